@@ -65,13 +65,10 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     named = _given_lock(options, asked, context)
     with opened.opened(options.image, context.store, context.access) as inside:
         lock = named or _lock_inside(inside, options.image, asked)
-        own_base = pipeline.debian_base_of(lock, inside.layers, context)
-        if own_base is not None:  # bytecode by the image's own Python would prove nothing of the image
-            context = dataclasses.replace(context, compiles=False)
-        finished = pipeline.image(Locked(lock, own_base), (options.image,), context, "zstd")
+        finished = pipeline.image(Locked(lock), (options.image,), context, "zstd")
         made = finished.image
         own = [context.store.place(layer.written.digest) for layer in made.layers]
-        left_out = verify.left_out(lock, found, given=own_base is not None)
+        left_out = verify.left_out(lock, found)
         first_uncompiled = None if context.compiles or not lock.bytecode else len(finished.base.layers)
         difference = verify.compare(inside, made, own, first_uncompiled)
     if options.json:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from images.base import additions, debian, pulled, replaced
 from images.base.base import Base
-from images.debs import apt, package
+from images.debian import packages
 from images.foreign import sandbox
 from images.host.context import Background, Context
 from images.host.errors import Damaged, UserFault, or_else
-from images.inspection import base_layer, import_check, sbom, sonames
+from images.inspection import import_check, sbom, sonames
 from images.inspection.import_check import Wanted
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
@@ -68,7 +68,7 @@ def resolve(planned: Plan, context: Context, background: Background | None = Non
         base=_base_name(planned, base_image), as_of=planned.as_of, family_as_of=planned.family_as_of, trim=planned.trim,
         bytecode=planned.bytecode, artifacts=found.artifacts, source_only=resolving.source_only(planned),
         index=planned.index, find_links=planned.find_links, undated=found.undated,
-        debian=resolving.recipe(planned, chosen, None if base else debian.mmdebstrap(context.store, context.environ)),
+        debian=resolving.recipe(planned, chosen),
         examples=_planned_examples(planned, context), base_image=base_image,
     )  # fmt: skip
     return Locked(lock, base, making)
@@ -92,15 +92,15 @@ def _planned_base(planned: Plan, context: Context) -> Base:
     return base
 
 
-def _choose_additions(base: Base, planned: Plan, context: Context) -> apt.Choice:
+def _choose_additions(base: Base, planned: Plan, context: Context) -> packages.Choice:
     """Choose the Debian packages of what a base lacks, and make sure that it runs there."""
     names, store = additions.lacking(base.facts), context.store
     if not names:
-        return apt.Choice((), "")
+        return packages.Choice((), "")
     with context.progress.step("choosing Debian's packages"):
-        debs = apt.named(planned.debian.suite, additions.packages(names), context)
-    additions.read_files(store, debs, names, base.facts, context.environ)
-    return apt.Choice(debs, "")
+        debs = packages.named(planned.debian.suite, additions.packages(names), context)
+    additions.read_files(store, debs, names, base.facts)
+    return packages.Choice(debs, "")
 
 
 def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
@@ -148,8 +148,6 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     base = locked.base if locked.base and locked.base.is_in(context.store) else None
     if base is None and lock.base_image:
         base = _locked_base(lock, lock.base_image, context)
-    if base is None:
-        debian.require_makeable(context.store, lock.debian, lock.python, context.environ)  # else after the downloads
     taken = _locked_examples(lock, context)
     found = collect.packages(lock, context)
     if locked.making:
@@ -159,7 +157,7 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
     extras = on_base.extras(base, lock, hidden, context)
     ingredients = assemble.Ingredients(lock, found, base, taken)
-    control = partial(package.control, context.store, context.environ)
+    control = partial(packages.control, context.store)
     above = assemble.layers(ingredients, extras, lambda: sbom.write(lock, found, base, context.store, control), context)
     layers = (*base.layers, *above)
     config = oci.config(layers, entrypoint_layer.settings(lock, base), f"{lock.family_as_of}T00:00:00Z", base.history)
@@ -168,27 +166,8 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     return Finished(oci.Image(tags, config, manifest, layers), base, lock, wanted)
 
 
-def debian_base_of(lock: Lock, layers: Sequence[Path], context: Context) -> Base | None:
-    """Return the Debian base of an image from its lowest layer, if it cannot be made again; else None.
-
-    It is made again only of packages from an index that Debian signed: their scripts run as it is made. None also for
-    an image on another base.
-    """
-    if lock.base_image or not layers:
-        return None
-    download(Locked(lock), context)
-    if not collect.unsigned(lock, context):
-        return None
-    try:
-        debian.make(context.store, lock.debian, lock.python, context.environ, install=False)
-    except debian.Unmade:
-        return base_layer.read_base(lock, layers[0], context.store)
-    return None  # an earlier build has made it
-
-
 def _debian_base(locked: Locked, context: Context) -> Base:
     lock = locked.lock
-    unsigned = collect.unsigned(lock, context)
     with context.progress.step("making the Debian base"):
         try:
             base = locked.making() if locked.making else None
@@ -196,13 +175,6 @@ def _debian_base(locked: Locked, context: Context) -> Base:
             base = None
         if base is None or not base.is_in(context.store):
             base = debian.make(context.store, lock.debian, lock.python, context.environ)
-    if unsigned and not base.layers[0].reused:
-        few = f"{len(unsigned)} of its {len(lock.debian.debs)} packages, such as {unsigned[0].filename}"
-        context.progress.say(f"note: no index signed by Debian had {few}; their scripts ran while the base was made")
-    here, there = debian.mmdebstrap(context.store, context.environ), lock.debian.mmdebstrap
-    if there not in (None, here) and not base.layers[0].reused:
-        said = f"the base was made with mmdebstrap {here or '(unknown)'}, and the lock with {there}"
-        context.progress.say(f"note: {said}")
     return base
 
 

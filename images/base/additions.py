@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,9 @@ from packaging.version import Version
 
 from images.base.base import Facts
 from images.base.inspect import needed
-from images.debs import package
-from images.debs.apt import Deb
-from images.foreign import tars
+from images.debian import deb as debs
+from images.debian import packages as debian
+from images.debian.packages import Deb
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci.layer import LayerWriter
@@ -89,9 +88,7 @@ def links(facts: Facts, interpreter: str) -> dict[str, str]:
     return found
 
 
-def read_files(
-    store: Store, debs: Sequence[Deb], names: Sequence[str], facts: Facts, environ: Mapping[str, str]
-) -> dict[str, bytes]:
+def read_files(store: Store, chosen: Sequence[Deb], names: Sequence[str], facts: Facts) -> dict[str, bytes]:
     """Return the files that `lacking` named, as place in the image -> content, out of their packages in the store.
 
     Raises UserFault when one needs a newer glibc than the base has, WorldFault when a package is not as expected.
@@ -100,34 +97,16 @@ def read_files(
     reasons = []
     for name in names:
         piece = PIECES[name]
-        deb = next((deb for deb in debs if deb.package == piece.package), None)
-        path = store.blob(deb.sha256, deb.filename) if deb else None
-        if path is None:
-            raise package.missing(piece.package)
-        found[piece.place] = data = _file(store, path, piece.source, environ)
+        deb = next((deb for deb in chosen if deb.package == piece.package), None)
+        if deb is None:
+            raise WorldFault("a package of Debian is missing", piece.package, "make a new lock (build.py lock)")
+        found[piece.place] = data = file_of(debian.require(store, deb), piece.source)
         if name != "tini" and (newest := needed(data, "GLIBC")) > Version(facts.glibc or "0"):
             reasons.append(f"{name} of {piece.package} needs glibc {newest}")
     if reasons:
         remedy = f"a base that has {', '.join(names)} of its own, or --base debian"
         raise UserFault(f"what the base lacks does not run on its glibc {facts.glibc}", "; ".join(reasons), remedy)
     return found
-
-
-def member(tar: tarfile.TarFile, members: Mapping[str, tarfile.TarInfo], path: str) -> bytes:
-    """Return the content of a file in a tar, through links within it; `members` are the entries of the tar.
-
-    Raises LookupError when there is none.
-    """
-    info = members[path]
-    for _ in range(HOPS):
-        if not info.issym():
-            break
-        target = posixpath.join("/", posixpath.dirname(posixpath.normpath(info.name)), info.linkname)
-        info = members[posixpath.normpath(target).lstrip("/")]
-    file = tar.extractfile(info) if info.isfile() else None
-    if file is None:
-        raise LookupError(path)
-    return file.read()
 
 
 def write_files(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) -> None:
@@ -139,14 +118,22 @@ def write_files(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) ->
             layer.link(f"usr/lib64/{posixpath.basename(place)}", f"/{place}")
 
 
-def _file(store: Store, deb: Path, source: str, environ: Mapping[str, str]) -> bytes:
-    """Read a file out of a package."""
-    try:
-        with package.tar_of_package(store, deb, environ) as path, tars.open_file(path) as tar:
-            return member(tar, tars.listed(tar, path.stat().st_size), source)
-    except (LookupError, tarfile.TarError) as error:
+def file_of(deb: Path, path: str) -> bytes:
+    """Read a file out of a package, through links within it.
+
+    Raises WorldFault where it does not have the file, or is no package.
+    """
+    inside = {place: (info, data) for place, info, data in debs.entries(debs.load(deb))}
+    real = path
+    for _ in range(HOPS):
+        info, data = inside.get(real, (None, b""))
+        if info is None or not info.issym():
+            break
+        real = posixpath.normpath(posixpath.join("/", posixpath.dirname(real), info.linkname)).lstrip("/")
+    if info is None or not info.isreg():
         remedy = "another suite in images/versions.toml, or a base that has it"
-        raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {source}", remedy) from error
+        raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {path}", remedy)
+    return data
 
 
 def _has(facts: Facts, name: str) -> bool:

@@ -16,7 +16,7 @@ from images.oci.layer import Directories, Layer
 from images.oci.manifest import Manifest
 
 if TYPE_CHECKING:
-    from images.debs.apt import Deb
+    from images.debian.packages import Deb
 
 # The newest that a wheel may ask for, from each glibc of its manylinux tag on: pypa/auditwheel 6.8.2,
 # policy/manylinux-policy.json, x86_64.
@@ -108,7 +108,8 @@ def of_debian(python: str) -> Site:
 class Base:
     """A base image in the store, made here or pulled; its layers are in order from the lowest.
 
-    `name` is what labels call it, None for an image from disk, and `manifest` is that of a pulled image. `links`
+    `name` is what labels call it, None for an image from disk, and `manifest` is that of a pulled image,
+    and `modules` the sha256 of an archive of the modules that a base made here has without bytecode. `links`
     (path -> target) are made in the highest layer. `environment` and `history` are those of the image's configuration.
     """
 
@@ -118,6 +119,7 @@ class Base:
     site: Site
     links: Mapping[str, str]
     manifest: Manifest | None = None
+    modules: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
 

@@ -19,3 +19,4 @@ class Bound:
 
 LAYER = Bound(100, 4 << 30)  # files that are mostly holes make real layers large
 WHEEL = Bound(30, 64 << 20)  # and a source archive; of a thousand wheels of PyPI one had 18 times, no other more than 8
+DEB = Bound(100, 64 << 20)  # a part of a Debian package; of those that an image has one had 20 times

@@ -25,9 +25,7 @@ if TYPE_CHECKING:  # --help does without
 
 Made = TypeVar("Made")
 
-# Characters that a path cannot have: that of the store is written into apt.conf(5) and --library-path of ld.so(8), that
-# of temporary files, where mmdebstrap makes the base, into sources.list(5).
-UNFIT = {"XDG_CACHE_HOME": r'[":;\n]', "TMPDIR": r'["#%[\s]'}
+UNFIT = r"[:;\n]"  # in the path of the store, which is written into --library-path of ld.so(8)
 
 FIRST_DAY = datetime.date(2024, 1, 1)  # of oci/layer.py, EPOCH
 
@@ -168,25 +166,20 @@ def default_root(environ: Mapping[str, str]) -> Path:
     """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification).
 
     A path that is not absolute is ignored, as the specification says. Raises UserFault where no variable and no home
-    directory names a place, where its path or TMPDIR has a character that other programs cannot take (UNFIT), and where
-    TMPDIR cannot be written.
+    directory names a place, where its path has a character that other programs cannot take (UNFIT), and where TMPDIR
+    cannot be written.
     """
     root = _root(environ)
     for variable, path in {"XDG_CACHE_HOME": str(root), "TMPDIR": environ.get("TMPDIR", "")}.items():
         require_text(path, f"{variable} {path}")
-        if found := re.search(UNFIT[variable], path):
-            fact = f"the path of a directory cannot have {found[0]!r} in it"
-            raise UserFault(fact, repr(path), f"set {variable} to a directory without it")
+    if found := re.search(UNFIT, str(root)):
+        fact = f"the path of a directory cannot have {found[0]!r} in it"
+        raise UserFault(fact, repr(str(root)), "set XDG_CACHE_HOME to a directory without it")
     place = environ.get("TMPDIR")
     if place and not (Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK)):
         fact = "programs cannot write temporary files there"
         raise UserFault(fact, f"TMPDIR {place}", "set TMPDIR to a directory that you may write to")
     return root
-
-
-def temporary(environ: Mapping[str, str]) -> str:
-    """Return the directory that programs write temporary files to."""
-    return environ.get("TMPDIR") or "/tmp"
 
 
 def trusted(environ: Mapping[str, str], certificate: str | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The only module that downloads by itself (not by skopeo, apt or uv): an address, or a path, into the store."""
+"""The only module that downloads by itself (not by skopeo or uv): an address, or a path, into the store."""
 
 from __future__ import annotations
 

@@ -36,6 +36,11 @@ def run_stoppable(stop: threading.Event, task: Callable[[], Made]) -> Made:
     return task()
 
 
+def stop_of_thread() -> threading.Event | None:
+    """Return what stops this thread, for others that it starts."""
+    return _STOP.get()
+
+
 def end_if_stopped() -> None:
     """Raise Stopped in a thread whose work is not needed any more."""
     stop = _STOP.get()
@@ -89,12 +94,6 @@ class Result:
     err: str
 
     @property
-    def complaint(self) -> str:
-        """Return why a program failed: the lines that apt and mmdebstrap mark as errors (E:), else the last one."""
-        said = [line for line in self.err.splitlines() if line.startswith("E:")] or self.err.strip().splitlines()[-1:]
-        return " ".join(said) or f"exit code {self.code}"
-
-    @property
     def account(self) -> str:
         """Return what a program that failed said on stderr, and what ended it if that was a signal."""
         if self.code < 0:
@@ -112,27 +111,24 @@ class Result:
 
 def run(
     command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str = "", *,
-    out: IO[bytes] | None = None, cwd: Path | None = None, apart: bool = False,
+    out: IO[bytes] | None = None, cwd: Path | None = None,
     tick: Callable[[], None] | None = None, idle: Callable[[float], None] | None = None,
 ) -> Result:  # fmt: skip
     """Run a command to its end, whatever its exit code; `feed` is its standard input, `out` a file for its output.
 
     `tick` is called every TICK seconds while it runs, and `idle` with the seconds since it last read or wrote anything;
     what they raise ends it. An interrupted command is asked to terminate and waited for, so that it can clean up after
-    itself; where it runs `apart`, in a session of its own, all its processes get a ^C.
+    itself.
     Raises WorldFault with `remedy` if the program is not there.
     """
     pipe = subprocess.PIPE
     given = pipe if feed else subprocess.DEVNULL
-    child = _start(command, env, remedy, cwd=cwd, stdin=given, stdout=out or pipe, start_new_session=apart)
+    child = _start(command, env, remedy, cwd=cwd, stdin=given, stdout=out or pipe)
     try:
         _feed(child, feed.encode())
         said, err = _communicate(child, _watching(tick, Idle(child.pid, idle) if idle else None))
     except BaseException:
-        if apart and child.poll() is None:
-            os.killpg(child.pid, signal.SIGINT)
-        else:
-            child.terminate()
+        child.terminate()
         child.communicate()
         raise
     return Result(child.returncode, (said or b"").decode(errors="replace"), err.decode(errors="replace"))

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from images.base import replaced
 from images.base.base import Base, Facts
 from images.base.installed import paragraphs
-from images.debs.apt import Deb
+from images.debian.packages import Deb
 from images.host.store import Store
 from images.lock.collect import Wheel
 from images.lock.lock import Lock

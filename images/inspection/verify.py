@@ -61,17 +61,11 @@ class LeftOut:
     remedy: str
 
 
-def left_out(lock: Lock, found: Sandbox, *, given: bool) -> tuple[LeftOut, ...]:
-    """Return what is not compared: a Debian base that is `given`, not made again, and bytecode that we did not make."""
-    rows, mirror = [], "build.py verify where Debian's mirror still has those packages"
-    if given:
-        what = "the layer debian base (no index signed by Debian has or had some of its packages, so they did not run)"
-        rows.append(LeftOut(what, mirror))
-    if lock.bytecode and found.refusal:
-        rows.append(LeftOut(f"bytecode (the base's Python runs in a sandbox only: {found.refusal})", found.remedy))
-    elif lock.bytecode and given:
-        rows.append(LeftOut("bytecode (the only Python that could make it is the image's own)", mirror))
-    return tuple(rows)
+def left_out(lock: Lock, found: Sandbox) -> tuple[LeftOut, ...]:
+    """Return what is not compared: bytecode that we could not make."""
+    if not lock.bytecode or not found.refusal:
+        return ()
+    return (LeftOut(f"bytecode (the base's Python runs in a sandbox only: {found.refusal})", found.remedy),)
 
 
 def compare(inside: Inside, made: Image, own: Sequence[Path], first_uncompiled: int | None = None) -> Difference | None:

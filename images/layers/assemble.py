@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
@@ -11,6 +12,7 @@ from pathlib import Path
 from images.base.base import Base
 from images.foreign import sandbox
 from images.host.context import Context, Started
+from images.host.errors import Damaged
 from images.host.store import Store, key_of
 from images.layers import bytecode, entrypoint_layer, examples, interpreter, oneccl
 from images.layers import wheel as wheels
@@ -34,6 +36,7 @@ GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("hugging face", lambda name: name in FAMILY and name != "transformers"),
     ("transformers", lambda name: name == "transformers"),
 )
+BASE_BYTECODE = "debian bytecode"
 WITH_EXAMPLES = "transformers"  # the layer that has them, for they are of the same release
 
 
@@ -68,6 +71,8 @@ def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[],
     store, below = context.store, ingredients.base.facts.directories
     compiler = _compiler(ingredients.lock, ingredients.base, context)
     tasks: list[Callable[[], Layer]] = [partial(_layer, store, e.name, e.inputs, below, e.fill) for e in extras]
+    if ingredients.base.modules and ingredients.lock.bytecode:
+        tasks.append(partial(_base_bytecode, store, ingredients.base, ingredients.base.modules, compiler))
     for name, belongs in GROUPS:
         members = [wheel for wheel in ingredients.wheels if belongs(wheel.project)]
         scripts = ingredients.examples if name == WITH_EXAMPLES else None
@@ -121,8 +126,26 @@ def _compiler(lock: Lock, base: Base | None, context: Context) -> Compiler | Non
             store, bytecode.unpacked(store, interpreter.of_base(store, base), found, trusted=False), lock.trim
         )
     trusted = bool(found.refusal) and not collect.unsigned(lock, context)
-    source = interpreter.of_packages(store, debian.suite, debian.debs, lock.python, context.environ)
+    source = interpreter.of_packages(store, debian.suite, debian.debs, lock.python)
     return Compiler(store, bytecode.unpacked(store, source, found, trusted=trusted), lock.trim)
+
+
+def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | None) -> Layer:
+    """Write the bytecode of the base's own modules; without a compiler only the directories that it lies in."""
+    archive = store.whole(modules, "blob")
+    if archive is None:
+        raise Damaged(store.place(modules))
+    made = bytecode.of_base(store, modules, archive, compiler.python) if compiler else ""
+
+    def fill(layer: LayerWriter) -> None:
+        pyc = bytecode.read(store, made) if made else {}
+        with zipfile.ZipFile(archive) as opened:
+            for module in opened.namelist():
+                layer.parents(module)
+                if module in pyc:
+                    layer.file(bytecode.place_of(module, base.site.python), pyc[module])
+
+    return _layer(store, BASE_BYTECODE, [modules, made], base.facts.directories, fill)
 
 
 def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler | None) -> Layer:

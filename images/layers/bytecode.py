@@ -121,17 +121,33 @@ def make(
         left_out = trim.uncompiled(project, trimmed=trimmed)
 
         def compile_(path: Path = path, left_out: str = left_out) -> str:
-            return _compile(store, path, python, left_out)
+            return _compile(store, path, python.source.site.directory, python, left_out)
 
         inputs = [digest, python.source.identity, left_out]
         made[digest] = str(store.cached("bytecode", inputs, compile_, store.has).value)
     return made
 
 
-def _compile(store: Store, wheel: Path, python: Interpreter, left_out: str) -> str:
+def of_base(store: Store, digest: str, modules: Path, python: Interpreter) -> str:
+    """Compile the modules of a base, which are in an archive by their paths; return the sha256 of the bytecode.
+
+    Raises WorldFault when the interpreter itself fails.
+    """
+    inputs = [digest, python.source.identity, "own"]
+    made = store.cached("bytecode", inputs, lambda: _compile(store, modules, "", python, "(?!)"), store.has)
+    return str(made.value)
+
+
+def place_of(module: str, python: str) -> str:
+    """Return where the bytecode of a module lies (PEP 3147), for Python `python` (3.X)."""
+    directory, _, name = module.rpartition("/")
+    return f"{directory}/__pycache__/{name.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
+
+
+def _compile(store: Store, wheel: Path, site: str, python: Interpreter, left_out: str) -> str:
     with store.aside(directory=True) as place:
         out = place / "bytecode.zip"
-        done = compile_to(out, wheel, python.source.site.directory, python, left_out)
+        done = compile_to(out, wheel, site, python, left_out)
         if done.code:
             require_whole(wheel)  # else it is not the interpreter's fault
             raise WorldFault("cannot compile the modules of a wheel", f"{wheel.name}: {done.failure}", REMEDY)
@@ -150,7 +166,7 @@ def keep(store: Store, compiled: Path, name: str) -> str:
 
 
 def compile_to(out: Path, archive: Path, site: str, python: Interpreter, left_out: str) -> process.Result:
-    """Compile the modules of an archive that will lie in `site` of the image into another one.
+    """Compile the modules of an archive that will lie in `site` of the image, empty for its root, into another one.
 
     `out` is a new file in a directory that nobody else enters.
     """
@@ -158,7 +174,15 @@ def compile_to(out: Path, archive: Path, site: str, python: Interpreter, left_ou
     options, environment, programs = ALONE, {}, [WORKER]
     if tuple(map(int, python.source.site.python.split("."))) < SORTED:
         options, environment, programs = ("-s", "-S", "-B"), {"PYTHONHASHSEED": "0"}, [SETTLED, WORKER]
-    arguments = [*options, *map(str, programs), str(archive), str(out), f"/{site}", str(EPOCH), left_out]
+    arguments = [
+        *options,
+        *map(str, programs),
+        str(archive),
+        str(out),
+        f"/{site}" if site else "",
+        str(EPOCH),
+        left_out,
+    ]
     return python.run(arguments, Given(environment, (*programs, archive), (out,)), REMOVE_TREES)
 
 

@@ -165,7 +165,11 @@ def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) ->
     inputs = ["the entrypoint", hashes, python.source.identity]
     made = store.cached("bytecode", inputs, lambda: _compile(store, modules, python), store.has)
     found = bytecode.read(store, str(made.value))
-    return {_cached(name, python.source.site.python): data for name, data in found.items() if name in modules}
+    return {
+        bytecode.place_of(f"{MULTINODE}/{name}", python.source.site.python): data
+        for name, data in found.items()
+        if name in modules
+    }
 
 
 def _compile(store: Store, modules: Mapping[str, bytes], python: Interpreter) -> str:
@@ -188,11 +192,6 @@ def with_user(passwd: str) -> str | None:
     if any(row[0] == name or row[2:3] == [uid] for row in rows):
         return None
     return "".join(f"{line}\n" for line in [*passwd.rstrip("\n").splitlines(), USER])
-
-
-def _cached(name: str, python: str) -> str:
-    directory, _, module = f"{MULTINODE}/{name}".rpartition("/")
-    return f"{directory}/__pycache__/{module.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
 
 
 def write(

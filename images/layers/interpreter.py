@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import posixpath
 import shutil
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from images.base.base import Base, Site, of_debian
 from images.base.inspect import LIBRARIES
-from images.debs import package
-from images.debs.apt import Deb
+from images.debian import deb as packages
+from images.debian.packages import Deb
 from images.foreign import tars
 from images.foreign.paths import OPAQUE, WHITEOUT, below_root
 from images.host.errors import Damaged, WorldFault
@@ -59,7 +60,7 @@ def of_base(store: Store, base: Base) -> PythonSource:
     return PythonSource(base.name, base.interpreter, base.site, base.identity, fill)
 
 
-def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str, environ: Mapping[str, str]) -> PythonSource:
+def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str) -> PythonSource:
     """Return Debian's own Python (3.X), out of its packages: it is the same in the base that is made of them.
 
     Raises WorldFault when one is missing.
@@ -75,7 +76,9 @@ def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str, envi
             whole = store.whole(deb.sha256, deb.filename)
             if whole is None:
                 raise Damaged(store.place(deb.sha256, deb.filename))
-            with package.tar_of_package(store, whole, environ) as plain, compression.opened_tar(plain) as (tar, _):
+            package = packages.load(whole)
+            list(packages.entries(package))  # refuses what no image can have
+            with tars.open_seekable(io.BytesIO(package.data)) as tar:
                 _unpack(tar, root, MERGED, needed)
 
     identity = key_of([sorted(deb.sha256 for deb in found.values()), python])

@@ -37,9 +37,7 @@ def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) ->
         inputs = [names, [deb.sha256 for deb in debs], facts.glibc, additions.LIBRARY in facts.directories.owners]
 
         def add(layer: LayerWriter) -> None:
-            additions.write_files(
-                layer, additions.read_files(context.store, debs, names, facts, context.environ), facts
-            )
+            additions.write_files(layer, additions.read_files(context.store, debs, names, facts), facts)
 
         found.append(Extra("additions", inputs, add))
     return tuple(found)

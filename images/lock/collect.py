@@ -9,8 +9,9 @@ from pathlib import Path
 
 from packaging.pylock import Pylock
 
-from images.debs import apt, apt_get
-from images.debs.apt import Deb
+from images.debian import packages as debian
+from images.debian.archive import Unverified
+from images.debian.packages import Deb
 from images.host.context import Context
 from images.host.download import MOVED, fetch
 from images.host.errors import Fault, UserFault, WorldFault
@@ -147,35 +148,28 @@ def missing(lock: Lock, store: Store) -> list[str]:
 
 
 def unsigned(lock: Lock, context: Context) -> list[Deb]:
-    """Return the Debian packages of a lock that no index signed by Debian has or had; apt is asked where it may be."""
-    if apt.unsigned(context.store, lock.debian.debs) and context.pip is not None:
+    """Return the Debian packages of a lock that no index signed by Debian has or had; one is asked where it may be."""
+    if (found := debian.unsigned(context.store, lock.debian.debs)) and context.pip is not None:
         try:
-            _ask_apt(lock, context)
-        except apt_get.Unverified:
+            debian.bring(lock.debian.suite, found, context)
+        except Unverified:
             raise
         except WorldFault:
             pass  # without a network, what is remembered has to do
-    return apt.unsigned(context.store, lock.debian.debs)
+    return debian.unsigned(context.store, lock.debian.debs)
 
 
 def _bring_debs(lost: Collection[str], lock: Lock, context: Context) -> None:
-    """Bring Debian's packages where some are missing: only apt knows how to find them."""
-    if any(name.endswith(".deb") for name in lost):
+    """Bring Debian's packages where some are missing."""
+    if wanted := [deb for deb in lock.debian.debs if deb.filename in lost]:
         with context.progress.step("downloading Debian's packages"):
-            _ask_apt(lock, context)
+            debian.bring(lock.debian.suite, wanted, context)
 
 
 def _refuse_unknown(places: Collection[str], lock: Lock, store: Store) -> None:
     """Raise WorldFault that names what the store lacks and no place is known for."""
     if never := [name for name in missing(lock, store) if name not in places]:
         raise files_missing(never)
-
-
-def _ask_apt(lock: Lock, context: Context) -> None:
-    if lock.base_image:
-        apt.named(lock.debian.suite, [deb.package for deb in lock.debian.debs], context)
-    else:
-        apt.resolve(lock.debian.suite, lock.debian.packages, context)
 
 
 def _wheels(lock: Lock, places: Mapping[str, str], at_once: int, context: Context) -> list[Wheel]:

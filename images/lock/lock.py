@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from packaging.version import Version
 
-from images.debs.apt import Deb
+from images.debian.packages import Deb
 from images.foreign.grammar import Grammar, TrueOrFalse
 from images.host.store import FileName, Sha256
 from images.oci import reference
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 # What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
-# read: a word that begins with a hyphen would be an option of apt, mmdebstrap or uv.
+# read: a word that begins with a hyphen would be an option of uv.
 Release = Annotated[str, Grammar(r"\A[0-9][0-9A-Za-z.+!-]*\z", 100)]
 Minor = Annotated[str, Grammar(r"\A[0-9]{1,2}\.[0-9]{1,2}\z")]  # tags of wheels are counted up to it
 Word = Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9_.+-]*\z")]
@@ -65,17 +65,12 @@ class SourceOnly:
 
 @dataclass(frozen=True)
 class Debian:
-    """Debian's part: the suite, the packages that were asked for, every package, and the sources.list of a base.
-
-    `mmdebstrap` is the release on the machine where the lock was made. The packages decide the bytes of a base: the
-    programs of Debian 12 (mmdebstrap 1.3.5, apt 2.6.1, dpkg 1.21.22) and 13 (1.5.7, 3.0.4, 1.22.22) made the same one.
-    """
+    """Debian's part: the suite, the packages that were asked for, every package, and the sources.list of a base."""
 
     suite: Word
     packages: tuple[Word, ...]
     sources: str
     debs: tuple[Deb, ...]
-    mmdebstrap: Release | None = None
 
 
 @dataclass(frozen=True)

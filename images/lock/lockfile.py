@@ -50,8 +50,7 @@ def text(lock: Lock, *, with_origin: bool = False) -> str:
     """Return a lock as a pylock.toml, written in one way only.
 
     It holds no place on any machine: the paths in it are those of a bundle. The one beside an image says where it was
-    made, too: which packages came from undated places, and the release of mmdebstrap. Inside the image, that would make
-    equal images differ.
+    made, too: which packages came from undated places. Inside the image, that would make equal images differ.
     """
     return tomli_w.dumps(fields(lock, with_origin=with_origin))
 
@@ -62,7 +61,6 @@ def fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
     del table["artifacts"]
     if not with_origin:
         del table["undated"]
-        table["debian"].pop("mmdebstrap", None)
     written = Pylock(
         lock_version=Version("1.0"),
         requires_python=SpecifierSet(f"=={lock.python}.*"),

@@ -18,8 +18,8 @@ from packaging.utils import parse_wheel_filename
 
 from images.base import debian
 from images.base.base import Base
-from images.debs import apt
-from images.debs.apt import Choice
+from images.debian import packages as debs
+from images.debian.packages import Choice
 from images.host.context import Background, Context, Started
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, check_addresses
@@ -54,10 +54,10 @@ def choose_debs(planned: Plan, context: Context, background: Background | None) 
     text = "choosing Debian's packages"
     if background is None:
         with context.progress.step(text):
-            chosen = apt.resolve(row.suite, row.packages, context)
+            chosen = debs.resolve(row.suite, row.packages, context)
         return lambda: chosen, None
-    choosing = background.start(lambda: apt.resolve(row.suite, row.packages, context))
-    making = background.start(lambda: debian.make(store, recipe(planned, choosing(), None), planned.python, environ))
+    choosing = background.start(lambda: debs.resolve(row.suite, row.packages, context))
+    making = background.start(lambda: debian.make(store, recipe(planned, choosing()), planned.python, environ))
 
     def choose() -> Choice:
         with context.progress.step(text):
@@ -66,9 +66,9 @@ def choose_debs(planned: Plan, context: Context, background: Background | None) 
     return choose, making
 
 
-def recipe(planned: Plan, chosen: Choice, mmdebstrap: str | None) -> Debian:
+def recipe(planned: Plan, chosen: Choice) -> Debian:
     """Return Debian's part of a lock."""
-    return Debian(planned.debian.suite, planned.debian.packages, chosen.sources, chosen.debs, mmdebstrap)
+    return Debian(planned.debian.suite, planned.debian.packages, chosen.sources, chosen.debs)
 
 
 def packages(planned: Plan, context: Context) -> Resolved:

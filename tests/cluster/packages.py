@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from images.debs import apt
+from images.debian import packages
 from images.host.context import default_root
 from images.host.errors import WorldFault
 from images.host.store import Store
@@ -38,7 +38,7 @@ def choose_packages(*names: str) -> dict[str, Path]:
     store = Store(default_root(os.environ))
     today = replace(locks.context(store, None, os.environ), today=datetime.date.today())
     try:
-        debs = apt.resolve(SUITE, names, today).debs
+        debs = packages.resolve(SUITE, names, today).debs
     except WorldFault as fault:
         pytest.skip(f"NO PACKAGES OF DEBIAN: {fault}")
     return {deb.package: store.place(deb.sha256, deb.filename) for deb in debs}

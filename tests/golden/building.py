@@ -15,13 +15,8 @@ from tests.support.stand_in import Image, layout, write
 
 # No pip configuration of this machine, an index (a directory) that has nothing, and a directory of wheels instead.
 PIP = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "file:///dev", "PIP_FIND_LINKS": "linked"}
-# A base that lacks nothing needs nothing of Debian's: whoever asks for it fails. Its Python is a script for this
-# machine's, which no sandbox has.
-PROGRAMS = {
-    "programs/mmdebstrap": b"#!/bin/false\n",
-    "programs/apt-get": b"#!/bin/false\n",
-    "programs/bwrap": bubblewrap.STAND_IN,
-}
+# The base's Python is a script for this machine's, which no sandbox has.
+PROGRAMS = {"programs/bwrap": bubblewrap.STAND_IN}
 EXAMPLES = {
     "examples/examples/pytorch/text-generation/run_generation.py": b"#!/usr/bin/env python\nprint('generating')\n",
     "examples/examples/pytorch/text-generation/requirements.txt": b"torch\n",

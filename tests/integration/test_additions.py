@@ -1,8 +1,7 @@
-"""What a base lacks, out of packages that dpkg-deb made and reads."""
+"""What a base lacks, out of packages that are made here."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from images.base import additions
 from images.base.additions import LIBRARY
 from images.base.base import Facts
-from images.debs.apt import Deb
+from images.debian.packages import Deb
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, sha256
 from tests.support.base_facts import facts_of
@@ -40,7 +39,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, tuple[Deb
 
 
 def read(packages: tuple[Store, tuple[Deb, ...]], names: list[str], facts: Facts = BASE) -> dict[str, bytes]:
-    return additions.read_files(*packages, names, facts, os.environ)
+    return additions.read_files(*packages, names, facts)
 
 
 def test_files_are_read_through_links_and_a_static_program_needs_no_glibc(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from images.debian import mirrors
 from images.plan import catalog
 from tests.support.harness import ROOT, assert_three_parts, build, built, call
 from tests.support.stores import SMALL, store_with
@@ -37,14 +38,10 @@ def test_a_wrong_request_gets_three_parts(options: list[str], code: int, value: 
     assert_three_parts(build(*options), code, value, remedy)
 
 
-def test_a_machine_without_debian_tools_is_told_what_to_install(tmp_path: Path) -> None:
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    env = {**store_with(tmp_path / "s"), "PATH": str(tools)}
+def test_a_mirror_of_debian_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    env = {**store_with(tmp_path / "s"), mirrors.VARIABLE: "http://127.0.0.1:9/debian"}
 
-    done = build(*SMALL, env=env)
-
-    assert_three_parts(done, 1, "mmdebstrap", "apt-get install mmdebstrap")
+    assert_three_parts(build(*SMALL, env=env), 1, "http://127.0.0.1:9/debian/dists", mirrors.VARIABLE)
 
 
 def test_a_machine_without_an_engine_is_told_to_start_one(tmp_path: Path) -> None:
@@ -85,7 +82,7 @@ def truncating() -> Iterator[str]:
 
 def test_a_truncated_download_is_named_and_leaves_nothing(truncating: str, tmp_path: Path) -> None:
     built(*SMALL)
-    env = store_with(tmp_path, "debs", "locks")
+    env = store_with(tmp_path, "choices", "locks")
 
     done = build(*SMALL, "--examples", f"{truncating}/v5.tar.gz", env=env)
 
@@ -111,7 +108,7 @@ def test_a_full_disk_is_named_and_a_build_goes_on_when_there_is_room(tmp_path: P
 @pytest.mark.slow
 def test_a_damaged_wheel_in_the_store_is_fetched_again(tmp_path: Path) -> None:
     built(*SMALL)
-    env = store_with(tmp_path, "debs", "bases", "layers")
+    env = store_with(tmp_path, "choices", "bases", "layers")
     wheel = next((tmp_path / "multinode/blobs").glob("*/certifi-*.whl"))
     wheel.unlink()
     wheel.write_bytes(b"damaged")
@@ -124,7 +121,7 @@ def test_a_build_that_was_interrupted_twice_becomes_whole(tmp_path: Path) -> Non
     """For another transformers, so that there is one layer to write."""
     built(*SMALL)
     options = (*SMALL, "--transformers", OTHER)
-    env = {**os.environ, **store_with(tmp_path, "debs", "bases", "layers")}
+    env = {**os.environ, **store_with(tmp_path, "choices", "bases", "layers")}
     # A job in the background ignores SIGINT.
     command = ["env", "--default-signal=INT", sys.executable, "build.py", *options]
     for _ in range(2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -98,19 +97,8 @@ def test_the_lock_builds_the_same_image(locked: Locked, changed: Changed) -> Non
 def test_its_bundle_builds_the_same_image_from_an_empty_cache(locked: Locked, changed: Changed) -> None:
     image = changed.sources.build("--offline", str(locked.bundle), cache=f"cache of {changed.sources.sources.name}")
 
-    assert image.reused == []
-    [note] = image.notes
-    assert re.match(r"note: no index signed by Debian had (\d+) of its \1 packages, such as ", note)
+    assert (image.reused, image.notes) == ([], [])
     assert image.digest == locked.image.digest
-
-
-def test_a_base_by_another_mmdebstrap_is_noted(locked: Locked) -> None:
-    sources, lock = locked.sources, str(locked.lock)
-
-    image = sources.build("--lock", lock, "--wheelhouse", "wheels", cache="another", MMDEBSTRAP_VERSION="9.9.9")
-
-    assert image.digest == locked.image.digest
-    assert image.notes == ["note: the base was made with mmdebstrap 9.9.9, and the lock with 1.3.5"]
 
 
 def test_an_image_is_verified_by_files_that_are_named(locked: Locked) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from images.debs.apt import Deb
+from images.debian.packages import Deb
 from images.foreign.sandbox import Sandbox
 from images.host.context import background
 from images.host.errors import Damaged, WorldFault
@@ -48,7 +47,7 @@ def debs(store: Store, tmp_path: Path) -> list[Deb]:
 
 
 def source(store: Store, debs: list[Deb]) -> PythonSource:
-    return interpreter.of_packages(store, "bookworm", debs, "3.11", os.environ)
+    return interpreter.of_packages(store, "bookworm", debs, "3.11")
 
 
 def test_it_is_laid_out_as_in_the_base(store: Store, debs: list[Deb]) -> None:

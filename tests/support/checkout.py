@@ -1,7 +1,7 @@
 """A copy of what build.py runs, which a test may change, and a directory where it builds from stand-ins.
 
-The wheels and the root file system are those of the golden data; apt-get, dpkg-deb and mmdebstrap are programs of
-tests/support/debian. So a build needs neither a network nor an engine, and takes a second or two.
+The wheels and the files of the base are those of the golden data, the latter in a package of an archive that is signed
+by a key of the copy. So a build needs neither a network nor an engine, and takes a second or two.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from images.debian import mirrors
+from images.plan import catalog
 from tests.golden import base, wheels
 from tests.golden.building import PIP
 from tests.golden.command import NO_ENGINE
 from tests.support import bubblewrap
 from tests.support.harness import ROOT, Done
 from tests.support.locks import path_beside
+from tests.support.packages import Archive, simple
 from tests.support.stand_in import layer
 
 PARTS = ("build.py", "images", "entrypoint")
-PROGRAMS = {"apt-get": "apt_get.py", "dpkg-deb": "dpkg_deb.py", "mmdebstrap": "mmdebstrap.py"}
+KEYRING = "images/debian/keyring.gpg"
+MORE = ("apt", "another-package")  # besides those of the table
 # Everything that a lock can hold: packages of Debian's, a source archive, scripts, and what is left out.
 PAIR = ("--torch", "2.13.0", "--transformers", "4.57.6")
 REQUEST = (*PAIR, "--base", "debian", "--examples", "none", "--no-bytecode")
@@ -106,16 +110,16 @@ def make(place: Path) -> Checkout:
     (work / "wheels").mkdir(parents=True)
     (work / "linked").symlink_to("wheels")
     wheels.of_the_newest(work / "wheels")
-    (work / "root.tar").write_bytes(layer(base.SYSTEM))
     (work / "programs").mkdir()
-    for name, file in PROGRAMS.items():
-        program = work / "programs" / name
-        real = ROOT / "tests/support/debian" / file
-        program.write_text(f'#!/bin/sh\nROOT_TAR={work}/root.tar exec {sys.executable} -I {real} "$@"\n')
-        program.chmod(0o755)
     (work / "programs/bwrap").write_bytes(bubblewrap.STAND_IN)
     (work / "programs/bwrap").chmod(0o755)
-    return copied(ROOT, place / "sources", work)
+    sources = copied(ROOT, place / "sources", work)
+    archive = Archive(work / "debian")
+    names = sorted({*catalog.load().debian.packages, *MORE})
+    root = simple("system", layer(base.SYSTEM), Essential="yes")
+    archive.write({"": [root, *map(simple, names)]})
+    (sources.sources / KEYRING).write_bytes(archive.keyring)
+    return sources
 
 
 def copied(sources: Path, target: Path, place: Path) -> Checkout:
@@ -132,4 +136,5 @@ def copied(sources: Path, target: Path, place: Path) -> Checkout:
 def _environment(place: Path) -> dict[str, str]:
     """Return the variables of a build; bytecode beside the sources would hide a change of the same second and size."""
     path = f"{place / 'programs'}:{os.environ['PATH']}"
-    return {**NO_ENGINE, **PIP, "PATH": path, "HOME": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    mirror = {mirrors.VARIABLE: (place / "debian").as_uri()}
+    return {**NO_ENGINE, **PIP, **mirror, "PATH": path, "HOME": str(place), "PYTHONDONTWRITEBYTECODE": "1"}

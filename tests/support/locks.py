@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from images.debs.apt import Deb
+from images.debian.packages import Deb
 from images.host.context import Access, Context
 from images.host.pip_config import Sources
 from images.host.progress import Progress

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from images.host.errors import WorldFault
 
-ROOM = 1 << 16  # bytes
 MAKE_USABLE = "chmod or chown it, so that you may use it; or name another one"
 ELSEWHERE = "set XDG_CACHE_HOME to a directory"
 MAY_WRITE = f"{ELSEWHERE} that you may write to"
@@ -48,13 +47,6 @@ def store_faults(root: Path) -> Iterator[None]:
         if error.errno not in REMEDIES or _is_elsewhere(error, root):
             raise
         raise disk_fault(root, error) from error
-
-
-def require_room(root: Path) -> None:
-    """Raise WorldFault when the disk of a store is full: apt, for one, would wait for ever without a message."""
-    disk = os.statvfs(root)
-    if disk.f_blocks and disk.f_bfree * disk.f_frsize < ROOM:
-        raise disk_fault(root, OSError(errno.ENOSPC, "full"))
 
 
 def require_programs(directory: Path, called: str, remedy: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,6 @@ from images.base.base import Base
 from images.host.context import Context, Started
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.store import Store, sha256
-from images.inspection import base_layer
 from images.layers import examples
 from images.lock import collect
 from images.lock.lock import BaseImage, Examples, Lock
@@ -183,54 +182,6 @@ def test_a_plan_on_a_base_is_refused_before_the_base_is_looked_for(tmp_path: Pat
         pipeline.resolve(replace(planned, bytecode=False), context(tmp_path, compiles=True))
 
     assert caught.value.remedy.endswith("; or --base debian")
-
-
-def unmade(*_: object, install: bool) -> None:
-    assert install is False  # a package that is missing is not installed for this
-    raise debian.Unmade("a", "b", "c")
-
-
-def made(*_: object, install: bool) -> None:
-    assert install is False
-
-
-@pytest.mark.parametrize(
-    ("unsigned", "make", "expected"),
-    [([], unmade, None), ([locks.TINI], made, None), ([locks.TINI], unmade, "the lowest layer")],
-)
-def test_a_debian_base_is_read_from_its_layer_where_nobody_signed_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unsigned: list[object], make: Callable[..., None],
-    expected: str | None,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(collect, "unsigned", lambda *_: unsigned)
-    monkeypatch.setattr(collect, "packages", lambda *_: [])
-    monkeypatch.setattr(debian, "make", make)
-    monkeypatch.setattr(base_layer, "read_base", lambda lock, layer, store: f"the {layer.name} layer")
-
-    found: object = pipeline.debian_base_of(locks.lock(), [Path("lowest"), Path("above")], context(tmp_path))
-
-    assert found == expected
-
-
-@pytest.mark.parametrize("layers", [[], [Path("lowest")]])
-def test_of_another_image_no_base_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: Lock, layers: list[Path]
-) -> None:
-    monkeypatch.setattr(collect, "packages", None)  # nothing is downloaded either
-    lock = locked if layers else replace(locked, base_image=None)
-
-    assert pipeline.debian_base_of(lock, layers, context(tmp_path)) is None
-
-
-def test_who_cannot_make_the_base_is_told_before_the_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise WorldFault("no range of ids", "x", "y")
-
-    monkeypatch.setattr(debian, "require_makeable", refuse)
-    monkeypatch.setattr(collect, "packages", pytest.fail)
-
-    with pytest.raises(WorldFault, match="no range of ids"):
-        pipeline.image(Locked(locks.lock()), ("a:1",), context(tmp_path), "zstd")
 
 
 @pytest.mark.parametrize(("fault", "is_made"), [(Damaged("tini.deb"), True), (WorldFault("no room", "x", "y"), False)])

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
 
 from images.base import additions
 from images.base.additions import LIBRARY, PIECES
-from images.foreign import tars
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers.entrypoint_layer import USER, with_user
 from tests.support.base_facts import facts_of
-from tests.support.stand_in import PACKAGES, SYSTEM, Files, layer
+from tests.support.packages import package
+from tests.support.stand_in import PACKAGES, SYSTEM, Files
 
 
 def test_what_the_base_lacks_comes_with_what_it_needs() -> None:
@@ -37,25 +35,24 @@ FILES: Files = {
 }
 
 
-def opened(files: Files) -> tarfile.TarFile:
-    return tars.open_seekable(io.BytesIO(layer(files)))
-
-
 @pytest.mark.parametrize("path", [f"{LIBRARY}/liba.so.4", "usr/lib/liba.so"])
-def test_a_file_of_a_package_is_read_through_links(path: str) -> None:
-    with opened(FILES) as tar:
-        assert additions.member(tar, tars.listed(tar, 1 << 20), path) == b"a library"
+def test_a_file_of_a_package_is_read_through_links(path: str, tmp_path: Path) -> None:
+    (tmp_path / "a.deb").write_bytes(package("tool", FILES))
+
+    assert additions.file_of(tmp_path / "a.deb", path) == b"a library"
 
 
 @pytest.mark.parametrize("name", ["circle.so", "outside.so", "directory", "nothing"])
-def test_what_is_no_file_of_the_package_is_not_read(name: str) -> None:
-    with opened(FILES) as tar, pytest.raises(LookupError):
-        additions.member(tar, tars.listed(tar, 1 << 20), f"usr/lib/{name}")
+def test_what_is_no_file_of_the_package_is_not_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a.deb").write_bytes(package("tool", FILES))
+
+    with pytest.raises(WorldFault, match=rf"a\.deb: usr/lib/{name}"):
+        additions.file_of(tmp_path / "a.deb", f"usr/lib/{name}")
 
 
 def test_a_package_that_the_store_lacks_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match="libunwind8"):
-        additions.read_files(Store(tmp_path), (), ["libunwind.so.8"], facts_of(SYSTEM), {})
+        additions.read_files(Store(tmp_path), (), ["libunwind.so.8"], facts_of(SYSTEM))
 
 
 def test_links_lead_to_what_the_base_has_elsewhere_and_replace_nothing() -> None:

@@ -105,33 +105,20 @@ def test_an_interrupt_waits_until_the_threads_have_started(
 
 
 @pytest.mark.parametrize(
-    ("environ", "sign"),
-    [
-        ({"XDG_CACHE_HOME": '/a"b'}, '"'),
-        ({"HOME": "/a:b"}, ":"),
-        ({"HOME": "/a;b"}, ";"),
-        ({"HOME": "/a\nb"}, "\n"),
-        ({"HOME": "/a", "TMPDIR": "/a b"}, " "),
-        ({"HOME": "/a", "TMPDIR": "/a\tb"}, "\t"),
-        ({"HOME": "/a", "TMPDIR": '/a"b'}, '"'),
-        ({"HOME": "/a", "TMPDIR": "/a#b"}, "#"),
-        ({"HOME": "/a", "TMPDIR": "/a%20b"}, "%"),
-        ({"HOME": "/a", "TMPDIR": "/a[b"}, "["),
-    ],
+    ("environ", "sign"), [({"XDG_CACHE_HOME": "/a:b"}, ":"), ({"HOME": "/a;b"}, ";"), ({"HOME": "/a\nb"}, "\n")]
 )
 def test_a_path_that_programs_cannot_be_given_is_refused(environ: dict[str, str], sign: str) -> None:
-    variable = "TMPDIR" if "TMPDIR" in environ else "XDG_CACHE_HOME"
     with pytest.raises(UserFault) as caught:
         default_root(environ)
 
     assert caught.value.fact == f"the path of a directory cannot have {sign!r} in it"
     assert caught.value.value.startswith(repr([*environ.values()][-1])[:-1])
-    assert caught.value.remedy == f"set {variable} to a directory without it"
+    assert caught.value.remedy == "set XDG_CACHE_HOME to a directory without it"
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a%b", "/é", "/a'b", "/a\\b"])
 def test_another_path_is_the_stores(tmp_path: Path, path: str) -> None:
-    temporary = tmp_path / "a:b;c'd"
+    temporary = tmp_path / "a:b;c'd #%["
     temporary.mkdir()
 
     assert default_root({"XDG_CACHE_HOME": path, "TMPDIR": str(temporary)}) == Path(path, "multinode")

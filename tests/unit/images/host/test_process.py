@@ -14,18 +14,6 @@ from images.host.process import ENDS, Idle, Result, answer, end_as_interrupted, 
 
 
 @pytest.mark.parametrize(
-    ("err", "said"),
-    [
-        ("I: going on\nE: no space\nE: giving up\n", "E: no space E: giving up"),
-        ("W: slow\nkilled\n", "killed"),
-        ("", "exit code 7"),
-    ],
-)
-def test_a_failure_of_apt_says_its_errors(err: str, said: str) -> None:
-    assert Result(7, "", err).complaint == said
-
-
-@pytest.mark.parametrize(
     ("result", "said"),
     [
         (Result(2, "", "error: a\n"), "error: a\n"),

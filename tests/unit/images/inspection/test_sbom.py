@@ -11,7 +11,7 @@ import pytest
 
 from images.base.base import Base
 from images.base.installed import Distribution
-from images.debs.apt import Deb
+from images.debian.packages import Deb
 from images.host.store import Store
 from images.inspection import components, sbom
 from images.lock.lock import BaseImage, Examples, Lock

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import pytest
 
-from images.debs.apt import Deb
+from images.debian.packages import Deb
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.lock import bundle, collect, lockfile

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from packaging.pylock import Pylock
 
-from images.debs import apt, apt_get
+from images.debian import packages as debian
+from images.debian.archive import Unverified
 from images.host import download
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
@@ -19,18 +20,18 @@ from tests.support import locks
 from tests.support.wheels import pack
 
 
-@pytest.mark.parametrize("kind", [WorldFault, apt_get.Unverified])
+@pytest.mark.parametrize("kind", [WorldFault, Unverified])
 def test_without_a_network_what_is_remembered_counts_but_a_bad_signature_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[WorldFault]
 ) -> None:
-    def resolve(*_: object) -> None:
+    def bring(*_: object) -> None:
         raise kind("a mirror", "of Debian", "nothing")
 
-    monkeypatch.setattr(apt, "resolve", resolve)
+    monkeypatch.setattr(debian, "bring", bring)
     context = locks.context(Store(tmp_path), Sources(), {})
 
-    if kind is apt_get.Unverified:
-        with pytest.raises(apt_get.Unverified):
+    if kind is Unverified:
+        with pytest.raises(Unverified):
             collect.unsigned(locks.lock(), context)
     else:
         assert collect.unsigned(locks.lock(), context) == [locks.TINI]
@@ -111,7 +112,7 @@ def test_what_is_missing_is_taken_from_the_wheelhouse_before_anybody_is_asked(
     deb = replace(locks.TINI, sha256=sha256(package))
     locked = locks.lock([replace(locks.artifact("thing", "1.0", wheel.name, sha256(wheel)), url="")], debs=(deb,))
     monkeypatch.setattr(uv, "search", lambda *_: pytest.fail("an index is asked"))
-    monkeypatch.setattr(apt, "resolve", lambda *_: pytest.fail("a mirror is asked"))
+    monkeypatch.setattr(debian, "bring", lambda *_: pytest.fail("a mirror is asked"))
 
     collect.packages(locked, locks.context(store, pip, {}, str(given)))
 

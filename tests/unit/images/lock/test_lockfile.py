@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from packaging.pylock import Pylock, is_valid_pylock_path
 
-from images.debs.apt import Deb
+from images.debian.packages import Deb
 from images.host.errors import UserFault
 from images.lock import lockfile
 from images.lock.lock import BaseImage, Examples, Lock
@@ -123,14 +123,6 @@ def test_a_lock_names_no_place_and_inside_an_image_no_kind_of_place(lock: Lock) 
     assert "secret" not in lockfile.text(lock, with_origin=True)
     assert "undated" in lockfile.text(lock, with_origin=True)
     assert "undated" not in lockfile.text(lock)
-
-
-def test_only_a_lock_beside_an_image_has_the_release_of_mmdebstrap(lock: Lock) -> None:
-    """It need not show in the bytes, and images that are equal but for it stay equal."""
-    made = replace(lock, debian=replace(lock.debian, mmdebstrap="1.3.5"))
-
-    assert lockfile.text(made) == lockfile.text(lock)
-    assert lockfile.read(lockfile.text(made, with_origin=True), "x", NOTHING).debian.mmdebstrap == "1.3.5"
 
 
 def test_a_lock_that_an_editor_saved_with_a_byte_order_mark_is_read(lock: Lock) -> None:

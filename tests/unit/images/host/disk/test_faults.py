@@ -9,23 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from images.host.disk.faults import disk_fault, is_read_from, require_programs, require_room
+from images.host.disk.faults import disk_fault, is_read_from, require_programs
 from images.host.errors import WorldFault
-
-
-@pytest.mark.parametrize(
-    ("blocks", "free", "is_full"),
-    [(1000, 0, True), (1000, 15, True), (1000, 16, False), (0, 0, False)],  # the last says nothing of itself
-)
-def test_a_full_disk_is_seen(monkeypatch: pytest.MonkeyPatch, blocks: int, free: int, is_full: bool) -> None:
-    disk = SimpleNamespace(f_blocks=blocks, f_bfree=free, f_frsize=4096)
-    monkeypatch.setattr(os, "statvfs", lambda _: disk)
-
-    if is_full:
-        with pytest.raises(WorldFault, match="No space left on device"):
-            require_room(Path("/store"))
-    else:
-        require_room(Path("/store"))
 
 
 @pytest.mark.parametrize(("flags", "fits"), [(os.ST_NOEXEC | os.ST_NOSUID, False), (os.ST_NOSUID, True)])

@@ -1,0 +1,153 @@
+"""The index of a Debian archive: signed by Debian's keys, not expired, and each part of it by its sha256."""
+
+from __future__ import annotations
+
+import datetime
+import lzma
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import pysequoia
+
+from images.debian import control, mirrors
+from images.debian.mirrors import Source
+from images.debian.solve import Row
+from images.host import download
+from images.host.context import Context
+from images.host.disk.faults import Unwritable
+from images.host.errors import Fault, WorldFault
+
+KEYRING = Path(__file__).with_name("keyring.gpg")  # of the package debian-archive-keyring, 2025.1
+LONGEST = 16 << 20  # bytes of an InRelease: Debian's have 150,000
+REACH = f"check the network and the proxy (http_proxy), or name another mirror: {mirrors.VARIABLE}=http://HOST/debian"
+RENEW = "check the clock and the proxy, or name another mirror: its files are not used without Debian's signature"
+DAMAGED = "run it again; if it stays so, name another mirror"
+FIELD = re.compile(
+    r"^(Package|Version|Architecture|Essential|Priority|Pre-Depends|Depends|Provides|Conflicts|Breaks|Filename|SHA256)"
+    r": (.*)$", re.MULTILINE,
+)  # fmt: skip
+NEEDED = {"Package", "Version", "Architecture", "Filename", "SHA256"}
+
+
+class Unverified(WorldFault):
+    """An index is not signed by Debian, or expired, as far as the keyring and the clock here can say."""
+
+
+@dataclass(frozen=True)
+class Index:
+    """The packages of a suite; `digest` is the sha256 of the list, by which two of them are the same."""
+
+    source: Source
+    digest: str
+    path: Path
+    size: int
+
+    def rows(self) -> Iterator[Row]:
+        """Yield what the index says of each package.
+
+        Raises WorldFault where it says too little.
+        """
+        for paragraph in _unpacked(self).split("\n\n"):
+            if not paragraph.strip():
+                continue
+            row = dict(FIELD.findall(paragraph))
+            if not row.keys() >= NEEDED:
+                raise WorldFault("Debian's index cannot be read", f"{self.source.suite}: {paragraph[:80]!r}", DAMAGED)
+            yield row
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file as a Release has it: name, size in bytes and sha256."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+def indexes(sources: Sequence[Source], architecture: str, context: Context) -> list[Index]:
+    """Fetch the indexes of some suites.
+
+    Raises Unverified for one without a good signature, WorldFault for one that cannot be had.
+    """
+    return [_index(source, architecture, context) for source in sources]
+
+
+def verified(signed: bytes, keyring: Path) -> str:
+    """Return the text that a key of the keyring has signed, and nothing of what stands around it.
+
+    Raises Unverified where there is no good signature.
+    """
+    certificates = pysequoia.Cert.split_bytes(keyring.read_bytes())
+    try:
+        found = pysequoia.verify(bytes=signed, store=lambda _: certificates)
+        return bytes(found.bytes or b"").decode()
+    except Exception as error:  # pysequoia raises Exception itself
+        raise Unverified("what Debian's mirror sent has no good signature", error, RENEW) from error
+
+
+def release(text: str, suite: str, today: datetime.date, *, may_expire: bool = True) -> dict[str, Listed]:
+    """Return the files that a Release names, by their names.
+
+    Raises Unverified for one of another suite, and where `may_expire` for one that is expired.
+    """
+    said = control.fields(text)
+    if said.get("Codename") != suite:
+        fact = "Debian's mirror sent the index of another suite"
+        raise Unverified(fact, f"{said.get('Codename')}, not {suite}", RENEW)
+    until = said.get("Valid-Until")
+    if may_expire and until and parsedate_to_datetime(until).date() < today:
+        remedy = f'{RENEW}; for a snapshot, Acquire::Check-Valid-Until "false"; in /etc/apt/apt.conf'
+        raise Unverified("the index of Debian's mirror is expired", f"{suite}: {until}", remedy)
+    rows = (line.split() for line in said.get("SHA256", "").splitlines())
+    return {row[2]: Listed(row[2], int(row[1]), row[0]) for row in rows if len(row) == 3}
+
+
+def fetch(url: str, digest: str | None, name: str, context: Context) -> str:
+    """Download a file of an archive into the store, by the proxy of this machine's apt where no other is set.
+
+    Raises WorldFault where it cannot be had.
+    """
+    sources, apt = context.sources, mirrors.setting("Acquire::http::Proxy")
+    if apt.startswith("http") and not (sources.proxy or context.environ.get("http_proxy")):
+        sources = replace(sources, proxy=apt)
+    try:
+        return download.fetch(context.store, url, digest, name, sources, context.progress.advance)
+    except Unwritable:
+        raise
+    except Fault as fault:
+        raise WorldFault("cannot download from Debian's mirror", fault.value, REACH, fault.kind) from fault
+
+
+def _index(source: Source, architecture: str, context: Context) -> Index:
+    place = f"{source.uri}/dists/{source.suite}"
+    signed = context.store.place(fetch(f"{place}/InRelease", None, "InRelease", context), "InRelease")
+    if signed.stat().st_size > LONGEST:
+        raise Unverified("what Debian's mirror sent is too long for an index", f"{place}/InRelease", RENEW)
+    may_expire = mirrors.setting("Acquire::Check-Valid-Until") not in ("false", "no", "0")
+    text = verified(signed.read_bytes(), KEYRING)
+    files = release(text, source.suite, context.today, may_expire=may_expire)
+    directory = f"main/binary-{architecture}"
+    plain, packed = (files.get(f"{directory}/Packages{ending}") for ending in ("", ".xz"))
+    if plain is None or packed is None:
+        raise WorldFault("Debian's mirror has no packages for this", f"{place}/{directory}", REACH)
+    by_hash = control.fields(text).get("Acquire-By-Hash") == "yes"
+    name = f"{directory}/by-hash/SHA256/{packed.sha256}" if by_hash else packed.name
+    fetch(f"{place}/{name}", packed.sha256, "Packages.xz", context)
+    return Index(source, packed.sha256, context.store.place(packed.sha256, "Packages.xz"), plain.size)
+
+
+def _unpacked(index: Index) -> str:
+    """Unpack an index, which may have as many bytes as the Release says of it."""
+    unpacker = lzma.LZMADecompressor()
+    try:
+        text = unpacker.decompress(index.path.read_bytes(), index.size + 1)
+    except lzma.LZMAError as error:
+        raise WorldFault("Debian's index cannot be unpacked", f"{index.source.suite}: {error}", DAMAGED) from error
+    if len(text) != index.size or not unpacker.eof:
+        fact = "Debian's index has another size than its Release says"
+        raise WorldFault(fact, f"{index.source.suite}: {len(text)} bytes, not {index.size}", DAMAGED)
+    return text.decode(errors="replace")

@@ -1,0 +1,96 @@
+"""/etc/ssl/certs: the bundle, and the links by hash of the subject that `openssl rehash` makes (X509_NAME_hash)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from images.debian.tree import Tree
+
+PLACE = "etc/ssl/certs"
+PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END", re.DOTALL)
+UTF8 = 12
+STRINGS = {UTF8: "utf-8", 19: "utf-8", 20: "latin-1", 22: "utf-8", 26: "utf-8", 28: "utf-32-be", 30: "utf-16-be"}
+BLANKS = " \t\n\v\f\r"
+VERSION, SEQUENCE = 0xA0, 0x30
+RENAMED = str.maketrans(" (),", "_==_")
+
+
+class Element(NamedTuple):
+    """An element of DER (X.690): tag, value, and all of its bytes."""
+
+    tag: int
+    value: bytes
+    whole: bytes
+
+
+def install(tree: Tree, base: str, names: Sequence[str]) -> None:
+    """Write the bundle of certificates below a directory, and the links to each.
+
+    Raises LookupError or ValueError for what is no certificate.
+    """
+    links, bundle = dict[str, tuple[str, bytes]](), b""
+    for name in names:
+        data = tree.entries[f"{base}/{name}"].data
+        bundle += data if data.endswith(b"\n") else data + b"\n"
+        pem = name.rsplit("/", 1)[-1].removesuffix(".crt").translate(RENAMED) + ".pem"
+        links[pem] = f"/{base}/{name}", data
+    taken: dict[str, int] = {}
+    for pem, (target, data) in sorted(links.items()):
+        tree.link(f"{PLACE}/{pem}", target)
+        digits = subject_hash(data)
+        number = taken[digits] = taken.get(digits, -1) + 1
+        tree.link(f"{PLACE}/{digits}.{number}", pem)
+    tree.file(f"{PLACE}/ca-certificates.crt", bundle)
+
+
+def subject_hash(pem: bytes) -> str:
+    """Return the 8 digits of a certificate: SHA-1 of its subject, in lower case and with single blanks.
+
+    Raises LookupError or ValueError for what is no certificate.
+    """
+    found = PEM.search(pem)
+    if found is None:
+        raise ValueError("no certificate in a file of certificates")
+    (certificate,) = _each(base64.b64decode(found[1]))
+    signed, *_ = _each(certificate.value)
+    body = list(_each(signed.value))
+    subject = body[5 if body[0].tag == VERSION else 4].value
+    names = b"".join(_der(each.tag, _settled(each.value)) for each in _each(subject))
+    return hashlib.sha1(names, usedforsecurity=False).digest()[3::-1].hex()
+
+
+def _settled(name: bytes) -> bytes:
+    """Write the pairs of a name as OpenSSL compares them."""
+    out = b""
+    for pair in _each(name):
+        kind, said = _each(pair.value)
+        tag, value = said.tag, said.value
+        if tag in STRINGS:
+            text = re.sub(f"[{BLANKS}]+", " ", value.decode(STRINGS[tag]).strip(BLANKS))
+            tag, value = UTF8, "".join(each.lower() if each.isascii() else each for each in text).encode()
+        out += _der(SEQUENCE, kind.whole + _der(tag, value))
+    return out
+
+
+def _each(data: bytes) -> Iterator[Element]:
+    at = 0
+    while at < len(data):
+        tag, size, start = data[at], data[at + 1], at + 2
+        if size & 0x80:
+            count = size & 0x7F
+            size, start = int.from_bytes(data[start : start + count], "big"), start + count
+        if start + size > len(data):
+            raise ValueError("a certificate is cut short")
+        yield Element(tag, data[start : start + size], data[at : start + size])
+        at = start + size
+
+
+def _der(tag: int, value: bytes) -> bytes:
+    size = len(value)
+    length = -(-size.bit_length() // 8)
+    head = bytes([size]) if size < 0x80 else bytes([0x80 | length]) + size.to_bytes(length, "big")
+    return bytes([tag]) + head + value

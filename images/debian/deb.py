@@ -1,0 +1,181 @@
+"""Debian packages read without dpkg (deb(5)), within bounds: whoever wrote a lock may have written its packages."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import zstandard
+
+from images.debian import control
+from images.foreign import bounds, tars
+from images.foreign.paths import flaw
+from images.host.errors import WorldFault
+
+MAGIC, HEADER = b"!<arch>\n", 60
+FIRST = "debian-binary"
+NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+SCRIPT = re.compile(r"[A-Za-z0-9_-]+")  # the name of a control file
+WHOLE = (FIRST, "control", "data")
+REMEDY = "make a new lock (build.py lock); a package of Debian's own is never like that"
+UNREADABLE = (*tars.CONTENT, zstandard.ZstdError, UnicodeError)
+
+
+@dataclass(frozen=True)
+class Package:
+    """What a package says of itself, its control files in their order, and its files as a tar that is not packed."""
+
+    about: dict[str, str]
+    control: dict[str, tuple[bytes, int]]
+    data: bytes = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return self.about["Package"]
+
+    @property
+    def version(self) -> str:
+        return self.about["Version"]
+
+    @property
+    def listed(self) -> str:
+        """Return how dpkg names its files in /var/lib/dpkg/info."""
+        return f"{self.name}:{self.about['Architecture']}" if self.about.get("Multi-Arch") == "same" else self.name
+
+    def without_data(self) -> Package:
+        """Return it without its files, which may be large."""
+        return replace(self, data=b"")
+
+    def text(self, name: str) -> str:
+        """Return a control file as text, empty where there is none."""
+        return self.control.get(name, (b"", 0))[0].decode(errors="replace")
+
+
+def load(path: Path) -> Package:
+    """Read a package.
+
+    Raises WorldFault for what is none, or unpacks to too much.
+    """
+    return read(path.read_bytes(), path.name)
+
+
+def read(content: bytes, called: str) -> Package:
+    """Read a package out of its bytes; `called` is what messages say of it.
+
+    Raises WorldFault for what is none, or unpacks to too much.
+    """
+    try:
+        return _read(content)
+    except UNREADABLE as error:
+        raise WorldFault("a file is no Debian package that can be used", f"{called}: {error}", REMEDY) from error
+
+
+def entries(package: Package) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
+    """Yield what a package brings: path without `./`, its entry in the tar, and its content.
+
+    Raises WorldFault for paths outside of the root, and for what is neither a file, a directory nor a link.
+    """
+    try:
+        with tars.open_seekable(io.BytesIO(package.data)) as tar:
+            for info in tars.entries(tar):
+                yield _path(info), info, _content(tar, info)
+    except UNREADABLE as error:
+        value = f"{package.name} {package.version}: {error}"
+        raise WorldFault("a Debian package has files that no image can have", value, REMEDY) from error
+
+
+def _read(content: bytes) -> Package:
+    parts: dict[str, bytes] = {}
+    for name, data in members(content):
+        stem, dot, ending = name.partition(".tar")
+        if stem in parts or (not parts and name != FIRST):
+            raise ValueError(f"its member {name!r} is not where it should be")
+        if stem in WHOLE:
+            parts[stem] = unpacked(data, ending, bounds.DEB.of(len(data))) if dot else data
+    if not parts.get(FIRST, b"").startswith(b"2.") or parts.keys() != {*WHOLE}:
+        raise ValueError("it has another format, or not all of its members")
+    found = _control(parts["control"])
+    about = control.fields(found.get("control", (b"", 0))[0].decode())
+    for name in ("Package", "Version", "Architecture"):
+        if not about.get(name, "").isprintable() or not about.get(name):
+            raise ValueError(f"its control file has no {name}")
+    if not NAME.fullmatch(about["Package"]):
+        raise ValueError(f"its name is {about['Package'][:80]!r}")
+    return Package(about, found, parts["data"])
+
+
+def members(content: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the members of an archive of ar, whose names are short, as dpkg-deb writes it.
+
+    Raises ValueError for what is none.
+    """
+    if not content.startswith(MAGIC):
+        raise ValueError("it does not begin as one")
+    at = len(MAGIC)
+    while at < len(content):
+        head = content[at : at + HEADER]
+        size = head[48:58].rstrip(b" ")
+        if len(head) < HEADER or head[58:] != b"`\n" or not re.fullmatch(b"[0-9]+", size):
+            raise ValueError(f"no header of a member at byte {at}")
+        start, end = at + HEADER, at + HEADER + int(size)
+        if end > len(content):
+            raise ValueError("it is cut short")
+        yield head[:16].decode("ascii").rstrip(" ").rstrip("/"), content[start:end]
+        at = end + int(size) % 2
+
+
+def unpacked(data: bytes, ending: str, most: int) -> bytes:
+    """Unpack a member by the ending of its name.
+
+    Raises ValueError for an ending that is unknown, for more than `most` bytes, and what is cut short.
+    """
+    if ending == ".xz":
+        xz = lzma.LZMADecompressor()
+        found, whole = xz.decompress(data, most + 1), xz.eof
+    elif ending == ".gz":
+        gz = zlib.decompressobj(wbits=31)
+        found, whole = gz.decompress(data, most + 1), gz.eof
+    elif ending == ".zst":
+        with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+            found, whole = reader.read(most + 1), True
+    elif ending == "":
+        found, whole = data, True
+    else:
+        raise ValueError(f"its files are packed as {ending[:20]!r}")
+    if len(found) > most or not whole:
+        raise ValueError(f"it unpacks to more than {most} bytes" if len(found) > most else "it is cut short")
+    return found
+
+
+def _control(tar: bytes) -> dict[str, tuple[bytes, int]]:
+    found = {}
+    with tars.open_seekable(io.BytesIO(tar)) as opened:
+        for info in tars.entries(opened):
+            name = info.name.removeprefix("./")
+            if info.isreg() and SCRIPT.fullmatch(name):
+                found[name] = (_content(opened, info), info.mode & 0o777)
+    return found
+
+
+def _path(info: tarfile.TarInfo) -> str:
+    """Return a path in a package as a layer has it: "" for the root itself."""
+    path = info.name.removeprefix("./").removeprefix("/").rstrip("/")
+    if path not in ("", ".") and (found := flaw(path)):
+        raise ValueError(f"{info.name[:200]!r} {found}")
+    if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
+        raise ValueError(f"{info.name[:200]!r} is neither file, directory nor link")
+    return "" if path == "." else path
+
+
+def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(info) if info.isreg() else None
+    data = file.read() if file else b""
+    if len(data) != (info.size if file else 0):
+        raise ValueError("it is cut short")
+    return data

@@ -1,0 +1,137 @@
+"""/etc/ld.so.cache as ldconfig of glibc 2.36 writes it (sysdeps/generic/dl-cache.h, elf/cache.c, elf/stringtable.c)."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import struct
+from collections import defaultdict
+from fnmatch import fnmatch
+from functools import cmp_to_key
+from typing import NamedTuple
+
+from images.debian.tree import FILE, LINK, Tree
+from images.foreign import libraries
+
+ELF = b"\x7fELF"
+BANNER = re.compile(rb"GNU C Library \((Debian GLIBC [^)]{1,80})\) ([a-z]{1,20} release version [0-9]+\.[0-9]+)")
+MAGIC, EXTENSION, LITTLE = b"glibc-ld.so.cache1.1", 0xEAA42174, 2
+HEAD, ROW = struct.Struct("<20sIIB3xI12x"), struct.Struct("<iIIIQ")
+
+
+class Machine(NamedTuple):
+    """A processor: its number in ELF (e_machine), and the flags of its libraries in the cache."""
+
+    number: int
+    flags: int
+
+
+MACHINES = {"amd64": Machine(62, 0x0303), "arm64": Machine(183, 0x0A03)}
+Library = tuple[str, str]  # name and path
+
+
+def write(tree: Tree, architecture: str) -> None:
+    """Write the cache, and the links by the names of libraries that are not there yet.
+
+    Raises LookupError where there is no C library.
+    """
+    found = _libraries(tree, MACHINES[architecture].number)
+    tree.file("etc/ld.so.cache", _rendered(found, _generator(tree), MACHINES[architecture].flags))
+
+
+def _directories(tree: Tree) -> list[str]:
+    """Return where libraries are looked for, in order, each real directory once by its first name."""
+    found: list[str] = []
+    ahead, seen = ["etc/ld.so.conf"], set[str]()
+    while ahead:
+        path = ahead.pop(0)
+        lines = [] if path in seen else tree.text(path).splitlines()
+        seen.add(path)
+        included: list[str] = []
+        for line in lines:
+            words = line.partition("#")[0].split()
+            if words[:1] == ["include"]:
+                included += sorted(each for each in tree.entries if fnmatch(f"/{each}", words[-1]))
+            elif words:
+                found.append(words[0].rstrip("/"))
+        ahead = included + ahead
+    real: dict[str, str] = {}
+    for path in (*found, "/lib", "/usr/lib"):
+        real.setdefault(tree.real(path), path)
+    return list(real.values())
+
+
+def _libraries(tree: Tree, machine: int) -> list[Library]:
+    inside: dict[str, list[str]] = defaultdict(list)
+    for path in tree.entries:
+        inside[posixpath.dirname(path)].append(path)
+    found: dict[Library, None] = {}
+    for shown in _directories(tree):
+        directory = tree.real(shown)
+        for path in inside[directory]:
+            if name := _name(tree, path, machine):
+                if f"{directory}/{name}" not in tree.entries:
+                    tree.link(f"{directory}/{name}", posixpath.basename(path))
+                found[name, f"{shown}/{name}"] = None
+    return list(found)
+
+
+def _name(tree: Tree, path: str, machine: int) -> str | None:
+    """Return the name that a library is found by, None for what is none of this machine."""
+    name, real = posixpath.basename(path), tree.real(path)
+    entry = tree.entries.get(real)
+    if not name.startswith(("lib", "ld-")) or ".so" not in name or entry is None or entry.kind != FILE:
+        return None
+    data = entry.data
+    if data[:4] != ELF or len(data) < 20 or int.from_bytes(data[18:20], "little") != machine:
+        return None
+    tags = libraries.entries(io.BytesIO(data), ".dynamic", lambda section: section.iter_tags())
+    if not tags:
+        return None
+    soname = next((str(tag.soname) for tag in tags if tag.entry.d_tag == "DT_SONAME"), name)
+    base = posixpath.basename(real)
+    if tree.entries[path].kind == LINK and (base == soname or (base.endswith(".so") and soname.startswith(base))):
+        return name  # a link for ld(1), or to itself
+    return name if "/" in soname else soname
+
+
+def _generator(tree: Tree) -> bytes:
+    """Name the ldconfig that would have written the cache: that of the C library."""
+    path = next((path for path in tree.entries if posixpath.basename(path) == "libc.so.6"), "")
+    found = BANNER.search(tree.entries[tree.real(path)].data) if path else None
+    if found is None:
+        raise LookupError("no C library of Debian")
+    return b"ldconfig (" + found[1] + b") " + found[2]
+
+
+def _rendered(found: list[Library], generator: bytes, flags: int) -> bytes:
+    rows = sorted(found, key=cmp_to_key(_order))
+    start = HEAD.size + ROW.size * len(rows)
+    texts, places, last = bytearray(), dict[str, int](), ""
+    # A text that another one ends in is not written again.
+    for text in sorted({text for row in found for text in row}, key=lambda text: text[::-1], reverse=True):
+        if not last.endswith(text):
+            last, begin = text, start + len(texts)
+            texts += text.encode() + b"\0"
+        places[text] = begin + len(last) - len(text)
+    end = start + len(texts)
+    extension = -(-end // 4) * 4
+    out = HEAD.pack(MAGIC, len(rows), len(texts), LITTLE, extension)
+    out += b"".join(ROW.pack(flags, places[name], places[path], 0, 0) for name, path in rows)
+    out += bytes(texts) + bytes(extension - end)
+    return out + struct.pack("<6I", EXTENSION, 1, 0, 0, extension + 24, len(generator)) + generator
+
+
+def _order(one: Library, other: Library) -> int:
+    """Compare names from the last to the first, as glibc's _dl_cache_libcmp does, numbers by their value."""
+    parts = [re.findall(r"[0-9]+|[^0-9]", name) for name, _ in (other, one)]
+    for mine, theirs in zip(*parts, strict=False):
+        if mine == theirs:
+            continue
+        if mine.isdigit() != theirs.isdigit():
+            return 1 if mine.isdigit() else -1
+        if mine.isdigit() and int(mine) == int(theirs):
+            continue
+        return -1 if (int(mine) < int(theirs) if mine.isdigit() else mine < theirs) else 1
+    return len(parts[0]) - len(parts[1])

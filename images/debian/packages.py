@@ -1,0 +1,216 @@
+"""Which Debian packages an image has, each kept by its sha256."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from images.debian import archive, deb, mirrors, solve
+from images.debian.archive import Index, Unverified
+from images.debian.mirrors import Source
+from images.debian.solve import Row, Universe
+from images.foreign.grammar import Grammar
+from images.host import process
+from images.host.context import Context
+from images.host.disk.faults import Unwritable
+from images.host.errors import WorldFault
+from images.host.store import Store, key_of
+
+ARCHITECTURE = "amd64"
+SIGNED = "signed debs"  # records of what indexes signed by Debian had
+# apt's own control file calls it important, the archive's index required; an image without it could not be extended.
+ALWAYS = ("apt",)
+AT_ONCE = 8  # downloads: most packages are small
+AWAY = "note: {} does not answer; Debian's packages come from {}"
+
+
+@dataclass(frozen=True, order=True)
+class Deb:
+    """A Debian package: name, version and architecture (Debian Policy 5.6), its file's name and sha256."""
+
+    package: Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9+.-]+\z")]
+    version: Annotated[str, Grammar(r"\A([0-9]+:)?[0-9][0-9A-Za-z.+~:-]*\z")]
+    architecture: Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9-]*\z")]
+    filename: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The packages of a base in order, and the sources.list that it will have, of Debian's own mirror."""
+
+    debs: tuple[Deb, ...]
+    sources: str
+
+
+def resolve(suite: str, packages: Sequence[str], context: Context) -> Choice:
+    """Choose the packages of a base that is made here, and download each into the store.
+
+    Raises WorldFault as `named` does.
+    """
+
+    def choose(rows: Sequence[Row]) -> list[Row]:
+        first = solve.essential(row for row in rows if row["Suite"] == suite)
+        return solve.closure(Universe(rows), list(dict.fromkeys((*first, *ALWAYS, *packages))))
+
+    # Without the mirror that was asked: a lock and an image name no mirror of one machine.
+    return Choice(_chosen([suite, packages], suite, choose, context), mirrors.listed(mirrors.own(suite)))
+
+
+def named(suite: str, names: Sequence[str], context: Context) -> tuple[Deb, ...]:
+    """Choose single packages without what they depend on, and download each into the store.
+
+    Where no mirror can be reached, an older choice is better than none, and the user is told its day. Raises WorldFault
+    where there is none, and Unverified or Unwritable even if there is one.
+    """
+
+    def choose(rows: Sequence[Row]) -> list[Row]:
+        universe = Universe(rows)
+        return [universe.named(name) for name in sorted(set(names))]
+
+    return _chosen([suite, "alone", names], suite, choose, context) if names else ()
+
+
+def bring(suite: str, debs: Iterable[Deb], context: Context) -> None:
+    """Download packages that are known by their sha256, as far as a mirror still has them.
+
+    Raises WorldFault where no mirror can be reached.
+    """
+    _, indexes = _indexes(suite, context)
+    wanted = {one.sha256: one for one in debs}
+    found = {
+        wanted[row["SHA256"]]: f"{index.source.uri}/{quote(row['Filename'])}"
+        for index in indexes
+        for row in index.rows()
+        if row["SHA256"] in wanted
+    }
+    _note_signed(context.store, list(found))
+    _download(found, context)
+
+
+def missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:
+    """Return the packages that the store does not have whole."""
+    return [one for one in debs if not store.whole(one.sha256, one.filename)]
+
+
+def control(store: Store, found: Deb) -> str:
+    """Return what a package says of itself (deb-control(5)); the store keeps what was read.
+
+    Raises WorldFault when the store does not have the package, or when it is no package.
+    """
+
+    def read() -> str:
+        return deb.load(require(store, found)).text("control")
+
+    return str(store.cached("controls", found.sha256, read).value)
+
+
+def require(store: Store, found: Deb) -> Path:
+    """Return where a package lies in the store.
+
+    Raises WorldFault when it is not there.
+    """
+    if path := store.blob(found.sha256, found.filename):
+        return path
+    raise WorldFault("a package of Debian is missing", found.package, "build again, or make a new lock")
+
+
+def unsigned(store: Store, debs: Sequence[Deb]) -> list[Deb]:
+    """Return the packages that no index signed by Debian had here so far: a bundle or a stranger's lock named them."""
+    return [one for one in debs if store.record(SIGNED, one.sha256) is None]
+
+
+def _note_signed(store: Store, debs: Sequence[Deb]) -> None:
+    for one in unsigned(store, debs):
+        store.write_record(SIGNED, one.sha256, one.filename)
+
+
+def _chosen(
+    asked: Sequence[object], suite: str, choose: Callable[[Sequence[Row]], list[Row]], context: Context
+) -> tuple[Deb, ...]:
+    """Choose anew where an index has changed; remember the choice for days on which no mirror can be reached."""
+    store, last = context.store, key_of(asked)
+    try:
+        debs = _choose_now(asked, suite, choose, context)
+    except WorldFault as fault:
+        record = store.record("last debs", last)
+        if record is None or isinstance(fault, Unverified | Unwritable):
+            raise
+        context.progress.say(f"note: Debian's packages as of {record['day']}: {fault.fact}: {fault.value}")
+        return tuple(Deb(**fields) for fields in record["debs"])
+    store.write_record("last debs", last, {"day": context.today.isoformat(), "debs": [asdict(one) for one in debs]})
+    return debs
+
+
+def _choose_now(
+    asked: Sequence[object], suite: str, choose: Callable[[Sequence[Row]], list[Row]], context: Context
+) -> tuple[Deb, ...]:
+    sources, indexes = _indexes(suite, context)
+    inputs = [*asked, [index.digest for index in indexes]]
+    made = context.store.cached("choices", inputs, lambda: _plain(suite, choose, indexes)).value
+    archives = {source.suite: source.uri for source in sources}
+    found = {Deb(**fields): f"{archives[part]}/{path}" for fields, part, path in made}
+    _note_signed(context.store, list(found))
+    _download(found, context)
+    return tuple(found)
+
+
+def _plain(suite: str, choose: Callable[[Sequence[Row]], list[Row]], indexes: Sequence[Index]) -> list[Any]:
+    """Return a choice as JSON can hold it: what a lock says of each package, and suite and path of its file."""
+    rows = [{**row, "Suite": index.source.suite} for index in indexes for row in index.rows()]
+    try:
+        chosen = {_listed(row): row for row in choose(rows)}
+    except (solve.Unsolvable, ValueError) as error:
+        remedy = "other packages in the row of this base in images/versions.toml, or run it again later"
+        raise WorldFault("Debian's packages do not go together", f"{suite}: {error}", remedy) from error
+    return [[asdict(one), row["Suite"], quote(row["Filename"])] for one, row in sorted(chosen.items())]
+
+
+def _listed(row: Row) -> Deb:
+    name, version, architecture = row["Package"], row["Version"], row["Architecture"]
+    kept_as = f"{name}_{version.replace(':', '%3a')}_{architecture}.deb"  # as apt calls it
+    return Deb(name, version, architecture, kept_as, row["SHA256"])
+
+
+def _indexes(suite: str, context: Context) -> tuple[tuple[Source, ...], list[Index]]:
+    """Ask the mirror that the user names; else Debian's own, and where that does not answer, the machine's.
+
+    In this order, so that everybody who reaches Debian's own mirror gets the same image.
+    """
+    given = mirrors.named(suite, context.environ)
+    first, second = given or mirrors.own(suite), () if given else mirrors.of_machine(suite)
+    try:
+        return first, archive.indexes(first, ARCHITECTURE, context)
+    except (Unverified, Unwritable):
+        raise
+    except WorldFault:
+        if not second or {source.uri for source in second} <= {source.uri for source in first}:
+            raise
+        context.progress.say(AWAY.format(first[0].uri, " and ".join(dict.fromkeys(source.uri for source in second))))
+        return second, archive.indexes(second, ARCHITECTURE, context)
+
+
+def _download(places: Mapping[Deb, str], context: Context) -> None:
+    """Download what the store does not have, several at a time; the first fault ends what has not begun."""
+    own = threading.Event()
+    stop = process.stop_of_thread() or own
+    tasks = [
+        partial(archive.fetch, places[one], one.sha256, one.filename, context)
+        for one in missing(context.store, list(places))
+    ]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            with process.uninterrupted():
+                futures = [pool.submit(process.run_stoppable, stop, task) for task in tasks]
+            for future in futures:
+                future.result()
+        except BaseException:
+            own.set()
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -1,0 +1,121 @@
+"""A root file system from exact packages, straight into a layer: nothing of them is run."""
+
+from __future__ import annotations
+
+import re
+import stat
+import zipfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from images.debian import database, effects, ldcache
+from images.debian.deb import Package, load
+from images.debian.packages import ALWAYS, ARCHITECTURE
+from images.debian.tree import DPKG_OPTIONS, FILE, Tree
+from images.host.errors import WorldFault
+from images.oci import packing
+from images.oci.layer import Directories, LayerWriter, Written
+
+ACCOUNTS = "base-passwd"  # has the groups that files of other packages belong to, and so is the first
+AT_ONCE = 2  # packages that are unpacked at the same time; what unpacks them lets others run
+AHEAD = 2
+C_LIBRARY = "libc-bin"  # has ldconfig
+# What an image must not have: pattern over paths, reason.
+CLEANED = (
+    (r"dev/.", "devices are the engine's"),
+    (r"etc/ssh/ssh_host_", "a host key in an image is everybody's key"),
+    (r"etc/(hostname|resolv\.conf|machine-id)$", "of one machine"),
+    (r"var/log/.+", "logs of an installation"),
+    (r"var/cache/(apt|ldconfig)|var/lib/apt/lists/.", "caches, and lists of a day"),
+    (r"(tmp|run)/.", "of the moment"),
+)
+DIRTY = re.compile("|".join(f"(?:{pattern})" for pattern, _ in CLEANED))
+MODULES = re.compile(r"usr/(?:lib/python3[^/]*|share/python3)/.*\.py$")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a root file system is made of: files of packages, those that were asked for by name, its sources.list."""
+
+    debs: Sequence[Path]
+    packages: Sequence[str]
+    sources: str
+
+
+def make(asked: Asked) -> Tree:
+    """Return the tree of some packages.
+
+    Raises WorldFault for what no image can have, and for a script that is not known.
+    """
+    tree, packages, listed = Tree(), dict[str, Package](), dict[str, list[str]]()
+    paths = sorted(asked.debs, key=lambda path: (not path.name.startswith(f"{ACCOUNTS}_"), path.name))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for at in range(0, len(paths), AHEAD):
+            for package in pool.map(load, paths[at : at + AHEAD]):
+                _refuse(package, packages)
+                listed[package.name] = tree.unpack(package)
+                packages[package.name] = package.without_data()
+                if package.name == ACCOUNTS:
+                    effects.apply(tree, package)
+    packages = dict(sorted(packages.items()))
+    effects.require_known(packages.values())
+    _finish(tree, packages, listed, asked)
+    return tree
+
+
+def write(tree: Tree, out: Path) -> Written:
+    """Write a tree as a layer."""
+    with LayerWriter(out, Directories(), packing.BASE) as layer:
+        tree.write(layer)
+        return layer.finish()
+
+
+def write_modules(tree: Tree, out: Path) -> None:
+    """Write the Python modules of a tree to an archive, by their paths, so that they can be compiled."""
+    with zipfile.ZipFile(out, "w") as archive:
+        for path in sorted(filter(MODULES.match, tree.entries)):
+            real = tree.entries.get(tree.real(path))
+            if real and real.kind == FILE:
+                archive.writestr(zipfile.ZipInfo(path), real.data)
+
+
+def _refuse(package: Package, others: Mapping[str, Package]) -> None:
+    if package.name in others:
+        raise WorldFault("a base has a Debian package twice", package.name, "make a new lock (build.py lock)")
+    if package.about["Architecture"] not in (ARCHITECTURE, "all"):
+        value = f"{package.name} ({package.about['Architecture']})"
+        raise WorldFault("a Debian package is for another machine", value, "make a new lock (build.py lock)")
+
+
+def _finish(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], asked: Asked) -> None:
+    for package in packages.values():
+        if package.name != ACCOUNTS:
+            effects.apply(tree, package)
+    tree.file("etc/apt/sources.list", asked.sources)
+    tree.file("etc/fstab", "# UNCONFIGURED FSTAB FOR BASE SYSTEM\n")  # what scripts of packages look into
+    tree.file("etc/dpkg/dpkg.cfg.d/99multinode", "".join(f"{option}\n" for option in DPKG_OPTIONS))
+    try:
+        if C_LIBRARY in packages:
+            ldcache.write(tree, ARCHITECTURE)
+        database.write(tree, packages, listed, ARCHITECTURE)
+    except (LookupError, ValueError) as error:
+        fact = "a Debian package has not what dpkg or ldconfig need"
+        raise WorldFault(fact, error, "make a new lock (build.py lock)") from error
+    database.mark_automatic(tree, packages.keys() - _wanted(packages, asked.packages), ARCHITECTURE)
+    for path in [path for path in tree.entries if DIRTY.match(path)]:
+        del tree.entries[path]
+    tree.complete()
+    for entry in tree.entries.values():  # what is started as root has all rights anyway, and others need none of those
+        entry.mode &= ~(stat.S_ISUID | stat.S_ISGID)
+
+
+def _wanted(packages: Mapping[str, Package], named: Sequence[str]) -> set[str]:
+    """Return the packages that stay: those that were named, and what no system is without."""
+    own = {
+        name
+        for name, package in packages.items()
+        if package.about.get("Essential") == "yes" or package.about.get("Priority") == "required"
+    }
+    return own | {*named, *ALWAYS}

@@ -1,0 +1,79 @@
+"""Which packages are installed with some others: apt's own rule for an empty system, without Recommends."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+
+from images.debian.control import Relation, key, relations
+
+Row = Mapping[str, str]  # what an index says of a package
+
+
+class Unsolvable(Exception):
+    """Packages cannot be installed together; the text says why."""
+
+
+class Universe:
+    """The newest of each package in some indexes, and which packages provide what (Debian Policy 7.5)."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.candidates: dict[str, Row] = {}
+        for row in rows:
+            known = self.candidates.get(row["Package"])
+            if known is None or key(row["Version"]) > key(known["Version"]):
+                self.candidates[row["Package"]] = row
+        self._provides: dict[str, list[tuple[Row, str]]] = defaultdict(list)
+        for row in self.candidates.values():
+            for (one,) in relations(row.get("Provides", "")):
+                self._provides[one.name].append((row, one.version))
+
+    def named(self, name: str) -> Row:
+        """Return the package of a name.
+
+        Raises Unsolvable where there is none.
+        """
+        if name not in self.candidates:
+            raise Unsolvable(f"there is no package {name}")
+        return self.candidates[name]
+
+    def matching(self, one: Relation) -> list[Row]:
+        """Return what a relation means: the package of that name first, then what provides it."""
+        own = self.candidates.get(one.name)
+        found = [own] if own and one.holds(own["Version"]) else []
+        provided = self._provides.get(one.name, ())
+        return found + [row for row, version in provided if not one.operator or (version and one.holds(version))]
+
+
+def closure(universe: Universe, names: Sequence[str]) -> list[Row]:
+    """Return the packages that are installed for `names`, in the order of their names.
+
+    All of `names` come first, and then for each dependency that nothing fulfils yet the first alternative there is.
+    Raises Unsolvable where there is none, or where two packages are in conflict.
+    """
+    chosen = {name: universe.named(name) for name in names}
+    ahead = deque(chosen.values())
+    while ahead:
+        row = ahead.popleft()
+        for group in (*relations(row.get("Pre-Depends", "")), *relations(row.get("Depends", ""))):
+            found = [each for one in group for each in universe.matching(one)]
+            if not found:
+                raise Unsolvable(f"{row['Package']} needs {' or '.join(one.name for one in group)}")
+            if not any(each["Package"] in chosen for each in found):
+                chosen[found[0]["Package"]] = found[0]
+                ahead.append(found[0])
+    _refuse_conflicts(universe, chosen)
+    return [chosen[name] for name in sorted(chosen)]
+
+
+def _refuse_conflicts(universe: Universe, chosen: Mapping[str, Row]) -> None:
+    for row in chosen.values():
+        for (one,) in (*relations(row.get("Conflicts", "")), *relations(row.get("Breaks", ""))):
+            for other in universe.matching(one):
+                if other["Package"] in chosen and other is not row:
+                    raise Unsolvable(f"{row['Package']} does not go with {other['Package']}")
+
+
+def essential(rows: Iterable[Row]) -> list[str]:
+    """Return the packages without which no system works: those that an index calls essential or required."""
+    return [row["Package"] for row in rows if row.get("Essential") == "yes" or row.get("Priority") == "required"]

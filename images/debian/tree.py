@@ -1,0 +1,183 @@
+"""The tree that several packages make, by dpkg's rules of unpacking, and as it will be in a layer."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import tarfile
+from dataclasses import dataclass
+
+from images.debian import deb
+from images.debian.control import relations
+from images.debian.deb import Package
+from images.host.errors import WorldFault
+from images.oci.layer import EPOCH, LayerWriter
+
+# In a merged /usr these are links to the directories of the same names in it (https://wiki.debian.org/UsrMerge).
+MERGED = ("bin", "lib", "lib64", "sbin")
+# Left out of every package, now and by every later apt-get in a derived image, as in Debian's own slim images.
+DPKG_OPTIONS = (
+    *(f"path-exclude=/usr/share/{name}/*" for name in ("man", "info", "locale")),
+    "path-exclude=/usr/share/doc/*",
+    "path-include=/usr/share/doc/*/copyright",
+    "path-exclude=/usr/lib/python3*/EXTERNALLY-MANAGED",  # pip works in an image as anywhere else
+)
+# The same as a pattern. dpkg also keeps links to directories below what it has to include something of.
+LEFT_OUT = re.compile(
+    r"usr/share/(?:man|info|locale)/.|usr/share/doc/.*(?<!/copyright)$|usr/lib/python3[^/]*/EXTERNALLY-MANAGED$"
+)
+DOCUMENTS = re.compile(r"usr/share/doc/[^/]+$")
+FILE, DIRECTORY, LINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE
+HOPS = 200
+REMEDY = "make a new lock (build.py lock); Debian's own packages go together"
+
+
+@dataclass
+class Entry:
+    """What is at a path, of the user root; files that are one (hard links) have one entry.
+
+    `link` is the target of a symbolic link, `owner` the package, empty for what a script would have made.
+    """
+
+    kind: bytes
+    mode: int
+    gid: int = 0
+    data: bytes = b""
+    link: str = ""
+    owner: str = ""
+
+
+class Tree:
+    """Paths as they will be in the layer: no `./`, and /bin, /sbin, /lib, /lib64 below usr/.
+
+    `groups` are those that files of packages may belong to, by name.
+    """
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {name: Entry(LINK, 0o777, link=f"usr/{name}") for name in MERGED}
+        self.groups = {"root": 0}
+        self._packages: dict[str, Package] = {}
+
+    def unpack(self, package: Package) -> list[str]:
+        """Add the files of a package; return all of its paths as dpkg lists them, also those that are left out.
+
+        Raises WorldFault for what no image can have, and what another package has.
+        """
+        self._packages[package.name] = package.without_data()
+        listed = []
+        for path, info, data in deb.entries(package):
+            listed.append(f"/{path}" if path else "/.")
+            place = place_of(path)
+            if not path or place in MERGED or _is_left_out(place, info):
+                continue
+            self._add(place, self._entry(place, info, data, package.name), package)
+        return listed
+
+    def text(self, path: str) -> str:
+        """Return a file as text.
+
+        Raises LookupError where there is none.
+        """
+        return self.entries[path].data.decode()
+
+    def directory(self, path: str, mode: int = 0o755, gid: int = 0) -> None:
+        """Make a directory where there is nothing."""
+        self.entries.setdefault(path, Entry(DIRECTORY, mode, gid))
+
+    def file(self, path: str, content: bytes | str, mode: int = 0o644, gid: int = 0) -> None:
+        """Write a file, in place of what is there."""
+        self.entries[path] = Entry(FILE, mode, gid, content.encode() if isinstance(content, str) else content)
+
+    def link(self, path: str, target: str) -> None:
+        """Make a symbolic link, in place of what is there."""
+        self.entries[path] = Entry(LINK, 0o777, link=target)
+
+    def below(self, directory: str) -> list[str]:
+        """Return the paths of the files below a directory, in order."""
+        start = f"{directory}/"
+        return sorted(path for path, entry in self.entries.items() if path.startswith(start) and entry.kind == FILE)
+
+    def real(self, path: str) -> str:
+        """Follow every link in a path within the tree.
+
+        Raises WorldFault for links that form a circle.
+        """
+        done, left = "", path.strip("/").split("/")
+        for _ in range(HOPS):
+            if not left:
+                return done
+            head = posixpath.join(done, left.pop(0))
+            entry = self.entries.get(head)
+            if entry is None or entry.kind != LINK:
+                done = head
+                continue
+            target = posixpath.normpath(posixpath.join("/", done, entry.link)).lstrip("/")
+            done, left = "", [*filter(None, target.split("/")), *left]
+        raise WorldFault("links of Debian's packages form a circle", f"/{path}", REMEDY)
+
+    def complete(self) -> None:
+        """Make the directories above what is there.
+
+        Raises WorldFault for what lies below something else: through a link it could be anywhere.
+        """
+        for path in list(self.entries):
+            above = path
+            while above := posixpath.dirname(above):
+                self.directory(above)
+                if self.entries[above].kind != DIRECTORY:
+                    raise WorldFault("a Debian package has a file below what is no directory", f"/{path}", REMEDY)
+
+    def write(self, layer: LayerWriter) -> None:
+        """Write all of it: paths in order, of the names of one file the first before its hard links."""
+        first: dict[int, str] = {}
+        for path, entry in sorted(self.entries.items()):
+            info = tarfile.TarInfo(path)
+            info.type, info.linkname, info.mtime = entry.kind, entry.link, EPOCH
+            info.mode, info.gid = entry.mode, entry.gid
+            data = entry.data if entry.kind == FILE else b""
+            if entry.kind == FILE and (known := first.setdefault(id(entry), path)) != path:
+                info.type, info.linkname, data = tarfile.LNKTYPE, known, b""
+            info.size = len(data)
+            layer.copy(info, io.BytesIO(data))
+
+    def _entry(self, place: str, info: tarfile.TarInfo, data: bytes, owner: str) -> Entry:
+        if info.uid or info.uname not in ("", "root"):
+            raise WorldFault("a file of a Debian package is not root's", f"{owner}: /{place}", REMEDY)
+        if info.islnk():
+            target = self.entries.get(place_of(posixpath.normpath(info.linkname)))
+            if target is None or target.kind != FILE or target.owner != owner:
+                raise WorldFault("a hard link of a Debian package leads nowhere", f"{owner}: /{place}", REMEDY)
+            return target
+        gid = self.groups.get(info.gname, info.gid)  # names win, as in dpkg
+        kind = FILE if info.isreg() else info.type
+        return Entry(kind, 0o777 if info.issym() else info.mode & 0o7777, gid, data, info.linkname, owner)
+
+    def _add(self, place: str, entry: Entry, package: Package) -> None:
+        """Put an entry at its place; of two packages, the one counts that says that it replaces the other."""
+        old = self.entries.get(place)
+        if old is None or old.owner == entry.owner != "":
+            self.entries[place] = entry
+        elif DIRECTORY in (entry.kind, old.kind):
+            if entry.kind != old.kind and not (old.kind == LINK and entry.kind == DIRECTORY):
+                raise WorldFault("a path is a directory in one Debian package only", f"/{place}", REMEDY)
+        elif (other := self._packages.get(old.owner)) and _replaces(package, other):
+            self.entries[place] = entry
+        elif other is None or not _replaces(other, package):
+            raise WorldFault("two Debian packages have one path", f"/{place} ({old.owner} and {entry.owner})", REMEDY)
+
+
+def place_of(path: str) -> str:
+    """Return where a path of a package lies in a merged /usr."""
+    first, slash, _ = path.partition("/")
+    return f"usr/{path}" if slash and first in MERGED else path
+
+
+def _is_left_out(place: str, info: tarfile.TarInfo) -> bool:
+    return LEFT_OUT.match(place) is not None and not (info.issym() and DOCUMENTS.match(place))
+
+
+def _replaces(package: Package, other: Package) -> bool:
+    """Return whether a package may overwrite files of another (Debian Policy 7.6)."""
+    groups = relations(package.about.get("Replaces", ""))
+    return any(one.name == other.name and one.holds(other.version) for group in groups for one in group)

@@ -1,1 +1,0 @@
-"""Debian packages: where they come from, and which are chosen."""

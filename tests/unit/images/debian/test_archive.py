@@ -1,0 +1,230 @@
+"""The index of an archive: whose it is, how old it may be, and what is done where a mirror fails."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pysequoia
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.debian import archive, mirrors, packages
+from images.debian.archive import Unverified, release, verified
+from images.debian.mirrors import Source
+from images.host.context import Context
+from images.host.errors import WorldFault
+from images.host.pip_config import Sources
+from images.host.store import Store
+from tests.support import locks
+from tests.support.packages import Archive, simple
+
+DAY = datetime.date(2026, 1, 1)
+SUITE = "bookworm"
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    """Write an archive, whose key counts."""
+    made = Archive(tmp_path / "debian")
+    made.write({"": [simple("apt", Depends="libc6"), simple("libc6", Essential="yes"), simple("tini")],
+                "-security": [simple("libc6", version="9:1", Essential="yes")]})  # fmt: skip
+    (tmp_path / "keyring").write_bytes(made.keyring)
+    monkeypatch.setattr(archive, "KEYRING", tmp_path / "keyring")
+    return made
+
+
+def context(place: Path, uri: str, day: datetime.date = DAY) -> Context:
+    made = locks.context(Store(place / "store"), Sources(), {mirrors.VARIABLE: uri} if uri else {})
+    return replace(made, today=day)
+
+
+def names(debs: tuple[packages.Deb, ...]) -> dict[str, str]:
+    return {deb.package: deb.version for deb in debs}
+
+
+def test_a_base_gets_the_newest_of_what_it_needs(mirror: Archive, tmp_path: Path) -> None:
+    at_hand = context(tmp_path, mirror.uri)
+
+    found = packages.resolve(SUITE, ("tini",), at_hand)
+
+    assert names(found.debs) == {"apt": "1:2.0~rc1+deb12u1-3", "libc6": "9:1", "tini": "1:2.0~rc1+deb12u1-3"}
+    assert [deb.filename for deb in found.debs][1] == "libc6_9%3a1_amd64.deb"
+    assert packages.missing(at_hand.store, found.debs) == packages.unsigned(at_hand.store, found.debs) == []
+    assert found.sources.count("deb http://") == 3 and str(tmp_path) not in found.sources
+    assert names(packages.named(SUITE, ("tini",), at_hand)) == {"tini": "1:2.0~rc1+deb12u1-3"}
+    assert packages.named(SUITE, (), context(tmp_path, "file:///nowhere")) == ()
+
+
+def test_a_package_of_a_lock_is_brought_by_its_sha256(mirror: Archive, tmp_path: Path) -> None:
+    [tini] = packages.named(SUITE, ("tini",), context(tmp_path, mirror.uri))
+    other = replace(tini, package="gone", sha256="0" * 64)
+    empty = context(tmp_path / "other", mirror.uri)
+
+    packages.bring(SUITE, (tini, other), empty)
+
+    assert packages.missing(empty.store, (tini, other)) == packages.unsigned(empty.store, (tini, other)) == [other]
+
+
+def test_an_older_choice_is_better_than_none(mirror: Archive, tmp_path: Path) -> None:
+    before = packages.resolve(SUITE, ("tini",), context(tmp_path, mirror.uri))
+
+    assert packages.resolve(SUITE, ("tini",), context(tmp_path, "file:///nowhere")) == before
+    with pytest.raises(WorldFault) as caught:
+        packages.resolve(SUITE, ("tini",), context(tmp_path / "empty", "file:///nowhere"))
+    assert "/nowhere" in caught.value.value and mirrors.VARIABLE in caught.value.remedy
+
+
+def test_a_mirror_without_a_good_signature_counts_nowhere(mirror: Archive, tmp_path: Path) -> None:
+    packages.resolve(SUITE, ("tini",), context(tmp_path, mirror.uri))
+    place = mirror.place / f"dists/{SUITE}/InRelease"
+    place.write_text(place.read_text().replace("Acquire-By-Hash: no", "Acquire-By-Hash: On"))
+
+    with pytest.raises(Unverified, match="no good signature"):
+        packages.resolve(SUITE, ("tini",), context(tmp_path, mirror.uri))
+
+
+def test_a_package_that_is_another_than_the_index_says_is_refused(mirror: Archive, tmp_path: Path) -> None:
+    for path in (mirror.place / "pool").iterdir():
+        path.write_bytes(path.read_bytes() + b"x")
+
+    with pytest.raises(WorldFault, match="cannot download from Debian's mirror"):
+        packages.named(SUITE, ("tini",), context(tmp_path, mirror.uri))
+
+
+def test_what_does_not_go_together_is_said(mirror: Archive, tmp_path: Path) -> None:
+    with pytest.raises(WorldFault, match="there is no package nothing"):
+        packages.resolve(SUITE, ("nothing",), context(tmp_path, mirror.uri))
+
+
+def test_a_list_that_is_longer_than_its_release_says_is_refused(mirror: Archive, tmp_path: Path) -> None:
+    [index, *_] = archive.indexes(mirrors.named(SUITE, {mirrors.VARIABLE: mirror.uri}), "amd64", context(tmp_path, ""))
+
+    assert len(list(index.rows())) == 3
+    for size in (index.size - 1, index.size + 1):
+        with pytest.raises(WorldFault, match="another size"):
+            list(replace(index, size=size).rows())
+
+
+KEY, OTHER = (pysequoia.Tsk.generate(f"{name} <a@example.org>") for name in ("one", "other"))
+TEXT = "Codename: bookworm\nSHA256:\n " + "0" * 64 + " 12 main/binary-amd64/Packages.xz\n"
+SIGNED = pysequoia.sign(KEY.signer(), TEXT.encode(), mode=pysequoia.SignatureMode.CLEAR)
+
+
+@pytest.fixture(scope="module")
+def keyring(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("keyring") / "keyring.gpg"
+    place.write_bytes(bytes(KEY.extract_certificate()))
+    return place
+
+
+def test_only_what_is_signed_is_read(keyring: Path) -> None:
+    assert verified(SIGNED, keyring) == TEXT
+    assert "Evil" not in verified(b"Evil: yes\n\n" + SIGNED + b"\nEvil: yes\n", keyring)
+
+
+@pytest.mark.parametrize(
+    "signed",
+    [
+        TEXT.encode(),
+        b"",
+        b"<html>a login page</html>",
+        SIGNED.replace(b" 12 ", b" 13 "),
+        SIGNED[: SIGNED.index(b"-----BEGIN PGP SIGNATURE")],
+        pysequoia.sign(OTHER.signer(), TEXT.encode(), mode=pysequoia.SignatureMode.CLEAR),
+    ],
+)
+def test_what_is_not_signed_by_debian_is_refused(keyring: Path, signed: bytes) -> None:
+    with pytest.raises(Unverified) as caught:
+        verified(signed, keyring)
+    assert "clock" in caught.value.remedy
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_are_signed_by_chance(data: bytes) -> None:
+    with pytest.raises(Unverified):
+        verified(data, archive.KEYRING)
+
+
+def test_the_keys_that_come_with_us_are_debians() -> None:
+    users = {str(user) for key in pysequoia.Cert.split_bytes(archive.KEYRING.read_bytes()) for user in key.user_ids}
+
+    assert any(re.search(r"Debian Security Archive Automatic Signing Key \(12/bookworm\)", user) for user in users)
+    assert all(re.search(r"Debian .*@(?:lists\.)?debian\.org", user) for user in users)
+
+
+UNTIL = "Valid-Until: Thu, 01 Jan 2026 00:34:33 UTC\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "suite", "day", "said"),
+    [
+        (TEXT, "trixie", DAY, "another suite: bookworm, not trixie"),
+        (TEXT, "bookworm-security", DAY, "another suite"),
+        (UNTIL + TEXT, SUITE, DAY + datetime.timedelta(1), "expired"),
+    ],
+)
+def test_an_index_of_another_suite_or_day_is_refused(text: str, suite: str, day: datetime.date, said: str) -> None:
+    with pytest.raises(Unverified, match=said):
+        release(text, suite, day)
+
+
+def test_files_are_known_by_name() -> None:
+    for text, day, may_expire in (
+        (TEXT, DAY, True),
+        (UNTIL + TEXT, DAY, True),
+        (UNTIL + TEXT, datetime.date.max, False),
+    ):
+        found = release(text, SUITE, day, may_expire=may_expire)["main/binary-amd64/Packages.xz"]
+        assert (found.size, found.sha256) == (12, "0" * 64)
+
+
+APT: Mapping[str, str] = {
+    "sources.list": (
+        "# deb http://no/ bookworm main\ndeb [arch=amd64 signed-by=/a.gpg] http://lines/debian/ bookworm main contrib\n"
+    ),
+    "sources.list.d/a.list": "deb http://other/ stable main # no suite of ours\ndeb-src http://no bookworm main\n",
+    "sources.list.d/b.sources": (
+        "Types: deb deb-src\n# a note\nURIs: http://paragraphs/debian\nSuites: bookworm-updates bookworm-security\n"
+        "Components: main\n\nTypes: deb\nURIs: http://no/\nSuites: bookworm-security\nComponents: main\nEnabled: no\n"
+    ),
+    "apt.conf.d/9proxy": '// Acquire::http::Proxy "http://no";\nAcquire::http::Proxy "http://proxy:3142";\n',
+}
+
+
+@pytest.fixture
+def apt(tmp_path: Path) -> Path:
+    for name, text in APT.items():
+        path = tmp_path / "apt" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "apt"
+
+
+def test_the_mirrors_of_a_machine_are_those_of_its_apt(apt: Path) -> None:
+    assert mirrors.of_machine(SUITE, apt) == (
+        Source("http://lines/debian", SUITE),
+        Source("http://paragraphs/debian", f"{SUITE}-updates"),
+        Source("http://paragraphs/debian", f"{SUITE}-security"),
+    )
+    assert mirrors.of_machine("trixie", apt) == mirrors.of_machine(SUITE, apt / "none") == ()
+    assert mirrors.setting("acquire::HTTP::proxy", apt) == "http://proxy:3142"
+    assert mirrors.setting("Acquire::Check-Valid-Until", apt) == mirrors.setting("x", apt / "none") == ""
+
+
+def test_a_mirror_that_is_named_is_the_only_one() -> None:
+    found = mirrors.named(SUITE, {mirrors.VARIABLE: "http://mirror/debian/"})
+
+    assert [source.uri for source in found] == ["http://mirror/debian"] * 2 + ["http://mirror/debian-security"]
+    assert mirrors.named(SUITE, {}) == mirrors.named(SUITE, {mirrors.VARIABLE: " "}) == ()
+
+
+@given(st.text())
+def test_no_configuration_of_apt_is_too_much(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    place = tmp_path_factory.mktemp("apt")
+    (place / "sources.list").write_text(text, errors="replace")
+    mirrors.of_machine(SUITE, place)

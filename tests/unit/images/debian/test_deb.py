@@ -1,0 +1,145 @@
+"""Packages that others wrote: what they bring, and what is refused of them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from images.debian import deb
+from images.foreign.bounds import DEB
+from images.host.errors import WorldFault
+from tests.support.hostile import changed, watched
+from tests.support.packages import archived, package
+from tests.support.stand_in import layer
+
+FILES = {"./usr/bin/a": b"a program", "./usr/bin/b": "a", "./etc": None}
+WHOLE = package("tool", layer(FILES), {"postinst": "#!/bin/sh\n", "conffiles": "/etc/a\n"})
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    ".xz": lzma.compress, ".gz": gzip.compress, ".zst": zstandard.compress, "": lambda data: data,
+}  # fmt: skip
+CONTROL = layer({"./control": b"Package: tool\nVersion: 1\nArchitecture: all\n"})
+
+
+def with_data(data: bytes, ending: str = "", control: bytes = CONTROL) -> bytes:
+    return archived([("debian-binary", b"2.0\n"), ("control.tar", control), (f"data.tar{ending}", data)])
+
+
+def one(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
+    """Return a tar of one entry."""
+    out, info = io.BytesIO(), tarfile.TarInfo(name)
+    info.type, info.linkname = kind, link
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        tar.addfile(info)
+    return out.getvalue()
+
+
+def test_a_package_says_what_it_is_and_what_it_brings() -> None:
+    found = deb.read(WHOLE, "a.deb")
+
+    assert (found.name, found.version, found.listed) == ("tool", "1", "tool")
+    assert {name: mode for name, (_, mode) in found.control.items()} == {
+        "control": 0o644, "postinst": 0o755, "conffiles": 0o644,
+    }  # fmt: skip
+    assert found.text("conffiles") == "/etc/a\n"
+    assert {path: (info.isdir(), info.linkname, data) for path, info, data in deb.entries(found) if "/" in path} == {
+        "usr/bin/a": (False, "", b"a program"), "usr/bin/b": (False, "a", b""),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", PACKERS)
+def test_files_are_packed_in_any_way_of_debian(ending: str) -> None:
+    found = deb.read(with_data(PACKERS[ending](layer(FILES)), ending), "a.deb")
+
+    assert [data for path, _, data in deb.entries(found) if path == "usr/bin/a"] == [b"a program"]
+
+
+BINARY, DATA = ("debian-binary", b"2.0\n"), ("data.tar", layer(FILES))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "does not begin"),
+        (b"<html>", "does not begin"),
+        (WHOLE[:-9], "cut short"),
+        (WHOLE[:90], "no header|cut short"),
+        (archived([BINARY, ("control.tar", CONTROL)]), "not all"),
+        (archived([("control.tar", CONTROL), BINARY, DATA]), "where it should be"),
+        (archived([("debian-binary", b"3.0\n"), ("control.tar", CONTROL), DATA]), "another format"),
+        (archived([BINARY, ("control.tar", CONTROL), DATA, DATA]), "where it should be"),
+        (with_data(b"", ".lzma"), "packed as"),
+        (with_data(b"junk", ".xz"), "supported by decoder|format"),
+        (with_data(lzma.compress(layer(FILES))[:-20], ".xz"), "cut short"),
+        (with_data(layer(FILES), control=layer({"./control": b"Package: tool\n"})), "no Version"),
+        (with_data(layer(FILES), control=layer({"./control": CONTROL.replace(b"x", b"y")})), "no Package"),
+        (with_data(layer(FILES), control=layer({"./x": b""})), "no Package"),
+        (
+            with_data(layer(FILES), control=layer({"./control": b"Package: ../a\nVersion: 1\nArchitecture: all\n"})),
+            "its name",
+        ),
+    ],
+)
+def test_what_is_no_package_is_refused(content: bytes, said: str) -> None:
+    with pytest.raises(WorldFault, match=said) as caught:
+        deb.read(content, "a.deb")
+
+    assert caught.value.value.startswith("a.deb: ")
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("ending", [".xz", ".gz", ".zst"])
+def test_a_package_that_unpacks_to_too_much_is_refused(ending: str) -> None:
+    packed = PACKERS[ending](bytes(DEB.least + (1 << 20)))
+
+    with pytest.raises(WorldFault, match="unpacks to more than"):
+        deb.read(with_data(packed, ending), "bomb.deb")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (one("../etc/passwd"), "leaves its directory"),
+        (one("./usr/../../x"), "leaves its directory"),
+        (one("//etc/x"), "is absolute"),
+        (one("./usr/.wh.bin"), "hide"),
+        (one("./a\nb"), "control character"),
+        (one("./dev/sda", tarfile.BLKTYPE), "neither file"),
+        (one("./dev/zero", tarfile.CHRTYPE), "neither file"),
+        (one("./run/pipe", tarfile.FIFOTYPE), "neither file"),
+        (b"junk" * 300, "a Debian package has files"),
+        (layer({"./a": b"x" * 5000})[:1024], "cut short|unexpected end"),
+    ],
+)
+def test_files_that_no_image_can_have_are_refused(data: bytes, said: str) -> None:
+    found = deb.read(with_data(data), "a.deb")
+
+    with pytest.raises(WorldFault, match=said):
+        list(deb.entries(found))
+
+
+def read_all(content: bytes) -> None:
+    try:
+        list(deb.entries(deb.read(content, "a.deb")))
+    except WorldFault:
+        pass
+
+
+CHANGES = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=8)
+PLAIN = with_data(layer(FILES))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(content=st.one_of(st.binary(max_size=400), CHANGES.map(lambda at: changed(PLAIN, at)),
+                         CHANGES.map(lambda at: changed(WHOLE, at))))  # fmt: skip
+def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
+    with watched(tmp_path, memory=128 << 20):
+        read_all(content)

@@ -1,0 +1,389 @@
+"""What a root file system becomes of packages: dpkg's rules, the table of scripts, and what dpkg remembers."""
+
+from __future__ import annotations
+
+import base64
+import io
+import tarfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.debian import certificates, control, deb, effects, ldcache, pam, rootfs
+from images.debian.effects import Made
+from images.debian.rootfs import DIRTY, Asked
+from images.debian.tree import DIRECTORY, LINK, Tree
+from images.host.errors import WorldFault
+from images.oci.layer import EPOCH
+from tests.support.packages import package
+from tests.support.stand_in import Directory, Files, layer
+
+
+def tree_of(*packages: bytes, place: Path, named: Sequence[str] = ()) -> Tree:
+    """Make the tree of packages, whose names are their numbers."""
+    paths = []
+    for number, content in enumerate(packages):
+        paths.append(place / f"{number}.deb")
+        paths[-1].write_bytes(content)
+    return rootfs.make(Asked(paths, named, "deb somewhere\n"))
+
+
+@pytest.mark.parametrize(
+    ("path", "dirty"),
+    [
+        ("etc/ssh/ssh_host_rsa_key", True), ("etc/ssh/sshd_config", False), ("etc/machine-id", True),
+        ("etc/resolv.conf", True), ("etc/hostname", True), ("usr/bin/hostname", False), ("var/log/dpkg.log", True),
+        ("var/log", False), ("var/cache/ldconfig/aux-cache", True), ("var/lib/dpkg/status", False),
+        ("dev/null", True), ("dev", False), ("tmp/x", True), ("run/sshd", True),
+    ],
+)  # fmt: skip
+def test_what_belongs_to_one_machine_is_left_out(path: str, dirty: bool) -> None:
+    assert bool(DIRTY.match(path)) is dirty
+
+
+def test_files_lie_where_a_merged_usr_has_them_and_documents_are_left_out(tmp_path: Path) -> None:
+    files: Files = {
+        "./bin/a": b"a", "./lib/x86_64-linux-gnu/liba.so": b"b", "./usr/share/doc/tool/copyright": b"c",
+        "./usr/share/doc/tool/README": b"d", "./usr/share/doc/other": "tool", "./usr/share/man/man1/a.1": b"e",
+        "./usr/share/locale/de/a.mo": b"f", "./usr/lib/python3.11/EXTERNALLY-MANAGED": b"g",
+    }  # fmt: skip
+    tree = tree_of(package("tool", layer(files)), place=tmp_path)
+
+    kept = {path for path, entry in tree.entries.items() if entry.owner and entry.kind != DIRECTORY}
+    assert kept == {
+        "usr/bin/a", "usr/lib/x86_64-linux-gnu/liba.so", "usr/share/doc/tool/copyright", "usr/share/doc/other",
+    }  # fmt: skip
+    assert (tree.entries["bin"].kind, tree.entries["bin"].link) == (LINK, "usr/bin")
+    assert "/usr/share/man/man1/a.1\n" in tree.text("var/lib/dpkg/info/tool.list")
+    assert tree.text("etc/apt/sources.list") == "deb somewhere\n"
+
+
+@pytest.mark.parametrize(("mode", "kept"), [(0o4755, 0o755), (0o2755, 0o755), (0o1777, 0o1777), (0o644, 0o644)])
+def test_nothing_runs_as_another_user(mode: int, kept: int, tmp_path: Path) -> None:
+    tree = tree_of(package("tool", layer({"./usr/x": Directory(mode)})), place=tmp_path)
+
+    assert tree.entries["usr/x"].mode == kept
+
+
+ONE, OTHER = {"./usr/bin/a": b"one"}, {"./usr/bin/a": b"other"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kept"),
+    [
+        (package("one", layer(ONE), Replaces="other"), package("other", layer(OTHER)), b"one"),
+        (package("one", layer(ONE)), package("other", layer(OTHER), Replaces="one (<< 2)"), b"other"),
+        (package("one", layer(ONE)), package("other", layer(OTHER)), "two Debian packages have one path"),
+        (package("one", layer(ONE)), package("other", layer(OTHER), Replaces="one (<< 1)"), "two Debian packages"),
+        (package("one", layer(ONE)), package("other", layer({"./usr/bin/a": None})), "directory in one"),
+        (package("one", layer(ONE)), package("one", layer(ONE)), "twice"),
+    ],
+)
+def test_one_of_two_packages_has_a_path(one: bytes, other: bytes, kept: bytes | str, tmp_path: Path) -> None:
+    if isinstance(kept, bytes):
+        assert tree_of(one, other, place=tmp_path).entries["usr/bin/a"].data == kept
+    else:
+        with pytest.raises(WorldFault, match=kept):
+            tree_of(one, other, place=tmp_path)
+
+
+def linked(name: str, target: str, kind: bytes, below: str = "") -> bytes:
+    """Return a tar of a file, a link, and a file below that."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for path, of, link in (
+            ("./usr/bin/a", tarfile.REGTYPE, ""),
+            (name, kind, target),
+            (below, tarfile.REGTYPE, ""),
+        ):
+            info = tarfile.TarInfo(path)
+            info.type, info.linkname = of, link
+            if path:
+                tar.addfile(info)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (linked("./usr/b", "/etc/shadow", tarfile.LNKTYPE), "leads nowhere"),
+        (linked("./usr/b", "../../etc/shadow", tarfile.LNKTYPE), "leads nowhere"),
+        (linked("./usr/b", "/etc", tarfile.SYMTYPE, below="./usr/b/passwd"), "below what is no directory"),
+        (linked("./usr/b", "./usr/bin/a", tarfile.LNKTYPE, below="./usr/b/x"), "below what is no directory"),
+    ],
+)
+def test_links_that_lead_out_are_refused(data: bytes, said: str, tmp_path: Path) -> None:
+    with pytest.raises(WorldFault, match=said):
+        tree_of(package("tool", data), place=tmp_path)
+
+
+def test_a_layer_has_fixed_times_and_hard_links(tmp_path: Path) -> None:
+    tree = tree_of(package("tool", linked("./usr/b", "./usr/bin/a", tarfile.LNKTYPE)), place=tmp_path)
+    tree.entries["usr/b"].data = b"a program"
+
+    written = rootfs.write(tree, tmp_path / "layer")
+
+    with (tmp_path / "layer").open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as plain:
+        content = plain.read()
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        found = {info.name: info for info in tar}
+        assert {info.mtime for info in found.values()} == {EPOCH}
+        assert list(found) == sorted(found)
+        assert (found["usr/b"].isreg(), found["usr/bin/a"].islnk(), found["usr/bin/a"].linkname) == (
+            True,
+            True,
+            "usr/b",
+        )
+    assert written.unpacked == len(content)
+
+
+SCRIPT = "#!/bin/sh\nset -e\nrm -rf /\n"
+
+
+def test_a_script_that_nobody_has_read_is_refused(tmp_path: Path) -> None:
+    one, other = package("one", b"", {"postinst": SCRIPT}), package("other", b"", {"preinst": SCRIPT, "prerm": SCRIPT})
+
+    with pytest.raises(WorldFault, match=r"not known here: one 1 \(postinst\), other 1 \(preinst\)") as caught:
+        tree_of(one, other, place=tmp_path)
+    assert "--lock" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("version", "script", "same"),
+    [
+        ("1", "set -e\n  cat /usr/lib/x86_64-linux-gnu/1\n", True),
+        ("2.1", "# another comment\n\nset -e\ncat /usr/lib/aarch64-linux-gnu/2.1", True),
+        ("2.1", "set -e\ncat /usr/lib/x86_64-linux-gnu/1\n", False),
+        ("1", "set -e\ncat /usr/lib/x86_64-linux-gnu/1 && rm /\n", False),
+    ],
+)
+def test_a_script_is_known_whatever_its_comments_and_version(version: str, script: str, same: bool) -> None:
+    known = deb.read(package("tool", b"", {"postinst": "set -e\ncat /usr/lib/x86_64-linux-gnu/1\n"}), "")
+
+    found = deb.read(package("tool", b"", {"postinst": script}, version), "")
+
+    assert (effects.digest(found, "postinst") == effects.digest(known, "postinst")) is same
+
+
+def made(name: str, files: Files, script: str = "") -> Made:
+    """Unpack a package with a script."""
+    tree, found = Tree(), deb.read(package(name, layer(files), {"postinst": script}), "")
+    tree.unpack(found)
+    return Made(tree, found)
+
+
+def test_accounts_have_no_password_and_files_go_to_their_groups() -> None:
+    files: Files = {
+        "./usr/share/base-passwd/passwd.master": b"root:*:0:0:root:/root:/bin/bash\n",
+        "./usr/share/base-passwd/group.master": b"root:*:0:\nshadow:*:42:\n",
+    }
+    base = made("base-passwd", files)
+
+    effects.accounts(base)
+    effects.user("sshd", 100, 65534, "/run/sshd")(base)
+    effects.user("sshd", 100, 65534, "/run/sshd")(base)
+
+    tree = base.tree
+    assert tree.text("etc/passwd") == (
+        "root:x:0:0:root:/root:/bin/bash\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
+    )
+    assert tree.text("etc/shadow") == "root:*:19723:0:99999:7:::\nsshd:!:19723::::::\n"
+    assert (tree.entries["etc/shadow"].mode, tree.entries["etc/shadow"].gid, tree.groups["shadow"]) == (0o640, 42, 42)
+
+
+@pytest.mark.parametrize(
+    ("effect", "expected"),
+    [
+        (effects.copy("usr/a", "etc/a"), {"etc/a": "text"}),
+        (effects.file("etc/a", "b"), {"etc/a": "b"}),
+        (effects.file("usr/a", "b"), {"usr/a": "text"}),  # what is there stays
+        (effects.heredoc("etc/hosts.allow"), {"etc/hosts.allow": "# /etc/hosts.allow\nnone\n"}),
+        (effects.divert("/bin/sh", "/bin/sh.distrib"), {"var/lib/dpkg/diversions": "/bin/sh\n/bin/sh.distrib\ntool\n"}),
+        (
+            effects.configuration("usr/a", "etc/a"),
+            {
+                "etc/a": "text", "var/lib/ucf/hashfile": "1cb251ec0d568de6a929b520c4aed8d1  /etc/a\n",
+                "var/lib/ucf/registry": "tool \t /etc/a\n", "var/lib/ucf/cache/:etc:a": "text",
+            },
+        ),
+        (
+            effects.alternative("it", "usr/bin/it", "usr/a", 5, "it.1.gz /usr/share/man/it.1.gz /usr/share/man/a.1.gz"),
+            {"var/lib/dpkg/alternatives/it": (
+                "auto\n/usr/bin/it\nit.1.gz\n/usr/share/man/it.1.gz\n\n/usr/a\n5\n/usr/share/man/a.1.gz\n\n"
+            )},
+        ),
+    ],
+)  # fmt: skip
+def test_the_table_does_what_scripts_do(effect: effects.Effect, expected: Mapping[str, str]) -> None:
+    script = "cat > /etc/hosts.allow <<EOF\n# /etc/hosts.allow\nnone\nEOF\n"
+    found = made("tool", {"./usr/a": b"text"}, script)
+
+    effect(found)
+
+    assert {path: found.tree.text(path) for path in expected} == expected
+
+
+def test_an_alternative_has_links_to_what_is_there() -> None:
+    found = made("tool", {"./usr/bin/a": b""})
+
+    effects.alternative("it", "usr/bin/it", "usr/bin/a", 5, effects.page("it", "a"))(found)
+
+    links = {path: entry.link for path, entry in found.tree.entries.items() if entry.kind == LINK and "/" in path}
+    assert links == {"usr/bin/it": "/etc/alternatives/it", "etc/alternatives/it": "/usr/bin/a"}
+
+
+def test_a_package_that_has_not_what_its_script_needs_is_named() -> None:
+    found = deb.read(package("base-files", b"", {"postinst": ""}), "")
+
+    with pytest.raises(WorldFault, match=r"base-files 1: 'usr/share/base-files/dot\.profile'"):
+        effects.apply(Tree(), found)
+    effects.apply(Tree(), deb.read(package("base-files", b""), ""))  # no script, no effect
+
+
+def test_dpkg_knows_packages_and_files_of_configuration(tmp_path: Path) -> None:
+    scripts = {"conffiles": "/etc/a\nremove-on-upgrade /etc/b\n", "triggers": "interest-noawait /usr/x\ninterest t\n"}
+    first = package("tool", layer({"./etc/a": b"text"}), scripts, Multi_Arch="same", Essential="yes", Section="x")
+    tree = tree_of(first, package("wanted"), package("library"), place=tmp_path, named=("wanted",))
+
+    status = [control.fields(text) for text in tree.text("var/lib/dpkg/status").split("\n\n")]
+    assert {said["Status"] for said in status if said} == {"install ok installed"}
+    assert status[1]["Conffiles"] == "\n /etc/a 1cb251ec0d568de6a929b520c4aed8d1"
+    assert list(status[1])[:5] == ["Package", "Essential", "Status", "Section", "Maintainer"]
+    assert tree.text("var/lib/dpkg/info/tool:amd64.list") == "/etc/a\n"
+    assert tree.text("var/lib/dpkg/triggers/File") == "/usr/x tool/noawait\n"
+    assert tree.text("var/lib/dpkg/triggers/t") == "tool\n"
+    assert "Package: library\n" in tree.text("var/lib/apt/extended_states")
+    assert "Package: wanted\n" not in tree.text("var/lib/apt/extended_states")
+
+
+def test_a_file_of_configuration_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(WorldFault, match="etc/a"):
+        tree_of(package("tool", b"", {"conffiles": "/etc/a\n"}), place=tmp_path)
+
+
+def test_modules_go_to_an_archive_by_their_paths(tmp_path: Path) -> None:
+    files: Files = {
+        "./usr/lib/python3.11/a.py": b"1", "./usr/lib/python3.11/b.py": "/etc/b.py", "./etc/b.py": b"2",
+        "./usr/lib/python3.11/c.py": "/nowhere", "./usr/share/python3/d.py": b"4", "./usr/share/e.py": b"5",
+    }  # fmt: skip
+    rootfs.write_modules(tree_of(package("tool", layer(files)), place=tmp_path), tmp_path / "modules")
+
+    with zipfile.ZipFile(tmp_path / "modules") as archive:
+        found = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist()}
+    assert found == {"a.py": b"1", "b.py": b"2", "d.py": b"4"}
+
+
+def test_links_that_form_a_circle_are_said() -> None:
+    tree = Tree()
+    tree.link("a", "b")
+    tree.link("b", "/a")
+
+    with pytest.raises(WorldFault, match="circle"):
+        tree.real("a/c")
+    assert tree.real("bin/../x") == "usr/bin/../x"
+
+
+PROFILE = """\
+Name: Unix
+Default: yes
+Priority: 256
+Auth-Type: Primary
+Auth:
+\t[success=end default=ignore]\tpam_unix.so nullok try_first_pass
+Auth-Initial:
+\t[success=end default=ignore]\tpam_unix.so nullok
+"""
+
+
+def test_pam_has_the_profiles_that_are_on() -> None:
+    tree = Tree()
+    tree.file("usr/share/pam-configs/unix", PROFILE)
+    tree.file("usr/share/pam-configs/off", PROFILE.replace("Default: yes", "Default: no"))
+    for kind in pam.KINDS:
+        word = kind.partition("-")[0]
+        tree.file(
+            f"usr/share/pam/common-{kind}",
+            f"# {kind}\n${word}_primary\n{word} required pam_permit.so\n${word}_additional\n",
+        )
+
+    pam.write(tree)
+
+    assert tree.text("etc/pam.d/common-auth") == (
+        "# auth\nauth\t[success=1 default=ignore]\tpam_unix.so nullok\nauth required pam_permit.so\n"
+    )
+    assert "account\t[default=1]\t\t\tpam_permit.so\n" in tree.text("etc/pam.d/common-account")
+    assert tree.text("var/lib/pam/auth") == "Module: unix\n[success=end default=ignore]\tpam_unix.so nullok\n"
+
+
+# Made by openssl, as is the hash: the subject has capitals, an umlaut, and blanks in front and after another.
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBxTCCAWugAwIBAgIUC9SfOS3B8gBnSJ6PJtdicbmqks8wCgYIKoZIzj0EAwIw
+ODELMAkGA1UEBhMCREUxGjAYBgNVBAoMESAgR3LDtsOfZSAgT2YgIEEgMQ0wCwYD
+VQQDDARSb290MB4XDTI2MTEyNTE5NTUxMVoXDTI2MTEyNjE5NTUxMVowODELMAkG
+A1UEBhMCREUxGjAYBgNVBAoMESAgR3LDtsOfZSAgT2YgIEEgMQ0wCwYDVQQDDARS
+b290MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEEGSDsNNOBKyyVmWn0Yz/Usc1
+NoybOOdfKKcHkSnrpSn2AoTdjclV2kH4JBmvK1h9CaQ0cd2WO4VG/t3Vk4Pw/KNT
+MFEwHQYDVR0OBBYEFNholaV7HGE11KcL72m3Kj+/mq6HMB8GA1UdIwQYMBaAFNho
+laV7HGE11KcL72m3Kj+/mq6HMA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwID
+SAAwRQIhAMM5PTO0e7yeg4UFxV+RuSYUmwLHaFrusbIXSQoK5sk3AiBcb2M/bHyP
+fbJ1xmDfGnVeOKKi0SBmt+9e3t82/JUAAA==
+-----END CERTIFICATE-----
+"""
+
+
+def test_a_certificate_is_found_by_its_subject() -> None:
+    tree = Tree()
+    for name in ("A (1).crt", "B.crt"):
+        tree.file(f"usr/share/x/{name}", CERTIFICATE.strip())
+
+    certificates.install(tree, "usr/share/x", ["A (1).crt", "B.crt"])
+
+    assert {path: entry.link for path, entry in tree.entries.items() if path.startswith("etc") and entry.link} == {
+        "etc/ssl/certs/A_=1=.pem": "/usr/share/x/A (1).crt", "etc/ssl/certs/B.pem": "/usr/share/x/B.crt",
+        "etc/ssl/certs/4cdd6a15.0": "A_=1=.pem", "etc/ssl/certs/4cdd6a15.1": "B.pem",
+    }  # fmt: skip
+    assert tree.text("etc/ssl/certs/ca-certificates.crt") == 2 * CERTIFICATE
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_of_a_certificate_are_too_much(data: bytes) -> None:
+    try:
+        certificates.subject_hash(b"-----BEGIN CERTIFICATE-----" + base64.b64encode(data) + b"-----END")
+    except (LookupError, ValueError):
+        pass
+
+
+@given(st.binary(max_size=300), st.binary(max_size=100))
+def test_no_library_is_too_much(data: bytes, start: bytes) -> None:
+    tree = Tree()
+    tree.file("etc/ld.so.conf", "include /etc/ld.so.conf\n/usr/lib\n")
+    tree.file("usr/lib/liba.so.1", b"\x7fELF" + start.ljust(14, b"\0") + b"\x3e\0" + data)
+    tree.file("usr/lib/libc.so.6", b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.")
+
+    ldcache.write(tree, "amd64")
+
+    assert tree.entries["etc/ld.so.cache"].data.startswith(ldcache.MAGIC)
+
+
+@given(st.binary(max_size=200))
+def test_no_profile_of_pam_is_too_much(data: bytes) -> None:
+    tree = Tree()
+    tree.file("usr/share/pam-configs/a", PROFILE.encode() + data)
+    for kind in pam.KINDS:
+        tree.file(f"usr/share/pam/common-{kind}", "$auth_primary\n$auth_additional\n")
+    try:
+        pam.write(tree)
+    except (LookupError, ValueError):
+        pass
+
+
+def test_every_row_is_of_a_package_whose_script_is_known() -> None:
+    known = {name.rpartition(".")[0] for name in effects._known()}
+
+    assert {name for name, _ in effects.TABLE} <= known
