@@ -79,7 +79,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     if left_out:
         rest = f"{'; '.join(each.what for each in left_out)}, of {name}"
         raise WorldFault("the rest is what the lock says, but not everything was compared", rest, left_out[0].remedy)
-    said = f"verified       {name}: {len(made.layers)} layers, id {inside.id}"
+    said = f"verified       {name}: {len(made.layers)} layers, id {inside.id}, manifest {inside.digest}"
     out.print(said, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -61,11 +61,12 @@ def fields(outcome: Outcome) -> dict[str, Any]:
 def verified(inside: Inside, digest: str, difference: Difference | None, left_out: Sequence[LeftOut]) -> dict[str, Any]:
     """Return what a comparison found, as JSON has it; `digest` is that of the image that was built again.
 
-    Name, place and id are those of the image that was examined. `same` is true when everything was compared and nothing
-    differs.
+    Name, place, id and `manifest` are those of the image that was examined. `same` is true when everything was compared
+    and nothing differs.
     """
     found = dataclasses.asdict(difference) if difference else None
     rest = [each.what for each in left_out]
     same = difference is None and not rest
     named = {"image": inside.name, "where": inside.where, "same": same, "id": inside.id, "digest": digest}
+    named["manifest"] = inside.digest
     return {**named, "difference": found, "not_compared": rest}

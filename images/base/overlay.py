@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import IO
 
-from images.foreign.paths import HOPS, OPAQUE, WHITEOUT, below_root
-from images.foreign.tars import DEEPEST, entries
+from images.foreign.paths import HOPS, OPAQUE, WHITEOUT
+from images.foreign.tars import DEEPEST, below_root, entries
 from images.host.errors import WorldFault
 from images.oci.manifest import DAMAGED
 

@@ -152,9 +152,12 @@ class Contents(NamedTuple):
 
 
 def contents(named: Reference, store: Store, access: Access, advance: Advance) -> Contents:
-    """Fetch an image into the store, and return it as it is; its layers stay packed as they are."""
+    """Fetch an image into the store, and return it as it is; its layers stay packed as they are.
+
+    Raises UserFault where an engine might take another image for it, else as `fetch` does.
+    """
     with _source(named, store, access) as source:
-        found = manifest.resolve(source.manifest, str(named))
+        found = manifest.resolve(source.manifest, str(named), alone=True)
         _config(source, found, str(named), advance)
         config = source.config(found, advance).read_bytes()
         return Contents(source.manifest(found.digest), config, _fetched(source, found, str(named), advance))

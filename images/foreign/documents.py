@@ -46,6 +46,20 @@ def unknown(given: object, known: object, where: str = "") -> list[str]:
     return [*new, *(name for key, one, other in shared for name in unknown(one, other, f"{where}{key}."))]
 
 
+def misspelled(value: object, known: Iterable[str]) -> str | None:
+    """Return a key that engines, to which case means nothing, take for a known one; those of annotations are free."""
+    exact = {key.casefold(): key for key in known}
+    inside = [value]
+    for each in inside:
+        if isinstance(each, dict):
+            if wrong := next((key for key in each if exact.get(key.casefold(), key) != key), None):
+                return str(wrong)
+            inside += [part for key, part in each.items() if key != "annotations"]
+        elif isinstance(each, list):
+            inside += each
+    return None
+
+
 def _refuse(text: str) -> None:
     raise ValueError(f"{text} is no number of JSON")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 
 from images.foreign.tars import DEEPEST, LONGEST, LONGEST_PART
@@ -23,11 +22,6 @@ FLAWS = (
 )
 # Most paths, of which there are many: parts of ASCII, none with a dot in front.
 PLAIN = re.compile(r"[!-\-0-~][ -.0-~]*(/[!-\-0-~][ -.0-~]*)*")
-
-
-def below_root(path: str) -> str:
-    """Return a path as seen from the root, which `..` does not leave, without the slash in front."""
-    return posixpath.normpath(f"/{path}").lstrip("/")
 
 
 def flaw(path: str) -> str | None:

@@ -7,9 +7,10 @@ import io
 import lzma
 import os
 import posixpath
+import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Protocol, TypeVar, cast
 
@@ -24,6 +25,7 @@ DEEPEST = 200  # directories in a path: to remove a tree that is much deeper, Py
 LONGEST_HEADER = 1 << 20
 MOST = 20_000  # entries of a tar that is listed: an image has two for each layer, a bundle some hundreds
 MOST_ENDS = 100  # reads at the end of a stream
+MAGIC, PREFIX = slice(257, 265), slice(345, 500)  # of a header: its format; the beginning of a path in POSIX's
 FARTHEST = 1 << 40  # seconds from 1970: no file system has such times
 EXTENDED = (
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
@@ -41,6 +43,13 @@ class CutShort(tarfile.ReadError):
 
     def __init__(self) -> None:
         super().__init__("it is cut short")
+
+
+class AfterEnd(tarfile.ReadError):
+    """A tar has anything but zeros after its last entry."""
+
+    def __init__(self) -> None:
+        super().__init__("there is something after its last entry that is none")
 
 
 class Readable(Protocol):
@@ -96,6 +105,7 @@ class Ending:
 
     def __init__(self, stream: Readable) -> None:
         self._stream, self._ends, self._is_empty = stream, 0, True
+        self._passed = self.used = 0  # `used` is the position after the last byte that is not zero
 
     def read(self, count: int) -> bytes:
         """Read up to so many bytes, fewer only at the end.
@@ -108,6 +118,9 @@ class Ending:
             return bytes(tarfile.BLOCKSIZE)  # the end of a tar
         self._is_empty = False
         self._ends += not data
+        if used := len(data.rstrip(b"\0")):
+            self.used = self._passed + used
+        self._passed += len(data)
         if self._ends > MOST_ENDS:
             raise tarfile.ReadError("a header says more bytes than there are")
         return data
@@ -118,8 +131,11 @@ def open_stream(stream: Readable) -> tarfile.TarFile:
 
     Raises ReadError where it is none.
     """
-    ending = cast("IO[bytes]", Ending(stream))
-    return _tried(lambda: tarfile.open(fileobj=ending, mode="r|", tarinfo=Member))
+    ending = Ending(stream)
+    file = cast("IO[bytes]", ending)
+    tar = _tried(lambda: tarfile.open(fileobj=file, mode="r|", tarinfo=Member))  # noqa: SIM115 - callers close it
+    vars(tar)["ending"] = ending
+    return tar
 
 
 def open_file(path: Path, mode: str = "r:") -> tarfile.TarFile:
@@ -143,7 +159,8 @@ def open_seekable(file: IO[bytes]) -> tarfile.TarFile:
 def entries(tar: tarfile.TarFile, *, again: bool = False) -> Iterator[tarfile.TarInfo]:
     """Yield the entries of a tar that was opened here, and forget each unless it is asked for `again`.
 
-    Raises ReadError where a header cannot be read, or says what no file system has.
+    Raises ReadError where a header cannot be read, or says what no file system has, and for anything but zeros after
+    the last entry: tarfile takes a header that it cannot read for the end, where engines may read on.
     """
     # Of a tar without any, Python 3.10 would look before its beginning, where a size below 0 may lead as well.
     while (tar.offset or vars(tar)["firstmember"]) and (info := _tried(tar.next)):
@@ -153,43 +170,79 @@ def entries(tar: tarfile.TarFile, *, again: bool = False) -> Iterator[tarfile.Ta
         yield info
         if not again:
             vars(tar)["members"].clear()
+    _require_end(tar)
+
+
+def _require_end(tar: tarfile.TarFile) -> None:
+    """Read a tar to its end, from where tarfile stopped.
+
+    Raises CutShort for half a header, ReadError for anything else but zeros. Python 3.11.2 stops at records of pax that
+    are cut as well, and has read them.
+    """
+    file = cast("IO[bytes]", tar.fileobj)
+    if ending := vars(tar).get("ending"):
+        while file.read(tarfile.RECORDSIZE):
+            pass
+        is_clean = ending.used <= tar.offset
+    else:
+        was_at_end = isinstance(file, io.BufferedReader) and _is_at_end(file)
+        file.seek(tar.offset)
+        rest = file.read(tarfile.BLOCKSIZE)
+        if any(rest) and (was_at_end or len(rest) < tarfile.BLOCKSIZE):
+            raise CutShort
+        is_clean = not any(rest) and not any(map(any, iter(lambda: file.read(tarfile.RECORDSIZE), b"")))
+    if not is_clean:
+        raise AfterEnd
 
 
 def listed(tar: tarfile.TarFile, most: int) -> dict[str, tarfile.TarInfo]:
-    """Return the entries of a tar by their names, without `.` and the like; of two with one name the later one.
+    """Return the entries of a tar by their paths below the root.
 
     Raises CutShort where it ends too early, else ReadError as `entries` does, and where it has more than MOST entries,
-    or is compressed and unpacks to more than `most` bytes.
+    is compressed and unpacks to more than `most` bytes, or has two entries, not both directories, of one path.
     """
     plain = tar.fileobj if isinstance(tar.fileobj, io.BufferedReader) else None
     found: dict[str, tarfile.TarInfo] = {}
     try:
         for number, info in enumerate(entries(tar, again=True)):
-            found[posixpath.normpath(info.name)] = info
+            path = below_root(info.name)
+            if path in found and not (info.isdir() and found[path].isdir()):
+                raise tarfile.ReadError(f"{path[:80]!r} is there twice")
+            found[path] = info
             if number >= MOST or (plain is None and info.offset_data + info.size > most):
                 raise tarfile.ReadError("too large")
     except tarfile.ReadError as error:
-        if plain and _is_at_end(plain):  # it was looking for more
+        if plain and _is_at_end(plain) and not isinstance(error, AfterEnd):  # it was looking for more
             raise CutShort from error
         raise
-    if plain and _ends_in_header(plain, tar.offset):
-        raise CutShort
     return found
+
+
+def below_root(path: str) -> str:
+    """Return a path as seen from the root, which `..` does not leave, without the slash in front."""
+    return posixpath.normpath(f"/{path}").lstrip("/")
+
+
+def refuse_unusual(tar: tarfile.TarFile, found: Mapping[str, tarfile.TarInfo]) -> None:
+    """Raise ReadError for what programs that save images never write, and readers of tars read in several ways.
+
+    That is a header beside an entry's own, one with fields of another format than its own, and an entry below what is
+    no directory.
+    """
+    file = cast("IO[bytes]", tar.fileobj)
+    for path, info in sorted(found.items(), key=lambda pair: pair[1].offset):
+        file.seek(info.offset)
+        header = file.read(tarfile.BLOCKSIZE)
+        prefix = header[PREFIX] if header[MAGIC] != tarfile.POSIX_MAGIC else b""
+        if info.offset_data - info.offset != tarfile.BLOCKSIZE or any(prefix) or any(header[500:]):
+            raise tarfile.ReadError(f"{path[:80]!r} has an unusual header")
+        above = (path[: slash.start()] for slash in re.finditer("/", path))
+        if other := next((each for each in above if each in found and not found[each].isdir()), None):
+            raise tarfile.ReadError(f"{path[:80]!r} is below {other[:80]!r}, which is no directory")
 
 
 def _is_at_end(plain: io.BufferedReader) -> bool:
     return plain.tell() >= os.fstat(plain.fileno()).st_size
-
-
-def _ends_in_header(plain: io.BufferedReader, at: int) -> bool:
-    """Return whether a file ends within a header, or in what goes with it: tarfile takes that for the end of a tar.
-
-    At a real end there are zeros. Python 3.11.2 stops at records of pax that are cut as well, and has read them.
-    """
-    was_at_end = _is_at_end(plain)
-    plain.seek(at)
-    rest = plain.read(tarfile.BLOCKSIZE)
-    return any(rest) and (was_at_end or len(rest) < tarfile.BLOCKSIZE)
 
 
 def _tried(read: Callable[[], Read]) -> Read:

@@ -13,7 +13,8 @@ from typing import IO, Any
 
 from images.base import pulled
 from images.foreign import tars
-from images.foreign.paths import OPAQUE, WHITEOUT, below_root
+from images.foreign.paths import OPAQUE, WHITEOUT
+from images.foreign.tars import below_root
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
@@ -51,6 +52,11 @@ class Inside:
     def id(self) -> str:
         """Return the digest of the configuration, by which podman and Docker's own store know the image."""
         return manifest.digest_of(self.raw_config)
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of the manifest that was read; for what `docker save` wrote, of the one it would have."""
+        return manifest.digest_of(self.manifest)
 
     def file(self, *paths: str) -> bytes:
         """Read a file that build.py wrote, as a container has it; it is in one of the highest layers.

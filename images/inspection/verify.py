@@ -97,9 +97,33 @@ def _layer(layer: Layer, theirs: Path, mine: Path, *, bytecode: bool) -> Differe
     name, expected, digest = f"layer {layer.name}", layer.written.diff_id, _unpacked(theirs)
     if digest == expected:
         return None
+    if not bytecode and (found := _unexplained(name, theirs, digest)):
+        return found
     if found := _first(name, _listing(theirs, bytecode), _listing(mine, bytecode)):
         return found
     return Difference(name, "", f"sha256:{digest}", f"sha256:{expected}") if bytecode else None
+
+
+def _unexplained(name: str, layer: Path, digest: str) -> Difference | None:
+    """Refuse a layer with bytes that we would not write for its entries: another reader may see other entries in it."""
+    hashed, size = hashlib.sha256(), 0
+    for info, data in entries(layer):
+        try:
+            parts = [info.tobuf(tarfile.PAX_FORMAT)]
+        except ValueError as error:
+            return Difference(name, f"/{info.name}", f"a header that cannot be written ({error})", ABSENT)
+        while True:
+            for part in parts:
+                hashed.update(part)
+                size += len(part)
+            if not data or not (chunk := data.read(CHUNK)):
+                break
+            parts = [chunk]
+        hashed.update(bytes(-size % tarfile.BLOCKSIZE))
+        size += -size % tarfile.BLOCKSIZE
+    size += 2 * tarfile.BLOCKSIZE
+    hashed.update(bytes(2 * tarfile.BLOCKSIZE + -size % tarfile.RECORDSIZE))
+    return None if hashed.hexdigest() == digest else Difference(name, "", "bytes that are in no entry", ABSENT)
 
 
 def _unpacked(layer: Path) -> str:

@@ -17,7 +17,8 @@ from images.base.inspect import LIBRARIES
 from images.debian import deb as packages
 from images.debian.packages import Deb
 from images.foreign import tars
-from images.foreign.paths import OPAQUE, WHITEOUT, below_root
+from images.foreign.paths import OPAQUE, WHITEOUT
+from images.foreign.tars import below_root
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, key_of
 from images.oci import compression

@@ -33,6 +33,10 @@ TAG = "org.opencontainers.image.ref.name"
 NAME = "io.containerd.image.name"
 SUBJECT = "io.containerd.manifest.subject"  # the image that something is about, such as its signature
 
+# The keys of manifests and indexes, and of what is in them.
+KEYS = ("schemaVersion", "mediaType", "artifactType", "config", "layers", "manifests", "subject", "annotations",
+        "digest", "size", "urls", "data", "platform", "os", "architecture", "variant")  # fmt: skip
+X86_64 = ("amd64", "x86_64", "x86-64")  # as engines read it
 DESCRIPTOR = ("mediaType", "digest", "size")
 ON_THE_WAY = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
 DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
@@ -60,17 +64,21 @@ class Manifest:
     layers: tuple[Descriptor, ...]
 
 
-def resolve(get: Callable[[str | None], bytes], name: str) -> Manifest:
+def resolve(get: Callable[[str | None], bytes], name: str, *, alone: bool = False) -> Manifest:
     """Find the manifest for linux/amd64; `get` brings one by its digest, or for None the one that the name means.
 
-    Raises UserFault when there is none for this platform or it is no image, WorldFault when it is damaged.
+    With `alone` there may be no other that an engine could choose. Raises UserFault when there is none for this
+    platform or it is no image, WorldFault when it is damaged.
     """
     data = get(None)
     for _ in range(3):  # an index may hold an index; nobody nests deeper
         raw = read(data, name)
         if "manifests" not in raw:
             return parse(raw, digest_of(data), name)
-        chosen = choose(_list(raw, "manifests", name), name)
+        entries = _list(raw, "manifests", name)
+        chosen = choose(entries, name)
+        if alone:
+            _refuse_others(entries, chosen, name)
         data = get(chosen.digest)
         check(data, chosen.digest, name)
     raise WorldFault("an index holds an index, again and again", name, DAMAGED)
@@ -97,6 +105,13 @@ def read(data: bytes, name: str) -> dict[str, Any]:
     if raw.get("schemaVersion") == 1:
         remedy = "docker pull it and docker push it again with today's Docker, or take a newer tag"
         raise UserFault("that image is in Docker's first format (schema 1), which has no configuration", name, remedy)
+    kinds = MANIFESTS if "manifests" not in raw else INDEXES
+    if raw.get("mediaType", kinds[0]) not in kinds or {"manifests", "layers"} <= raw.keys():
+        raise WorldFault(
+            "a manifest is of two kinds", f"{name} (mediaType {str(raw.get('mediaType'))[:80]!r})", DAMAGED
+        )
+    if wrong := documents.misspelled(raw, KEYS):
+        raise WorldFault("a manifest has a key that engines read as another one", f"{name} ({wrong[:80]!r})", DAMAGED)
     return raw
 
 
@@ -116,6 +131,19 @@ def choose(entries: Sequence[object], name: str) -> Descriptor:
         offered = ", ".join(dict.fromkeys(others)) or "nothing"
         raise UserFault("no image for linux/amd64", f"{name} (it has {offered})", "a base for linux/amd64")
     return min(found, key=lambda pair: pair[0])[1]
+
+
+def _refuse_others(entries: Sequence[object], chosen: Descriptor, name: str) -> None:
+    """Raise UserFault where an index has another entry that some engine may take here: each has a rule of its own."""
+    others = []
+    for entry in entries:
+        platform = _mapping(_mapping(entry, name).get("platform") or {}, name)
+        system = str(platform.get("os") or "linux").lower(), str(platform.get("architecture") or "amd64").lower()
+        if system[0] == "linux" and system[1] in X86_64 and _descriptor(entry, name).digest != chosen.digest:
+            others.append(_descriptor(entry, name).digest)
+    if others:
+        fact = "an index has several images for linux/amd64, and engines choose among them by rules of their own"
+        raise UserFault(fact, f"{name} ({', '.join([chosen.digest, *others])})", "NAME@sha256:... of the one you mean")
 
 
 def parse(raw: Mapping[str, Any], digest: str, name: str) -> Manifest:

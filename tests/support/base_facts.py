@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-import tarfile
 
 from images.base.base import Facts
 from images.base.inspect import gather, keep_text
 from images.base.overlay import Tree
+from images.foreign import tars
 from tests.support.stand_in import Files, layer
 
 
@@ -15,6 +15,6 @@ def facts_of(*layers: Files, path: str = "/usr/local/bin:/usr/bin") -> Facts:
     """Inspect layers of files, from the lowest; `path` is the image's PATH."""
     tree = Tree()
     for number, files in enumerate(layers):
-        with tarfile.open(fileobj=io.BytesIO(layer(files)), mode="r|") as tar:
+        with tars.open_stream(io.BytesIO(layer(files))) as tar:
             tree.add(tar, number, keep_text)
     return gather(tree, {"PATH": path})

@@ -66,13 +66,13 @@ changes = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_
 
 def header(
     name: bytes, kind: bytes = b"0", link: bytes = b"", *, size: bytes = b"0", mode: bytes = b"644",
-    time: bytes = b"0", prefix: bytes = b"",
+    time: bytes = b"0", prefix: bytes = b"", magic: bytes = b"ustar\00000", device: bytes = bytes(16),
 ) -> bytes:  # fmt: skip
     """Write a header of a tar with a right checksum and whatever else (POSIX.1-2001, ustar)."""
     head = b"".join([
         name[:100].ljust(100, b"\0"), mode[:8].ljust(8, b"\0"), bytes(16), size[:12].ljust(12, b"\0"),
-        time[:12].ljust(12, b"\0"), b" " * 8, kind, link[:100].ljust(100, b"\0"), b"ustar\00000", bytes(80),
-        prefix[:155],
+        time[:12].ljust(12, b"\0"), b" " * 8, kind, link[:100].ljust(100, b"\0"), magic, bytes(64),
+        device, prefix[:155],
     ]).ljust(BLOCK, b"\0")  # fmt: skip
     return head[:148] + b"%06o\0 " % sum(head) + head[156:]
 

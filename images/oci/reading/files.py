@@ -59,16 +59,19 @@ class Files:
 class OnDisk:
     """An image on disk, whose parts are copied into the store, but for those that are there undamaged.
 
-    `manifest` returns a manifest or an index by digest, or for None the one that is meant; `place` the path of a part.
+    `manifest` returns a manifest or an index by digest, or for None the one that is meant; `place` the path of a part;
+    `check` raises a Fault where the files say of another image, too, that it is the one.
     """
 
     files: Files
     store: Store
     manifest: Callable[[str | None], bytes]
     place: Callable[[str], str]
+    check: Callable[[Manifest], None] = lambda _: None
 
     def config(self, found: Manifest, advance: Advance) -> Path:
         """Copy the configuration of an image that `manifest` named."""
+        self.check(found)
         return self._copy(found.config, advance)
 
     def layers(self, found: Manifest, advance: Advance) -> list[Path]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import posixpath
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -66,7 +66,7 @@ def in_archive(reference: Archive, store: Store) -> Iterator[OnDisk]:
 
     def open_(path: str) -> IO[bytes]:
         try:
-            file = tar.extractfile(members[posixpath.normpath(path)])
+            file = tar.extractfile(members[tars.below_root(path)])
         except RecursionError as error:  # it follows a link to itself
             raise KeyError(path) from error
         if file is None:
@@ -75,7 +75,10 @@ def in_archive(reference: Archive, store: Store) -> Iterator[OnDisk]:
 
     with tar:
         if INDEX in members:
-            yield _layout(Files(name, REMEDY, open_), None, store)
+            files = Files(name, REMEDY, open_)
+            lists = [path for path in ("manifest.json", "repositories") if path in members]
+            agrees = partial(saved.require_same, files) if lists else lambda _: None
+            yield replace(_layout(files, None, store), check=agrees)
         else:
             yield saved.read(Files(name, saved.AGAIN, open_), store)
 
@@ -110,17 +113,19 @@ def _place(digest: str) -> str:
 def _members(tar: tarfile.TarFile, most: int) -> dict[str, tarfile.TarInfo]:
     """List a tar, which may unpack to `most` bytes; closed again when it is damaged."""
     try:
-        return tars.listed(tar, most)
+        found = tars.listed(tar, most)
+        tars.refuse_unusual(tar, found)
+        return found
     except BaseException:
         tar.close()
         raise
 
 
 def _entries(index: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the entries of an index that are images: containerd puts signatures beside what they sign."""
+    """Return the entries of an index that are images; containerd puts signatures beside them, without names."""
     found = index.get("manifests")
     entries = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-    return [entry for entry in entries if SUBJECT not in _annotations(entry)]
+    return [entry for entry in entries if SUBJECT not in _annotations(entry) or any(_names(entry))]
 
 
 def _annotations(entry: Mapping[str, Any]) -> Mapping[str, Any]:

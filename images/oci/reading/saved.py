@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from images.foreign import documents
-from images.host.errors import UserFault
+from images.foreign.tars import below_root
+from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci import manifest
-from images.oci.manifest import digest_of
+from images.oci.manifest import Manifest, digest_of
 from images.oci.reading.files import REMEDY, Files, OnDisk, listed
 
 AGAIN = "docker save it again"
+KEYS = ("Config", "RepoTags", "Layers", "Parent", "LayerSources")
 
 
 def read(files: Files, store: Store) -> OnDisk:
@@ -32,13 +34,30 @@ def read(files: Files, store: Store) -> OnDisk:
     return OnDisk(files, store, lambda _: written, paths.__getitem__)
 
 
+def require_same(files: Files, found: Manifest) -> None:
+    """Raise WorldFault where manifest.json lists another image than index.json, or is missing beside `repositories`.
+
+    Engines read the one list or the other, by their age.
+    """
+    image = _image(files)
+    paths = [below_root(path) for path in (image["Config"], *image["Layers"])]
+    if paths != [f"blobs/sha256/{part.sha256}" for part in (found.config, *found.layers)]:
+        value = f"{files.name} (index.json: {found.digest})"
+        raise WorldFault("the archive has two lists of images, which differ: engines read either", value, AGAIN)
+
+
 def _image(files: Files) -> Mapping[str, Any]:
     try:
         images = documents.parse(files.read("manifest.json"))
     except (UserFault, ValueError) as error:  # it is not there, or not JSON
         remedy = f"{REMEDY}; what Docker before 1.10 saved must be loaded and saved again"
         raise UserFault("that is no archive of an image", files.name, remedy) from error
-    if not isinstance(images, list) or not images or not all(map(_is_image, images)):
+    if (
+        not isinstance(images, list)
+        or not images
+        or not all(map(_is_image, images))
+        or documents.misspelled(images, KEYS)
+    ):
         raise UserFault("the list of images in the archive is damaged", files.name, AGAIN)
     if len(images) > 1:
         tags = [tag for image in images for tag in image.get("RepoTags") or ["without a tag"]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tarfile
 
 import pytest
 from hypothesis import given
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from images.base import inspect
 from images.base.installed import debian_packages, distributions_in, paragraphs, record_paths
 from images.base.overlay import Tree
+from images.foreign import tars
 from tests.support.stand_in import SITE, Files, layer
 
 
@@ -26,7 +26,7 @@ from tests.support.stand_in import SITE, Files, layer
 )
 def test_every_form_of_an_installed_package_is_known(files: Files, name: str, version: str) -> None:
     tree = Tree()
-    with tarfile.open(fileobj=io.BytesIO(layer({**files, f"{SITE}/module.py": b""})), mode="r|") as tar:
+    with tars.open_stream(io.BytesIO(layer({**files, f"{SITE}/module.py": b""}))) as tar:
         tree.add(tar, 0, inspect.keep_text)
 
     assert [(d.name, d.version) for d in distributions_in(tree, SITE)] == [(name, version)]

@@ -10,6 +10,7 @@ import pytest
 
 from images.base import overlay
 from images.base.overlay import Node, Tree
+from images.foreign import tars
 from images.host.errors import WorldFault
 from tests.support.stand_in import Files, layer
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def tree(*layers: Files) -> Tree:
     made = Tree()
     for number, files in enumerate(layers):
-        with tarfile.open(fileobj=io.BytesIO(layer(files)), mode="r|") as tar:
+        with tars.open_stream(io.BytesIO(layer(files))) as tar:
             made.add(tar, number, lambda _, content: content.read().decode())
     return made
 
@@ -90,7 +91,7 @@ def test_a_hard_link_has_the_text_of_its_target() -> None:
     stream.seek(0)
     made = Tree()
 
-    with tarfile.open(fileobj=stream, mode="r|") as tar:
+    with tars.open_stream(stream) as tar:
         made.add(tar, 0, lambda _, content: content.read().decode())
 
     assert made.text("b") == "text"

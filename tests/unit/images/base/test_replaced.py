@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from images.base import inspect, replaced
 from images.base.base import Facts
 from images.base.overlay import Tree
+from images.foreign import tars
 from images.host.errors import UserFault
 from images.oci.layer import EPOCH, LayerWriter
 from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files, layer
@@ -30,7 +31,7 @@ PLANNED = [
 def merged(*layers: bytes) -> Tree:
     tree = Tree()
     for number, data in enumerate(layers):
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r|") as tar:
+        with tars.open_stream(io.BytesIO(data)) as tar:
             tree.add(tar, number, inspect.keep_text)
     return tree
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.foreign.paths import below_root, flaw
-from images.foreign.tars import DEEPEST, LONGEST, LONGEST_PART
+from images.foreign.paths import flaw
+from images.foreign.tars import DEEPEST, LONGEST, LONGEST_PART, below_root
 
 
 @pytest.mark.parametrize(

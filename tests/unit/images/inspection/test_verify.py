@@ -14,14 +14,18 @@ import pytest
 from images.base import overlay
 from images.foreign.sandbox import Sandbox
 from images.host.errors import WorldFault
+from images.host.store import sha256
 from images.inspection import verify
 from images.inspection.opened import Inside
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
+from tests.support.hostile import END, entry
 from tests.support.locks import lock
 
 Files = dict[str, str]
-MANIFEST = b'{"schemaVersion": 2, "mediaType": "x", "config": {}, "layers": []}'
+MANIFEST = (
+    b'{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": {}, "layers": []}'
+)
 
 
 def layer(path: Path, files: Files, mode: int = 0o644) -> str:
@@ -52,6 +56,33 @@ def compared(
 
 
 SAME: Files = {"a": "1", "b": "2"}
+HIDDEN = entry(b"evil", b"x", mode=b"4755") + END
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        entry(b"x", magic=bytes(8), device=b"zzzzzzzz" * 2) + HIDDEN,  # for tarfile the end, for engines an entry
+        END + HIDDEN,
+        entry(b"c", magic=bytes(8), prefix=b"usr") + END,  # for tarfile usr/c
+    ],
+)
+def test_a_layer_that_other_readers_read_in_another_way_differs_without_bytecode_too(
+    tmp_path: Path, more: bytes
+) -> None:
+    left, right = tmp_path / "left", tmp_path / "right"
+    mine = layer(right, SAME if b"usr" not in more else {**SAME, "usr/c": ""})
+    layer(left, SAME)
+    left.write_bytes(left.read_bytes().rstrip(b"\0").ljust(4 * 512, b"\0") + more)
+    config = json.dumps({"rootfs": {"diff_ids": [f"sha256:{sha256(left)}"]}}).encode()
+    made = Image(("x",), config, b"", (Layer("part", Written(mine, mine, 1, 1), reused=True),))
+
+    try:
+        found = verify.compare(Inside("x", MANIFEST, config, (left,)), made, [right], 0)
+    except WorldFault as fault:
+        assert "last entry" in fault.value
+    else:
+        assert found is not None and found.image == "bytes that are in no entry"
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,48 @@ def test_amd64_for_every_processor_is_preferred() -> None:
     assert choose(entries, "it").digest == "sha256:" + "c" * 64
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        entry("amd64", digest="b", variant="v2"),
+        entry("amd64", digest="b"),
+        {**entry("amd64", digest="b"), "mediaType": "x"},
+        {key: value for key, value in entry("amd64", digest="b").items() if key != "platform"},
+        entry("x86_64", digest="b"),  # as containerd reads it
+        entry("AMD64", digest="b", system="Linux"),
+    ],
+)
+def test_an_index_from_which_engines_may_choose_another_image_is_refused_alone(other: dict[str, Any]) -> None:
+    image = Image()
+    entries = [{**image.entry, "platform": {"os": "linux", "architecture": "amd64"}}, entry("arm64"), other]
+    served = {"it": json.dumps({"manifests": entries}).encode(), **image.blobs}
+
+    assert resolve(lambda wanted: served[wanted or "it"], "it").digest == image.digest
+    with pytest.raises(UserFault, match="several images for linux/amd64"):
+        resolve(lambda wanted: served[wanted or "it"], "it", alone=True)
+    served["it"] = json.dumps({"manifests": [*entries[:2], entries[0], entry("unknown", system="unknown")]}).encode()
+    assert resolve(lambda wanted: served[wanted or "it"], "it", alone=True).digest == image.digest
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"Layers": []},
+        {"MANIFESTS": []},
+        {"manife\u017fts": []},  # in Go's eyes, too
+        {"manifests": []},
+        {"mediaType": INDEXES[0]},
+        {"Config": {}},
+    ],
+)
+def test_a_manifest_that_engines_read_in_another_way_is_refused(more: dict[str, Any]) -> None:
+    image = Image()
+    data = json.dumps({**json.loads(image.blobs[image.digest]), **more}).encode()
+
+    with pytest.raises(WorldFault, match=r"of two kinds|as another one"):
+        manifest.read(data, "it")
+
+
 def test_a_missing_platform_is_said_with_those_that_are_there() -> None:
     with pytest.raises(UserFault, match=r"linux/arm64, windows/amd64\)"):
         choose([entry("arm64"), entry("amd64", system="windows"), entry("unknown", system="unknown")], "it")

@@ -24,8 +24,8 @@ from images.oci.manifest import Manifest, resolve
 from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
 from tests.support import hostile
-from tests.support.hostile import watched
-from tests.support.stand_in import SYSTEM, Image, saved, write, write_tar
+from tests.support.hostile import END, entry, pax, watched
+from tests.support.stand_in import SYSTEM, Image, digest, saved, write, write_tar
 from tests.support.stand_in import layout as laid_out
 
 IMAGE = Image([SYSTEM], compression="none")
@@ -117,10 +117,67 @@ def test_archives_of_both_kinds_hold_the_same_image(tmp_path: Path) -> None:
     assert by_docker[0].layers == by_others[0].layers
 
 
-def test_in_an_archive_of_both_kinds_the_layout_counts(tmp_path: Path) -> None:
-    write_tar(tmp_path / "a.tar", {**saved(OTHER), **laid_out({"1": IMAGE})})
+def both(image: Image, **changes: Any) -> dict[str, bytes]:
+    """Write an archive as Docker does since 25: a layout, and manifest.json that leads to the same blobs."""
+    entry = {"Config": _blob(digest(json.dumps(image.config).encode())), "Layers": [*map(_blob, image.layers)]}
+    return {**laid_out({"1": IMAGE}), "manifest.json": json.dumps([{**entry, **changes}]).encode()}
+
+
+def _blob(name: str) -> str:
+    return "blobs/" + name.replace(":", "/")
+
+
+def test_an_archive_of_both_kinds_is_read(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", both(IMAGE))
 
     assert copied(f"archive:{tmp_path}/a.tar", tmp_path / "store")[0].digest == IMAGE.digest
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {**saved(OTHER), **laid_out({"1": IMAGE})},
+        {**saved(IMAGE), **laid_out({"1": IMAGE})},  # other files, which nobody compares
+        both(OTHER),
+        both(IMAGE, Layers=[]),
+        both(IMAGE, layers=["x"]),
+        {**both(IMAGE), "manifest.json": b"[]"},
+        {**laid_out({"1": IMAGE}), "repositories": b'{"a": {"1": "x"}}'},  # as Docker before 1.10
+    ],
+)
+def test_two_lists_that_name_different_images_are_refused(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    write_tar(tmp_path / "a.tar", files)
+
+    with pytest.raises(Fault, match=r"two lists of images, which differ|list of images|no archive of an image"):
+        copied(f"archive:{tmp_path}/a.tar", tmp_path / "store")
+
+
+GOOD, EVIL = ONE["index.json"], laid_out({"1": OTHER})["index.json"]
+V7 = {"magic": bytes(8)}
+AMBIGUOUS = {
+    "a path twice": entry(b"index.json", GOOD) + entry(b"index.json", EVIL),
+    "a path twice, in two ways": entry(b"index.json", GOOD) + entry(b"/./index.json", EVIL),
+    "after the end": entry(b"index.json", GOOD) + END + entry(b"index.json", EVIL),
+    "after a header that tarfile ends at": entry(b"index.json", GOOD)
+    + entry(b"x", device=b"zzzzzzzz" * 2, **V7)
+    + entry(b"index.json", EVIL),
+    "a prefix that is none": entry(b"index.json", GOOD, **V7, prefix=b"x".ljust(155, b"\0")),
+    "records for a name": entry(b"x", pax(b"path", b"index.json"), b"x") + entry(b"a", GOOD),
+    "a long name": entry(b"././@LongLink", b"index.json\0", b"L") + entry(b"a", GOOD),
+    "below a link": entry(b"index.json", GOOD) + entry(b"a", b"", b"2", b"blobs") + entry(b"a/b", EVIL),
+    "junk at the end": entry(b"index.json", GOOD) + END + b"x",
+}
+
+
+@pytest.mark.parametrize("data", AMBIGUOUS.values(), ids=AMBIGUOUS)
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_an_archive_that_readers_of_tars_read_in_several_ways_is_refused(
+    tmp_path: Path, data: bytes, packed: Callable[[bytes], bytes]
+) -> None:
+    (tmp_path / "a.tar").write_bytes(packed(data + END))
+
+    with pytest.raises(Fault, match=r"cannot read the archive|cut short"):
+        copied(f"archive:{tmp_path}/a.tar", tmp_path / "store")
 
 
 @pytest.mark.parametrize("start", ["./", ".//x/../"])
