@@ -11,6 +11,7 @@ import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import is_zipfile
 from zlib import crc32
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ OPTIMIZER, SCHEDULER = "optimizer*", "scheduler.pt"
 # What the Trainer loads when it goes on (transformers/trainer.py, _load_from_checkpoint, _load_rng_state, ...).
 MODEL = ("model*", "pytorch_model*", "*adapter_*", "*/adapter_*", "config.json")
 LOADED = (*MODEL, OPTIMIZER, "scheduler*", "scaler*", "rng_state*")
-# The last record of an archive of zip.
-END = b"PK\5\6" + bytes(18)
 # Safetensors refuses a longer header (safetensors/src/tensor.rs, MAX_HEADER_SIZE).
 LONGEST = 100_000_000
 
@@ -98,17 +97,7 @@ def is_damaged(path: Path) -> bool:
         return not has_tensors(path)
     if path.suffix == ".json":
         return not read_object(path)
-    return path.suffix in (".pt", ".pth", ".bin") and not is_archive(path)
-
-
-def is_archive(path: Path) -> bool:
-    """Return whether a file ends as torch.save ends it: with the record that closes an archive, without a comment."""
-    try:
-        with path.open("rb") as file:
-            file.seek(-len(END), os.SEEK_END)
-            return file.read().startswith(END[:4])
-    except OSError:
-        return False
+    return path.suffix in (".pt", ".pth", ".bin") and not is_zipfile(path)
 
 
 def has_tensors(path: Path) -> bool:

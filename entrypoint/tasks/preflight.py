@@ -85,8 +85,7 @@ def check_given(task: Task, given: Mapping[str, object], image: Image) -> list[S
     """Raise Refusal for arguments with which a task would fail late; return variables that it needs."""
     check_reporters(task, given, image)
     check_directory(task, given)
-    nltk = re.findall(r"\d+", find_version(image.sites, "nltk") or "")
-    return find_nltk(task, given, image.environ, new=tuple(map(int, nltk)) >= SINCE_TAB)
+    return find_nltk(task, given, image)
 
 
 def list_lacking(script: str, image: Image) -> list[str]:
@@ -138,28 +137,25 @@ def check_directory(task: Task, given: Mapping[str, object]) -> None:
         raise Refusal(f"the script of {task.name} does not load a directory", f"--{flag} {given[flag]}", remedy)
 
 
-def find_nltk(task: Task, given: Mapping[str, object], environ: Mapping[str, str], *, new: bool) -> list[Setting]:
+def find_nltk(task: Task, given: Mapping[str, object], image: Image) -> list[Setting]:
     """Return where `prefetch` brought data of nltk; raise Refusal if the data with which a task evaluates are missing.
 
-    new: whether nltk reads other data than its script downloads (examples/pytorch/summarization): without them that
-    fails as it evaluates for the first time, after an epoch.
+    A newer nltk reads other data than its script downloads (examples/pytorch/summarization): without them that fails as
+    it evaluates for the first time, after an epoch.
     """
     if not task.nltk:
         return []
-    own, brought = environ.get("NLTK_DATA", ""), f"{find_downloads(environ)}/nltk_data"
-    places = [*filter(None, own.split(":")), brought, f"{environ.get('HOME', '')}/nltk_data", *NLTK_DATA]
+    own, brought = image.environ.get("NLTK_DATA", ""), f"{find_downloads(image.environ)}/nltk_data"
+    places = [*filter(None, own.split(":")), brought, f"{image.environ.get('HOME', '')}/nltk_data", *NLTK_DATA]
     wanted = f"tokenizers/{task.nltk[-1]}"
+    is_there = any(os.path.exists(f"{place}/{wanted}{end}") for place in places for end in ("", ".zip"))
+    version = tuple(map(int, re.findall(r"\d+", find_version(image.sites, "nltk") or "")))
     evaluates = task.kind == ACCELERATE or is_true(given.get("predict_with_generate"))
-    if (
-        new
-        and evaluates
-        and not any(os.path.exists(f"{place}/{wanted}{end}") for place in places for end in ("", ".zip"))
-    ):
+    if version >= SINCE_TAB and evaluates and not is_there:
         remedy = f"run `prefetch {task.name}` with these arguments and a network, or mount a directory with {wanted} "
         remedy += "and export NLTK_DATA=DIRECTORY"
         raise Refusal(f"{task.name} evaluates with data of nltk that its script does not download", wanted, remedy)
-    there = not own and os.path.isdir(brought)
-    return [Setting("NLTK_DATA", brought, "prefetch has been here")] if there else []
+    return [] if own or not os.path.isdir(brought) else [Setting("NLTK_DATA", brought, "prefetch has been here")]
 
 
 def list_tasks(stack: Stack, environ: Mapping[str, str]) -> str:
