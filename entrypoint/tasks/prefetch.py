@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 # Kinds: a model without its weights, one with them, a data set, a metric, data of nltk.
 FILES, WEIGHTS, DATASET, METRIC, NLTK = "files", "weights", "dataset", "metric", "nltk"
-# What each of the libraries calls it (huggingface_hub/constants.py, datasets/config.py, evaluate/config.py), and the
-# values with which it is on (ENV_VARS_TRUE_VALUES).
-OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE")
-SWITCHES_ON = ("1", "ON", "YES", "TRUE")
 USAGE = "prefetch qa --model_name_or_path MODEL --dataset_name DATASET"
 # The flags of a script that name a model or a part of one.
 MODELS = {
@@ -65,7 +61,6 @@ def prepare_prefetch(
         raise Refusal(
             "prefetch takes a task and its arguments", name or "nothing", jobs.suggest(name) if name else USAGE
         )
-    check_online(environ)
     settled = settle_caches({**environ, **find_identity(environ).variables}, stack.transformers)
     caches = list_caches(overlay(environ, settled), stack.transformers)
     for note in check_caches(caches, can_write, mount_points(read_text("/proc/self/mountinfo"))):
@@ -78,13 +73,6 @@ def prepare_prefetch(
     token = given.get("token")  # on a command line everybody could read it
     more = {"HF_TOKEN": token} if isinstance(token, str) and token else {}
     return jobs.Job(jobs.PLAIN, "python3", [f"{root}/prefetch.py", json.dumps(plan)]), {**environ, **more}
-
-
-def check_online(environ: Mapping[str, str]) -> None:
-    """Raise Refusal if a variable forbids to ask the hub."""
-    off = next((name for name in OFFLINE if environ.get(name, "").upper() in SWITCHES_ON), None)
-    if off:
-        raise Refusal("prefetch asks the hub, and may not", f"{off}={environ[off]}", f"unset {off} for prefetch alone")
 
 
 def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], points: list[str]) -> list[str]:

@@ -107,8 +107,6 @@ def test_it_is_fetched_to_where_the_task_looks(
         ([], {}, "nothing"),
         (["qaa"], {}, "qaa"),
         (["smoke"], {}, "smoke"),
-        (["qa"], {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE=1"),
-        (["qa"], {"HF_DATASETS_OFFLINE": "true"}, "HF_DATASETS_OFFLINE=true"),
         (["qa"], {"HF_HOME": "/dev/null/no"}, "/dev/null/no"),
         (["qa", "squad"], {}, "squad"),
     ],
