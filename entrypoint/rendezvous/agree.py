@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from typing import TYPE_CHECKING, Callable
 from zlib import crc32
 
 from entrypoint.errors import LATER, USER, WORLD, Refusal, one_row
@@ -27,13 +27,6 @@ WAIT, TELL, TURN, PAUSE = 900.0, 30.0, 5.0, 0.3
 YES, NO, REFUSED = "yes", "no", "refused"
 # More than a line of ours has.
 LONGEST = 1 << 16
-
-
-class Caller(NamedTuple):
-    """A rank that waits for an answer, and why it was refused, if it was."""
-
-    socket: socket.socket
-    refusal: str
 
 
 def choose_port(world: World) -> int:
@@ -69,42 +62,44 @@ def introduce(world: World, job: str) -> str:
 
 
 def lead(world: World, job: str, offer: str, end: float) -> str:
-    """Make the offer to all other ranks, and return it if they all accept."""
-    ranks: dict[int, Caller] = {}
+    """Make the offer to all other ranks, and return it if they all accept; it may be that this rank was refused."""
+    ranks: dict[int, socket.socket] = {}
     try:
-        gather(world, job, ranks, end, refused=offer.startswith(REFUSED))
-        offer = next((each.refusal for each in ranks.values() if each.refusal), offer)
-        for caller, _ in ranks.values():
+        offer = gather(world, job, ranks, end, offer if offer.startswith(REFUSED) else "") or offer
+        for caller in ranks.values():
             caller.settimeout(TURN)
             send(caller, offer)
         check_offer(offer)
-        answers = {rank: receive(caller, end) for rank, (caller, _) in ranks.items()} if offer else {}
+        answers = {rank: receive(caller, end) for rank, caller in ranks.items()} if offer else {}
         agreed = all(answer == YES for answer in answers.values())
-        for caller, _ in ranks.values() if offer else ():
+        for caller in ranks.values() if offer else ():
             send(caller, YES if agreed else NO)
     except OSError as error:
         missing = sorted({*range(1, world.sizes[1])} - ranks.keys())
         raise explain_missing(f"rank {missing[0]} has not come" if missing else f"a rank has left: {error}") from None
     finally:
-        for caller, _ in ranks.values():
+        for caller in ranks.values():
             caller.close()
     return offer if agreed else ""
 
 
-def gather(world: World, job: str, ranks: dict[int, Caller], end: float, *, refused: bool) -> None:
-    """Let all other ranks in; where one is refused, those that come soon. Raise OSError where some do not come."""
+def gather(world: World, job: str, ranks: dict[int, socket.socket], end: float, refusal: str) -> str:
+    """Let all other ranks in, where one is refused those that come soon; return why that is, empty where none is.
+
+    Raise OSError where some do not come.
+    """
     with listen(choose_port(world), end) as server:
         while count_callers(ranks) < world.sizes[1] - 1:
-            refused = refused or any(each.refusal for each in ranks.values())
-            if refused:
-                end = min(end, time.monotonic() + TELL)
-            server.settimeout(max(end - time.monotonic(), 0.01))
+            until = min(end, time.monotonic() + TELL) if refusal else end
+            server.settimeout(max(until - time.monotonic(), 0.01))
             try:
-                admit(server.accept()[0], world, job, ranks)
+                caller, _ = server.accept()
             except OSError:
-                if not refused:
-                    raise
-                return
+                if refusal:
+                    break
+                raise
+            refusal = admit(caller, world, job, ranks) or refusal
+    return refusal
 
 
 def listen(port: int, end: float) -> socket.socket:
@@ -120,24 +115,28 @@ def listen(port: int, end: float) -> socket.socket:
             time.sleep(PAUSE)
 
 
-def admit(caller: socket.socket, world: World, job: str, ranks: dict[int, Caller]) -> None:
-    """Let a caller in, if it is a rank of this job; one that calls again takes the place of its first call."""
+def admit(caller: socket.socket, world: World, job: str, ranks: dict[int, socket.socket]) -> str:
+    """Let a caller in, if it is a rank of this job, and return why it is refused, if it is.
+
+    One that calls again takes the place of its first call.
+    """
     try:
-        asked, _, refusal = receive(caller, time.monotonic() + TURN).partition(f" {REFUSED} ")
-        rank = int(asked.rpartition(" ")[2])
+        name, _, refusal = receive(caller, time.monotonic() + TURN).partition(f" {REFUSED} ")
+        rank = int(name.rpartition(" ")[2])
     except (OSError, ValueError):
-        asked, rank, refusal = "", 0, ""
-    if asked != introduce(world._replace(rank=rank), job) or not 0 < rank < world.sizes[1]:
+        name, rank, refusal = "", 0, ""
+    if name != introduce(world._replace(rank=rank), job) or not 0 < rank < world.sizes[1]:
         caller.close()
-        return
+        return ""
     if rank in ranks:
-        ranks[rank].socket.close()
-    ranks[rank] = Caller(caller, refusal and f"{REFUSED} {refusal}")
+        ranks[rank].close()
+    ranks[rank] = caller
+    return refusal and f"{REFUSED} {refusal}"
 
 
-def count_callers(ranks: dict[int, Caller]) -> int:
+def count_callers(ranks: dict[int, socket.socket]) -> int:
     """Return how many ranks wait for an answer; one that was killed meanwhile calls again when it is started again."""
-    for rank, (caller, _) in list(ranks.items()):
+    for rank, caller in list(ranks.items()):
         caller.setblocking(False)
         try:
             caller.recv(1, socket.MSG_PEEK)
@@ -145,7 +144,7 @@ def count_callers(ranks: dict[int, Caller]) -> int:
             continue
         except OSError:
             pass
-        ranks.pop(rank).socket.close()  # nothing comes from one that was not asked yet, but its end
+        ranks.pop(rank).close()  # nothing comes from one that was not asked yet, but its end
     return len(ranks)
 
 
