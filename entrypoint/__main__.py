@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from entrypoint.decide import Plan, decide, prepare_program
+from entrypoint.decide import Plan, decide, look_ahead
 from entrypoint.errors import USER, WORLD, Refusal
 from entrypoint.explain import plan_as_json, plan_as_text, print_start
 from entrypoint.facts import Facts, snapshot
@@ -39,6 +39,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     """Run the command of a container and return the exit code; root is the directory with stack.json and smoke.py."""
     if os.getpid() == 1:
         heed_sigterm()
+    code = WORLD  # where a mistake of ours ends in a traceback
     try:
         return run(argv, environ, root)
     except Refusal as refusal:
@@ -47,14 +48,21 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     except OSError as error:
         unknown = Refusal("the system refused", error, "check the file or program that is named", WORLD)
         print_error(explain_error(error, read_text, "this command") or unknown)
-        code = WORLD
     except KeyboardInterrupt:
         code = 130
+    except Exception:
+        report(environ, code)
+        raise
+    report(environ, code)
+    return code
+
+
+def report(environ: Mapping[str, str], code: int) -> None:
+    """Tell `launch` that a rank of its job has been refused: the others would wait for it."""
     if environ.get("MULTINODE_SUPERVISED"):
         from entrypoint.mpi.rank import report_refused  # as in `run`
 
         report_refused(environ, code)
-    return code
 
 
 def heed_sigterm() -> None:
@@ -76,7 +84,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     facts = snapshot(environ, root)
     job = jobs.read_job(words or shell(), facts.environ, which, facts.stack.examples)
     if job.kind == jobs.USAGE:
-        print_error(jobs.HELP)
+        (print_output if job.name else print_error)(jobs.HELP)
         return 0 if job.name else USER
     if options.explain and job.kind in (jobs.LIST, jobs.DOCTOR):
         raise Refusal("--explain has no meaning for a command that only prints", job.name, job.name)
@@ -108,7 +116,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
 def explain(here: Situation, facts: Facts) -> Plan:
     """Return the plan of a command that is not going to be started, so that nobody is waited for."""
-    plan = decide(here, prepare_program(here, facts), facts)
+    plan = decide(here, look_ahead(here, facts), facts)
     if here.job.kind != jobs.LAUNCH:
         return plan
     from entrypoint.mpi.launch import explain_launch  # as in `run`
@@ -118,9 +126,9 @@ def explain(here: Situation, facts: Facts) -> Plan:
 
 def start(here: Situation, facts: Facts) -> int:
     """Wait for the master, decide, and become the command; return the exit code where this process stays beside it."""
-    program = prepare_program(here, facts)  # what it refuses is said before anybody waits
+    ahead = look_ahead(here, facts)  # what it refuses is said before anybody waits
     wait(here, facts)
-    plan = decide(here, program, facts)
+    plan = decide(here, ahead, facts)
     print_start(here.job, plan)
     return carry_out(here.job, plan)
 

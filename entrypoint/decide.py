@@ -14,10 +14,10 @@ from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, warn
 from entrypoint.machine.network import choose_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_cache, is_mounted, list_caches
 from entrypoint.rendezvous.torchrun import complete_options, describe_meeting, prepare_restarts
-from entrypoint.settings import Prepared, Setting, prepare
-from entrypoint.tasks import arguments, command
+from entrypoint.settings import Prepared, Setting, overlay, prepare
+from entrypoint.tasks import command
 from entrypoint.tasks import job as jobs
-from entrypoint.tasks.arguments import read_batch, read_program
+from entrypoint.tasks.arguments import Program, read_batch, read_program
 from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.resume import find_results, plan_run, saves_ranks
 from entrypoint.tasks.table import find_task
@@ -70,26 +70,31 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Program:
-    """What a command runs, with complete arguments, and the run if it is a training with checkpoints."""
+class Preflight:
+    """What is known before anybody waits: a program with complete arguments, its run with checkpoints, and notes."""
 
-    made: arguments.Program
+    program: Program
     run: Run | None
+    notes: tuple[str, ...]
 
 
-def prepare_program(here: Situation, facts: Facts) -> Program:
-    """Return the program of a command; raise Refusal if this image lacks what it needs, or refuses its arguments."""
-    made = read_program(here.job, facts.stack, facts.known, here.world, facts.root)
-    run = None
+def look_ahead(here: Situation, facts: Facts) -> Preflight:
+    """Return the program of a command; raise Refusal for what would end it later, without a network.
+
+    That is what the image lacks, arguments that contradict each other, and results that cannot be written.
+    """
+    program, run = read_program(here.job, facts.stack, facts.known, here.world, facts.root), None
     if here.job.kind in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN) and not here.job.helps:
-        made, run = plan_run(here.job, made, here.world, facts.known, facts.stack)
+        program, run = plan_run(here.job, program, here.world, facts.known, facts.stack)
     several, flags = here.world.several_nodes, facts.limits.flags
-    return Program(settle_bf16(here.job, made, facts.environ, flags, several=several), run)
+    program = settle_bf16(here.job, program, facts.environ, flags, several=several)
+    places = check_places(here, program, overlay(facts.known, find_cache(facts.known)), facts)
+    return Preflight(program, run, (*program.notes, *warn_early(here, program, facts), *places))
 
 
-def decide(here: Situation, program: Program, facts: Facts) -> Plan:
+def decide(here: Situation, ahead: Preflight, facts: Facts) -> Plan:
     """Return the plan; only the private file of a mounted certificate is written on the way."""
-    job, world, stack, environ, made = here.job, here.world, facts.stack, facts.environ, program.made
+    job, world, stack, environ, program = here.job, here.world, facts.stack, facts.environ, ahead.program
     tuned = tune_ranks(here, facts)
     trust, faults = trust_mounted(facts)
     sourced = take_setvars(environ, stack)
@@ -100,11 +105,11 @@ def decide(here: Situation, program: Program, facts: Facts) -> Plan:
         *sourced,
         *(describe_meeting(world, {**environ, **here.described}) if here.starts else []),
         *complete_typed(here, environ),
-        *made.typed,
+        *program.typed,
     ]
     # What was sourced, or is in the image's own configuration, is not the user's, and no default may keep it as such.
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
-    defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *made.defaults]
+    defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
     given = {name: value for name, value in command.clean(environ).items() if name not in tuned.removed}
     prepared = assemble(given, facts.identity, forced, defaults)
     moved = [f"{each.name}={each.value} is set: {each.why}" for each in facts.caches]
@@ -112,7 +117,7 @@ def decide(here: Situation, program: Program, facts: Facts) -> Plan:
         facts=facts,
         world=world,
         prepared=prepared,
-        argv=command.command(job, world, fix_words(made, here), prepared.environ, stack.torch),
+        argv=command.command(job, world, fix_words(program, here), prepared.environ, stack.torch),
         notes=[
             *here.notes,
             *warn_stack(stack, environ),
@@ -120,14 +125,12 @@ def decide(here: Situation, program: Program, facts: Facts) -> Plan:
             *faults,
             *moved,
             *tuned.notes,
-            *made.notes,
-            *warn_early(here, made, facts),
-            *check_places(here, made, prepared.environ, facts),
+            *ahead.notes,
         ],
         reasons={each.name: each.why for each in [*forced, *defaults]},
-        batch=read_batch(made.given) if job.trains else None,
-        files=made.files,
-        run=program.run,
+        batch=read_batch(program.given) if job.trains else None,
+        files=program.files,
+        run=ahead.run,
         starts=here.starts,
         meets_others=here.meets_others,
     )
@@ -162,9 +165,9 @@ def tune_ranks(here: Situation, facts: Facts) -> Tuned:
     return tuned._replace(settings=settings)
 
 
-def fix_words(made: arguments.Program, here: Situation) -> list[str]:
+def fix_words(program: Program, here: Situation) -> list[str]:
     """Return the words of a program, with a number for the `auto` of a typed torchrun."""
-    return made.words if here.start is None else starters.replace_auto(made.words, here.world.local_size or 1)
+    return program.words if here.start is None else starters.replace_auto(program.words, here.world.local_size or 1)
 
 
 def trust_mounted(facts: Facts) -> tuple[list[Setting], list[str]]:
@@ -190,14 +193,14 @@ def assemble(
     return prepared._replace(added={**identity.variables, **prepared.added})
 
 
-def check_places(here: Situation, made: arguments.Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
+def check_places(here: Situation, program: Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
     """Return rank 0's note on where results and caches go, and whether they would be lost with the container.
 
     Raise Refusal on a node that cannot write the results: rank 0's, and any other whose ranks will write some.
     """
     job, world, mounts = here.job, here.world, list(facts.mounts)
-    output, usual = find_results(job, made.given, environ)
-    if output is None or (world.rank and (world.local_rank or not all_write(job, made.given, output))):
+    output, usual = find_results(job, program.given, environ)
+    if output is None or (world.rank and (world.local_rank or not all_write(job, program.given, output))):
         return []
     stays = is_mounted(os.path.realpath(output), mounts)
     if stays or not usual:
@@ -218,10 +221,10 @@ def all_write(job: jobs.Job, given: Mapping[str, object], output: str) -> bool:
     return job.kind == jobs.TASK and saves_ranks(find_task(job.name).kind, given, os.path.isdir(output))
 
 
-def warn_early(here: Situation, made: arguments.Program, facts: Facts) -> list[str]:
+def warn_early(here: Situation, program: Program, facts: Facts) -> list[str]:
     """Return notes on the limits that a training will reach on this machine: shared memory, memory, AMX."""
     job = here.job
     if not job.trains:
         return []
     memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY
-    return warn(facts.limits, Demand(made.given, here.world.local_size or 1, memory, known=job.kind != jobs.SCRIPT))
+    return warn(facts.limits, Demand(program.given, here.world.local_size or 1, memory, known=job.kind != jobs.SCRIPT))

@@ -37,7 +37,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Facts:
-    """All that a start depends on beside its command line.
+    """What nearly every start needs beside its command line.
 
     environ: the variables of the container, with those that a scheduler left in files, and without those that an
     entrypoint in a parent process set; caches: where the hub's libraries keep what they download, as whole paths.

@@ -40,6 +40,12 @@ def number(environ: Mapping[str, str], name: str, usual: int = 1) -> int | None:
     return value
 
 
+def is_above_one(environ: Mapping[str, str], name: str) -> bool:
+    """Return whether a variable is a number above 1, or none at all: that is refused where the number is needed."""
+    text = environ.get(name, "").strip()
+    return bool(text) and whole(text) not in (0, 1)
+
+
 def seconds(environ: Mapping[str, str], name: str, usual: int) -> int | None:
     """Return a variable that must be a number of seconds, as `number` does; of `15m` the seconds are suggested."""
     text = environ.get(name, "").strip()

@@ -6,10 +6,9 @@ import errno
 import os
 import signal
 import socket
-import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
+from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, WORLD, Refusal
 from entrypoint.machine.files import read_text, which
 from entrypoint.machine.reached import count_reached, explain_end
 from entrypoint.printing.streams import print_error, quote
@@ -95,6 +94,7 @@ def run_child(
     of a sender, a process id, already. Those of a terminal's keys it has, since it is in the same group.
     """
     waited = {*caught, signal.SIGCHLD}
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it hears of no child's end
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     child = os.fork()
     if child == 0:
@@ -122,10 +122,13 @@ def become_child(argv: list[str], environ: Mapping[str, str]) -> None:
     """Replace this process, a child, by the command, which ends with its parent: a launcher knows only that one."""
     end_with_parent()
     try:
-        become(argv[0], argv, environ)
+        execute(argv[0], argv, environ)
+    except Refusal as refusal:
+        print_error(refusal)
+        os._exit(refusal.code)
     except OSError as error:
-        print(f"multinode: {argv[0]}: {error.strerror}", file=sys.stderr, flush=True)
-    os._exit(127)
+        print_error(Refusal("the system refused", error, "check the program that is named"))
+        os._exit(WORLD)
 
 
 def watch_training(argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:

@@ -1,4 +1,4 @@
-"""Carry a plan out: wait for the master, write files, then this process becomes the command, or waits for it."""
+"""The end of a start: wait until the master has a name; then write files, and become the command or wait for it."""
 
 from __future__ import annotations
 

@@ -45,14 +45,15 @@ def forget(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_list(environ: Mapping[str, str], name: str) -> list[tuple[str, str]]:
-    """Return the pairs of `name=value;name=value`."""
+    """Return the pairs of `name=value;name=value`, in which a `;` of a value is written %3B."""
     rows = (row.partition("=") for row in environ.get(name, "").split(";"))
-    return [(key, value) for key, equals, value in rows if equals]
+    return [(key, value.replace("%3B", ";").replace("%25", "%")) for key, equals, value in rows if equals]
 
 
 def write_list(values: Mapping[str, str]) -> str:
-    """Return `name=value;name=value`, without the values that could not be read back."""
-    return ";".join(f"{name}={value}" for name, value in values.items() if ";" not in value)
+    """Return `name=value;name=value`, as `read_list` reads it."""
+    escaped = {name: value.replace("%", "%25").replace(";", "%3B") for name, value in values.items()}
+    return ";".join(f"{name}={value}" for name, value in escaped.items())
 
 
 def prepare(environ: Mapping[str, str], forced: list[Setting], defaults: list[Setting]) -> Prepared:

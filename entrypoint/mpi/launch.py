@@ -82,7 +82,8 @@ def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
     if not left:
         raise Refusal("launch has nothing to run", "no task", USAGE)
     hosts = find_hosts(given.get("hosts"), given.get("hostfile"), environ)
-    timeout = numbers.get("timeout") or seconds(environ, "MULTINODE_TIMEOUT", TIMEOUT) or TIMEOUT
+    asked = seconds(environ, "MULTINODE_TIMEOUT", TIMEOUT)
+    timeout = numbers.get("timeout") or (TIMEOUT if asked is None else asked)
     return Request(hosts, numbers.get("ranks"), numbers.get("each"), timeout, left)
 
 

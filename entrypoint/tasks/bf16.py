@@ -41,11 +41,14 @@ def settle_bf16(
 ) -> Program:
     """Return a program that trains in float32 where bf16 was asked for and would be emulated, with a line on that.
 
-    units: the flags of the processor, none where they are not known; several: whether the world has several nodes. A
-    script of the user's is not changed. Raise Refusal where the other nodes have to know what this one does.
+    units: the flags of the processor, none where they are not known; several: whether the world has several nodes. Of a
+    user's own script only what `accelerate launch` is asked for is changed. Raise Refusal where the other nodes have to
+    know what this one does.
     """
-    word, lacks = read_choice(environ), bool(units) and not has_bf16(units)
-    if word == EMULATE or not (lacks or word == FLOAT32) or job.kind not in KINDS:
+    if job.kind not in KINDS:
+        return program
+    word, lacks = read_choice(environ, strict=job.trains), bool(units) and not has_bf16(units)
+    if word == EMULATE or not (lacks or word == FLOAT32):
         return program
     why = NO_UNIT if lacks else f"{VARIABLE}={FLOAT32}"
     typed = {each.name: each.value for each in program.typed}
@@ -69,10 +72,10 @@ def settle_bf16(
     return warn(program, f"{' '.join(asked)}: trains in float32, because {why}{insists}", asked)
 
 
-def read_choice(environ: Mapping[str, str]) -> str:
-    """Return what the user insists on; raise Refusal for a word that is not known."""
+def read_choice(environ: Mapping[str, str], *, strict: bool) -> str:
+    """Return what the user insists on; raise Refusal for a word that is not known, where it is about a training."""
     word = environ.get(VARIABLE, "").strip()
-    if word not in ("", EMULATE, FLOAT32):
+    if strict and word not in ("", EMULATE, FLOAT32):
         remedy = f"export {VARIABLE}={EMULATE} or {FLOAT32} on every node, or unset it"
         raise Refusal(f"{VARIABLE} has a value that is not known", repr(word), remedy)
     return word

@@ -103,10 +103,11 @@ def read_job(
     if not words:
         return Job(USAGE, "", [])
     name, *rest = words
+    asked = rest if name == PREFETCH else rest[:1] if name in (WORKER, LAUNCH, LIST, SSH, DOCTOR) else []
+    if name == "--help" or not HELPS.isdisjoint(asked):
+        return Job(USAGE, name, rest)
     if name in (WORKER, LIST) and rest:
         raise Refusal(f"{name} takes no arguments", hide(rest)[0], name)
-    if name == "--help" or (name == PREFETCH and not HELPS.isdisjoint(rest)):
-        return Job(USAGE, name, rest)
     if name in OWN or name in TASKS:
         return Job(OWN.get(name, TASK), name, rest)
     if name.endswith(".py"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from entrypoint.numbers import number, whole
+from entrypoint.numbers import is_above_one, whole
 from entrypoint.world.model import SLURM, Ranks, make_launcher
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ UNSORTED = ("SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST", "SLURM_HET_SIZE")
 
 def is_one_of_several(environ: Mapping[str, str]) -> bool:
     """Return whether srun started this process as one of several; a batch script has SLURM_PROCID as well."""
-    return bool(environ.get("SLURM_PROCID", "").strip()) and (number(environ, "SLURM_STEP_NUM_TASKS") or 0) > 1
+    return bool(environ.get("SLURM_PROCID", "").strip()) and is_above_one(environ, "SLURM_STEP_NUM_TASKS")
 
 
 def gave_pmi(environ: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Callable
 
 from entrypoint.addresses import ANYWHERE, is_loopback
 from entrypoint.errors import Refusal
-from entrypoint.numbers import MOST_PROCESSES, explain_reference, first_number, number, read_range, whole
+from entrypoint.numbers import MOST_PROCESSES, explain_reference, first_number, is_above_one, number, read_range, whole
 from entrypoint.world.model import (
     ALONE,
     NO_LAUNCHER,
@@ -68,7 +68,7 @@ PLAIN = Ranks(
 
 def is_set_by_hand(environ: Mapping[str, str]) -> bool:
     """Return whether somebody has set the variables of a node, or an operator older than the PET_ variables."""
-    return all_set("MASTER_ADDR", "RANK", "WORLD_SIZE")(environ) and (number(environ, "WORLD_SIZE") or 0) > 1
+    return all_set("MASTER_ADDR", "RANK", "WORLD_SIZE")(environ) and is_above_one(environ, "WORLD_SIZE")
 
 
 def read_count(environ: Mapping[str, str]) -> int | None:

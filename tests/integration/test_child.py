@@ -120,3 +120,23 @@ def test_a_killed_child_has_the_code_of_a_shell(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 137
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [("exit 7", 7, ""), ("#!/bin/sh\r\nexit 0\r\n", 126, "try:"), (None, 127, "try:")],
+)
+def test_a_child_that_cannot_be_started_says_what_to_do(tmp_path: Path, text: str | None, code: int, said: str) -> None:
+    """Also below a parent that ignores the end of its children, as some process managers do."""
+    program = tmp_path / "program.sh"
+    if text is not None:
+        program.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n", newline="")
+        program.chmod(0o755)
+    command = [sys.executable, "-c", PARENT.replace("STEP", "{}"), str(program)]
+
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS,
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )  # fmt: skip
+
+    assert done.returncode == code and said in done.stderr

@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import entrypoint.__main__ as program
-from entrypoint.decide import Plan, decide, prepare_program
+from entrypoint.decide import Plan, decide, look_ahead
 from entrypoint.errors import Refusal
 from entrypoint.facts import Facts, Files
 from entrypoint.machine.files import read_text
@@ -60,7 +60,7 @@ def make_plan(job: Job, facts: Facts, nproc: int | None = None) -> Plan:
     """Return the plan of a command, on a network where every other host has an address."""
     with network():
         here = detect(job, facts, find_launcher(facts.environ), nproc)
-        return decide(here, prepare_program(here, facts), facts)
+        return decide(here, look_ahead(here, facts), facts)
 
 
 @contextmanager
@@ -107,6 +107,7 @@ class Started:
     argv: Sequence[str] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     err: str = ""
+    out: str = ""
 
     @property
     def refused(self) -> tuple[int, str] | None:
@@ -141,10 +142,11 @@ class Container:
         """Start a command up to exec; its variables are over PATH and HOME."""
         argv = words.split() if isinstance(words, str) else list(words)
         variables = {"PATH": str(self.home), "HOME": str(self.home), **(environ or {})}
-        err = io.StringIO()
-        with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()), self._entered():
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out), self._entered():
             try:
-                return Started(program.run(argv, variables, str(self.home)), err=err.getvalue())
+                code = program.run(argv, variables, str(self.home))
+                return Started(code, err=err.getvalue(), out=out.getvalue())
             except Refusal as refusal:
                 return Started(refusal.code, refusal, err=err.getvalue())
             except _Replaced as replaced:

@@ -44,7 +44,7 @@ def test_what_was_set_over_something_comes_back() -> None:
 
 
 def test_a_value_with_a_semicolon_takes_nothing_of_the_users_away() -> None:
-    """It could not be told from the next pair of the list."""
-    outer = prepare({"MINE": "1"}, [Setting("OURS", "a;MINE=1", "")], []).environ
+    """It must not be taken for the next pair of the list."""
+    outer = prepare({"MINE": "1", "OURS": "100%;b"}, [Setting("OURS", "a;MINE=1", "")], []).environ
     assert outer["OURS"] == "a;MINE=1"
-    assert forget(outer)["MINE"] == "1"
+    assert forget(outer) == {"MINE": "1", "OURS": "100%;b"}

@@ -46,11 +46,22 @@ def test_a_start_that_would_go_wrong_is_refused(furnished: Container, row: Row) 
     assert started.refused == (row.code, row.value.replace("HOME", str(furnished.home)))
 
 
-@pytest.mark.parametrize(("words", "code"), [("", 2), ("--help", 0), ("-h", 0), ("prefetch qa --help", 0)])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("", 2),
+        ("--help", 0),
+        ("-h", 0),
+        ("prefetch qa --help", 0),
+        ("launch --help", 0),
+        ("worker -h", 0),
+        ("doctor -h", 0),
+    ],
+)
 def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> None:
     started = furnished.start(words)
 
-    assert started.code == code and started.err.startswith("usage:")
+    assert started.code == code and (started.err if code else started.out).startswith("usage:")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +72,11 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
          "torchrun --nproc_per_node 2 --rdzv_backend c10d HOME/smoke.py"),
         ("smoke", left_by("slurm-step"), "python3 HOME/smoke.py"),
         ("torchrun --nproc-per-node auto x.py", {}, "torchrun --nproc-per-node 2 x.py"),
+        # what is wrong for a training only is a note beside other commands
         ("sh", {"PMI_RANK": "0", "PMI_SIZE": "x"}, "sh"),
+        ("true", {"MASTER_ADDR": "x", "RANK": "0", "WORLD_SIZE": "$(N)"}, "true"),
+        ("true", {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "abc"}, "true"),
+        ("true", {"MULTINODE_BF16": "flaot32"}, "true"),
         ("smoke --help", {}, "python3 HOME/smoke.py --help"),
         ("--nproc 2 smoke -h", {}, "python3 HOME/smoke.py --help"),
         ("qa -h --bf16", MASTER, "python3 HOME/examples/pytorch/text/run_qa.py --help"),
