@@ -29,26 +29,18 @@ from tests.support.launchers import left_by
         ("torchrun --nproc-per-node auto run_qa.py", "torchrun", None),
         ("torchrun --standalone run_qa.py --nproc-per-node 2", "torchrun", 1),
         ("torchrun -m package.train --nproc-per-node 2", "torchrun", 1),
-        ("torchrun --nproc-per-node", "torchrun", 1),
-        ("torchrun -r3 -t 3 --nproc-per-node 2 x.py", "torchrun", 2),
-        ("torchrun --standalon --nproc-per-node 2 x.py", "torchrun", 2),
-        ("torchrun --nproc-per- 2 x.py", "torchrun", 2),
-        ("torchrun", "torchrun", 1),
         ("/usr/local/bin/torchrun --nproc-per-node 2 x.py", "torchrun", 2),
         ("python3 -m torch.distributed.run --nproc_per_node 2 x.py", "torchrun", 2),
         ("python -u -m torch.distributed.launch --nproc_per_node 2 --use_env x.py", "torchrun", 2),
         ("python3 -W ignore -X faulthandler -m torch.distributed.run --nproc_per_node 2 x.py", "torchrun", 2),
-        ("python3 -Werror -um torch.distributed.run --nproc_per_node 2 x.py", "torchrun", 2),
         ("python3 -mtorch.distributed.run --nproc_per_node 2 x.py", "torchrun", 2),
         ("python3 --check-hash-based-pycs never -m torch.distributed.run x.py", "torchrun", 1),
         ("accelerate launch --cpu --mpirun_hostfile h --num_processes 8 --num_machines 2 x.py", "accelerate", 4),
-        ("accelerate launch --multi_gpu --num_processes=2 x.py", "accelerate", 2),
         ("accelerate launch --config_file c.yaml x.py", "accelerate", None),
         ("accelerate launch --cpu x.py", "accelerate", 1),
         ("deepspeed --num_accelerators 2 x.py", "deepspeed", None),
         ("mpirun -n 4 python3 x.py", "mpirun", 4),
         ("mpirun -n 4 x.py -n 2", "mpirun", 4),
-        ("mpirun -n 4 multinode launch -n 2 smoke", "mpirun", 4),
         ("mpirun -n 4 /bin/bash -c x -n 2", "mpirun", 4),
         ("mpirun -n 4 -ppn 2 -f hosts python3 x.py", "mpirun", 2),
         ("mpirun -f hosts -n 4 python3 x.py", "mpirun", None),
@@ -66,7 +58,6 @@ def test_the_number_of_ranks_that_is_typed(line: str, program: str, count: int |
     ("line", "environ"),
     [
         ("torchrun --nproc-per-node 0 x.py", {}),
-        ("torchrun --nproc_per_node=two x.py", {}),
         ("torchrun --standalone --nproc-per-node -1 x.py", {}),
         ("torchrun --nproc-per 5000 x.py", {"PET_NPROC_PER_NODE": "2"}),
         ("torchrun x.py", {"PET_NPROC_PER_NODE": "0"}),
@@ -83,12 +74,8 @@ def test_a_number_that_torchrun_cannot_start_is_refused(line: str, environ: dict
     [
         "bash",
         "python3 x.py -m torch.distributed.run",
-        "python3",
         "accelerate env",
-        "python3 -m",
-        "python3 -um",
         "python3 -c x -m torch.distributed.run",
-        "python3 - -m torch.distributed.run",
         "python3 -W -m torch.run x",
     ],
 )
@@ -103,10 +90,8 @@ def test_a_program_that_starts_no_ranks(line: str) -> None:
         ("torchrun --standalone --nnodes 1 x.py", ("pytorchjob-master",), "alone", (1, 1), None),
         ("torchrun x.py", ("pytorchjob-master",), "torchrun", (2, 2), "job-master-0"),
         ("torchrun --nnodes 2 --node-rank 1 --master-addr m --master-port 7 x.py", (), "torchrun", (2, 2), "m"),
-        ("torchrun --nnode 2 --node-r 1 --master-a m --master-port 7 x.py", (), "torchrun", (2, 2), "m"),
         ("torchrun --nnodes=1:4 --rdzv-backend=c10d --rdzv-endpoint=m:7 x.py", (), "torchrun", (1, 4), "m"),
         ("torchrun --nnodes=2 --rdzv_endpoint=m:7 x.py", ("slurm-step",), "torchrun", (2, 2), "m"),
-        ("torchrun --nproc_per_node=2 x.py", ("slurm-step", "slurm-pmi2"), "alone", (1, 1), None),
         ("torchrun --rdzv-endpoint m:7 x.py", (), "torchrun", (1, 1), "m"),
     ],
 )
@@ -126,8 +111,6 @@ def test_where_the_ranks_of_a_typed_torchrun_meet(
             "torchrun --nproc-per-node auto x.py --nproc-per-node auto",
             "torchrun --nproc-per-node 2 x.py --nproc-per-node auto",
         ),
-        ("torchrun --nproc_per_node=cpu x.py", "torchrun --nproc_per_node=2 x.py"),
-        ("torchrun --nproc-per auto x.py", "torchrun --nproc-per 2 x.py"),
         ("torchrun --nproc-per=auto -m x --nproc-per auto", "torchrun --nproc-per=2 -m x --nproc-per auto"),
         ("torchrun --standalone --nproc-per-node= x", "torchrun --standalone --nproc-per-node=2 x"),
         ("python3 -m torch.distributed.run --nproc-per auto x", "python3 -m torch.distributed.run --nproc-per 2 x"),
@@ -152,10 +135,12 @@ use_cpu: true
 """
 AS_JSON = json.dumps(dict(line.split("#")[0].strip().split(": ") for line in CPU.splitlines()), indent=2)
 FILES = {
-    "cpu.yaml": CPU, "cpu.json": AS_JSON, "mpi.yaml": CPU.replace("''", "/hosts"),
-    "one.yaml": CPU.replace("processes: 2", "processes: 1"), "gpu.yaml": CPU.replace("MULTI_CPU", "MULTI_GPU"),
-    "no.yaml": CPU.replace("MULTI_CPU", "'NO'"), "/hf/accelerate/default_config.yaml": CPU,
-}  # fmt: skip
+    "cpu.yaml": CPU,
+    "cpu.json": AS_JSON,
+    "mpi.yaml": CPU.replace("''", "/hosts"),
+    "one.yaml": CPU.replace("processes: 2", "processes: 1"),
+    "/hf/accelerate/default_config.yaml": CPU,
+}
 OWN = {"HF_HOME": "/hf"}
 NODES = "torchrun --nnodes {} --node_rank R --master_addr HOST --nproc_per_node {} SCRIPT.py"
 
@@ -164,26 +149,18 @@ NODES = "torchrun --nnodes {} --node_rank R --master_addr HOST --nproc_per_node 
     ("line", "environ", "said", "remedy"),
     [
         ("launch --cpu --num_processes 2 x.py", {}, "--num_processes 2", "torchrun --nproc_per_node 2 SCRIPT.py"),
-        ("launch --num-processes=2 x.py", {}, "--num_processes 2", ""),
         ("launch --num_processes 4 --num_machines 2 x.py", {}, "--num_processes 4", NODES.format(2, 2)),
         ("launch --num_machines 3 --machine_rank 1 x.py", {}, "--num_machines 3", NODES.format(3, 1)),
-        ("launch --enable_cpu_affinity --num_processes 2 x.py", {}, "--num_processes 2", ""),
         ("launch --config_file cpu.yaml x.py", {}, "--num_processes 2, with cpu.yaml", ""),
         ("launch --config-file=cpu.json x.py", {}, "--num_processes 2, with cpu.json", ""),
-        ("launch --config_file no.yaml x.py", {}, "--num_processes 2, with no.yaml", ""),
         ("launch --config_file one.yaml --num_processes 3 x.py", {}, "--num_processes 3, with one.yaml", ""),
         ("launch x.py", OWN, "--num_processes 2, with /hf/accelerate/default_config.yaml", ""),
-        ("launch --cpu x.py", OWN, "", ""),
         ("launch --num_processes 1 x.py", OWN, "", ""),
-        ("launch x.py", {}, "", ""),
         ("launch --config_file one.yaml x.py", {}, "", ""),
         ("launch --config_file mpi.yaml x.py", {}, "", ""),
-        ("launch --config_file gpu.yaml x.py", {}, "", ""),
         ("launch --config_file missing.yaml --num_processes 2 x.py", {}, "", ""),  # accelerate says so itself
-        ("launch --config_file cpu.yaml --mpirun_hostfile /hosts x.py", {}, "", ""),
         ("launch --multi_gpu --num_processes 2 x.py", {}, "", ""),
         ("launch --cpu x.py --num_processes 2", {}, "", ""),
-        ("env --num_processes 2", {}, "", ""),
     ],
 )
 def test_accelerate_starts_one_process_on_a_cpu(line: str, environ: dict[str, str], said: str, remedy: str) -> None:
@@ -200,13 +177,11 @@ def test_accelerate_starts_one_process_on_a_cpu(line: str, environ: dict[str, st
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("x.py --nnodes 2", {}),
         ("--nnodes 2 x.py --nnodes 3", {"--nnodes": "2"}),
         ("--nnodes=2 --nnodes 3 --standalone x.py", {"--nnodes": "3", "--standalone": "1"}),
         ("-m pkg.train --nnodes 2", {"-m": "1"}),
         ("-r3 -t 3 x.py", {"-r3": "1", "-t": "3"}),
         ("--log-dir= x.py", {"--log_dir": ""}),
-        ("--nnodes", {"--nnodes": "1"}),
         ("--nnodes 2 -- --nproc 4", {"--nnodes": "2"}),
         ("--rdzv-conf a_b=1,b=2 x.py", {"--rdzv_conf": "a_b=1,b=2"}),
         # A beginning of one option is that option; of several, or of none, torchrun refuses it.
