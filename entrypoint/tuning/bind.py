@@ -147,11 +147,11 @@ def take_share(node: Node, world: World, environ: Mapping[str, str]) -> tuple[fr
     count, total = world.local_size or 1, len(node.cores)
     own, place = node.owned and count <= total, (world.rank or 0) % count
     cores = node.cores[total * place // count : total * (place + 1) // count] if own else node.cores
-    busy_cores = len(cores) if own else max(1, node.most // count)
+    per_rank = len(cores) if own else max(1, node.most // count)
     several = world.sizes[1] > 1 and environ.get("CCL_WORKER_OFFLOAD") != "0"
-    workers = node.workers if several and node.workers < busy_cores else 0
+    workers = node.workers if several and node.workers < per_rank else 0
     busy = read_cpus(environ.get("CCL_WORKER_AFFINITY", "")) if workers else frozenset()
-    variables = {"OMP_NUM_THREADS": str(max(1, busy_cores - count_lost(cores, workers, busy, 1 if own else count)))}
+    variables = {"OMP_NUM_THREADS": str(max(1, per_rank - count_lost(cores, workers, busy, 1 if own else count)))}
     if own and node.fine and (node.narrowed or not world.several_nodes):
         variables["KMP_AFFINITY"] = write_affinity(cores, busy)
     return frozenset(cpu for core in cores for cpu in core), variables

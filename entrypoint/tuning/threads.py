@@ -156,18 +156,18 @@ def split(machine: Machine, count: int) -> list[list[int]]:
 def divide_cores(context: Context) -> Cores:
     """Return the division; what the user has set for the workers decides where they run, before what we would set."""
     own = has_own_cores(context)
-    total, asked = count_cores(context, own=own), count_workers(context)
+    per_rank, asked = count_cores(context, own=own), count_workers(context)
     # A rank without a core to spare does the work of oneCCL's workers itself, as oneCCL decides where it knows the
     # cores of a rank (src/common/env/env.cpp).
-    offload = "0" if context.process.training and asked and asked >= total else None
+    offload = "0" if context.process.training and asked and asked >= per_rank else None
     workers = 0 if (context.environ.get("CCL_WORKER_OFFLOAD") or offload) == "0" else asked
     worker_cpus = place_workers(context, workers, own=own)
     places = (context.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or "") if workers else ""
     busy = read_cpus(places)
     lost = count_lost(context.machine.siblings, workers, busy, 1 if own else context.world.local_size or 1)
     # Each of a number of ranks that nobody knows would take the number for its own.
-    left = None if context.process.kind == UNKNOWN else str(max(1, total - lost))
-    bound = own and total >= context.machine.cores and may_bind_threads(context) and has_machine(context)
+    left = None if context.process.kind == UNKNOWN else str(max(1, per_rank - lost))
+    bound = own and per_rank >= context.machine.cores and may_bind_threads(context) and has_machine(context)
     return Cores(left, write_affinity(context.machine.siblings, busy) if bound else None, offload, worker_cpus)
 
 
@@ -197,8 +197,7 @@ def count_task_cpus(context: Context) -> int | None:
 
 def is_slurms_own(context: Context) -> bool:
     """Return whether our processors are too few for all tasks of this node, so that Slurm has bound us to ours."""
-    each = count_task_cpus(context) or 0
-    return each * (context.world.local_size or 1) > len(context.machine.cpus)
+    return (count_task_cpus(context) or 0) * (context.world.local_size or 1) > len(context.machine.cpus)
 
 
 def is_hydras_own(context: Context) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
 PRELOADS = (("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"), (OPENMP,))
 MPI_ROOT = "/usr/local"
+PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 # Reasons that are too long for the table.
 NO_INTERFACE = "the route to the master; without a network oneCCL finds no interface, lo included"
 NO_NAME = "torch 2.4 meets at the host's own name, which does not resolve here"
@@ -29,7 +30,6 @@ NO_MPI_TRANSPORT = "the mpi transport hangs under torchrun, and hydra kills rank
 SHARED_CORES = (
     "under a quota the cores are shared, and every container's first rank would be bound to the first of them"
 )
-PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 
 
 def interface(context: Context) -> str | None:

@@ -151,21 +151,9 @@ def read_rank(environ: Mapping[str, str], kind: str, why: str, names: Ranks) -> 
     job = names.job(environ)
     master, guessed = read_master(environ, names, nodes[1])
     port = read_master_port(environ.get("MASTER_PORT", "").strip()) or choose_port(job)
-    return World(
-        kind,
-        why,
-        nodes,
-        None,
-        local_size,
-        rank,
-        local_rank,
-        size,
-        master,
-        port,
-        job,
-        guessed=("master",) if guessed else (),
-        notes=(UNCOUNTED,) if nodes[0] < nodes[1] else (),
-    )
+    found = World(kind, why, nodes, None, local_size, rank, local_rank, size, master, port, job)
+    notes = (UNCOUNTED,) if nodes[0] < nodes[1] else ()
+    return found._replace(guessed=("master",) if guessed else (), notes=notes)
 
 
 def read_layout(environ: Mapping[str, str], names: Ranks, size: int) -> tuple[tuple[int, int], int]:
