@@ -34,14 +34,12 @@ def check_master(world: World) -> None:
     error = try_port(world.port)
     if error is None or isinstance(error, PermissionError):  # torch says that it may not
         return
-    first = world.rank == 0 or world.node_rank == 0
-    here = first or (world.launcher == TORCHRUN and is_here(world.master))
-    if first:
+    if world.rank == 0 or world.node_rank == 0:
         other = PORT if world.port == LAST_PORT else world.port + 1
         name = "PET_MASTER_PORT" if world.launcher == TORCHRUN else "MASTER_PORT"
         remedy = f"export {name}={other} on every node"
         raise Refusal("the port where rank 0 has to listen is in use", world.port, remedy, LATER)
-    if here:
+    if world.launcher == TORCHRUN and is_here(world.master):
         note = "by another agent of this job, or by a stranger; then name another in PET_RDZV_ENDPOINT"
         print_note(f"port {world.port} of the rendezvous is in use on this node: {note}")
 
