@@ -48,6 +48,9 @@ UNAUTHORIZED, FORBIDDEN = 401, 403
 NOT_THERE = (400, FORBIDDEN, 404, 410)  # what it answers where there is no file, or where a signed address has expired
 MOVED = "moved"  # the kind of such a fault: another address may have the file
 
+# Bytes of a download: of a file whose sha256 is known (a wheel of torch has 200 MB), and of any other.
+MOST, MOST_UNKNOWN = 4 << 30, 256 << 20
+
 # A redirect may name an address that is none: that is a ValueError of Python or of urllib3.
 FAILED = (requests.RequestException, HTTPError, ValueError)
 
@@ -59,13 +62,13 @@ def fetch(store: Store, url: str, digest: str | None, name: str, sources: Source
 
     `url` may be a path. `digest` None accepts any content (an archive that nobody has pinned yet). `sources` say how
     servers are reached. `advance` is called with each count of bytes.
-    Raises UserFault when the server wants another login, WorldFault when the file cannot be downloaded, is cut short,
-    or has another sha256.
+    Raises UserFault when the server wants another login, WorldFault when the file cannot be downloaded, is cut short or
+    longer than MOST, without a `digest` MOST_UNKNOWN, or has another sha256.
     """
     if digest and store.whole(digest, name):
         return digest
     with store.aside() as path:
-        got = _copy(url, path, sources, advance)
+        got = _copy(url, path, sources, _bounded(advance, url, MOST if digest else MOST_UNKNOWN))
         if digest and got != digest:
             remedy = "run it again; if it stays so, the index or a proxy serves another file than the one it announced"
             raise WorldFault("a download has another sha256 than expected", f"{name}: {got}, not {digest}", remedy)
@@ -201,6 +204,20 @@ def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
         raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy, kind) from error
 
 
+def _bounded(advance: Advance, url: str, most: int) -> Advance:
+    """Count what comes; raise WorldFault for more bytes than `most`."""
+    came = 0
+
+    def count(size: int) -> None:
+        nonlocal came
+        came += size
+        if came > most:
+            raise WorldFault("a download has no end", f"{url} (more than {most} bytes)", "another address, or a path")
+        advance(size)
+
+    return count
+
+
 def _download(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     """Download a file; one that is cut short is begun again, as often as an answer is asked for again."""
     retry = RETRY
@@ -230,11 +247,10 @@ def _save(response: requests.Response, path: Path, advance: Advance) -> str:
 
 
 def _copy_local(source: Path, path: Path, advance: Advance) -> str:
-    try:
-        shutil.copyfile(source, path)
-    except FileNotFoundError as error:
-        raise WorldFault("no such file", source, "a path that exists, or an address") from error
-    advance(path.stat().st_size)
+    if not source.is_file():  # a device may have no end
+        raise WorldFault("no such file", source, "a path that exists, or an address")
+    advance(source.stat().st_size)
+    shutil.copyfile(source, path)
     return sha256(path)
 
 

@@ -12,8 +12,10 @@ from urllib3.exceptions import MaxRetryError, ProtocolError, SSLError
 from urllib3.util import Retry
 
 from images.host import download
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
+from images.host.store import Store
+from tests.support.fault_server import Reply, answering
 
 NEVER = "Mon, 01 Jan 99999999999 00:00:00 GMT"
 
@@ -45,6 +47,20 @@ def test_a_server_gets_three_attempts_and_a_certificate_one(error: Exception | N
             retry = retry.increment("GET", "/a", response=answer, error=error)
             found.append(retry.get_backoff_time())
     assert found == pauses
+
+
+@pytest.mark.parametrize(("digest", "most"), [(None, "MOST_UNKNOWN"), ("0" * 64, "MOST")])
+def test_a_download_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digest: str | None, most: str) -> None:
+    monkeypatch.setattr(download, most, 3)
+    with answering(Reply(200, b"four")) as host, pytest.raises(WorldFault, match="has no end"):
+        download.fetch(Store(tmp_path / "store"), f"http://{host}/a", digest, "a", Sources(), lambda _: None)
+
+    assert not list((tmp_path / "store/aside").iterdir())
+
+
+def test_a_device_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(WorldFault, match="no such file"):
+        download.fetch(Store(tmp_path), "file:///dev/zero", None, "a", Sources(), lambda _: None)
 
 
 def test_the_innermost_cause_is_printed_without_secrets() -> None:

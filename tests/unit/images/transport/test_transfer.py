@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci.image import Image, config, registry_manifest
 from images.oci.layer import Layer, Written
-from images.oci.manifest import digest_of
+from images.oci.manifest import LAYERS, Descriptor, Manifest, digest_of
 from images.oci.reference import Place, Remote
 from images.transport import refusals, transfer
 from images.transport.refusals import PUSHED
@@ -62,6 +63,26 @@ def test_bytes_are_counted_once_while_they_come(tmp_path: Path) -> None:
     counter.tick()
 
     assert came == [5, 3]
+
+
+def test_a_registry_that_sends_more_than_the_manifest_says_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pull(server: Server, _: str, tick: Callable[[], None]) -> None:
+        part = server._aside / "layout/oci-put-blob1"
+        part.parent.mkdir()
+        for number in range(20):
+            os.truncate(part, number << 20) if part.exists() else part.touch()
+            tick()
+        pytest.fail("it would go on")
+
+    monkeypatch.setattr(Server, "pull", pull)
+    layer = Descriptor(LAYERS[0], "sha256:" + "0" * 64, 1000)
+    with (
+        transfer.repository(TARGET, Store(tmp_path), Access(environ={})) as found,
+        pytest.raises(WorldFault, match="sends more than the manifest says"),
+    ):
+        found.layers(Manifest("sha256:" + "1" * 64, layer, (layer,)), lambda _: None)
 
 
 def test_a_full_store_is_no_reason_to_ask_the_next_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
