@@ -16,6 +16,8 @@ from images.oci.manifest import DAMAGED
 # Bytes that a tree may take: its paths, what is kept of files, and so many for each. Large images have some hundred
 # thousand files, whose paths and lists are some tens of megabytes.
 LARGEST, EACH = 512 << 20, 256
+# Characters of the paths that lead through links, all together: real images have some megabytes, and 5 s is enough.
+FOLLOWED = 64 << 20
 
 # What to keep of a file, by its path and with its content at hand; None means nothing.
 Keep = Callable[[str, IO[bytes]], "str | None"]
@@ -44,7 +46,7 @@ class Tree:
 
     def __init__(self) -> None:
         self.root = Node("d", 0)
-        self._size = 0
+        self._size = self._followed = 0
 
     def add(self, tar: tarfile.TarFile, layer: int, keep: Keep) -> None:
         """Add a layer above those that are there; within a layer, the order of whiteouts and files does not matter."""
@@ -102,6 +104,10 @@ class Tree:
                 rest = "/".join(parts[depth + 1 :])
                 target = found.target if found.target.startswith("/") else f"{place}/{found.target}"
                 onward = below_root(f"{target}/{rest}")
+                self._followed += EACH + len(onward)
+                if self._followed > FOLLOWED:
+                    value = f"the paths through them have over {FOLLOWED} characters"
+                    raise WorldFault("the image has too many links", value, DAMAGED)
                 return self._find(onward, follow=follow, hops=hops + 1) if hops < HOPS else None
             node, place = found, f"{place}/{name}".lstrip("/")
         return place, node

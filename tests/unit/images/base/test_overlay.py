@@ -106,6 +106,16 @@ def test_a_tree_that_would_fill_the_memory_is_refused(monkeypatch: pytest.Monkey
         tree({**few, "c": b""})
 
 
+def test_the_work_over_links_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer of some hundred bytes, compressed, would keep a build busy for minutes."""
+    monkeypatch.setattr(overlay, "FOLLOWED", 1 << 20)
+    deep = "/".join(["d"] * 150)
+    links: Files = {f"{deep}/l{number}": f"l{number + 1}" for number in range(30)}
+
+    with pytest.raises(WorldFault, match="too many links"):
+        tree({**links, f"{deep}/l30": "/d"}, {f"{deep}/l0/{number}": b"" for number in range(200)})
+
+
 class Counting(dict[str, Node]):
     """What is in a directory; counts how many of it were looked at."""
 
