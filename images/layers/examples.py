@@ -114,7 +114,9 @@ def _taken(directory: Path) -> list[Path]:
         for place, directories, files in os.walk(directory, onerror=_raise):
             below = Path(place).relative_to(directory)
             directories[:] = [name for name in directories if name != "__pycache__" and _is_taken(below / name / "_")]
-            found += [below / name for name in files if _is_taken(below / name) and _is_file(Path(place, name))]
+            found += [
+                below / name for name in files if _is_taken(below / name) and _is_file(Path(place, name), directory)
+            ]
     return sorted(found)
 
 
@@ -122,10 +124,14 @@ def _is_taken(path: Path) -> bool:
     return path.as_posix().startswith(TAKEN)
 
 
-def _is_file(path: Path) -> bool:
-    """Return whether there is a file, also behind a link; raise PermissionError where nobody can know."""
+def _is_file(path: Path, directory: Path) -> bool:
+    """Return whether there is a file, also behind a link that does not leave what is taken of the directory.
+
+    Raises PermissionError where nobody can know.
+    """
     try:
-        return stat.S_ISREG(path.stat().st_mode)
+        real, root = Path(os.path.realpath(path)), Path(os.path.realpath(directory))
+        return stat.S_ISREG(path.stat().st_mode) and real.is_relative_to(root) and _is_taken(real.relative_to(root))
     except PermissionError:
         raise
     except OSError:  # a link to nothing, or a circle of links

@@ -156,9 +156,14 @@ def test_a_directory_that_cannot_be_read_is_no_empty_one(
         assert (caught.value.value, caught.value.remedy) == (str(source / name), f"chmod -R a+rX {source}")
 
 
-def test_a_link_to_nothing_is_no_file(tmp_path: Path) -> None:
+def test_only_links_to_what_is_taken_are_followed(tmp_path: Path) -> None:
     source = tmp_path / "src"
     (source / "examples/pytorch").mkdir(parents=True)
+    (source / ".git").write_text("a password")
+    (tmp_path / "private").write_text("a key")
+    (source / "examples/pytorch/out.py").symlink_to(tmp_path / "private")
+    (source / "LICENSE").symlink_to(".git")
+    (source / "examples/pytorch/same.py").symlink_to("run.py")
     (source / "examples/pytorch/run.py").touch()
     (source / "examples/pytorch/gone.py").symlink_to("nowhere")
     (source / "examples/pytorch/circle.py").symlink_to("circle.py")
@@ -166,7 +171,9 @@ def test_a_link_to_nothing_is_no_file(tmp_path: Path) -> None:
     found = examples.obtain(Store(tmp_path / "store"), str(source), Sources(), lambda _: None)
 
     assert found is not None
-    assert [name for name, _, _ in examples.members(found[1])] == ["examples/pytorch/run.py"]
+    assert [name for name, _, _ in examples.members(found[1])] == [
+        f"examples/pytorch/{name}.py" for name in ("run", "same")
+    ]
 
 
 @pytest.mark.parametrize(
