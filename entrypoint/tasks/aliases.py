@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.errors import Refusal
 from entrypoint.machine.image import release
 from entrypoint.numbers import is_no
 from entrypoint.printing.secrets import hide
@@ -167,14 +166,14 @@ def translate(
 ) -> Translated:
     """Return flags that the installed release knows in place of those that it does not, with a note for each.
 
-    exists: whether a directory is there; `datasets` loads a data set from there before it asks the hub. Raise Refusal
-    where a translated flag and one that was typed as well differ: nobody could tell which of them counts.
+    exists: whether a directory is there; `datasets` loads a data set from there before it asks the hub. Of two that say
+    the same in two releases the one counts that the installed release knows.
     """
     sides = [side for alias in aliases if (side := choose_side(alias, stack)) is not None]
-    result = Translated([], [], {})
+    typed, result = {plain(flag.name) for flag in flags}, Translated([], [], {})
     for flag in flags:
         new, why = replace(flag, sides, exists)
-        if new is not None and plain(flag.name) != new.name and is_typed(new, flags):
+        if new is not None and plain(flag.name) != new.name and new.name in typed:
             new = None
         if new is not None and new.name.startswith("$"):
             result.environ[new.name[1:]] = " ".join(new.values)
@@ -245,17 +244,6 @@ def substitute(flag: Flag, side: Side) -> Flag | None:
         return None
     values = (value,) if equals else () if has_value else flag.values
     return flag._replace(name=name, values=values, joined=flag.joined and bool(values))
-
-
-def is_typed(new: Flag, flags: Iterable[Flag]) -> bool:
-    """Return whether a flag is among others, too; raise Refusal if it has another value there, and is not off here."""
-    beside = [flag for flag in flags if plain(flag.name) == new.name]
-    off = bool(new.values) and (is_no(new.values[0]) or new.values == ("0.0",))
-    for flag in beside:
-        if not off and (flag.values or ("True",)) != (new.values or ("True",)):
-            fact = "flags of two releases say different things"
-            raise Refusal(fact, f"{show(new)} and {show(flag)}", f"one of them: this image knows --{new.name}")
-    return bool(beside)
 
 
 def became(new: Flag | None) -> str:
