@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from entrypoint.machine.image import Stack
 
-OWN, RECORD = "_multinode", "run.json"
+STATE_DIRECTORY, RECORD = "_multinode", "run.json"
 FLAG, OVERWRITE, PUSH, MAX_STEPS = "resume_from_checkpoint", "overwrite_output_dir", "push_to_hub", "max_steps"
 # What a user's script reads, and where it writes if its arguments do not say so; what `no` says in the former.
 RESUME, RESULTS, ANEW = "MULTINODE_RESUME", "MULTINODE_OUTPUT", "no"
@@ -59,16 +59,16 @@ AS_FLAG, AS_VARIABLE, NEVER = "flag", "variable", "never"
 # Seconds until a job that is just ending has freed its directory.
 PATIENCE = 20.0
 # What a file system has of its own.
-IGNORED = (OWN, "lost+found", ".snapshot")
+IGNORED = (STATE_DIRECTORY, "lost+found", ".snapshot")
 # Arguments that change nothing in what is trained: where results go, what is said of them, how fast they are made, and
 # which node this is (transformers/training_args.py, and the arguments of the examples); and how others begin.
-OTHER = f"""
+NO_EFFECT = f"""
 {" ".join(OUTPUTS)} {FLAG} {OVERWRITE} cache_dir overwrite_cache save_total_limit save_on_each_node
 enable_jit_checkpoint disable_tqdm report_to run_name with_tracking use_cpu no_cuda per_device_eval_batch_size
 preprocessing_num_workers dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers
 dataloader_prefetch_factor rank local_rank node_rank master_addr master_port
 """.split()
-OTHERS = ("hub_", "logging_", "log_", "push_to_hub", "trackio_", "ddp_", "gradient_checkpointing", "activation_check")
+NO_EFFECT_PREFIXES = ("hub_", "logging_", "log_", "push_to_hub", "ddp_", "gradient_checkpointing")
 # Before this release a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with
 # any file in it (examples/pytorch/*/run_*.py). With OVERWRITE it does neither.
 LOOKS_ITSELF = (5, 0)
@@ -86,16 +86,16 @@ Say = Callable[[str], None]
 class Run:
     """A training and its directory for results.
 
-    begins_at: a checkpoint that the user names; anew: whether he wants nothing of what is there; hands: how its program
-    gets a checkpoint; starts: whether torchrun starts its ranks.
+    resume_from: a checkpoint that the user names; overwrite: whether he wants nothing of what is there; handover: how
+    its program gets a checkpoint; starts: whether torchrun starts its ranks.
     """
 
     directory: str
     task: str
     arguments: Mapping[str, str]
-    begins_at: str
-    anew: bool
-    hands: str
+    resume_from: str
+    overwrite: bool
+    handover: str
     starts: bool
 
 
@@ -108,7 +108,7 @@ class Record:
 
     task: str
     arguments: Mapping[str, str]
-    begins_at: str = ""
+    resume_from: str = ""
     before: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -137,18 +137,18 @@ def plan_run(
         return program, None
     if job.kind == jobs.TASK and find_task(job.name).kind == TRAINER:
         program = prepare_trainer(job.name, program, environ, stack)
-    if run.hands != NEVER and release(stack.transformers) >= REFUSES_OLD_TORCH and release(stack.torch) < OLD_TORCH:
+    if run.handover != NEVER and release(stack.transformers) >= REFUSES_OLD_TORCH and release(stack.torch) < OLD_TORCH:
         pair = f"transformers {stack.transformers} loads no checkpoint with torch {stack.torch}"
         note = f"{pair}, so each start of this run begins at step 0: an image with torch 2.6 or later goes on"
-        program = program._replace(notes=[*program.notes, *([] if run.begins_at else [note])])
-        run = replace(run, hands=NEVER)
-    if run.hands == AS_VARIABLE:
+        program = program._replace(notes=[*program.notes, *([] if run.resume_from else [note])])
+        run = replace(run, handover=NEVER)
+    if run.handover == AS_VARIABLE:
         why = "the checkpoint to go on from; a start sets it if there is one"
-        program = program._replace(typed=(*program.typed, Setting(RESUME, run.begins_at, why)))
+        program = program._replace(typed=(*program.typed, Setting(RESUME, run.resume_from, why)))
     if run.starts:
         why = "each start of a rank looks for the last checkpoint"
         program = program._replace(
-            typed=(*program.typed, Setting(RUN, f"{run.hands}:{run.directory}", why)),
+            typed=(*program.typed, Setting(RUN, f"{run.handover}:{run.directory}", why)),
             defaults=(*program.defaults, Setting("PYTHON_EXEC", RANK, why)),
         )
     return program, run
@@ -161,9 +161,9 @@ def plan_task(job: jobs.Job, program: Program, world: World, environ: Mapping[st
     if not job.trains or directory is None or (task.kind == TRAINER and not is_true(given.get("do_train"))):
         return None
     typed = read_given(job.words, read_file, strict=True)
-    anew = any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
-    begins_at, hands = str(given.get(FLAG) or ""), AS_FLAG if task.takes_checkpoint else NEVER
-    return Run(directory, job.name, keep_arguments(given), begins_at, anew, hands, starts_ranks(job, world))
+    overwrite = any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
+    resume_from, handover = str(given.get(FLAG) or ""), AS_FLAG if task.takes_checkpoint else NEVER
+    return Run(directory, job.name, select_arguments(given), resume_from, overwrite, handover, starts_ranks(job, world))
 
 
 def plan_script(job: jobs.Job, world: World, environ: Mapping[str, str]) -> Run | None:
@@ -180,8 +180,8 @@ def plan_script(job: jobs.Job, world: World, environ: Mapping[str, str]) -> Run 
     if directory is None:
         return None
     asked = environ.get(RESUME, "")
-    anew, name = asked == ANEW, os.path.basename(script)
-    return Run(directory, name, keep_arguments(given), "" if anew else asked, anew, AS_VARIABLE, starts)
+    overwrite, name = asked == ANEW, os.path.basename(script)
+    return Run(directory, name, select_arguments(given), "" if overwrite else asked, overwrite, AS_VARIABLE, starts)
 
 
 def find_script(job: jobs.Job) -> tuple[str, list[str]]:
@@ -219,10 +219,13 @@ def prepare_trainer(name: str, program: Program, environ: Mapping[str, str], sta
     return program._replace(defaults=(*program.defaults, *load_loosely(stack, environ)))
 
 
-def keep_arguments(given: Mapping[str, object]) -> dict[str, str]:
+def select_arguments(given: Mapping[str, object]) -> dict[str, str]:
     """Return the arguments by which a run is known: those that change the training, without secrets."""
-    kept = {name: str(value) for name, value in given.items() if name not in OTHER and not name.startswith(OTHERS)}
-    return {name: hide_text(value) for name, value in kept.items() if not is_secret(name, value)}
+    return {
+        name: hide_text(str(value))
+        for name, value in given.items()
+        if not (name in NO_EFFECT or name.startswith(NO_EFFECT_PREFIXES) or is_secret(name, str(value)))
+    }
 
 
 def saves_ranks(kind: str, given: Mapping[str, object], is_there: bool) -> bool:
@@ -245,16 +248,16 @@ def open_run(
 
     Raise Refusal if another job writes there, or it holds another run.
     """
-    with tell_others(run.hands, world, environ):
-        with open_shared(f"{run.directory}/{OWN}") as own:
+    with tell_others(run.handover, world, environ):
+        with open_shared(f"{run.directory}/{STATE_DIRECTORY}") as own:
             old = read_record(own)
-        leads = not world.rank and not world.node_rank
+        is_first = not world.rank and not world.node_rank
         # A node with a directory of its own has parts of checkpoints, and the record is where rank 0 is.
-        if leads or old is not None:
+        if is_first or old is not None:
             check_run(run, old)
-        if leads:
+        if is_first:
             begin(run, world, say)
-    return (argv, {}) if run.starts else hand_over(run.hands, run.directory, argv, world, environ, say)
+    return (argv, {}) if run.starts else hand_over(run.handover, run.directory, argv, world, environ, say)
 
 
 def begin(run: Run, world: World, say: Say) -> None:
@@ -263,7 +266,7 @@ def begin(run: Run, world: World, say: Say) -> None:
     A process that becomes torchrun lets the lock go: rank 0 takes it again, wherever that will be.
     """
     elastic = world.several_nodes and world.rank is None and world.node_rank is None
-    with make_shared(f"{run.directory}/{OWN}") as own:
+    with make_shared(f"{run.directory}/{STATE_DIRECTORY}") as own:
         try:
             lock = own.lock(0 if elastic else PATIENCE)
         except Busy:
@@ -276,7 +279,7 @@ def begin(run: Run, world: World, say: Say) -> None:
         check_run(run, old)
         if old is None or is_new(run, old):
             before = {str(step): digest_state(run.directory, step) for step in list_steps(run.directory)}
-            record = Record(run.task, run.arguments, run.begins_at, before)
+            record = Record(run.task, run.arguments, run.resume_from, before)
             own.write(RECORD, json.dumps(asdict(record), indent=1, sort_keys=True))
     if lock is not None and run.starts:
         os.close(lock)
@@ -286,33 +289,33 @@ def resume_rank(
     words: list[str], environ: Mapping[str, str], world: World, say: Say
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command line and the variables of a rank that torchrun starts, with the last checkpoint of its run."""
-    hands, _, directory = environ.get(RUN, "").partition(":")
+    handover, _, directory = environ.get(RUN, "").partition(":")
     if not directory:
         return words, {}
     if not world.rank:
-        with tell_others(hands, world, environ), make_shared(f"{directory}/{OWN}") as own:
+        with tell_others(handover, world, environ), make_shared(f"{directory}/{STATE_DIRECTORY}") as own:
             own.lock(PATIENCE)
-    return hand_over(hands, directory, words, world, environ, say)
+    return hand_over(handover, directory, words, world, environ, say)
 
 
 @contextlib.contextmanager
-def tell_others(hands: str, world: World, environ: Mapping[str, str]) -> Iterator[None]:
+def tell_others(handover: str, world: World, environ: Mapping[str, str]) -> Iterator[None]:
     """Tell the ranks that wait for this one on other nodes if it is refused."""
     try:
         yield
     except (Refusal, OSError) as error:
-        if world.rank is not None and world.several_nodes and hands != NEVER:
+        if world.rank is not None and world.several_nodes and handover != NEVER:
             code = error.code if isinstance(error, Refusal) else WORLD
             tell_refused(world, read_job_name(environ), getattr(error, "note", str(error)), code)
         raise
 
 
 def hand_over(
-    hands: str, directory: str, words: list[str], world: World, environ: Mapping[str, str], say: Say
+    handover: str, directory: str, words: list[str], world: World, environ: Mapping[str, str], say: Say
 ) -> tuple[list[str], dict[str, str]]:
     """Return a command line and variables with the checkpoint that all ranks go on from."""
-    step = None if hands == NEVER else choose_together(directory, world, read_job_name(environ), say)
-    if hands == AS_VARIABLE:
+    step = None if handover == NEVER else choose_together(directory, world, read_job_name(environ), say)
+    if handover == AS_VARIABLE:
         return words, {RESUME: environ.get(RESUME, "") if step is None else f"{directory}/{PREFIX}{step}"}
     return (words if step is None else add_flags(words, directory, step, world, say)), {}
 
@@ -320,11 +323,11 @@ def hand_over(
 def choose_together(directory: str, world: World, job: str, say: Say) -> int | None:
     """Return the step from which all ranks go on; None where they begin at step 0."""
     if world.rank and world.several_nodes:
-        return read_offer(agree(world, job, "", partial(sees, directory)))
+        return read_offer(agree(world, job, "", partial(sees_token, directory)))
     step, note = find_step(directory)
     if world.several_nodes:
-        with leave_word(directory) if step is not None else contextlib.nullcontext("") as word:
-            agreed = read_offer(agree(world, job, "" if step is None else f"{step} {word}", lambda _: True))
+        with leave_token(directory) if step is not None else contextlib.nullcontext("") as token:
+            agreed = read_offer(agree(world, job, "" if step is None else f"{step} {token}", lambda _: True))
         if agreed != step:
             why = "not all nodes see this directory, so all ranks begin at step 0"
             note = f"{directory}/{PREFIX}{step} is not used: {why}; to go on from it, mount one directory on all nodes"
@@ -335,20 +338,20 @@ def choose_together(directory: str, world: World, job: str, say: Say) -> int | N
 
 
 @contextlib.contextmanager
-def leave_word(directory: str) -> Iterator[str]:
+def leave_token(directory: str) -> Iterator[str]:
     """Leave a file for a moment whose name nobody knows who does not see this directory."""
-    word = f"here.{os.urandom(16).hex()}"
-    with make_shared(f"{directory}/{OWN}") as own:
-        own.write(word, "")
+    token = f"here.{os.urandom(16).hex()}"
+    with make_shared(f"{directory}/{STATE_DIRECTORY}") as own:
+        own.write(token, "")
         try:
-            yield word
+            yield token
         finally:
-            own.remove(word)
+            own.remove(token)
 
 
-def sees(directory: str, offer: str) -> bool:
+def sees_token(directory: str, offer: str) -> bool:
     """Return whether this rank sees the file that rank 0 has left for it."""
-    with open_shared(f"{directory}/{OWN}") as own:
+    with open_shared(f"{directory}/{STATE_DIRECTORY}") as own:
         return own is not None and own.has(offer.partition(" ")[2])
 
 
@@ -360,7 +363,7 @@ def read_offer(offer: str) -> int | None:
 
 def find_step(directory: str) -> tuple[int | None, str]:
     """Return the step of the last whole checkpoint of the run in a directory, and a note for the log."""
-    with open_shared(f"{directory}/{OWN}") as own:
+    with open_shared(f"{directory}/{STATE_DIRECTORY}") as own:
         record = read_record(own)
     if record is None:
         return None, ""
@@ -401,14 +404,14 @@ def read_record(own: Shared | None) -> Record | None:
         arguments, before = (
             {str(name): str(each) for name, each in found[key].items()} for key in ("arguments", "before")
         )
-        return Record(str(found["task"]), arguments, str(found["begins_at"]), before)
+        return Record(str(found["task"]), arguments, str(found["resume_from"]), before)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 
 def is_new(run: Run, old: Record) -> bool:
     """Return whether a run begins here; one that names the same checkpoint at each start goes on."""
-    return run.anew or run.begins_at not in ("", old.begins_at) or bool(compare(run, old))
+    return run.overwrite or run.resume_from not in ("", old.resume_from) or bool(compare(run, old))
 
 
 def compare(run: Run, old: Record) -> list[str]:
@@ -425,16 +428,16 @@ def check_run(run: Run, old: Record | None) -> None:
     names = os.listdir(run.directory) if os.path.isdir(run.directory) else []
     there, steps = sorted(name for name in names if name not in IGNORED), list_steps(run.directory)
     differences = ["it left no record of its arguments"] if old is None else compare(run, old)
-    if run.anew or run.begins_at or not differences or not (steps if old is None else there):
+    if run.overwrite or run.resume_from or not differences or not (steps if old is None else there):
         return
     last = f"{PREFIX}{steps[0]}" if steps else there[0]
     value = f"{run.directory} with {last}: {', '.join(differences)}"
-    if run.hands == AS_VARIABLE:
+    if run.handover == AS_VARIABLE:
         ways = [f"{RESULTS}=ANOTHER, or the argument of the script", f"{RESUME}={ANEW} to begin anew there"]
     else:
         ways = [f"--{OUTPUT_DIR} ANOTHER", f"--{OVERWRITE} to begin anew there"]
     step, _ = find_last(run.directory, {})
     if step is not None:
         place = quote(f"{run.directory}/{PREFIX}{step}")
-        ways.append(f"{RESUME}={place}" if run.hands == AS_VARIABLE else f"--{FLAG} {place}")
+        ways.append(f"{RESUME}={place}" if run.handover == AS_VARIABLE else f"--{FLAG} {place}")
     raise Refusal("the directory for results holds another run", value, ", or ".join(ways))

@@ -99,7 +99,7 @@ def kind(request: pytest.FixtureRequest, start: Start) -> Callable[..., str | No
 def test_only_a_script_that_reads_the_flag_gets_a_checkpoint(start: Start, name: str, hands: str) -> None:
     words = ["--do_train", "--output_dir", str(start.directory)]
     _, run = start.plan(job=Job(TASK, name, words))
-    assert run is not None and run.hands == hands
+    assert run is not None and run.handover == hands
 
 
 def test_the_same_command_goes_on_from_its_last_whole_checkpoint(start: Start, kind: Callable[..., str | None]) -> None:
@@ -409,7 +409,7 @@ def test_releases_are_told_to_go_on_in_their_own_words(
     assert (start.task(*words, stack=stack) is not None) is goes_on
     assert any("begins at step 0" in note for note in start.said) is not goes_on
     program, run = start.plan(*words, stack=stack)
-    assert run is not None and not run.anew
+    assert run is not None and not run.overwrite
     assert ("--overwrite_output_dir" in program.words and "False" not in program.words) is overwrites
     assert ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" in {each.name for each in program.defaults}) is loose
 
