@@ -122,7 +122,9 @@ def ask(
     with tempfile.TemporaryDirectory() as directory:
         asked = Path(directory) / "pyproject.toml"
         asked.write_text(project(question, sources, requirements))
-        command = [_uv(), "pip", "compile", str(asked), "--config-file", "/dev/stdin"]
+        exact = Path(directory) / "exact.txt"  # with a --config-file, uv reads no constraints of a pyproject.toml
+        exact.write_text("".join(f"{row.name}==={row.version}\n" for row in question.source_only))  # == takes 1.2.2+x
+        command = [_uv(), "pip", "compile", str(asked), "--constraints", str(exact), "--config-file", "/dev/stdin"]
         command += ["--cache-dir", str(uv_cache.place(context.store))]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
         command += [*options(question, requirements), *more]
@@ -147,8 +149,7 @@ def project(question: Question, sources: Sources, requirements: Sequence[str]) -
     The oneCCL bindings come from their own place and from no other: on the public index anybody can take their name.
     """
     table = {"name": "this-image", "version": "0", "dependencies": list(requirements)}
-    exact = [f"{row.name}==={row.version}" for row in question.source_only]  # == takes 1.2.2+anything, too
-    uv: dict[str, Any] = {"workspace": {}, "constraint-dependencies": exact}
+    uv: dict[str, Any] = {"workspace": {}}
     if BINDINGS in _names(requirements):
         uv |= {"index": [_of_bindings(question, sources)], "sources": {BINDINGS: {"index": "bindings"}}}
     return tomli_w.dumps({"project": table, "tool": {"uv": uv}})

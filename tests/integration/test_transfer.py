@@ -551,7 +551,7 @@ def test_a_full_disk_is_said(pull: Pull) -> None:
         pytest.skip("needs root to mount a small disk")
     store = pull.root / "store"
     store.mkdir()
-    assert call(["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(store)]).code == 0
+    assert call(["mount", "-t", "tmpfs", "-o", "size=200k,mode=755", "none", str(store)]).code == 0
     try:
         with serving(Faulty(Image())) as server, pytest.raises(WorldFault, match="cannot write to the store") as caught:
             pull(f"{server.host}/a/b:1")
