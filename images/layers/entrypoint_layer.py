@@ -29,7 +29,8 @@ SBOM = "components.json"
 # The files of the entrypoint, and those of rootfs/.
 MODULE = re.compile(r"(?:\w+/)*\w+\.py", re.ASCII)
 FILE = re.compile(r"(?:\w+(?:\.d)?/)*\w+(?:\.py|\.conf)?", re.ASCII)
-USER = f"multinode:x:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
+# With a * in place of the password nobody asks /etc/shadow, where no base has a row for it; su(1) does, and fails.
+USER = f"multinode:*:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 
 
 def _line(file: str, **values: object) -> str:
