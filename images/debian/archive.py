@@ -92,18 +92,22 @@ def verified(signed: bytes, keyring: Path) -> str:
 def release(text: str, suite: str, today: datetime.date, *, may_expire: bool = True) -> dict[str, Listed]:
     """Return the files that a Release names, by their names.
 
-    Raises Unverified for one of another suite, and where `may_expire` for one that is expired.
+    Raises Unverified for one of another suite, one that cannot be read, and where `may_expire` one that is expired.
     """
     said = control.fields(text)
     if said.get("Codename") != suite:
         fact = "Debian's mirror sent the index of another suite"
         raise Unverified(fact, f"{said.get('Codename')}, not {suite}", RENEW)
-    until = said.get("Valid-Until")
-    if may_expire and until and parsedate_to_datetime(until).date() < today:
+    until, rows = said.get("Valid-Until", ""), [line.split() for line in said.get("SHA256", "").splitlines()]
+    try:
+        expired = may_expire and bool(until) and parsedate_to_datetime(until).date() < today
+        files = {row[2]: Listed(row[2], int(row[1]), row[0]) for row in rows if len(row) == 3}
+    except ValueError as error:
+        raise Unverified("the index of Debian's mirror cannot be read", f"{suite}: {error}", RENEW) from error
+    if expired:
         remedy = f'{RENEW}; for a snapshot, Acquire::Check-Valid-Until "false"; in /etc/apt/apt.conf'
         raise Unverified("the index of Debian's mirror is expired", f"{suite}: {until}", remedy)
-    rows = (line.split() for line in said.get("SHA256", "").splitlines())
-    return {row[2]: Listed(row[2], int(row[1]), row[0]) for row in rows if len(row) == 3}
+    return files
 
 
 def fetch(url: str, digest: str | None, name: str, context: Context) -> str:

@@ -307,9 +307,24 @@ def test_no_program_runs_as_another_user_than_who_starts_it(image: str) -> None:
     done = run(image, "find", "/", "-xdev", "-perm", "/6000", options=["--user", "0"])
 
     assert (done.code, done.out) == (0, "")
-    assert (
-        run(image, "su", "nobody", "--shell", "/bin/sh", "--command", "id -u", options=["--user", "0"]).out == "65534\n"
-    )
+
+
+@pytest.mark.parametrize(("user", "uid"), [("nobody", "65534"), ("multinode", "1000")])
+def test_root_becomes_another_user(image: str, user: str, uid: str) -> None:
+    done = run(image, "su", user, "--shell", "/bin/sh", "--command", "id -u", options=["--user", "0"])
+
+    assert (done.code, done.out.strip()) == (0, uid)
+
+
+def test_a_package_may_have_alternatives_with_pages_of_the_manual(image: str) -> None:
+    """As a JRE has, whose installation failed in images without the directories of the manual."""
+    page = ("--slave", "/usr/share/man/man1/java.1.gz", "java.1.gz", "/etc/os-release")
+    done = run(
+        image, "update-alternatives", "--install", "/usr/bin/java", "java", "/bin/true", "1", *page,
+        options=["--user", "0"],
+    )  # fmt: skip
+
+    assert done.code == 0
 
 
 def test_a_terminal_gets_a_shell(image: str) -> None:

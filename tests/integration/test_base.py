@@ -27,13 +27,16 @@ from images.debian import packages
 from images.debian.rootfs import DIRTY
 from images.foreign import sandbox
 from images.host.context import Context
+from images.host.errors import Damaged, WorldFault
 from images.host.pip_config import Sources
-from images.host.store import Store
+from images.host.store import Store, sha256
 from images.layers import bytecode, interpreter
 from images.lock.lock import Debian
 from images.plan import catalog
 from tests.support import locks, mmdebstrap
 from tests.support.harness import ROOT, call
+from tests.support.packages import package
+from tests.support.stand_in import layer
 
 ROW = catalog.load().debian
 MERGED = {name: f"usr/{name}" for name in ("bin", "lib", "lib64", "sbin")}
@@ -173,6 +176,48 @@ def test_its_python_compiles_the_same_before_the_base_is_made(fresh: Fresh, tmp_
     assert of_packages.identity != of_base.identity
     assert made[0] == made[1]
     assert len(bytecode.read(store, made[0]["0" * 64])) > 150
+
+
+def kept(store: Store, place: Path, content: bytes) -> Debian:
+    """Put a package into a store, and write the recipe of a base of it."""
+    (place / "tool.deb").write_bytes(content)
+    digest = sha256(place / "tool.deb")
+    store.keep(place / "tool.deb", digest, "tool.deb")
+    return Debian(ROW.suite, (), "", (packages.Deb("tool", "1", "amd64", "tool.deb", digest),))
+
+
+@pytest.mark.parametrize(
+    ("content", "fact", "value"),
+    [
+        (package("tool", b"", {"postinst": "reboot\n"}), "scripts that are not known", "tool 1 (postinst)"),
+        (package("tool", layer({"../x": b""})), "files that no image can have", "tool 1: '../x'"),
+        (package("tool"), "another Python", ROW.python),
+    ],
+)
+def test_what_no_base_is_made_of_is_said_by_its_process(content: bytes, fact: str, value: str, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    recipe = kept(store, tmp_path, content)
+
+    with pytest.raises(WorldFault, match=fact) as caught:
+        debian.make(store, recipe, ROW.python, os.environ)
+
+    assert value in caught.value.value and caught.value.remedy
+    assert not list((store.root / "aside").iterdir())
+
+
+@pytest.mark.parametrize("content", [None, b"damaged"])
+def test_a_damaged_package_is_removed_and_named(tmp_path: Path, content: bytes | None) -> None:
+    store = Store(tmp_path / "store")
+    recipe = kept(store, tmp_path, package("tool"))
+    place = store.place(recipe.debs[0].sha256, "tool.deb")
+    place.unlink()
+    if content:
+        place.write_bytes(content)
+
+    with pytest.raises(Damaged) as caught:
+        debian.make(store, recipe, ROW.python, os.environ)
+
+    assert (caught.value.value, place.exists()) == (str(place), False)
 
 
 # What mmdebstrap's tree has otherwise: pattern over paths, reason.

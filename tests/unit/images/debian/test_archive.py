@@ -173,6 +173,14 @@ def test_an_index_of_another_suite_or_day_is_refused(text: str, suite: str, day:
         release(text, suite, day)
 
 
+@given(st.text(), st.text())
+def test_no_release_is_too_much(until: str, rows: str) -> None:
+    try:
+        release(f"Codename: {SUITE}\nValid-Until: {until}\nSHA256:\n {rows}\n", SUITE, DAY)
+    except Unverified:
+        pass
+
+
 def test_files_are_known_by_name() -> None:
     for text, day, may_expire in (
         (TEXT, DAY, True),
