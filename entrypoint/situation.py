@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
@@ -30,8 +29,7 @@ RANKS_ELSEWHERE = {
 APART = str.maketrans(dict.fromkeys("\"'`$;&|()", " "))  # what a shell's line has between its words
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(NamedTuple):
     """A command in its world, before anything is chosen for it.
 
     start: the typed program that starts ranks itself, if it is one; described: the variables that describe the world,
