@@ -96,8 +96,10 @@ def describe_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
     """
     if world.launcher != TORCHRUN or not world.several_nodes:
         return []
-    why = "two jobs at one endpoint do not become one"
-    found = [] if environ.get("PET_RDZV_ID") or not world.job else [Setting("PET_RDZV_ID", name_run(world.job), why)]
+    found = []
+    if world.job and not environ.get("PET_RDZV_ID"):  # it may become part of a path, and of the key of a store
+        name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in world.job)
+        found.append(Setting("PET_RDZV_ID", name, "two jobs at one endpoint do not become one"))
     if not environ.get("PET_RDZV_ENDPOINT") or world.master is None:
         return found
     address = own_address(world.master)
@@ -136,11 +138,6 @@ def check_endpoint(name: str) -> None:
         remedy = f"the name of one node in PET_RDZV_ENDPOINT: {one}"
         value = f"{name} ({', '.join(sorted(here + elsewhere))})"
         raise Refusal("the endpoint is the name of several nodes", value, remedy)
-
-
-def name_run(job: str) -> str:
-    """Return a job's name in letters, digits and dashes, so that it can be part of a path and of a store's key."""
-    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in job)
 
 
 def describe_wait(world: World, environ: Mapping[str, str]) -> str:

@@ -102,10 +102,14 @@ def set_local_size(world: World, machine: Machine, threads: int | None = None, *
 
 
 def warn_cores(world: World, machine: Machine, threads: int | None) -> list[str]:
-    """Return a note if the processes of this node share cores, or leave most of them idle."""
+    """Return a note if the processes of this node share cores, or are bound by their MPI and leave most idle."""
     if world.launcher in (ALONE, TORCHRUN):
         return warn_shared_cores(world, machine, threads)
-    return warn_idle_cores(world, machine) if world.launcher == MPI else []
+    count = world.local_size or 1
+    if world.launcher != MPI or not machine.pinned or 2 * count * machine.cores > machine.around:
+        return []
+    bound = f"{count} rank(s) of this node are bound to {machine.cores} core(s) each, and it has {machine.around}"
+    return [f"{bound}; to use them all: {UNBIND}"]
 
 
 def warn_shared_cores(world: World, machine: Machine, threads: int | None) -> list[str]:
@@ -120,15 +124,6 @@ def warn_shared_cores(world: World, machine: Machine, threads: int | None) -> li
         fewer = f"{machine.filled_nodes} would be one for each NUMA node: numProcPerNode or nprocPerNode of the job"
         return [f"{count} processes with one thread each, as `auto` of a TrainJob counts the CPU request; {fewer}"]
     return []
-
-
-def warn_idle_cores(world: World, machine: Machine) -> list[str]:
-    """Return a note if ranks are bound to cores by their MPI, and leave most of them idle."""
-    count = world.local_size or 1
-    if not machine.pinned or 2 * count * machine.cores > machine.around:
-        return []
-    bound = f"{count} rank(s) of this node are bound to {machine.cores} core(s) each, and it has {machine.around}"
-    return [f"{bound}; to use them all: {UNBIND}"]
 
 
 def becomes_torchrun(world: World) -> bool:
@@ -179,7 +174,8 @@ def has_own_cores(context: Context) -> bool:
     """
     machine, count = context.machine, context.world.local_size or 1
     even = is_pinned(context) and machine.cores <= -(-machine.around // count)
-    return count == 1 or even or is_slurms_own(context) or is_hydras_own(context)
+    slurms = (count_task_cpus(context) or 0) * count > len(machine.cpus)  # too few for all tasks, so they are ours
+    return count == 1 or even or slurms or is_hydras_own(context)
 
 
 def is_pinned(context: Context) -> bool:
@@ -193,11 +189,6 @@ def count_task_cpus(context: Context) -> int | None:
     if world.launcher not in (MPI, SLURM) or whole(environ.get("SLURM_STEP_NUM_TASKS", "")) != world.size:
         return None
     return whole(environ.get("SLURM_CPUS_PER_TASK", ""))
-
-
-def is_slurms_own(context: Context) -> bool:
-    """Return whether our processors are too few for all tasks of this node, so that Slurm has bound us to ours."""
-    return (count_task_cpus(context) or 0) * (context.world.local_size or 1) > len(context.machine.cpus)
 
 
 def is_hydras_own(context: Context) -> bool:

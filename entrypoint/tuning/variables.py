@@ -125,21 +125,17 @@ def tune(world: World, machine: Machine, environ: Mapping[str, str], stack: Stac
     """Return what makes a process, or the ranks that it starts, fast on this machine; the user's own values win."""
     context = Context(world, machine, environ, stack, process)
     settings = [Setting(name, value, why) for name, value, why in list_rows(context) if value is not None]
-    lost = is_lost(context)
-    left = {*list_bindings(context), *(("LD_PRELOAD",) if lost else ())}
-    return Tuned([*settings, *bind_ranks(context)], frozenset(left), [*warn_bindings(context), *warn_lost(context)])
+    removed, notes = set(list_bindings(context)), warn_bindings(context)
+    if is_lost(context):
+        removed.add("LD_PRELOAD")
+        notes.append(f"LD_PRELOAD={environ['LD_PRELOAD']} is left out: there is no such file in this container")
+    return Tuned([*settings, *bind_ranks(context)], frozenset(removed), notes)
 
 
 def is_lost(context: Context) -> bool:
     """Return whether LD_PRELOAD names nothing that is in this container: Apptainer hands on that of the host."""
     text = context.environ.get("LD_PRELOAD", "")
     return bool(text) and "libnss_wrapper" not in text and not list_preloads(context.environ, context.process.has_file)
-
-
-def warn_lost(context: Context) -> list[str]:
-    """Return a note on a preload of the user's that is not in this container."""
-    text = context.environ.get("LD_PRELOAD", "")
-    return [f"LD_PRELOAD={text} is left out: there is no such file in this container"] if is_lost(context) else []
 
 
 def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting]:

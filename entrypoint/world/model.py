@@ -30,9 +30,6 @@ NO_LAUNCHER = "no launcher's variables are set"
 UNCOUNTED = "nothing says how many ranks this node has, so each gets its share of all: export LOCAL_WORLD_SIZE"
 # The master where it is this node, whose address nothing has said.
 THIS_NODE = "this node"
-# Variables that Kubernetes sets in every pod of a namespace with a Service named `master`, `pet-master`, `pmi` or
-# `multinode-ssh`: MASTER_PORT=tcp://10.0.0.1:80.
-LINKS = ("MASTER_PORT", "PET_MASTER_PORT", "PMI_PORT", "MULTINODE_SSH_PORT")
 
 
 class World(NamedTuple):
@@ -216,11 +213,6 @@ def read_master_port(text: str, remedy: str = f"export MASTER_PORT={PORT}") -> i
     if not port or port > LAST_PORT:
         raise Refusal("the master's port is not a number from 1 to 65535", repr(text), remedy)
     return port
-
-
-def drop_links(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the addresses of Services that Kubernetes sets in every pod."""
-    return {name: value for name, value in environ.items() if name not in LINKS or "://" not in value}
 
 
 def choose_port(job: str) -> int:

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Callable
 from entrypoint.errors import Refusal
 from entrypoint.machine.network import own_address
 from entrypoint.world import kubeflow, mpi, others, slurm, torchrun
-from entrypoint.world.model import ALONE, NO_LAUNCHER, SLURM, THIS_NODE, Launcher, World, drop_links, name_job
+from entrypoint.world.model import ALONE, NO_LAUNCHER, SLURM, THIS_NODE, Launcher, World, name_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# Variables that Kubernetes sets in every pod of a namespace with a Service named `master`, `pet-master`, `pmi` or
+# `multinode-ssh`: MASTER_PORT=tcp://10.0.0.1:80.
+LINKS = ("MASTER_PORT", "PET_MASTER_PORT", "PMI_PORT", "MULTINODE_SSH_PORT")
 SRUN = "srun --ntasks-per-node N"
 
 # The order is the policy. What is set for one process only comes before what is set for a whole pod, because a rank
@@ -43,7 +46,7 @@ ORDER = (
 
 def complete(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
     """Return the variables without those of Services, and with what launchers say in files; read: returns a text."""
-    environ = drop_links(environ)
+    environ = {name: value for name, value in environ.items() if name not in LINKS or "://" not in value}
     return {**others.read_files(environ, read), **environ, **mpi.read_proxy(environ, read)}
 
 
