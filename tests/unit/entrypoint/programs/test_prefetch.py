@@ -50,10 +50,6 @@ class DatasetNotFoundError(FileNotFoundError):
     """Named as that of datasets."""
 
 
-class LocalEntryNotFoundError(FileNotFoundError, ValueError):
-    """Named as that of huggingface_hub before 1.0: what is not in the cache, and could not be asked for."""
-
-
 def answered(status: int, kind: type[Exception] = Exception) -> Exception:
     """Return an error that carries an answer."""
     error = kind("said")
@@ -71,16 +67,9 @@ def caused(error: Exception, cause: BaseException) -> Exception:
     [
         (answered(403, GatedRepoError), "gives no such thing", "ask for access on https://hub", 2),
         (caused(DatasetNotFoundError("x"), answered(401, GatedRepoError)), "gives no such thing", "HF_TOKEN", 2),
-        (answered(404), "gives no such thing", "check name", 2),
         (DatasetNotFoundError("x"), "gives no such thing", "check name", 2),
-        (caused(LocalEntryNotFoundError("x"), answered(404)), "gives no such thing", "check name", 2),
-        (LocalEntryNotFoundError("x"), "cannot be fetched", "HF_ENDPOINT", 1),
-        (caused(ConnectionError("x"), LocalEntryNotFoundError("y")), "cannot be fetched", "HF_ENDPOINT", 1),
         (caused(DatasetNotFoundError("x"), answered(503)), "cannot be fetched", "run it again", 1),
-        (answered(429), "cannot be fetched", "run it again", 1),
-        (KeyError("odd\nmore"), "cannot be fetched", "run it again", 1),
         (caused(RuntimeError("x"), OSError(errno.ENOSPC, "No space left", "/hf/a")), "disk", "larger volume", 1),
-        (PermissionError(errno.EACCES, "Permission denied", "/hf/a"), "cannot be fetched", "run it again", 1),
         (ValueError("no config x\nmore"), "cannot be fetched", "configuration", 1),
     ],
 )
