@@ -72,7 +72,7 @@ class Shared:
 
     def has(self, name: str) -> bool:
         """Return whether there is something of a name."""
-        return os.path.lexists(f"{self.path}/{name}")
+        return os.access(name, os.F_OK, dir_fd=self.descriptor)
 
     def lock(self, seconds: float) -> int | None:
         """Take the lock for this process and the program that it becomes; return the descriptor that holds it.
