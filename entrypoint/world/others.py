@@ -37,47 +37,47 @@ BETWEEN = str.maketrans(dict.fromkeys("[]\"',;", " "))
 class Scheduler(NamedTuple):
     """The variables of a scheduler that starts one process on every node, where torchrun has to start the ranks.
 
-    nodes: how many nodes there are, or the list of them, which is `master` then, too; rank: the number of this node, or
-    its name in the list; master: the address of the first node, or a list that begins with it, whose name may have a
-    `*`; job: what only the nodes of this job share, up to a `#`; master_rank: the number of the master, for a scheduler
-    that does not tell the master its own address.
+    rank: the number of this node, or its name in a list; master: the address of the first node, or a list that begins
+    with it, whose name may have a `*`; nodes: how many there are, empty where the list says it; job: what only the
+    nodes of this job share, up to a `#`; master_rank: the number of the master, for a scheduler that does not tell the
+    master its own address.
     """
 
-    nodes: str
     rank: str
     master: str
+    nodes: str = ""
     job: str = ""
     master_rank: str = ""
 
     @property
     def why(self) -> str:
         """Return the fact that proves this scheduler."""
-        return f"{self.nodes} and {self.rank} are set"
+        return f"{self.nodes or self.master} and {self.rank} are set"
 
 
 # A scheduler with variables of its own is a row here, a recorded environment and a row of tests/data/launchers.toml.
 SCHEDULERS = (
     # AWS Batch, multi-node parallel jobs (user guide, mnp-env-vars): the main node has no address of itself.
     Scheduler(
-        nodes="AWS_BATCH_JOB_NUM_NODES",
         rank="AWS_BATCH_JOB_NODE_INDEX",
         master="AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
+        nodes="AWS_BATCH_JOB_NUM_NODES",
         job="AWS_BATCH_JOB_ID",
         master_rank="AWS_BATCH_JOB_MAIN_NODE_INDEX",
     ),
     # SageMaker (aws/sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md)
-    Scheduler(nodes="SM_HOSTS", rank="SM_CURRENT_HOST", master="SM_HOSTS", job="TRAINING_JOB_NAME"),
+    Scheduler("SM_CURRENT_HOST", "SM_HOSTS", job="TRAINING_JOB_NAME"),
     # Volcano, plugins env and svc: a list for each group of tasks (volcano-sh/volcano, pkg/controllers/job/plugins)
-    Scheduler(nodes="VC_*_HOSTS", rank="VC_TASK_INDEX", master="VC_*_HOSTS", job="VC_JOB_NAME"),
-    Scheduler(nodes="VC_*_HOSTS", rank="VK_TASK_INDEX", master="VC_*_HOSTS", job="VC_JOB_NAME"),
+    Scheduler("VC_TASK_INDEX", "VC_*_HOSTS", job="VC_JOB_NAME"),
+    Scheduler("VK_TASK_INDEX", "VC_*_HOSTS", job="VC_JOB_NAME"),
     # SkyPilot (docs.skypilot.co, running-jobs/distributed-jobs)
-    Scheduler("SKYPILOT_NUM_NODES", "SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS", "SKYPILOT_TASK_ID"),
+    Scheduler("SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS", "SKYPILOT_NUM_NODES", "SKYPILOT_TASK_ID"),
     # dstack (dstackai/dstack, runner/internal/executor/executor.go; docs, reference/environment-variables)
-    Scheduler("DSTACK_NODES_NUM", "DSTACK_NODE_RANK", "DSTACK_MASTER_NODE_IP", "DSTACK_RUN_ID"),
+    Scheduler("DSTACK_NODE_RANK", "DSTACK_MASTER_NODE_IP", "DSTACK_NODES_NUM", "DSTACK_RUN_ID"),
     # LeaderWorkerSet (kubernetes-sigs/lws)
-    Scheduler("LWS_GROUP_SIZE", "LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS"),
+    Scheduler("LWS_WORKER_INDEX", "LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE"),
     # Instant clusters of RunPod (docs.runpod.io, instant-clusters/configuration), and names that scripts use
-    Scheduler("NUM_NODES", "NODE_RANK", "MASTER_ADDR"),
+    Scheduler("NODE_RANK", "MASTER_ADDR", "NUM_NODES"),
 )
 
 
@@ -89,10 +89,11 @@ def make_nodes(row: Scheduler) -> Launcher:
 
 def has_nodes(environ: Mapping[str, str], row: Scheduler) -> bool:
     """Return whether a job has several nodes, or a number that is none, and says all that they need to meet."""
-    if not all_set(row.rank)(environ) or not (row.master_rank or find_lists(environ, row.master)):
+    lists = find_lists(environ, row.master)
+    if not all_set(row.rank)(environ) or not (row.master_rank or lists):
         return False
-    if row.nodes == row.master:
-        return sum(map(len, find_lists(environ, row.nodes).values())) > 1
+    if not row.nodes:
+        return sum(map(len, lists.values())) > 1
     return all_set(row.nodes)(environ) and whole(environ[row.nodes]) != 1
 
 
@@ -101,16 +102,15 @@ def read_nodes(environ: Mapping[str, str], row: Scheduler) -> World:
     lists = find_lists(environ, row.master)
     hosts = next(iter(lists.values()), [])
     here = environ[row.rank].strip()
-    if row.nodes == row.master and here in hosts:
+    if not row.nodes and here in hosts:
         hosts = sorted(hosts)  # in one order on all nodes
         nodes, rank = len(hosts), hosts.index(here)
     else:
-        nodes = len(hosts) if row.nodes == row.master else number(environ, row.nodes) or 0
+        nodes = (number(environ, row.nodes) or 0) if row.nodes else len(hosts)
         rank = number(environ, row.rank) or 0
     if rank >= nodes or len(lists) > 1:
-        names = ", ".join(lists) if row.nodes == row.master else row.nodes
-        value = f"{row.rank}={here} of {nodes} in {names}"
-        remedy = f"{row.nodes} and {row.rank} as the scheduler sets them, or {EVERY_NODE}"
+        value = f"{row.rank}={here} of {nodes} in {row.nodes or ', '.join(lists)}"
+        remedy = f"{row.nodes or row.master} and {row.rank} as the scheduler sets them, or {EVERY_NODE}"
         raise Refusal("the job does not say which of its nodes this one is", value, remedy)
     rank = (rank - (number(environ, row.master_rank) or 0)) % nodes if row.master_rank else rank
     host = THIS_NODE if row.master_rank and rank == 0 else read_host("".join(hosts[:1]), row.master)
