@@ -30,7 +30,6 @@ OPTIONS = (
     "--rdzv_conf",
     "--standalone",
     "--max_restarts",
-    "--monitor_interval",
 )
 NODE, RESTARTS = "PET_NODE_RANK", "PET_MAX_RESTARTS"
 # How long a rendezvous waits for its nodes, by backend: a setting of PET_RDZV_CONF, and what holds without it

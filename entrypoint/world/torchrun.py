@@ -104,14 +104,6 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
     return World(TORCHRUN, why, nodes, node_rank, local, master=unbracket(host), port=found)
 
 
-def read_pod(environ: Mapping[str, str], why: str) -> World:
-    """Return the world that variables describe; raise Refusal for nodes that would find only themselves, as well."""
-    world = read_rendezvous(environ, why)
-    if found := explain_loopback(environ, world):
-        raise found
-    return world
-
-
 def read_typed(typed: Mapping[str, str], local: int | None) -> World:
     """Return the world of a typed torchrun from its PET_ variables; local: how many processes were asked for.
 
@@ -214,7 +206,14 @@ def make_launcher_without_ranks(kind: str, why: str, proof: Callable[[Mapping[st
 
 def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
     """Return a launcher of nodes, on each of which torchrun has to be started, to meet the others."""
-    return Launcher(TORCHRUN, why, proof, lambda environ: read_pod(environ, why))
+
+    def read(environ: Mapping[str, str]) -> World:
+        world = read_rendezvous(environ, why)
+        if found := explain_loopback(environ, world):
+            raise found
+        return world
+
+    return Launcher(TORCHRUN, why, proof, read)
 
 
 WORKER = make_launcher(TORCHRUN_WORKER, PLAIN, all_set("TORCHELASTIC_RUN_ID"), "TORCHELASTIC_RUN_ID is set")
