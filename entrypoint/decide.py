@@ -107,7 +107,7 @@ def decide(here: Situation, ahead: Preflight, facts: Facts) -> Plan:
         *complete_typed(here, environ),
         *program.typed,
     ]
-    # What was sourced, or is in the image's own configuration, is not the user's, and no default may keep it as such.
+    # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
     defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
     given = {name: value for name, value in command.clean(environ).items() if name not in tuned.removed}

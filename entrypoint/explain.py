@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def print_start(job: Job, plan: Plan) -> None:
     """Print the line that begins a log, and the notes, once for each node.
 
-    Nothing for the ssh that mpirun starts; no place of its own has `launch`, whose ranks are elsewhere.
+    The ssh that mpirun starts prints nothing, and `launch` no first line: its ranks print theirs.
     """
     if plan.world.local_rank or job.kind == SSH:
         return
