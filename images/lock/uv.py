@@ -180,6 +180,8 @@ def configuration(question: Question, sources: Sources) -> str:
         "index": [*indexes, *usual],
         "find-links": [_absolute(link) for link in sources.links],
         "allow-insecure-host": list(sources.trusted),
+        # == takes 1.2.2+anything, too
+        "constraint-dependencies": [f"{row.name}==={row.version}" for row in question.source_only],
         "dependency-metadata": [_metadata(row) for row in question.source_only],
     }
     return tomli_w.dumps(table)
