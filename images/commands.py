@@ -184,7 +184,7 @@ def _context(options: argparse.Namespace, world: World) -> Context:
     pip = None if offline else pip_config.read(world.environ)
     progress = Progress(Console(stderr=True, emoji=False, width=terminal.width(world.environ)))
     if pip:
-        download.require_certificates(pip, world.environ)
+        download.require_usable(pip, world.environ)
     access = Access(
         environ=world.environ, certificate=pip.certificate if pip else None,
         mirror=getattr(options, "registry_mirror", None), say=progress.say,

@@ -29,10 +29,6 @@ UNFIT = r"[:;\n]"  # in the path of the store, which is written into --library-p
 
 FIRST_DAY = datetime.date(2024, 1, 1)  # of oci/layer.py, EPOCH
 
-# By requests' order, then Go's and uv's own.
-BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
-TRUST = "set REQUESTS_CA_BUNDLE, or `cert` of pip's configuration, to the file of the authority's certificate"
-
 
 @dataclass(frozen=True)
 class World:
@@ -180,16 +176,6 @@ def default_root(environ: Mapping[str, str]) -> Path:
         fact = "programs cannot write temporary files there"
         raise UserFault(fact, f"TMPDIR {place}", "set TMPDIR to a directory that you may write to")
     return root
-
-
-def trusted(environ: Mapping[str, str], certificate: str | None) -> dict[str, str]:
-    """Return the variables that give skopeo and uv the certificates that requests and pip trust.
-
-    `certificate` is pip's: a file, or a directory as `openssl rehash` makes it.
-    """
-    known = (certificate, *(environ.get(name) for name in BUNDLES))
-    bundle = next((Path(path).absolute() for path in known if path), None)
-    return {"SSL_CERT_DIR" if bundle.is_dir() else "SSL_CERT_FILE": str(bundle)} if bundle else {}
 
 
 def _root(environ: Mapping[str, str]) -> Path:

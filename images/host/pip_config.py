@@ -10,12 +10,13 @@ import ipaddress
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from os.path import commonpath
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
+from images.host import certificates
 from images.host.disk.home import at_home, expanded, home_of
 from images.host.errors import UserFault, require_text
 
@@ -23,6 +24,7 @@ from images.host.errors import UserFault, require_text
 VARIABLES = ":env:"
 SECTIONS = ("global", "install", "download", VARIABLES)
 ALIASES = {"pypi-url": "index-url"}
+PLACES, PROXIES = ("http", "https", "file"), ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 TRUE, FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 
 
@@ -31,7 +33,8 @@ class Sources:
     """Indexes and directories of wheels that pip would use on this machine, and how it would reach their servers.
 
     With `no_index` there are no indexes, and without it an `index` of None is the usual one. Addresses may have a user
-    and a password. `certificate` and `client_certificate` are files, None the usual ones and none. `trusted` are the
+    and a password. `certificate` and `client_certificate` are files, None the usual ones and none; without one of pip's
+    it is that of the first variable that is set, for choosing packages and for downloading them. `trusted` are the
     hosts, HOST or HOST:PORT, from which pip accepts any certificate, or none at all.
     """
 
@@ -91,16 +94,24 @@ def split(url: str) -> SplitResult:
     return parts
 
 
-def check_addresses(name: str, urls: Iterable[str], remedy: str = "https://HOST/PATH") -> None:
-    """Raise UserFault for the first address that cannot be read; `name` is what the user calls it."""
+def check_addresses(
+    name: str, urls: Iterable[str], remedy: str = "https://HOST/PATH", schemes: Collection[str] = PLACES
+) -> None:
+    """Raise UserFault for the first address that cannot be read, or is no address; `name` is what the user calls it.
+
+    What has no scheme may be a path. uv leaves out an index that it cannot read, such as one in quotes.
+    """
     for url in urls:
         try:
-            split(url)
-        except ValueError as error:
+            parts = split(url)
+            is_address = parts.scheme in schemes and (parts.hostname or parts.scheme == "file")
+            if ("://" in url and not is_address) or re.search('^[\'"]|["<>\\s][^@]*$', url):
+                raise ValueError(url)
+        except ValueError:
             # What comes before an @ may be a password, and what comes after a colon one whose @ is missing.
             shown = re.sub("//([^/:]*):[^/]*", r"//\1:...", url.rpartition("@")[2])
             value = f"{name} {shown.removeprefix('//')}"
-            raise UserFault("that is not an address", value, remedy) from error
+            raise UserFault("that is not an address", value, remedy) from None
 
 
 def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
@@ -108,7 +119,8 @@ def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
 
     `prefix` is the directory of the Python environment. Raises UserFault for a file that pip could not read either.
     """
-    return sources(merged(files(environ, prefix), environ), home_of(environ))
+    found = sources(merged(files(environ, prefix), environ), home_of(environ))
+    return replace(found, certificate=found.certificate or certificates.usual(environ))
 
 
 def files(environ: Mapping[str, str], prefix: str) -> list[Path]:
@@ -156,8 +168,10 @@ def parse(text: str, path: Path) -> configparser.RawConfigParser:
 
 def sources(values: Mapping[str, str], home: Path) -> Sources:
     """Return the sources that values of pip's configuration name; `home` is what ~ stands for."""
-    for name in ("index-url", "extra-index-url", "find-links", "proxy"):
+    check_addresses("index-url", [values.get("index-url", "").strip()])
+    for name in ("extra-index-url", "find-links"):
         check_addresses(name, values.get(name, "").split())
+    check_addresses("proxy", [values.get("proxy", "").strip()], "http://HOST:PORT", PROXIES)
     trusted = values.get("trusted-host", "").split()
     check_addresses("trusted-host", [f"//{host}" for host in trusted], "HOST or HOST:PORT")
     no_index = _is_true("no-index", values.get("no-index", "no"))

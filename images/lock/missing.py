@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from images.host.context import TRUST
+from images.host.certificates import TRUST
 from images.host.disk.faults import MAKE_USABLE, REMEDIES, disk_fault, number_in
 from images.host.download import refused
 from images.host.errors import Fault, UserFault, WorldFault

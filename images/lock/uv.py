@@ -18,7 +18,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from images.host import download, process
-from images.host.context import Context, trusted
+from images.host.certificates import trusted
+from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
 from images.lock import uv_cache

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from images.host.context import TRUST
+from images.host.certificates import TRUST
 from images.host.disk.faults import disk_fault
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci.manifest import ON_THE_WAY

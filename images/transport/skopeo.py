@@ -12,7 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 from images.host import process
-from images.host.context import Access, trusted
+from images.host.certificates import trusted
+from images.host.context import Access
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.oci.reference import Place

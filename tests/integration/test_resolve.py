@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from images.host.context import BUNDLES
+from images.host.certificates import BUNDLES
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from images.host import process
-from images.host.context import Context, World, default_root, trusted
+from images.host.certificates import trusted
+from images.host.context import Context, World, default_root
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci.layer import EPOCH

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +13,7 @@ from urllib3 import HTTPResponse
 from urllib3.exceptions import MaxRetryError, ProtocolError, SSLError
 from urllib3.util import Retry
 
-from images.host import download
+from images.host import download, pip_config
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
@@ -117,15 +119,23 @@ PEM = "/no/such.pem"
         ({}, {"REQUESTS_CA_BUNDLE": PEM, "CURL_CA_BUNDLE": "/"}, f"REQUESTS_CA_BUNDLE {PEM}"),
         ({}, {"REQUESTS_CA_BUNDLE": "", "CURL_CA_BUNDLE": PEM}, f"CURL_CA_BUNDLE {PEM}"),
         ({"certificate": "/"}, {"REQUESTS_CA_BUNDLE": PEM}, None),
+        ({}, {"SSL_CERT_FILE": PEM}, f"SSL_CERT_FILE {PEM}"),
+        ({}, {"SSL_CERT_FILE": "/", "SSL_CERT_DIR": PEM}, None),
+        ({}, {"ALL_PROXY": "socks5h://host:1080"}, "PySocks"),
+        ({}, {"https_proxy": "socks4://host"}, "PySocks"),
+        ({"proxy": "socks5://host"}, {}, "PySocks"),
+        ({"proxy": "http://host"}, {"ALL_PROXY": "socks5h://host:1080"}, None),
         ({}, {}, None),
     ],
 )
-def test_certificates_that_are_not_there_are_named(
-    known: dict[str, Any], environ: dict[str, str], value: str | None
+def test_what_is_needed_to_reach_servers_and_not_there_is_named(
+    known: dict[str, Any], environ: dict[str, str], value: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = None
+    monkeypatch.setitem(sys.modules, "socks", None)
+    own = known.get("certificate") or pip_config.read({"PIP_CONFIG_FILE": os.devnull, **environ}).certificate
     try:
-        download.require_certificates(Sources(**known), environ)
+        download.require_usable(Sources(**{**known, "certificate": own}), environ)
     except UserFault as fault:
         found = fault.value
     assert found == value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -199,13 +200,35 @@ def test_a_certificate_may_be_in_the_home_directory(tmp_path: Path, value: str, 
 @pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"])
 @pytest.mark.parametrize(
     "address",
-    ["https://u:secret@[::1", "https://u:secret@host:port/x", "https://pypi..example/", f"https://{'a' * 64}/"],
+    [
+        "https://u:secret@[::1",
+        "https://u:secret@host:port/x",
+        "https://pypi..example/",
+        f"https://{'a' * 64}/",
+        '"https://u:secret@host/simple"',
+        "'https://host/simple'",
+        'https://host/simple"',
+        "htps://u:secret@host/simple",
+        "https:///simple",
+        '"wheels"',
+    ],
 )
 def test_what_is_no_address_is_named(tmp_path: Path, name: str, address: str) -> None:
     with pytest.raises(UserFault, match=r"not an address: [a-z-]+ ") as caught:
         sources(tmp_path, **{name: address})
 
     assert "secret" not in str(caught.value)
+
+
+def test_the_certificates_of_the_environment_are_those_of_pip() -> None:
+    """Choosing packages and downloading them trust the same ones."""
+
+    def read(**environ: str) -> str | None:
+        return pip_config.read({"PIP_CONFIG_FILE": os.devnull, **environ}).certificate
+
+    assert read(SSL_CERT_FILE="/a.pem") == "/a.pem"
+    assert read(SSL_CERT_FILE="/a.pem", REQUESTS_CA_BUNDLE="/b.pem") == "/b.pem"
+    assert read(SSL_CERT_FILE="/a.pem", PIP_CERT="/c.pem") == "/c.pem"
 
 
 @pytest.mark.parametrize("host", ["a:b", "[::1"])
