@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SIZE = "MULTINODE_WORLD_SIZE"
 # How many there are, from two on: NNODES, SLURM_JOB_NUM_NODES, DSTACK_NODES_NUM, OMPI_COMM_WORLD_SIZE, N_TASKS.
 COUNT = re.compile(
-    r"(.*_)?((N|N_|NUM_?|TOTAL_)(NODES|RANKS|HOSTS|MACHINES)|NTASKS|N_TASKS|TOTAL_WORKERS|(NODES|MACHINES)_NUM)"
+    r"(.*_)?((N|N_|NUM_?|TOTAL_)(NODES|RANKS|HOSTS|MACHINES)|NTASKS|N_TASKS|JOB_TOTAL_WORKERS|(NODES|MACHINES)_NUM)"
     r"|.*_NUM_TASKS"
     r"|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE"
     r"|(PMI|HOROVOD|FLUX_JOB|LWS_GROUP)_SIZE|AZUREML_NODE_COUNT"
@@ -43,6 +43,8 @@ HOSTS = re.compile(
     r"(.*_)?((NODE|WORKER|TASK|TRAINER|MACHINE)S?_(IPS|HOSTS|HOSTNAMES|ADDRS|ADDRESSES)|NODE_?LIST|HOST_?LIST)"
     r"|SM_HOSTS|LSB_(MCPU_)?HOSTS"
 )
+# An entry with a port, or an address: a list of servers that are asked for something, such as KAFKA_HOST_LIST.
+SERVER = re.compile(r"[^:]*:\d+|.*://.*")
 # mpirun -pmi-port and prterun give a process neither a rank nor a size under a name that others have.
 STARTED = {"PMI_PORT": re.compile(r".*:[1-9][0-9]*"), "PRTE_LAUNCHED": re.compile("1")}
 # What counts the nodes of an allocation, or the slots of an mpirun, and not the processes that were started there.
@@ -107,7 +109,8 @@ def says_several(name: str, text: str) -> bool:
         count = whole(text.strip(" \t\n\"'"))  # podman's --env-file keeps quotes
         return (count or 0) > (1 if COUNT.fullmatch(name) else 0)
     if HOSTS.fullmatch(name):
-        return sum(not host.isdigit() for host in split_hosts(text)) > 1  # LSF writes a number behind each host
+        hosts = [host for host in split_hosts(text) if not host.isdigit()]  # LSF writes a number behind each host
+        return len(hosts) > 1 and not any(map(SERVER.fullmatch, hosts))
     if name == "TF_CONFIG":
         return count_tf_tasks(text) > 1
     return name in STARTED and bool(STARTED[name].fullmatch(text.strip()))
