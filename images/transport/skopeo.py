@@ -77,7 +77,7 @@ class Server:
         command, *rest = arguments
         environ = self._environ
         limit = ["--command-timeout", PATIENCE] if command == "inspect" else []  # how long a copy takes, nobody knows
-        line = ["skopeo", *limit, "--insecure-policy", command, "--authfile", self.authfile, *rest]
+        line = ["skopeo", *limit, "--insecure-policy", command, *self._login, *rest]
         for pause in (*PAUSES, None):
             answer = self._aside / "answer"
             with answer.open("wb") as file:
@@ -113,24 +113,29 @@ class Server:
         """Check that skopeo is there, and hand on the certificates that requests and pip trust."""
         environ = self._access.environ
         require(environ, f"{self.place.host}/{self.place.name}")
-        # There is no configuration of Docker's there: skopeo would read that too, in its own way.
+        # There is no configuration of Docker's there: skopeo reads that too, but for some forms that Docker has.
         return {**environ, **trusted(environ, self._access.certificate), "DOCKER_CONFIG": str(self._aside)}
 
     @cached_property
-    def authfile(self) -> str:
-        """Write the login, if there is one, for skopeo alone, and return the name of that file.
+    def _login(self) -> Sequence[str]:
+        """Write Docker's login, if there is one, for skopeo alone, and return the option that names its file.
 
-        Nothing of it is ever on a command line.
+        Nothing of it is ever on a command line. Without one, and where REGISTRY_AUTH_FILE is set, skopeo takes podman's
+        logins from all of their places (containers-auth.json(5)).
         """
-        try:
-            entry = docker_config.login(self.place.host, self._access.environ)
-        except Fault as fault:
-            entry, self._trouble = None, fault
+        entry = None
+        if not self._access.environ.get("REGISTRY_AUTH_FILE"):
+            try:
+                entry = docker_config.login(self.place.host, self._access.environ)
+            except Fault as fault:
+                self._trouble = fault
+        if entry is None:
+            return ()
         name = f"auth-{re.sub('[^a-z0-9]', '-', self.place.host.lower())}.json"
         handle = os.open(self._aside / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as file:
-            json.dump({"auths": {self.place.host: entry} if entry else {}}, file)
-        return name
+            json.dump({"auths": {self.place.host: entry}}, file)
+        return ("--authfile", name)
 
 
 def require(environ: Mapping[str, str], shown: str) -> None:

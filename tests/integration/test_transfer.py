@@ -194,6 +194,28 @@ def test_a_wrong_password_is_refused_and_not_said(locked: str, pull: Pull) -> No
     assert "hidden" not in str(caught.value) and "somebody" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("variable", "file"),
+    [
+        ("XDG_RUNTIME_DIR", "containers/auth.json"),
+        ("HOME", ".config/containers/auth.json"),
+        ("REGISTRY_AUTH_FILE", ""),
+    ],
+)
+def test_a_login_of_podman_opens_a_registry(tmp_path: Path, variable: str, file: str) -> None:
+    with serving(Faulty(Image(), login=BASIC)) as server:
+        text = json.dumps({"auths": {server.host: {"auth": BASIC.removeprefix("Basic ")}}})
+        place = tmp_path / "it" / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+        environ = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), variable: str(tmp_path / "it")}
+        access = Access(environ={**os.environ, **environ})
+
+        found = fetch(reference.parse(f"{server.host}/a/b:1"), Store(tmp_path / "store"), access, lambda _: None)
+
+    assert found.config["os"] == "linux"
+
+
 def test_a_login_is_handed_over_in_a_private_file_and_on_no_command_line(
     pull: Pull, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,16 +28,17 @@ def test_only_the_login_of_this_registry_is_handed_over_in_a_private_file(tmp_pa
     entries = {host: {"auth": base64.b64encode(b"me:secret").decode()} for host in (PLACE.host, "other.example")}
     server = prepared(tmp_path, json.dumps({"auths": entries}))
 
-    file = tmp_path / server.authfile
+    option, name = server._login
+    file = tmp_path / name
+
+    assert option == "--authfile"
 
     assert file.stat().st_mode & 0o777 == 0o600
     assert json.loads(file.read_text())["auths"].keys() == {PLACE.host}
 
 
 def test_nobody_is_logged_in_where_the_configuration_names_no_login(tmp_path: Path) -> None:
-    server = prepared(tmp_path, "{}")
-
-    assert json.loads((tmp_path / server.authfile).read_text()) == {"auths": {}}
+    assert prepared(tmp_path, "{}")._login == ()
 
 
 def test_a_machine_without_skopeo_is_told_what_to_install() -> None:
