@@ -12,8 +12,11 @@ from images.host.disk.faults import disk_fault
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci.manifest import ON_THE_WAY
 
-LOGIN = "docker login {host} as a user who may pull it; check the spelling too: what does not exist looks the same"
-MAY_PUSH = "docker login {host} as a user who may push there; check the spelling too"
+LOGIN = (
+    "docker login {host} (or podman login) as a user who may pull it; check the spelling: what does not exist looks "
+    "the same"
+)
+MAY_PUSH = "docker login {host} (or podman login) as a user who may push there; check the spelling too"
 LATER = "run it again later, or --registry-mirror HOST; what has come is kept"
 CHECK = "check the network and proxy settings (HTTPS_PROXY), or --registry-mirror HOST"
 STALLED = "check the network and proxy settings (HTTPS_PROXY), then run it again: what is there is not sent again"
@@ -50,6 +53,7 @@ SAID: tuple[tuple[str, str, bool], ...] = (
     (r"(manifest|name|blob) unknown|not found|" + _STATUS + "404", "absent", False),
     (_STATUS + "5[0-9][0-9]|internal server error|unavailable", "failed", True),
     (r"(did|does) not match|mismatch", "damaged", True),
+    (r"manifest[ _]invalid|unsupported media ?type", "form", False),
     (r"exceeded maximum allowed size", "long", False),
 )  # fmt: skip
 
@@ -78,6 +82,7 @@ PULL: Refusals = {
     "large": (WorldFault, "the registry refuses so large a request", "check the address, proxy and mirror"),
     "crammed": (WorldFault, "the registry has no room", "ask whoever runs {host}, or --registry-mirror HOST"),
     "immutable": (UserFault, "the registry does not let a tag be replaced", "another tag"),
+    "form": (WorldFault, "the registry refuses the manifest", "check the address, proxy and mirror"),
     "otherwise": (WorldFault, "cannot download", CHECK),
 }  # fmt: skip
 PUSH: Refusals = {
@@ -92,6 +97,7 @@ PUSH: Refusals = {
     "closed": (WorldFault, "the registry takes nothing: it is read-only", OTHER),
     "large": (WorldFault, "the registry, or a proxy before it, does not take so large a layer", RAISE),
     "crammed": (WorldFault, "the registry has no room", OTHER),
+    "form": (WorldFault, "the registry refuses the manifest, as some do for layers in zstd", "--compression gzip"),
     "otherwise": (WorldFault, "cannot push", "check the address, the network and proxy settings (HTTPS_PROXY)"),
 }
 LACKS = "the registry does not have what was pushed"

@@ -49,6 +49,7 @@ def said(text: str) -> str:
         ("writing blob: write /s/oci-put-blob1: no space left on device", WorldFault, "write to the store", False),
         ("writing blob: happened during read: unexpected EOF", WorldFault, "cannot download", True),
         ("pinging container registry host: dial tcp: connect: connection refused", WorldFault, "cannot", True),
+        ("uploading manifest 1 to host/a: manifest invalid: manifest invalid", WorldFault, "refuses the", False),
         ('Get \\"https://x/unauthorized?sign=secret\\": EOF', WorldFault, "cannot download", True),
     ],
 )
