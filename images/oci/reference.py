@@ -154,6 +154,10 @@ def _remote(text: str, remedy: str = REMEDY) -> Remote:
         host = HUB
     if host == HUB and "/" not in name:
         name = f"library/{name}"
+    if not NAME.fullmatch(name) and NAME.fullmatch(name.lower()):
+        small = f"{remedy.partition(' ')[0]} " if remedy.startswith("--") else ""
+        fact = "the name of an image has small letters only; a registry takes no other"
+        raise UserFault(fact, repr(text), small + text.replace(name, name.lower()) if name in text else remedy)
     faults = (
         (not HOST.fullmatch(host), "that is not the name of a registry", host),
         (not NAME.fullmatch(name), "that is not the name of an image", rest),

@@ -123,6 +123,19 @@ def test_an_image_is_pushed_to_a_name_in_a_registry() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "small"), [("ghcr.io/MyOrg/x", "ghcr.io/myorg/x"), ("ghcr.io/MyOrg/x:V1", "ghcr.io/myorg/x:V1")]
+)
+def test_a_name_in_capitals_is_named_in_small_letters(text: str, small: str) -> None:
+    with pytest.raises(UserFault, match="small letters only") as caught:
+        push_target(text)
+    assert caught.value.remedy == f"--push {small}"
+
+    with pytest.raises(UserFault, match="small letters only") as caught:
+        parse(text)
+    assert caught.value.remedy == small
+
+
+@pytest.mark.parametrize(
     "text", ["oci:folder", "archive:a.tar", "./a.tar", f"a/b@{DIGEST}", "a b", "", "[::1]:5000/a", "UPPER/a"]
 )
 def test_an_image_is_pushed_to_nothing_else(text: str) -> None:
