@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
@@ -151,8 +152,9 @@ def list_fields(catalog: Catalog) -> dict[str, Any]:
 
 
 def show_list(catalog: Catalog, out: Console) -> None:
-    """Print which versions go together."""
-    out.print(_table(HEADINGS, matrix(catalog), out.width))
+    """Print which versions go together; Intel's image by its short name for --base, which no terminal breaks."""
+    named = [(*cells, re.sub(r"\S+/\S+", "intel", base)) for *cells, base in matrix(catalog)]
+    out.print(_table(HEADINGS, named, out.width))
     rows = [
         (era["era"], era["python"], era["torch"], era["accelerate"], "yes" if era["ccl"] else "no",
          ", ".join(era["yanked"]) or "-", "; ".join(era["flags"]) or "-")

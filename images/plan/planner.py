@@ -141,7 +141,8 @@ def _notes(request: Request, chosen: Selection, as_of: datetime.date, catalog: C
     if transformers.yanked is not None:
         good = [version for version, row in catalog.transformers.items() if row.yanked is None]
         near = min((version for version in good if version > transformers.version), default=max(good))
-        yield f"transformers {transformers.version} was yanked ({transformers.yanked}); the nearest good one is {near}"
+        instead = f"build.py --torch {torch.version} --transformers {near}"
+        yield f"transformers {transformers.version} was yanked ({transformers.yanked}); the nearest good one: {instead}"
     if not request.transformers and transformers.version != catalog.default_transformers:
         yield f"transformers {transformers.version} is the newest of the table that goes with torch {torch.version}"
     if not request.torch and torch.version != catalog.default_torch:

@@ -69,8 +69,8 @@ def test_a_yanked_release_is_planned_with_its_reason() -> None:
 
     assert made.notes == (
         "transformers 5.10.0 was yanked (We pushed from a week old main branch. It does include the latest model but "
-        "uncertain its gonna be working properly and mostly it is missing a bunch of fixes!); the nearest good one is "
-        "5.10.1",
+        "uncertain its gonna be working properly and mostly it is missing a bunch of fixes!); the nearest good one: "
+        "build.py --torch 2.13.0 --transformers 5.10.1",
     )
 
 
