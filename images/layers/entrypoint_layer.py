@@ -10,6 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from packaging.version import Version
+
 from images.base.base import GID, UID, Base, Site
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
@@ -61,12 +63,22 @@ ENVIRONMENT = {
 }
 
 
+# The first pip that can leave PIP_CONSTRAINT out of what builds a source archive (pip, NEWS of 25.3).
+FREE_BUILDS = Version("25.3")
+
+
+def _of_pip(lock: Lock) -> dict[str, str]:
+    """Return what lets pip build a source archive with another setuptools than is installed."""
+    pips = [Version(each.version) for each in lock.artifacts if each.name == "pip"]
+    return {"PIP_USE_FEATURE": "build-constraint"} if pips and pips[0] >= FREE_BUILDS else {}
+
+
 def settings(lock: Lock, base: Base) -> dict[str, Any]:
     """Say what a container starts from (OCI image configuration, `config`)."""
     below, more = base.environment, of_backend(lock, base)
     libraries = [path for each in (more, below) if (path := each.get("LD_LIBRARY_PATH"))]
     joined = {"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {}
-    variables = {**below, **ENVIRONMENT, **more, **joined, "PATH": _path(below.get("PATH", ""))}
+    variables = {**below, **ENVIRONMENT, **_of_pip(lock), **more, **joined, "PATH": _path(below.get("PATH", ""))}
     return {
         "User": f"{UID}:{GID}",
         "WorkingDir": "/workspace",

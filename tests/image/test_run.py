@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.cluster.nodes import places
 from tests.cluster.packages import MEET
 from tests.support.harness import EXAMPLES, HARDENED, IMAGES, ROOT, Done, built, call, run
 from tests.support.launchers import left_by
+from tests.support.wheels import WHEEL, record
 
 FAULTS = ROOT / "tests/data/faults"
 METRICS = ROOT / "tests/data/metrics"
@@ -385,11 +387,23 @@ def test_a_derived_image_adds_packages_and_runs_an_edit(image: str, tmp_path: Pa
     (tmp_path / "extra").mkdir()
     (tmp_path / "extra/pyproject.toml").write_text('[project]\nname = "extra"\nversion = "1.0"\n')
     (tmp_path / "extra/extra.py").write_text("answer = 42\n")
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source/pyproject.toml").write_text(
+        '[build-system]\nrequires = ["six==0.1"]\nbuild-backend = "builds"\n[project]\nname = "source"\nversion = "1"\n'
+    )
+    backend = "def build_wheel(place, *_):\n    raise SystemExit('built with six 0.1')\n"
+    with zipfile.ZipFile(tmp_path / "six-0.1-py3-none-any.whl", "w") as wheel:
+        about = b"Metadata-Version: 2.1\nName: six\nVersion: 0.1\n"
+        files = {"builds.py": backend.encode(), "six-0.1.dist-info/METADATA": about, "six-0.1.dist-info/WHEEL": WHEEL}
+        for name, data in {**files, "six-0.1.dist-info/RECORD": record(files, "six-0.1.dist-info").encode()}.items():
+            wheel.writestr(name, data)
     assert call(["bash", "-c", f"cd {tmp_path} && apt-get download hello"]).code == 0
     (tmp_path / "Dockerfile").write_text(
         f"FROM {image}\nUSER root\nCOPY . /tmp/parts\n"
         "RUN apt-get install --yes /tmp/parts/hello_*.deb\n"
         "RUN pip install --no-build-isolation --no-index /tmp/parts/extra\n"
+        # An installed package binds what is installed, and not what builds a source.
+        "RUN pip install --no-index --find-links /tmp/parts /tmp/parts/source 2>&1 | grep 'built with six 0.1'\n"
         f"COPY six.py {site}/six.py\nUSER 1000\n"
     )
 
