@@ -40,7 +40,7 @@ def test_what_can_be_understood_has_no_problems(asked: Request) -> None:
         (Request(torch="latest"), "that is not a version of torch", "'latest'", "--torch 2.13.0"),
         (Request(torch="9" * 5000), "that is not a version of torch", "'999", "--torch 2.13.0"),
         (Request(transformers="4.57.9"), NO_RELEASE.format("transformers"), "4.57.9", "--transformers 4.57.6"),
-        (Request(transformers="6.0.0"), NO_RELEASE.format("transformers"), "6.0.0", "--transformers 5.23.0"),
+        (Request(transformers="6.0.0"), NO_RELEASE.format("transformers"), "6.0.0", "--transformers 5.24.0"),
         (Request(transformers=""), "that is not a version of transformers", "''", "--transformers 5.23.0"),
         (Request(python="three"), MINOR, "'three'", "--python 3.11"),
         (Request(python="3.11.2"), MINOR, "'3.11.2'", "--python 3.11"),
