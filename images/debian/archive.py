@@ -50,9 +50,7 @@ class Index:
 
         Raises WorldFault where it says too little.
         """
-        for paragraph in _unpacked(self).split("\n\n"):
-            if not paragraph.strip():
-                continue
+        for paragraph in _paragraphs(_unpacked(self)):
             row = dict(FIELD.findall(paragraph))
             if not row.keys() >= NEEDED:
                 raise WorldFault("Debian's index cannot be read", f"{self.source.suite}: {paragraph[:80]!r}", DAMAGED)
@@ -144,7 +142,18 @@ def _index(source: Source, architecture: str, context: Context) -> Index:
     return Index(source, packed.sha256, context.store.place(packed.sha256, "Packages.xz"), plain.size)
 
 
-def _unpacked(index: Index) -> str:
+def _paragraphs(text: bytes) -> Iterator[str]:
+    """Yield the paragraphs of a list, of which one is a text at a time: the whole would take four bytes a character."""
+    start = 0
+    while start < len(text):
+        end = text.find(b"\n\n", start)
+        paragraph = text[start : end if end >= 0 else len(text)].decode(errors="replace")
+        start = end + 2 if end >= 0 else len(text)
+        if paragraph.strip():
+            yield paragraph
+
+
+def _unpacked(index: Index) -> bytes:
     """Unpack an index, which may have as many bytes as the Release says of it."""
     unpacker = lzma.LZMADecompressor()
     try:
@@ -154,4 +163,4 @@ def _unpacked(index: Index) -> str:
     if len(text) != index.size or not unpacker.eof:
         fact = "Debian's index has another size than its Release says"
         raise WorldFault(fact, f"{index.source.suite}: {len(text)} bytes, not {index.size}", DAMAGED)
-    return text.decode(errors="replace")
+    return text

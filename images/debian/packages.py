@@ -55,9 +55,10 @@ def resolve(suite: str, packages: Sequence[str], context: Context) -> Choice:
     Raises WorldFault as `named` does.
     """
 
-    def choose(rows: Sequence[Row]) -> list[Row]:
-        first = solve.essential(row for row in rows if row["Suite"] == suite)
-        return solve.closure(Universe(rows), list(dict.fromkeys((*first, *ALWAYS, *packages))))
+    def choose(rows: Iterable[Row]) -> list[Row]:
+        universe = Universe(rows)
+        names = (*universe.essential(suite), *ALWAYS, *packages)
+        return solve.closure(universe, list(dict.fromkeys(names)))
 
     # Without the mirror that was asked: a lock and an image name no mirror of one machine.
     return Choice(_chosen([suite, packages], suite, choose, context), mirrors.listed(mirrors.own(suite)))
@@ -70,7 +71,7 @@ def named(suite: str, names: Sequence[str], context: Context) -> tuple[Deb, ...]
     where there is none, and Unverified or Unwritable even if there is one.
     """
 
-    def choose(rows: Sequence[Row]) -> list[Row]:
+    def choose(rows: Iterable[Row]) -> list[Row]:
         universe = Universe(rows)
         return [universe.named(name) for name in sorted(set(names))]
 
@@ -132,7 +133,7 @@ def _note_signed(store: Store, debs: Sequence[Deb]) -> None:
 
 
 def _chosen(
-    asked: Sequence[object], suite: str, choose: Callable[[Sequence[Row]], list[Row]], context: Context
+    asked: Sequence[object], suite: str, choose: Callable[[Iterable[Row]], list[Row]], context: Context
 ) -> tuple[Deb, ...]:
     """Choose anew where an index has changed; remember the choice for days on which no mirror can be reached."""
     store, last = context.store, key_of(asked)
@@ -149,7 +150,7 @@ def _chosen(
 
 
 def _choose_now(
-    asked: Sequence[object], suite: str, choose: Callable[[Sequence[Row]], list[Row]], context: Context
+    asked: Sequence[object], suite: str, choose: Callable[[Iterable[Row]], list[Row]], context: Context
 ) -> tuple[Deb, ...]:
     sources, indexes = _indexes(suite, context)
     inputs = [*asked, [index.digest for index in indexes]]
@@ -161,9 +162,9 @@ def _choose_now(
     return tuple(found)
 
 
-def _plain(suite: str, choose: Callable[[Sequence[Row]], list[Row]], indexes: Sequence[Index]) -> list[Any]:
+def _plain(suite: str, choose: Callable[[Iterable[Row]], list[Row]], indexes: Sequence[Index]) -> list[Any]:
     """Return a choice as JSON can hold it: what a lock says of each package, and suite and path of its file."""
-    rows = [{**row, "Suite": index.source.suite} for index in indexes for row in index.rows()]
+    rows = ({**row, "Suite": index.source.suite} for index in indexes for row in index.rows())
     try:
         chosen = {_listed(row): row for row in choose(rows)}
     except (solve.Unsolvable, ValueError) as error:

@@ -19,7 +19,10 @@ class Universe:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.candidates: dict[str, Row] = {}
+        self._essential: dict[str, list[str]] = defaultdict(list)
         for row in rows:
+            if row.get("Essential") == "yes" or row.get("Priority") == "required":
+                self._essential[row.get("Suite", "")].append(row["Package"])
             known = self.candidates.get(row["Package"])
             if known is None or key(row["Version"]) > key(known["Version"]):
                 self.candidates[row["Package"]] = row
@@ -27,6 +30,10 @@ class Universe:
         for row in self.candidates.values():
             for (one,) in relations(row.get("Provides", "")):
                 self._provides[one.name].append((row, one.version))
+
+    def essential(self, suite: str) -> list[str]:
+        """Return the packages without which no system works: those that a suite calls essential or required."""
+        return self._essential[suite]
 
     def named(self, name: str) -> Row:
         """Return the package of a name.
@@ -72,8 +79,3 @@ def _refuse_conflicts(universe: Universe, chosen: Mapping[str, Row]) -> None:
             for other in universe.matching(one):
                 if other["Package"] in chosen and other is not row:
                     raise Unsolvable(f"{row['Package']} does not go with {other['Package']}")
-
-
-def essential(rows: Iterable[Row]) -> list[str]:
-    """Return the packages without which no system works: those that an index calls essential or required."""
-    return [row["Package"] for row in rows if row.get("Essential") == "yes" or row.get("Priority") == "required"]

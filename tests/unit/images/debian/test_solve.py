@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from images.debian.solve import Row, Universe, Unsolvable, closure, essential
+from images.debian.solve import Row, Universe, Unsolvable, closure
 
 
 def rows(*said: str) -> list[Row]:
@@ -48,6 +48,10 @@ def test_what_cannot_be_is_said(universe: list[str], said: str) -> None:
 
 
 def test_what_no_system_is_without_is_in_every_base() -> None:
-    found = rows("a 1; Essential: yes", "b 1; Priority: required", "c 1; Priority: important")
+    suite = "Suite: bookworm"
+    found = rows(
+        f"a 1; Essential: yes; {suite}", f"b 1; Priority: required; {suite}", f"c 1; Priority: important; {suite}",
+        "d 1; Essential: yes; Suite: bookworm-updates",
+    )  # fmt: skip
 
-    assert essential(found) == ["a", "b"]
+    assert Universe(found).essential("bookworm") == ["a", "b"]
