@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,13 +14,14 @@ from images.base import additions, inspect
 from images.base.base import Base, Recipe, of_debian
 from images.debian import rootfs
 from images.host import fingerprint, process
+from images.host.disk.faults import disk_fault
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci import packing
 from images.oci.layer import Layer, Written
 
 REMAKE = "build.py lock makes a new lock"
-AGAIN = "run it again; it needs 500 MB of memory"
+AGAIN = "run it again; it needs 300 MB of memory"
 USER, WORLD = UserFault.exit_code, WorldFault.exit_code
 
 
@@ -58,6 +60,7 @@ def _make_apart(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dic
         debs.append(str(path))
     with store.aside(directory=True) as place:
         asked = {"debs": debs, "packages": recipe.packages, "sources": recipe.sources, "place": str(place)}
+        asked["root"] = str(store.root)
         command = [sys.executable, "-m", __name__]
         done = process.run(command, environ, AGAIN, json.dumps(asked), cwd=fingerprint.SOURCES.parent)
         if done.code in (USER, WORLD) and done.out:
@@ -73,6 +76,7 @@ def _make_apart(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dic
 
 def _make_here(asked: Mapping[str, Any]) -> dict[str, object]:
     place = Path(asked["place"])
+    tempfile.tempdir = str(place)  # what does not stay in memory goes to the disk of the store
     tree = rootfs.make(rootfs.Asked([Path(path) for path in asked["debs"]], asked["packages"], asked["sources"]))
     rootfs.write_modules(tree, place / "modules")
     written = rootfs.write(tree, place / "layer")
@@ -83,13 +87,16 @@ def _make_here(asked: Mapping[str, Any]) -> dict[str, object]:
 
 def _main() -> int:
     """Make what standard input asks for; print what was made, or the three parts of a fault, as JSON."""
+    asked = json.load(sys.stdin)
     try:
-        said: object = _make_here(json.load(sys.stdin))
-        code = 0
+        try:
+            print(json.dumps(_make_here(asked)))
+        except OSError as error:
+            raise disk_fault(Path(asked["root"]), error) from error
     except Fault as fault:
-        said, code = [fault.fact, fault.value, fault.remedy], fault.exit_code
-    print(json.dumps(said))
-    return code
+        print(json.dumps([fault.fact, fault.value, fault.remedy]))
+        return fault.exit_code
+    return 0
 
 
 if __name__ == "__main__":

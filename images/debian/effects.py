@@ -119,7 +119,7 @@ def group(name: str, gid: int, program: str) -> Effect:
 def _add_line(tree: Tree, path: str, line: str) -> None:
     entry, name = tree.entries[path], line.partition(":")[0]
     if not any(known.startswith(f"{name}:") for known in tree.text(path).splitlines()):
-        entry.data += f"{line}\n".encode()
+        tree.file(path, entry.data + f"{line}\n".encode(), entry.mode, entry.gid)
 
 
 def copy(source: str, place: str) -> Effect:

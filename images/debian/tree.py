@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import posixpath
 import re
 import tarfile
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import IO
 
 from images.debian import deb
 from images.debian.control import relations
@@ -30,22 +35,56 @@ LEFT_OUT = re.compile(
 DOCUMENTS = re.compile(r"usr/share/doc/[^/]+$")
 FILE, DIRECTORY, LINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE
 HOPS = 200
+LARGE = 1 << 15  # bytes
 REMEDY = "make a new lock (build.py lock); Debian's own packages go together"
+
+
+class Spool:
+    """A file without a name that has what would fill the memory."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._size = 0
+
+    def __del__(self) -> None:
+        if self._file:
+            self._file.close()
+
+    def keep(self, data: bytes) -> Callable[[], bytes]:
+        """Return what reads data again; short ones stay in memory."""
+        if len(data) < LARGE:
+            return lambda: data
+        self._file = self._file or tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        start, size = self._size, self._file.write(data)
+        if size != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._size += size
+        return lambda: self._read(start, size)
+
+    def _read(self, start: int, size: int) -> bytes:
+        assert self._file, "something was kept"
+        return os.pread(self._file.fileno(), size, start)
 
 
 @dataclass
 class Entry:
     """What is at a path, of the user root; files that are one (hard links) have one entry.
 
-    `link` is the target of a symbolic link, `owner` the package, empty for what a script would have made.
+    `read` returns the content of a file, `link` is the target of a symbolic link, and `owner` the package, empty for
+    what a script would have made.
     """
 
     kind: bytes
     mode: int
     gid: int = 0
-    data: bytes = b""
+    read: Callable[[], bytes] = bytes
     link: str = ""
     owner: str = ""
+
+    @property
+    def data(self) -> bytes:
+        """Return the content of a file."""
+        return self.read()
 
 
 class Tree:
@@ -56,7 +95,7 @@ class Tree:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {name: Entry(LINK, 0o777, link=f"usr/{name}") for name in MERGED}
-        self.groups = {"root": 0}
+        self.groups, self._spool = {"root": 0}, Spool()
         self._packages: dict[str, Package] = {}
 
     def unpack(self, package: Package) -> list[str]:
@@ -87,7 +126,8 @@ class Tree:
 
     def file(self, path: str, content: bytes | str, mode: int = 0o644, gid: int = 0) -> None:
         """Write a file, in place of what is there."""
-        self.entries[path] = Entry(FILE, mode, gid, content.encode() if isinstance(content, str) else content)
+        data = content.encode() if isinstance(content, str) else content
+        self.entries[path] = Entry(FILE, mode, gid, self._spool.keep(data))
 
     def link(self, path: str, target: str) -> None:
         """Make a symbolic link, in place of what is there."""
@@ -151,7 +191,8 @@ class Tree:
             return target
         gid = self.groups.get(info.gname, info.gid)  # names win, as in dpkg
         kind = FILE if info.isreg() else info.type
-        return Entry(kind, 0o777 if info.issym() else info.mode & 0o7777, gid, data, info.linkname, owner)
+        mode = 0o777 if info.issym() else info.mode & 0o7777
+        return Entry(kind, mode, gid, self._spool.keep(data), info.linkname, owner)
 
     def _add(self, place: str, entry: Entry, package: Package) -> None:
         """Put an entry at its place; of two packages, the one counts that says that it replaces the other."""

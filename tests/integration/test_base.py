@@ -144,6 +144,7 @@ def test_any_user_makes_the_same_bytes_without_any_program(fresh: Fresh, tmp_pat
             break
     os.chown(out, NOBODY, NOBODY)
     asked = {"debs": debs, "packages": ROW.packages, "sources": fresh.choice.sources, "place": str(out)}
+    asked["root"] = str(out)
 
     environ = {"PATH": "/nonexistent", "TZ": "Asia/Tokyo"}
     done = subprocess.run(
