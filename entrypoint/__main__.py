@@ -17,7 +17,7 @@ from entrypoint.printing.streams import print_error, print_note, print_output
 from entrypoint.run import carry_out, wait
 from entrypoint.settings import forget
 from entrypoint.situation import Situation, detect
-from entrypoint.tasks import job as jobs
+from entrypoint.tasks.command import DOCTOR, HELP, LAUNCH, LIST, PREFETCH, USAGE, Command, read_command, read_options
 from entrypoint.tasks.preflight import list_tasks
 from entrypoint.tasks.resume import resume_rank
 from entrypoint.tuning.bind import COUNTS, start_rank
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.
 RANK = "rank"
 # Commands of ours that start no ranks on this node, and what to type instead.
-WITHOUT_NPROC = {jobs.LAUNCH: "launch --ppn N smoke", jobs.PREFETCH: "prefetch TASK"}
+WITHOUT_NPROC = {LAUNCH: "launch --ppn N smoke", PREFETCH: "prefetch TASK"}
 
 
 def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
@@ -80,57 +80,59 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     """
     if argv[:1] == [RANK]:
         become_rank(argv[1:], environ)
-    options, words = jobs.read_options(argv)
+    options, words = read_options(argv)
     facts = snapshot(environ, root)
-    job = jobs.read_job(words or shell(), facts.environ, which, facts.stack.examples)
-    if job.kind == jobs.USAGE:
-        (print_output if job.name else print_error)(jobs.HELP)
-        return 0 if job.name else USER
-    if options.explain and job.kind in (jobs.LIST, jobs.DOCTOR):
-        raise Refusal("--explain has no meaning for a command that only prints", job.name, job.name)
-    if job.kind == jobs.LIST:
+    command = read_command(words or shell(), facts.environ, which, facts.stack.examples)
+    if command.kind == USAGE:
+        (print_output if command.name else print_error)(HELP)
+        return 0 if command.name else USER
+    if options.explain and command.kind in (LIST, DOCTOR):
+        raise Refusal("--explain has no meaning for a command that only prints", command.name, command.name)
+    if command.kind == LIST:
         print_output(list_tasks(facts.stack, facts.environ))
         return 0
     launcher = find_launcher(facts.environ)
-    if job.trains and launcher.kind == MPIJOB_LAUNCHER:  # it is no rank but starts them, on the hosts of its hostfile
-        job = jobs.Job(jobs.LAUNCH, jobs.LAUNCH, words)
-    if job.kind in WITHOUT_NPROC and options.nproc is not None:
-        fact = f"--nproc has no meaning to {job.kind}"
-        raise Refusal(fact, f"--nproc {options.nproc}", WITHOUT_NPROC[job.kind])
-    if job.kind == jobs.PREFETCH:
+    if (
+        command.trains and launcher.kind == MPIJOB_LAUNCHER
+    ):  # it is no rank but starts them, on the hosts of its hostfile
+        command = Command(LAUNCH, LAUNCH, words)
+    if command.kind in WITHOUT_NPROC and options.nproc is not None:
+        fact = f"--nproc has no meaning to {command.kind}"
+        raise Refusal(fact, f"--nproc {options.nproc}", WITHOUT_NPROC[command.kind])
+    if command.kind == PREFETCH:
         from entrypoint.tasks.prefetch import prepare_prefetch
 
-        job, environ = prepare_prefetch(job.words, facts.environ, facts.stack, root)
+        command, environ = prepare_prefetch(command.words, facts.environ, facts.stack, root)
         facts = facts.with_environ(environ)
-    if job.kind == jobs.DOCTOR:
+    if command.kind == DOCTOR:
         from entrypoint.doctor import doctor
 
-        return doctor(job, lambda each: explain(detect(each, facts, launcher, options.nproc), facts))
-    here = detect(job, facts, launcher, options.nproc)
+        return doctor(command, lambda each: explain(detect(each, facts, launcher, options.nproc), facts))
+    situation = detect(command, facts, launcher, options.nproc)
     if options.explain:
-        plan = explain(here, facts)
+        plan = explain(situation, facts)
         print_output(plan_as_json(plan) if options.explain == "json" else plan_as_text(plan))
         return 0
-    return start(here, facts)
+    return start(situation, facts)
 
 
-def explain(here: Situation, facts: Facts) -> Plan:
+def explain(situation: Situation, facts: Facts) -> Plan:
     """Return the plan of a command that is not going to be started, so that nobody is waited for."""
-    plan = decide(here, look_ahead(here, facts), facts)
-    if here.job.kind != jobs.LAUNCH:
+    plan = decide(situation, look_ahead(situation, facts), facts)
+    if situation.command.kind != LAUNCH:
         return plan
     from entrypoint.mpi.launch import explain_launch  # as in `run`
 
-    return explain_launch(here.job.words, plan, facts.root)
+    return explain_launch(situation.command.words, plan, facts.root)
 
 
-def start(here: Situation, facts: Facts) -> int:
+def start(situation: Situation, facts: Facts) -> int:
     """Wait for the master, decide, and become the command; return the exit code where this process stays beside it."""
-    ahead = look_ahead(here, facts)  # what it refuses is said before anybody waits
-    wait(here, facts)
-    plan = decide(here, ahead, facts)
-    print_start(here.job, plan)
-    return carry_out(here.job, plan)
+    ahead = look_ahead(situation, facts)  # what it refuses is said before anybody waits
+    wait(situation, facts)
+    plan = decide(situation, ahead, facts)
+    print_start(situation.command, plan)
+    return carry_out(situation.command, plan)
 
 
 def become_rank(words: list[str], environ: Mapping[str, str]) -> NoReturn:

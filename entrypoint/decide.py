@@ -15,10 +15,10 @@ from entrypoint.machine.network import choose_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_cache, is_mounted, list_caches
 from entrypoint.rendezvous.torchrun import complete_options, describe_meeting, prepare_restarts
 from entrypoint.settings import Prepared, Setting, overlay, prepare
-from entrypoint.tasks import command
-from entrypoint.tasks import job as jobs
+from entrypoint.tasks import argv
 from entrypoint.tasks.arguments import Program, read_batch, read_program
 from entrypoint.tasks.bf16 import settle_bf16
+from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command
 from entrypoint.tasks.resume import find_results, plan_run, saves_ranks
 from entrypoint.tasks.table import find_task
 from entrypoint.tuning import starters
@@ -78,24 +78,30 @@ class Preflight:
     notes: tuple[str, ...]
 
 
-def look_ahead(here: Situation, facts: Facts) -> Preflight:
+def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     """Return the program of a command; raise Refusal for what would end it later, without a network.
 
     That is what the image lacks, arguments that contradict each other, and results that cannot be written.
     """
-    program, run = read_program(here.job, facts.stack, facts.known, here.world, facts.root), None
-    if here.job.kind in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN) and not here.job.helps:
-        program, run = plan_run(here.job, program, here.world, facts.known, facts.stack)
-    several, flags = here.world.several_nodes, facts.limits.flags
-    program = settle_bf16(here.job, program, facts.environ, flags, several=several)
-    places = check_places(here, program, overlay(facts.known, find_cache(facts.known)), facts)
-    return Preflight(program, run, (*program.notes, *warn_early(here, program, facts), *places))
+    program, run = read_program(situation.command, facts.stack, facts.known, situation.world, facts.root), None
+    if situation.command.kind in (TASK, SCRIPT, PLAIN) and not situation.command.helps:
+        program, run = plan_run(situation.command, program, situation.world, facts.known, facts.stack)
+    several, flags = situation.world.several_nodes, facts.limits.flags
+    program = settle_bf16(situation.command, program, facts.environ, flags, several=several)
+    places = check_places(situation, program, overlay(facts.known, find_cache(facts.known)), facts)
+    return Preflight(program, run, (*program.notes, *warn_early(situation, program, facts), *places))
 
 
-def decide(here: Situation, ahead: Preflight, facts: Facts) -> Plan:
+def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     """Return the plan; only the private file of a mounted certificate is written on the way."""
-    job, world, stack, environ, program = here.job, here.world, facts.stack, facts.environ, ahead.program
-    tuned = tune_ranks(here, facts)
+    command, world, stack, environ, program = (
+        situation.command,
+        situation.world,
+        facts.stack,
+        facts.environ,
+        ahead.program,
+    )
+    tuned = tune_ranks(situation, facts)
     trust, faults = trust_mounted(facts)
     sourced = take_setvars(environ, stack)
     forced = [
@@ -103,23 +109,23 @@ def decide(here: Situation, ahead: Preflight, facts: Facts) -> Plan:
         *facts.caches,
         *find_cache(facts.known),
         *sourced,
-        *(describe_meeting(world, {**environ, **here.described}) if here.starts else []),
-        *complete_typed(here, environ),
+        *(describe_meeting(world, {**environ, **situation.described}) if situation.starts else []),
+        *complete_typed(situation, environ),
         *program.typed,
     ]
     # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
     defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
-    given = {name: value for name, value in command.clean(environ).items() if name not in tuned.removed}
+    given = {name: value for name, value in argv.clean(environ).items() if name not in tuned.removed}
     prepared = assemble(given, facts.identity, forced, defaults)
     moved = [f"{each.name}={each.value} is set: {each.why}" for each in facts.caches]
     return Plan(
         facts=facts,
         world=world,
         prepared=prepared,
-        argv=command.command(job, world, fix_words(program, here), prepared.environ, stack.torch),
+        argv=argv.make_argv(command, world, fix_words(program, situation), prepared.environ, stack.torch),
         notes=[
-            *here.notes,
+            *situation.notes,
             *warn_stack(stack, environ),
             *warn_hidden(stack, facts.known),
             *faults,
@@ -128,46 +134,50 @@ def decide(here: Situation, ahead: Preflight, facts: Facts) -> Plan:
             *ahead.notes,
         ],
         reasons={each.name: each.why for each in [*forced, *defaults]},
-        batch=read_batch(program.given) if job.trains else None,
+        batch=read_batch(program.given) if command.trains else None,
         files=program.files,
         run=ahead.run,
-        starts=here.starts,
-        meets_others=here.meets_others,
+        starts=situation.starts,
+        meets_others=situation.meets_others,
     )
 
 
-def complete_typed(here: Situation, environ: Mapping[str, str]) -> list[Setting]:
+def complete_typed(situation: Situation, environ: Mapping[str, str]) -> list[Setting]:
     """Return what a typed torchrun was not told."""
-    if here.start is None or here.start.program != TORCHRUN:
+    if situation.start is None or situation.start.program != TORCHRUN:
         return []
-    return complete_options(here.described, environ, None if here.start.typed else here.world.local_size)
+    return complete_options(situation.described, environ, None if situation.start.typed else situation.world.local_size)
 
 
-def tune_ranks(here: Situation, facts: Facts) -> Tuned:
+def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
     """Return what makes this process, or the ranks that it starts, fast on this machine; the user's own values win."""
-    job, world, environ, stack = here.job, here.world, facts.environ, facts.stack
+    command, world, environ, stack = situation.command, situation.world, facts.environ, facts.stack
     process = Process(
-        here.kind,
-        here.starts or is_training(world),
-        program=TORCHRUN if job.trains else job.name,
-        starter=TORCHRUN if job.trains else here.start.program if here.start else "",
-        checks_size=here.starts and may_differ(environ, world),
+        situation.kind,
+        situation.starts or is_training(world),
+        program=TORCHRUN if command.trains else command.name,
+        starter=TORCHRUN if command.trains else situation.start.program if situation.start else "",
+        checks_size=situation.starts and may_differ(environ, world),
         find_interface=lambda: choose_interface(list(facts.routes), world.master),
         has_file=os.path.exists,
         offline=is_offline(facts.files("/proc/net/route"), facts.files("/proc/net/ipv6_route")),
     )
     tuned = tune(world, facts.machine, environ, stack, process)
-    if not here.starts:
+    if not situation.starts:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.
-    loose = command.load_loosely(stack, environ) if job.kind in (jobs.SCRIPT, jobs.PLAIN) else ()
-    settings = [*tuned.settings, *prepare_restarts(world, here.described, environ), *loose]
+    loose = argv.load_loosely(stack, environ) if command.kind in (SCRIPT, PLAIN) else ()
+    settings = [*tuned.settings, *prepare_restarts(world, situation.described, environ), *loose]
     return tuned._replace(settings=settings)
 
 
-def fix_words(program: Program, here: Situation) -> list[str]:
+def fix_words(program: Program, situation: Situation) -> list[str]:
     """Return the words of a program, with a number for the `auto` of a typed torchrun."""
-    return program.words if here.start is None else starters.replace_auto(program.words, here.world.local_size or 1)
+    return (
+        program.words
+        if situation.start is None
+        else starters.replace_auto(program.words, situation.world.local_size or 1)
+    )
 
 
 def trust_mounted(facts: Facts) -> tuple[list[Setting], list[str]]:
@@ -193,14 +203,14 @@ def assemble(
     return prepared._replace(added={**identity.variables, **prepared.added})
 
 
-def check_places(here: Situation, program: Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
+def check_places(situation: Situation, program: Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
     """Return rank 0's note on where results and caches go, and whether they would be lost with the container.
 
     Raise Refusal on a node that cannot write the results: rank 0's, and any other whose ranks will write some.
     """
-    job, world, mounts = here.job, here.world, list(facts.mounts)
-    output, usual = find_results(job, program.given, environ)
-    if output is None or (world.rank and (world.local_rank or not all_write(job, program.given, output))):
+    command, world, mounts = situation.command, situation.world, list(facts.mounts)
+    output, usual = find_results(command, program.given, environ)
+    if output is None or (world.rank and (world.local_rank or not all_write(command, program.given, output))):
         return []
     stays = is_mounted(os.path.realpath(output), mounts)
     if stays or not usual:
@@ -216,15 +226,17 @@ def check_places(here: Situation, program: Program, environ: Mapping[str, str], 
     return [f"results go to {output}, {', '.join(f'{name} to {path}' for name, path in caches.items())}{warning}"]
 
 
-def all_write(job: jobs.Job, given: Mapping[str, object], output: str) -> bool:
+def all_write(command: Command, given: Mapping[str, object], output: str) -> bool:
     """Return whether every rank writes results, as far as that is known; of a script of the user's it is not."""
-    return job.kind == jobs.TASK and saves_ranks(find_task(job.name).kind, given, os.path.isdir(output))
+    return command.kind == TASK and saves_ranks(find_task(command.name).kind, given, os.path.isdir(output))
 
 
-def warn_early(here: Situation, program: Program, facts: Facts) -> list[str]:
+def warn_early(situation: Situation, program: Program, facts: Facts) -> list[str]:
     """Return notes on the limits that a training will reach on this machine: shared memory, memory, AMX."""
-    job = here.job
-    if not job.trains:
+    command = situation.command
+    if not command.trains:
         return []
-    memory = SMOKE_MEMORY if job.kind == jobs.SMOKE else MEMORY
-    return warn(facts.limits, Demand(program.given, here.world.local_size or 1, memory, known=job.kind != jobs.SCRIPT))
+    memory = SMOKE_MEMORY if command.kind == SMOKE else MEMORY
+    return warn(
+        facts.limits, Demand(program.given, situation.world.local_size or 1, memory, known=command.kind != SCRIPT)
+    )

@@ -42,7 +42,7 @@ from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES, count_process
 from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output
-from entrypoint.tasks import job as jobs
+from entrypoint.tasks.command import SMOKE, Command
 from entrypoint.tasks.defaults import OUTPUT
 from entrypoint.tuning.threads import read_threads
 from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER
@@ -130,24 +130,24 @@ class View:
         return self.plan.prepared.environ
 
 
-def doctor(job: jobs.Job, decide: Callable[[jobs.Job], Plan]) -> int:
+def doctor(command: Command, decide: Callable[[Command], Plan]) -> int:
     """Print every finding, and return 1 if one of them is wrong; decide: as for a start."""
-    if job.words not in ([], ["--json"]):
-        raise Refusal("doctor has no such option", " ".join(hide(job.words)), "doctor, or doctor --json")
-    found = examine(read_view(*decide_training(job, decide)))
-    print_output(write_json(found) if job.words else write_table(found))
+    if command.words not in ([], ["--json"]):
+        raise Refusal("doctor has no such option", " ".join(hide(command.words)), "doctor, or doctor --json")
+    found = examine(read_view(*decide_training(command, decide)))
+    print_output(write_json(found) if command.words else write_table(found))
     return WORLD if any(each.state == WRONG for each in found.values()) else 0
 
 
-def decide_training(job: jobs.Job, decide: Callable[[jobs.Job], Plan]) -> tuple[Plan, Refusal | None]:
+def decide_training(command: Command, decide: Callable[[Command], Plan]) -> tuple[Plan, Refusal | None]:
     """Return the plan for a training; where that is refused, the one for any command, with the refusal.
 
     A worker of an MPIJob is not meant to start a training: it waits for ranks.
     """
     try:
-        return decide(jobs.Job(jobs.SMOKE, jobs.SMOKE, [])), None
+        return decide(Command(SMOKE, SMOKE, [])), None
     except Refusal as refusal:
-        plan = decide(job)
+        plan = decide(command)
         return plan, None if plan.world.launcher == MPIJOB_WORKER else refusal
 
 

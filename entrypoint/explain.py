@@ -10,22 +10,22 @@ from entrypoint.machine.limits import BF16_UNITS
 from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_note, quote
-from entrypoint.tasks.job import LAUNCH, SSH
+from entrypoint.tasks.command import LAUNCH, SSH
 from entrypoint.world.model import ALONE
 
 if TYPE_CHECKING:
     from entrypoint.decide import Plan
-    from entrypoint.tasks.job import Job
+    from entrypoint.tasks.command import Command
 
 
-def print_start(job: Job, plan: Plan) -> None:
+def print_start(command: Command, plan: Plan) -> None:
     """Print the line that begins a log, and the notes, once for each node.
 
     The ssh that mpirun starts prints nothing, and `launch` no first line: its ranks print theirs.
     """
-    if plan.world.local_rank or job.kind == SSH:
+    if plan.world.local_rank or command.kind == SSH:
         return
-    lines = [] if job.kind == LAUNCH else [one_line(plan)]
+    lines = [] if command.kind == LAUNCH else [one_line(plan)]
     kept = {name: value for name, value in plan.prepared.kept.items() if not name.startswith("MULTINODE_")}
     if kept:
         lines.append("kept yours: " + " ".join(f"{name}={short(value)}" for name, value in sorted(kept.items())))

@@ -14,8 +14,8 @@ from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master, warn_choice
 from entrypoint.rendezvous.torchrun import describe_wait
 from entrypoint.rendezvous.wait import wait_for_master
-from entrypoint.tasks import job as jobs
-from entrypoint.tasks.command import find_torchrun
+from entrypoint.tasks.argv import find_torchrun
+from entrypoint.tasks.command import LAUNCH, PLAIN, SCRIPT, SSH, TASK, WORKER, Command
 from entrypoint.tasks.resume import open_run
 from entrypoint.tuning.starters import read_start
 from entrypoint.world.model import TORCHRUN
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 METRICS = "/workspace/metrics"
 
 
-def wait(here: Situation, facts: Facts) -> None:
+def wait(situation: Situation, facts: Facts) -> None:
     """Wait until the master has a name, where this command trains with others.
 
     Raise Refusal where it does not come, and for a variable that names an interface which this container does not have.
     """
-    if here.meets_others:
+    if situation.meets_others:
         check_interfaces(facts.environ, list_directory(NETWORK), facts.stack.backend)
-        wait_for_master(here.world, facts.environ)
+        wait_for_master(situation.world, facts.environ)
 
 
-def carry_out(job: jobs.Job, plan: Plan) -> int:
+def carry_out(command: Command, plan: Plan) -> int:
     """Replace this process by the command, so that signals and the exit code are the command's own.
 
     Return the exit code where this process has to stay beside it. What only one kind of command needs is imported here.
@@ -49,23 +49,23 @@ def carry_out(job: jobs.Job, plan: Plan) -> int:
     environ, argv = plan.prepared.environ, plan.argv
     for path, text in plan.files.items():
         write_in_private(path, text)
-    if os.path.isdir(METRICS) and not plan.world.local_rank and job.kind in (jobs.TASK, jobs.SCRIPT, jobs.PLAIN):
+    if os.path.isdir(METRICS) and not plan.world.local_rank and command.kind in (TASK, SCRIPT, PLAIN):
         from entrypoint.tasks.metrics import place_metrics
 
         for note in place_metrics(environ, METRICS):
             print_note(note)
-    if job.kind == jobs.LAUNCH:
+    if command.kind == LAUNCH:
         from entrypoint.mpi.launch import launch
 
-        return launch(job.words, environ, plan.facts.root, plan.machine)
-    if job.kind == jobs.WORKER:
+        return launch(command.words, environ, plan.facts.root, plan.machine)
+    if command.kind == WORKER:
         from entrypoint.mpi.sshd import serve
 
         argv, environ = serve(environ)
-    elif job.kind == jobs.SSH:
+    elif command.kind == SSH:
         from entrypoint.mpi.keys import connect
 
-        argv, environ = connect(job.words, environ)
+        argv, environ = connect(command.words, environ)
     elif plan.meets_others:
         check_meeting(plan)
     resumed: Mapping[str, str] = {}
@@ -73,7 +73,7 @@ def carry_out(job: jobs.Job, plan: Plan) -> int:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
     is_training = plan.starts or plan.world.rank is not None
     known = {TRAINING: str(os.getpid()), **remember_reached(plan.facts.files)} if is_training else {}
-    return train(job, argv, {**environ, **resumed, **known}, plan)
+    return train(command, argv, {**environ, **resumed, **known}, plan)
 
 
 def check_meeting(plan: Plan) -> None:
@@ -85,7 +85,7 @@ def check_meeting(plan: Plan) -> None:
         print_note(wait)
 
 
-def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
+def train(command: Command, argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
     """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
     program, rank = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0], plan.world.rank
     if environ.get("MULTINODE_SUPERVISED"):
@@ -96,6 +96,6 @@ def train(job: jobs.Job, argv: list[str], environ: Mapping[str, str], plan: Plan
         if started is not None:
             return supervise([program, *argv[1:]], environ, started)
     # Torchrun's agent says how its ranks ended, but the kernel may kill the agent itself, before it has any.
-    if job.trains and read_memory_limit(plan.facts.files) is not None:
+    if command.trains and read_memory_limit(plan.facts.files) is not None:
         return watch_training([program, *argv[1:]], environ, rank)
     return execute(program, argv, environ)

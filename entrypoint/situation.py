@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
 from entrypoint.rendezvous.torchrun import check_backend
-from entrypoint.tasks import job as jobs
+from entrypoint.tasks.command import PLAIN, SSH, TASK, WORKER, Command
 from entrypoint.tuning import starters
 from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, read_threads, set_local_size, warn_cores
 from entrypoint.world import alone, table
@@ -37,7 +37,7 @@ class Situation(NamedTuple):
     becomes ranks of this world; notes: what may be wrong with the world.
     """
 
-    job: jobs.Job
+    command: Command
     world: World
     start: starters.Start | None
     described: Mapping[str, str]
@@ -51,54 +51,54 @@ class Situation(NamedTuple):
         return self.starts and self.world.sizes[1] > 1
 
 
-def detect(job: jobs.Job, facts: Facts, launcher: Launcher, nproc: int | None) -> Situation:
+def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> Situation:
     """Return the situation of a command; raise Refusal for a training that would run in another world than was meant.
 
     launcher: what started this process; nproc: how many processes were asked for on this node.
     """
     environ = facts.environ
-    start = find_start(job, environ, launcher, nproc)
+    start = find_start(command, environ, launcher, nproc)
     described = environ if start is None else start.environ
-    starts = job.trains or (start is not None and start.program == TORCHRUN)
-    world, notes = find_world(job, environ, launcher, start, nproc)
+    starts = command.trains or (start is not None and start.program == TORCHRUN)
+    world, notes = find_world(command, environ, launcher, start, nproc)
     if starts:
         check_backend(world, described)
-    counts = starts or is_python(job)
+    counts = starts or is_python(command)
     threads = read_threads(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
-    world = set_local_size(world, facts.machine, threads, starts=job.trains or start is not None)
+    world = set_local_size(world, facts.machine, threads, starts=command.trains or start is not None)
     if start is not None and start.program in (TORCHRUN, starters.ACCELERATE):
-        alone.check_typed(environ, world, start.program, find_script(job.words) or "SCRIPT.py")
+        alone.check_typed(environ, world, start.program, find_script(command.words) or "SCRIPT.py")
     notes += [
         *world.notes,
-        *check_world(job, described, world),
+        *check_world(command, described, world),
         *warn_cores(world, facts.machine, threads),
     ]
-    return Situation(job, world, start, described, find_kind(job, world, start), starts, tuple(notes))
+    return Situation(command, world, start, described, find_kind(command, world, start), starts, tuple(notes))
 
 
 def find_start(
-    job: jobs.Job, environ: Mapping[str, str], launcher: Launcher, nproc: int | None
+    command: Command, environ: Mapping[str, str], launcher: Launcher, nproc: int | None
 ) -> starters.Start | None:
     """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
-    start = starters.read_start([job.name, *job.words], environ, nproc) if job.kind == jobs.PLAIN else None
+    start = starters.read_start([command.name, *command.words], environ, nproc) if command.kind == PLAIN else None
     if start is not None and start.program == TORCHRUN:
         return start
-    idle = job.kind in (jobs.PLAIN, jobs.TASK, jobs.WORKER, jobs.SSH) and not (job.trains or job.helps)
+    idle = command.kind in (PLAIN, TASK, WORKER, SSH) and not (command.trains or command.helps)
     if nproc is not None and idle:
-        raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", job.name)
+        raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", command.name)
     if start is None or launcher.started:
         return None
-    starters.check_accelerate([job.name, *job.words], environ)
+    starters.check_accelerate([command.name, *command.words], environ)
     return start._replace(environ=environ)
 
 
 def find_world(
-    job: jobs.Job, environ: Mapping[str, str], launcher: Launcher, start: starters.Start | None, nproc: int | None
+    command: Command, environ: Mapping[str, str], launcher: Launcher, start: starters.Start | None, nproc: int | None
 ) -> tuple[World, list[str]]:
     """Return the world; what is wrong with it stops what starts ranks there, and is a note beside any other command."""
     typed = start.environ if start is not None and start.program == TORCHRUN else None
     nproc = nproc if start is None else start.local_size
-    task = name_task(job) if job.trains or typed is not None else ""
+    task = name_task(command) if command.trains or typed is not None else ""
     try:
         return table.detect(environ, nproc, launcher=launcher, typed=typed, task=task), []
     except Refusal as refusal:
@@ -107,9 +107,9 @@ def find_world(
         return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [refusal.note]
 
 
-def name_task(job: jobs.Job) -> str:
-    """Return what a job trains: the task, or the name of the script, with which a typed torchrun names it as well."""
-    return os.path.basename(find_script([job.name, *job.words]) or job.name)
+def name_task(command: Command) -> str:
+    """Return what a command trains: the task, or the name of the script, as for a typed torchrun."""
+    return os.path.basename(find_script([command.name, *command.words]) or command.name)
 
 
 def find_script(words: Iterable[str]) -> str:
@@ -117,34 +117,34 @@ def find_script(words: Iterable[str]) -> str:
     return next((word for word in words if word.endswith(".py")), "")
 
 
-def check_world(job: jobs.Job, environ: Mapping[str, str], world: World) -> list[str]:
+def check_world(command: Command, environ: Mapping[str, str], world: World) -> list[str]:
     """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
-    notes, python = [], is_python(job)
-    if job.trains or python:
+    notes, python = [], is_python(command)
+    if command.trains or python:
         try:
             alone.check(environ, world)
         except Refusal as refusal:
-            if job.trains:
+            if command.trains:
                 raise
             return [refusal.note]
         notes += alone.warn_indexed(environ, world)
-    notes += [] if job.trains else check_launcher(job, world, environ)
-    return notes + (check_python(job, world, environ) if python and world.launcher == TORCHRUN else [])
+    notes += [] if command.trains else check_launcher(command, world, environ)
+    return notes + (check_python(command, world, environ) if python and world.launcher == TORCHRUN else [])
 
 
-def check_launcher(job: jobs.Job, world: World, environ: Mapping[str, str]) -> list[str]:
+def check_launcher(command: Command, world: World, environ: Mapping[str, str]) -> list[str]:
     """Return a note for a script that a shell starts in the launcher of an MPIJob, where no worker takes part.
 
     Raise Refusal where a Python is typed. What names a program that starts ranks is left alone.
     """
-    plain = is_python(job) or os.path.basename(job.name) in starters.SHELLS
-    words = " ".join([job.name, *job.words]).translate(APART).split()
+    plain = is_python(command) or os.path.basename(command.name) in starters.SHELLS
+    words = " ".join([command.name, *command.words]).translate(APART).split()
     script = find_script(words)
     if world.launcher != MPIJOB_LAUNCHER or not plain or not script or any(map(may_start_ranks, words)):
         return []
     fact = "a script in the launcher of an MPIJob runs there alone, without the workers"
     instead = f"{script} without python3 is started on the hosts of the hostfile"
-    if is_python(job) and environ.get(SIZE) != "1":
+    if is_python(command) and environ.get(SIZE) != "1":
         raise Refusal(fact, script, f"{instead}; {SIZE}=1 where it is meant to run here alone")
     return [f"{fact}: {script}; {instead}"]
 
@@ -154,34 +154,34 @@ def may_start_ranks(word: str) -> bool:
     return not RANKS_ELSEWHERE.isdisjoint(os.path.basename(word).split("."))
 
 
-def is_python(job: jobs.Job) -> bool:
+def is_python(command: Command) -> bool:
     """Return whether a command is a typed Python, also one with its directory."""
-    return job.kind == jobs.PLAIN and os.path.basename(job.name).startswith("python")
+    return command.kind == PLAIN and os.path.basename(command.name).startswith("python")
 
 
-def check_python(job: jobs.Job, world: World, environ: Mapping[str, str]) -> list[str]:
+def check_python(command: Command, world: World, environ: Mapping[str, str]) -> list[str]:
     """Return a note for a Python in a rendezvous, which begins as many trainings as there are nodes.
 
     Raise Refusal for a script on several nodes: each would train a model of its own, and write it where the others do.
     """
-    letter, code, _ = starters.find_code(job.words)
+    letter, code, _ = starters.find_code(command.words)
     is_module = letter == "m" and code not in starters.MODULES
     if not is_module and (letter or not code.endswith(".py")):
         return []
-    instead = f"{code} without {job.name} is started by torchrun, as ranks of one training"
+    instead = f"{code} without {command.name} is started by torchrun, as ranks of one training"
     if is_module:
         instead = f"torchrun -m {code} starts ranks of one training"
-    fact = f"{job.name} starts one process on every node, each by itself"
+    fact = f"{command.name} starts one process on every node, each by itself"
     if not letter and world.several_nodes and environ.get(SIZE) != "1":
         remedy = f"{instead}; {SIZE}=1 where every node is meant to run it by itself"
         raise Refusal(fact, f"{code} on {world.nodes[1]} nodes", remedy)
     return [f"{fact}; {instead}"]
 
 
-def find_kind(job: jobs.Job, world: World, start: starters.Start | None) -> str:
+def find_kind(command: Command, world: World, start: starters.Start | None) -> str:
     """Return what this process becomes, as in Context."""
     if start is not None:
         return UNKNOWN if start.local_size is None and not start.is_auto else ANY
-    if job.trains or world.rank is not None:
+    if command.trains or world.rank is not None:
         return RANKS
-    return SINGLE if job.kind == jobs.TASK or is_python(job) else ANY
+    return SINGLE if command.kind == TASK or is_python(command) else ANY

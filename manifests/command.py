@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide
-from entrypoint.tasks import job as jobs
+from entrypoint.tasks.command import DOCTOR, LAUNCH, LIST, SMOKE, SSH, WORKER
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.resume import OUTPUTS, RESULTS
 from entrypoint.tasks.table import OTHER, TASKS
@@ -18,8 +18,8 @@ from manifests.request import DOWNLOADS, OFF, PREFETCH, PYTORCHJOB, REFERENCE, R
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 # Commands of the entrypoint that train nothing.
-OTHERS = (jobs.WORKER, jobs.LAUNCH, jobs.LIST, jobs.SSH, jobs.DOCTOR, jobs.PREFETCH)
-TEXT = (*TASKS, jobs.SMOKE)  # what is known here; the other examples of an image are not
+OTHERS = (WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)
+TEXT = (*TASKS, SMOKE)  # what is known here; the other examples of an image are not
 EXAMPLE = "/workspace/transformers/examples/pytorch/DIRECTORY/run_NAME.py"
 PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
 PYTHON = re.compile(r"(.*/)?python[\d.]*")
@@ -144,7 +144,7 @@ def find_claim(path: str, request: Request) -> str | None:
 def describe_results(request: Request) -> list[str]:
     """Return the line that says where results will be."""
     output = find_results(request)
-    if request.words[0] == jobs.SMOKE:
+    if request.words[0] == SMOKE:
         return []
     if output is None:
         return [f"results: what is written to the claim {request.pvc}, below {request.mount}, stays"]

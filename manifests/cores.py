@@ -7,7 +7,7 @@ from math import ceil, floor
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, write_size
-from entrypoint.tasks.job import SMOKE
+from entrypoint.tasks.command import SMOKE
 from manifests.request import PREFETCH, Request, Shape
 
 

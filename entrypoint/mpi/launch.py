@@ -28,7 +28,7 @@ from entrypoint.mpi.wait import PIN, Access, wait_for_hosts
 from entrypoint.numbers import seconds, whole
 from entrypoint.printing.streams import print_error, print_note
 from entrypoint.settings import forget
-from entrypoint.tasks import job as jobs
+from entrypoint.tasks.command import TASK, read_command
 from entrypoint.tasks.preflight import Image, check_image
 from entrypoint.tasks.table import find_task
 from entrypoint.tuning.threads import pin_ranks
@@ -125,8 +125,8 @@ def make_world(here: World, filled: list[Host], ranks: int, variables: Mapping[s
 def check_command(words: list[str], environ: Mapping[str, str], root: str) -> None:
     """Raise Refusal for what the ranks would refuse: no command, or a task that the image of all nodes lacks."""
     stack = read_stack(read_text(f"{root}/stack.json"))
-    job = jobs.read_job(words, environ, which, stack.examples)
-    if job.kind == jobs.TASK:
+    job = read_command(words, environ, which, stack.examples)
+    if job.kind == TASK:
         check_image(find_task(job.name), Image(stack, environ))
 
 

@@ -12,8 +12,8 @@ from entrypoint.machine.files import private_path, read_file
 from entrypoint.numbers import whole
 from entrypoint.printing.secrets import hide
 from entrypoint.settings import Setting
-from entrypoint.tasks import job as jobs
 from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, spell_out, split_flags, translate
+from entrypoint.tasks.command import SCRIPT, SMOKE, TASK, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
 from entrypoint.tasks.preflight import Image, check_given, check_image, warn_failing
 from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, find_task
@@ -47,43 +47,43 @@ class Program(NamedTuple):
     files: Mapping[str, str] = {}
 
 
-def read_program(job: jobs.Job, stack: Stack, environ: Mapping[str, str], world: World, root: str) -> Program:
-    """Return the script of a job with complete arguments, any other command as it stands; root: where smoke.py is.
+def read_program(command: Command, stack: Stack, environ: Mapping[str, str], world: World, root: str) -> Program:
+    """Return the script of a command with complete arguments, any other command as it stands; root: where smoke.py is.
 
     Raise Refusal for a task that would fail in this image or this world, or train another thing than was meant.
     """
     many = world.sizes[1] > 1
-    if job.kind == jobs.TASK:
-        program = read_task(job, stack, environ, many=many)
-    elif job.kind == jobs.SMOKE:
-        program = read_smoke(job, stack, f"{root}/smoke.py", many=many)
-    elif job.kind == jobs.SCRIPT:
-        given = read_given(job.words, read_file, strict=False)
-        program = Program([job.name, *job.words], [], given, defaults=(ON_CPU,))
+    if command.kind == TASK:
+        program = read_task(command, stack, environ, many=many)
+    elif command.kind == SMOKE:
+        program = read_smoke(command, stack, f"{root}/smoke.py", many=many)
+    elif command.kind == SCRIPT:
+        given = read_given(command.words, read_file, strict=False)
+        program = Program([command.name, *command.words], [], given, defaults=(ON_CPU,))
     else:
-        program = Program([job.name, *job.words], [], {})
+        program = Program([command.name, *command.words], [], {})
     # What the environment has already is the image's, not the user's.
     new = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
     return program._replace(defaults=new)
 
 
-def read_smoke(job: jobs.Job, stack: Stack, script: str, *, many: bool) -> Program:
+def read_smoke(command: Command, stack: Stack, script: str, *, many: bool) -> Program:
     """Return the program of `smoke`."""
-    if job.helps:
+    if command.helps:
         return Program([script, "--help"], [], {})
-    made = adapt(split_flags(job.words), TRAINER, stack, many=many)
+    made = adapt(split_flags(command.words), TRAINER, stack, many=many)
     words = [word for flag in made.flags for word in flag.words()]
     given = read_given(words, read_file, strict=True)
     return Program([script, *words], made.notes, given, as_settings(made.environ))
 
 
-def read_task(job: jobs.Job, stack: Stack, environ: Mapping[str, str], *, many: bool) -> Program:
+def read_task(command: Command, stack: Stack, environ: Mapping[str, str], *, many: bool) -> Program:
     """Return the program of a task, if this image has all that it needs."""
-    task, image = find_task(job.name), Image(stack, environ)
+    task, image = find_task(command.name), Image(stack, environ)
     script = check_image(task, image)
-    if job.helps:
+    if command.helps:
         return Program([script, "--help"], [], {})
-    program = complete(task, script, job.words, stack, many=many)
+    program = complete(task, script, command.words, stack, many=many)
     if program.given.get(OUTPUT_DIR) == "":
         raise Refusal(
             "the directory for results has no name", f"{OUTPUT_DIR} ''", f"--{OUTPUT_DIR} {OUTPUT}/{task.name}"

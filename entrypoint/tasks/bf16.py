@@ -15,15 +15,15 @@ from entrypoint.machine.files import read_file
 from entrypoint.machine.limits import BF16_UNITS, has_bf16
 from entrypoint.numbers import is_true
 from entrypoint.settings import Setting
-from entrypoint.tasks import job as jobs
 from entrypoint.tasks.arguments import Program, read_given, set_argument
+from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command
 from entrypoint.tuning.starters import ACCELERATE, ACCELERATE_FLAGS, find_starter, walk_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OURS = (jobs.SMOKE, jobs.TASK)
-KINDS = (*OURS, jobs.SCRIPT, jobs.PLAIN)
+OURS = (SMOKE, TASK)
+KINDS = (*OURS, SCRIPT, PLAIN)
 # Insists on bf16 everywhere, or on float32 everywhere.
 VARIABLE, EMULATE, FLOAT32 = "MULTINODE_BF16", "emulate", "float32"
 FLAGS = ("bf16", "bf16_full_eval")
@@ -37,7 +37,7 @@ NO_UNIT = f"this processor has none of {', '.join(BF16_UNITS)}"
 
 
 def settle_bf16(
-    job: jobs.Job, program: Program, environ: Mapping[str, str], units: frozenset[str], *, several: bool
+    command: Command, program: Program, environ: Mapping[str, str], units: frozenset[str], *, several: bool
 ) -> Program:
     """Return a program that trains in float32 where bf16 was asked for and would be emulated, with a line on that.
 
@@ -45,9 +45,9 @@ def settle_bf16(
     user's own script only what `accelerate launch` is asked for is changed. Raise Refusal where the other nodes have to
     know what this one does.
     """
-    if job.kind not in KINDS:
+    if command.kind not in KINDS:
         return program
-    word, lacks = read_choice(environ, strict=job.trains), bool(units) and not has_bf16(units)
+    word, lacks = read_choice(environ, strict=command.trains), bool(units) and not has_bf16(units)
     if word == EMULATE or not (lacks or word == FLOAT32):
         return program
     why = NO_UNIT if lacks else f"{VARIABLE}={FLOAT32}"
@@ -56,15 +56,15 @@ def settle_bf16(
     if asked:
         others = [each for each in program.typed if each.name != PRECISION]
         program = program._replace(typed=(*others, Setting(PRECISION, "no", why)))
-    if job.kind in OURS:
+    if command.kind in OURS:
         flags = [name for name in FLAGS if is_true(program.given.get(name))]
         asked = [*(f"--{name}" for name in flags), *asked]
         if several and not word:
             check_alike(asked, program.given)
         for name in flags:
-            program = set_argument(job.name, program, name, False)
+            program = set_argument(command.name, program, name, False)
     elif lacks:
-        told = list_typed(program.given or read_given(job.words, read_file, strict=False))
+        told = list_typed(program.given or read_given(command.words, read_file, strict=False))
         program = warn(program, f"{' '.join(told)}: {why}, and emulates it, many times slower", told)
     program, option = set_option(program)
     asked += option

@@ -1,95 +1,160 @@
-"""The command that is exec'd: a list of words, never a shell's line."""
+"""What was typed: options, then a command of one kind."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.errors import WORLD, Refusal
-from entrypoint.machine.files import which
-from entrypoint.machine.image import names_itself, release
-from entrypoint.settings import Setting
-from entrypoint.tasks import job as jobs
-from entrypoint.world.model import ALONE, MPIJOB_WORKER, PORT, TORCHRUN
+from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
+from entrypoint.machine.files import explain_closed, find_closed
+from entrypoint.numbers import MOST_PROCESSES, whole
+from entrypoint.printing.secrets import hide
+from entrypoint.tasks.table import TASKS, find_task, list_scripts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from entrypoint.machine.image import Stack
-    from entrypoint.world.model import World
+SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
+WORKER, LAUNCH, LIST, SSH, DOCTOR, USAGE = "worker", "launch", "tasks", "ssh", "doctor", "usage"
+PREFETCH = "prefetch"
+OWN = {kind: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)}
+# What SageMaker adds to `docker run IMAGE`, and nothing else.
+SAGEMAKER = {
+    "train": "ContainerArguments of the training job: its task and flags, for example smoke --bf16",
+    "serve": "an image that serves models; this one trains them",
+}
+HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
-PYTHON = "python3"
-# Our images have a program of that name here, which calls the entrypoint: a pod's `command` replaces the entrypoint.
-FRONT = "/usr/local/sbin"
-# Since 2.6 torch loads numbers of numpy from a checkpoint only if it is told to, as the Trainer does since 4.47
-# (transformers/trainer.py, safe_globals); older ones load everything.
-LOADS_SAFELY, IS_STRICT = (4, 47), (2, 6)
-LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cannot load its own checkpoints otherwise")
-# The user's own; torch takes only one of the two.
-STRICT = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+  smoke [--bf16]            a short training, offline, to see that all ranks work together
+  TASK [ARGUMENT...]        an example of transformers, such as qa, glue or mlm; `tasks` lists them
+  SCRIPT.py [ARGUMENT...]   your own script, by as many processes as the launcher's variables say
+  prefetch TASK [ARG...]    bring what a task downloads into the cache, for pods without a network
+  doctor [--json]           what decides speed and correctness here, and the remedy for what is wrong
+  worker                    wait for ranks from another container, over ssh
+  launch --hosts A,B TASK   run a task on several workers, with mpirun
+  ssh HOST [COMMAND...]     reach a worker with the mounted key
+  anything else             runs unchanged, with the environment prepared"""
 
 
-def load_loosely(stack: Stack, environ: Mapping[str, str]) -> tuple[Setting, ...]:
-    """Return the variable without which the Trainer of this image loads no checkpoint; none where it needs none."""
-    needs = release(stack.transformers) < LOADS_SAFELY and release(stack.torch) >= IS_STRICT
-    return (LOOSE,) if needs and not environ.get(STRICT) else ()
+# Either of them lets a script print its arguments and end, whatever else is given.
+HELPS = frozenset({"-h", "--help"})
 
 
-def command(job: jobs.Job, world: World, words: list[str], environ: Mapping[str, str], torch: str) -> list[str]:
-    """Return the command that starts a program in this world: by torchrun where there are processes to start.
+class Options(NamedTuple):
+    """The options before the command."""
 
-    torch: its version, which decides how the ranks of a single node meet. Options of torchrun have underscores, which
-    every release takes; dashes are known since 2.0 (pytorch/pytorch#94505).
+    explain: str | None
+    nproc: int | None
+
+
+class Command(NamedTuple):
+    """A kind of command, its name, and what follows the name."""
+
+    kind: str
+    name: str
+    words: list[str]
+
+    @property
+    def trains(self) -> bool:
+        """Return whether it runs on as many processes as the world has."""
+        return not self.helps and (self.kind in (SMOKE, SCRIPT) or (self.kind == TASK and find_task(self.name).trains))
+
+    @property
+    def helps(self) -> bool:
+        """Return whether a script of the image prints its arguments only; one of the user's may mean anything by it."""
+        return self.kind in (SMOKE, TASK) and not HELPS.isdisjoint(self.words)
+
+
+def read_options(argv: list[str]) -> tuple[Options, list[str]]:
+    """Return the options before the command, and the command; the first word that is no option begins it."""
+    explain, nproc, words = None, None, list(argv)
+    while words and (words[0].startswith("--") or words[0] == "-h"):
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        if word == "--":
+            break
+        if name == "--explain" and value in ("", "json"):
+            explain = value or "text"
+        elif name == "--nproc":
+            text = value if equals else (words.pop(0) if words else "")
+            nproc = whole(text)
+            if not nproc or nproc > MOST_PROCESSES:
+                raise Refusal(
+                    f"--nproc takes a number of processes up to {MOST_PROCESSES}", repr(hide([text])[0]), "--nproc 2"
+                )
+        elif name in ("--help", "-h"):
+            return Options(None, None), ["--help"]
+        else:
+            remedy = "--explain, --explain=json, --nproc N, or put it after the command"
+            raise Refusal("unknown option before the command", hide([word])[0], remedy)
+    return Options(explain, nproc), words
+
+
+def read_command(
+    words: list[str],
+    environ: Mapping[str, str],
+    find: Callable[[str, Mapping[str, str]], str | None],
+    examples: str | None = None,
+) -> Command:
+    """Return the command as a task, a script or any other program.
+
+    find: returns the path of a program, or None; examples: where the example scripts are, each of which is a task.
     """
-    if job.kind in (jobs.PLAIN, jobs.WORKER, jobs.LAUNCH, jobs.SSH, jobs.DOCTOR):
-        return words
-    if not job.trains:
-        return [PYTHON, *words]
-    if world.launcher == MPIJOB_WORKER:
-        remedy = "run `worker` in the workers of an MPIJob, and the task in its launcher"
-        raise Refusal("a worker of an MPIJob waits for ranks, it does not train", job.name, remedy)
-    if world.launcher == TORCHRUN:
-        return [TORCHRUN, *rendezvous(world, environ), *words]
-    if world.launcher == ALONE and world.sizes[1] > 1:
-        return [TORCHRUN, *meet_here(torch), "--nproc_per_node", str(world.local_size), *words]
-    return [PYTHON, *words]
+    if not words:
+        return Command(USAGE, "", [])
+    name, *rest = words
+    asked = rest if name == PREFETCH else rest[:1] if name in (WORKER, LAUNCH, LIST, SSH, DOCTOR) else []
+    if name == "--help" or not HELPS.isdisjoint(asked):
+        return Command(USAGE, name, rest)
+    if name in (WORKER, LIST) and rest:
+        raise Refusal(f"{name} takes no arguments", hide(rest)[0], name)
+    if name in OWN or name in TASKS:
+        return Command(OWN.get(name, TASK), name, rest)
+    if name.endswith(".py"):
+        if not os.path.isfile(name):
+            raise explain_script(name)
+        if not os.access(name, os.R_OK):
+            raise explain_closed("this user may not read the script", name)
+        return Command(SCRIPT, name, rest)
+    if find(name, environ) is None:
+        if name in list_scripts(examples):
+            return Command(TASK, name, rest)
+        raise explain_word(name, rest)
+    return Command(PLAIN, name, rest)
 
 
-def meet_here(torch: str) -> list[str]:
-    """Return the options by which the ranks of a single node meet.
-
-    Torch 2.4 ignores --local-addr in a standalone rendezvous, and hangs where the name of the host does not resolve, as
-    without a network (pytorch/pytorch#135262); its static rendezvous takes the address that it is given.
-    """
-    if not names_itself(torch):
-        return ["--standalone"]
-    from entrypoint.machine.network import is_free  # only this release pays for it
-
-    port = next((port for port in range(PORT, PORT + 100) if is_free(port)), PORT)
-    return ["--rdzv_backend", "static", "--master_addr", "127.0.0.1", "--master_port", str(port)]
+def explain_script(name: str) -> Refusal:
+    """Return why there is no script of a name: it may be mounted in a directory that this user may not read."""
+    closed = find_closed(name)
+    if closed is not None:
+        return explain_closed("the directory of the script cannot be read", closed)
+    shown, path = hide([name])[0], os.path.join("/workspace", hide([name])[0])
+    mount = f"mount it in every container, docker run -v $PWD/{os.path.basename(shown)}:{path}:ro"
+    return Refusal(
+        "there is no such script in this container", shown, f"{mount}, or COPY it into an image FROM this one"
+    )
 
 
-def rendezvous(world: World, environ: Mapping[str, str]) -> list[str]:
-    """Return the options of torchrun that it cannot read from PET_ variables, or would read wrongly."""
-    each = ["--nproc_per_node", str(world.local_size)]
-    if environ.get("PET_RDZV_ENDPOINT"):
-        return each if environ.get("PET_RDZV_BACKEND") else [*each, "--rdzv_backend", "c10d"]
-    nodes = ["--nnodes", str(world.nodes[1]), "--node_rank", str(world.node_rank or 0)]
-    return [*each, *nodes, "--master_addr", str(world.master), "--master_port", str(world.port)]
+def explain_word(name: str, rest: list[str]) -> Refusal:
+    """Return why a word that begins a command line is no command; rest: the words after it."""
+    shown = hide([name])[0]
+    if name in SAGEMAKER and not rest:
+        return Refusal("this image has no such command of SageMaker's", name, SAGEMAKER[name])
+    if name == "-m":
+        module = " ".join(["-m", *hide(rest)[:1]] if rest else ["-m", "MODULE"])
+        remedy = f"torchrun {module} to train with it, python3 {module} for one process"
+        return Refusal("a module needs a program that runs it", module, remedy)
+    if os.path.isfile(name) and not os.access(name, os.R_OK):
+        return explain_closed("this user may not read the program", name)
+    if "/" in name and os.path.exists(name):
+        remedy = "the path of a program in it" if os.path.isdir(name) else f"chmod +x {name}"
+        return Refusal("the program cannot be executed", shown, remedy, NOT_EXECUTABLE)
+    return Refusal("neither a task nor a program", shown, suggest(name), NOT_FOUND)
 
 
-def clean(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without empty PET_ variables: torchrun fails on the PET_STANDALONE= of a PyTorchJob."""
-    return {name: value for name, value in environ.items() if value or not name.startswith("PET_")}
+def suggest(name: str) -> str:
+    """Return the remedy for an unknown name: the nearest task, or where tasks are listed."""
+    import difflib  # only a mistake pays for it
 
-
-def find_torchrun(environ: Mapping[str, str]) -> str:
-    """Return the path of torchrun itself, not that of our program of the same name."""
-    # Its directory may be written in several ways; a program that found itself would start itself for ever.
-    front = os.path.realpath(FRONT)
-    places = environ.get("PATH", os.defpath).split(os.pathsep)
-    path = os.pathsep.join(each for each in places if os.path.realpath(each) != front)
-    found = which(TORCHRUN, {"PATH": path})
-    if found is None:
-        raise Refusal("there is no torchrun", path, "pip install torch", WORLD)
-    return found
+    near = difflib.get_close_matches(name, [*TASKS, *OWN], n=1)
+    return f"{near[0]}, or `tasks` for all of them" if near else "`tasks` lists them all"

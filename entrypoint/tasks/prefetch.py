@@ -13,8 +13,8 @@ from entrypoint.machine.identity import find_identity
 from entrypoint.machine.places import is_mounted, list_caches, mount_points, settle_caches
 from entrypoint.printing.streams import print_note
 from entrypoint.settings import overlay
-from entrypoint.tasks import job as jobs
 from entrypoint.tasks.arguments import complete
+from entrypoint.tasks.command import PLAIN, Command, suggest
 from entrypoint.tasks.preflight import Image, check_image
 from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts
 
@@ -54,13 +54,11 @@ class Wanted(NamedTuple):
 
 def prepare_prefetch(
     words: list[str], environ: Mapping[str, str], stack: Stack, root: str
-) -> tuple[jobs.Job, dict[str, str]]:
+) -> tuple[Command, dict[str, str]]:
     """Return the job that fetches for a task, and its environment; raise Refusal if it cannot."""
     name = words[0] if words else ""
     if name not in TASKS and name not in list_scripts(stack.examples):
-        raise Refusal(
-            "prefetch takes a task and its arguments", name or "nothing", jobs.suggest(name) if name else USAGE
-        )
+        raise Refusal("prefetch takes a task and its arguments", name or "nothing", suggest(name) if name else USAGE)
     settled = settle_caches({**environ, **find_identity(environ).variables}, stack.transformers)
     caches = list_caches(overlay(environ, settled), stack.transformers)
     for note in check_caches(caches, can_write, mount_points(read_text("/proc/self/mountinfo"))):
@@ -72,7 +70,7 @@ def prepare_prefetch(
     plan = {"task": name, "wanted": wanted, "whole": name in TASKS, "caches": [*caches.values()]}
     token = given.get("token")  # on a command line everybody could read it
     more = {"HF_TOKEN": token} if isinstance(token, str) and token else {}
-    return jobs.Job(jobs.PLAIN, "python3", [f"{root}/prefetch.py", json.dumps(plan)]), {**environ, **more}
+    return Command(PLAIN, "python3", [f"{root}/prefetch.py", json.dumps(plan)]), {**environ, **more}
 
 
 def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], points: list[str]) -> list[str]:

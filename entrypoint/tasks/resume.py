@@ -32,11 +32,11 @@ from entrypoint.printing.secrets import hide_text, is_secret
 from entrypoint.printing.streams import quote
 from entrypoint.rendezvous.agree import agree, tell_refused
 from entrypoint.settings import Setting
-from entrypoint.tasks import job as jobs
 from entrypoint.tasks.aliases import spell_out
 from entrypoint.tasks.arguments import Program, read_given, set_argument
+from entrypoint.tasks.argv import load_loosely
 from entrypoint.tasks.checkpoints import PREFIX, STATE, digest_state, find_last, list_steps, read_object
-from entrypoint.tasks.command import load_loosely
+from entrypoint.tasks.command import PLAIN, SCRIPT, TASK, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import ACCELERATE, TRAINER, find_task
 from entrypoint.tuning.bind import BINDABLE, RANK
@@ -112,31 +112,31 @@ class Record:
     before: Mapping[str, str] = field(default_factory=dict)
 
 
-def find_results(job: jobs.Job, given: Mapping[str, object], environ: Mapping[str, str]) -> tuple[str | None, bool]:
+def find_results(command: Command, given: Mapping[str, object], environ: Mapping[str, str]) -> tuple[str | None, bool]:
     """Return the directory for results, and whether it is only the usual one, of which nobody has spoken.
 
     None for a URL, what cannot be a path, and for a command that trains nothing.
     """
     own = (*(given.get(name) for name in OUTPUTS), environ.get(RESULTS))
-    for value in own if job.kind == jobs.SCRIPT else (given.get(OUTPUT_DIR),):
+    for value in own if command.kind == SCRIPT else (given.get(OUTPUT_DIR),):
         if isinstance(value, str) and value:
             path = expand_user(value, environ.get("HOME", ""))  # as the Trainer does, and a shell where nobody quotes
             return (path if "://" not in path and is_path(path) else None), False
-    return (OUTPUT, True) if job.kind == jobs.SCRIPT else (None, False)
+    return (OUTPUT, True) if command.kind == SCRIPT else (None, False)
 
 
 def plan_run(
-    job: jobs.Job, program: Program, world: World, environ: Mapping[str, str], stack: Stack
+    command: Command, program: Program, world: World, environ: Mapping[str, str], stack: Stack
 ) -> tuple[Program, Run | None]:
     """Return the run of a job, and its program with what that needs; None for what has no run.
 
     Raise Refusal for a release of the Trainer that empties the directory.
     """
-    run = plan_task(job, program, world, environ) if job.kind == jobs.TASK else plan_script(job, world, environ)
+    run = plan_task(command, program, world, environ) if command.kind == TASK else plan_script(command, world, environ)
     if run is None:
         return program, None
-    if job.kind == jobs.TASK and find_task(job.name).kind == TRAINER:
-        program = prepare_trainer(job.name, program, environ, stack)
+    if command.kind == TASK and find_task(command.name).kind == TRAINER:
+        program = prepare_trainer(command.name, program, environ, stack)
     if run.handover != NEVER and release(stack.transformers) >= REFUSES_OLD_TORCH and release(stack.torch) < OLD_TORCH:
         pair = f"transformers {stack.transformers} loads no checkpoint with torch {stack.torch}"
         note = f"{pair}, so each start of this run begins at step 0: an image with torch 2.6 or later goes on"
@@ -154,29 +154,31 @@ def plan_run(
     return program, run
 
 
-def plan_task(job: jobs.Job, program: Program, world: World, environ: Mapping[str, str]) -> Run | None:
+def plan_task(command: Command, program: Program, world: World, environ: Mapping[str, str]) -> Run | None:
     """Return the run of a task; None where it trains nothing."""
-    given, task = program.given, find_task(job.name)
-    directory, _ = find_results(job, given, environ)
-    if not job.trains or directory is None or (task.kind == TRAINER and not is_true(given.get("do_train"))):
+    given, task = program.given, find_task(command.name)
+    directory, _ = find_results(command, given, environ)
+    if not command.trains or directory is None or (task.kind == TRAINER and not is_true(given.get("do_train"))):
         return None
-    typed = read_given(job.words, read_file, strict=True)
+    typed = read_given(command.words, read_file, strict=True)
     overwrite = any(spell_out(name) == OVERWRITE and is_true(value) for name, value in typed.items())
     resume_from, handover = str(given.get(FLAG) or ""), AS_FLAG if task.takes_checkpoint else NEVER
-    return Run(directory, job.name, select_arguments(given), resume_from, overwrite, handover, starts_ranks(job, world))
+    return Run(
+        directory, command.name, select_arguments(given), resume_from, overwrite, handover, starts_ranks(command, world)
+    )
 
 
-def plan_script(job: jobs.Job, world: World, environ: Mapping[str, str]) -> Run | None:
+def plan_script(command: Command, world: World, environ: Mapping[str, str]) -> Run | None:
     """Return the run of a user's script that reads the variable for it; None for any other.
 
     Whatever starts ranks elsewhere hands them no variable that is right there.
     """
-    script, words = find_script(job)
-    starts = starts_ranks(job, world)
+    script, words = find_script(command)
+    starts = starts_ranks(command, world)
     if RESUME not in (read_file(script) or "") or (world.several_nodes and world.rank is None and not starts):
         return None
     given = read_given(words, read_file, strict=False)
-    directory, _ = find_results(jobs.Job(jobs.SCRIPT, script, words), given, environ)
+    directory, _ = find_results(Command(SCRIPT, script, words), given, environ)
     if directory is None:
         return None
     asked = environ.get(RESUME, "")
@@ -184,13 +186,13 @@ def plan_script(job: jobs.Job, world: World, environ: Mapping[str, str]) -> Run 
     return Run(directory, name, select_arguments(given), "" if overwrite else asked, overwrite, AS_VARIABLE, starts)
 
 
-def find_script(job: jobs.Job) -> tuple[str, list[str]]:
+def find_script(command: Command) -> tuple[str, list[str]]:
     """Return the user's script that a command line starts, and its arguments; empty for other commands."""
-    if job.kind == jobs.SCRIPT:
-        return job.name, job.words
-    if job.kind != jobs.PLAIN or job.name not in BINDABLE:
+    if command.kind == SCRIPT:
+        return command.name, command.words
+    if command.kind != PLAIN or command.name not in BINDABLE:
         return "", []
-    starter, words = find_starter([job.name, *job.words])
+    starter, words = find_starter([command.name, *command.words])
     if not starter:
         letter, _, words = find_code(words)
         words = [] if letter else words
@@ -200,12 +202,14 @@ def find_script(job: jobs.Job) -> tuple[str, list[str]]:
     return words[place], words[place + 1 :]
 
 
-def starts_ranks(job: jobs.Job, world: World) -> bool:
+def starts_ranks(command: Command, world: World) -> bool:
     """Return whether torchrun starts the ranks of a job, by our program that takes the place of Python."""
     if world.rank is not None or not os.path.exists(RANK):
         return False
-    typed = job.kind == jobs.PLAIN and find_starter([job.name, *job.words])[0] == TORCHRUN
-    return typed or (job.trains and (world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1)))
+    typed = command.kind == PLAIN and find_starter([command.name, *command.words])[0] == TORCHRUN
+    return typed or (
+        command.trains and (world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1))
+    )
 
 
 def prepare_trainer(name: str, program: Program, environ: Mapping[str, str], stack: Stack) -> Program:
@@ -320,14 +324,14 @@ def hand_over(
     return (words if step is None else add_flags(words, directory, step, world, say)), {}
 
 
-def choose_together(directory: str, world: World, job: str, say: Say) -> int | None:
+def choose_together(directory: str, world: World, command: str, say: Say) -> int | None:
     """Return the step from which all ranks go on; None where they begin at step 0."""
     if world.rank and world.several_nodes:
-        return read_offer(agree(world, job, "", partial(sees_token, directory)))
+        return read_offer(agree(world, command, "", partial(sees_token, directory)))
     step, note = find_step(directory)
     if world.several_nodes:
         with leave_token(directory) if step is not None else contextlib.nullcontext("") as token:
-            agreed = read_offer(agree(world, job, "" if step is None else f"{step} {token}", lambda _: True))
+            agreed = read_offer(agree(world, command, "" if step is None else f"{step} {token}", lambda _: True))
         if agreed != step:
             why = "not all nodes see this directory, so all ranks begin at step 0"
             note = f"{directory}/{PREFIX}{step} is not used: {why}; to go on from it, mount one directory on all nodes"

@@ -23,7 +23,7 @@ from entrypoint.machine.limits import Limits
 from entrypoint.machine.network import Route
 from entrypoint.machine.places import settle_caches
 from entrypoint.situation import Situation, detect
-from entrypoint.tasks.job import Job
+from entrypoint.tasks.command import Command
 from entrypoint.tasks.table import TASKS
 from entrypoint.world.table import find_launcher
 from tests.support.machines import Box, look_at
@@ -50,13 +50,13 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
     return Facts(environ=environ, stack=stack, **{**values, **changes})
 
 
-def find_situation(job: Job, facts: Facts, nproc: int | None = None) -> Situation:
+def find_situation(job: Command, facts: Facts, nproc: int | None = None) -> Situation:
     """Return the situation of a command, on a network where every other host has an address."""
     with network():
         return detect(job, facts, find_launcher(facts.environ), nproc)
 
 
-def make_plan(job: Job, facts: Facts, nproc: int | None = None) -> Plan:
+def make_plan(job: Command, facts: Facts, nproc: int | None = None) -> Plan:
     """Return the plan of a command, on a network where every other host has an address."""
     with network():
         here = detect(job, facts, find_launcher(facts.environ), nproc)

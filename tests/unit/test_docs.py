@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.mpi import launch
-from entrypoint.tasks import job
+from entrypoint.tasks.command import LAUNCH, read_command, read_options
 from images import options
 from images.plan import catalog
 from tests.support.documents import Page, Shown, page, pages
@@ -72,12 +72,12 @@ def test_the_entrypoint_knows_the_command(
 ) -> None:
     (tmp_path / "train.py").touch()
     monkeypatch.chdir(tmp_path)
-    _, command = job.read_options(words)
+    _, command = read_options(words)
 
-    read = job.read_job(command, {}, lambda name, _: name if name in PROGRAMS else None)
+    read = read_command(command, {}, lambda name, _: name if name in PROGRAMS else None)
 
-    if read.kind == job.LAUNCH:
-        assert job.read_job(launch.read_request(read.words, {}).words, {}, lambda *_: None).trains
+    if read.kind == LAUNCH:
+        assert read_command(launch.read_request(read.words, {}).words, {}, lambda *_: None).trains
 
 
 @pytest.mark.parametrize("each", pages(), ids=lambda each: each.path)

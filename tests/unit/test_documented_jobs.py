@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from entrypoint.tasks import job
+from entrypoint.tasks.command import WORKER, read_command
 from entrypoint.world.table import detect
 from manifests.pod import limit_restarts
 from tests.support.admission import list_flaws
@@ -104,8 +104,8 @@ def test_a_pod_runs_a_command_that_the_entrypoint_has(each: dict[str, Any]) -> N
     for pod in pods(each):
         for container in pod["containers"]:
             assert "command" not in container, "it would take the place of the entrypoint"
-            read = job.read_job(container["args"], {}, lambda *_: None)
-            assert read.trains or read.kind == job.WORKER
+            read = read_command(container["args"], {}, lambda *_: None)
+            assert read.trains or read.kind == WORKER
 
 
 def test_kubernetes_takes_what_is_its_own() -> None:
@@ -127,4 +127,4 @@ def test_the_pods_of_the_indexed_job_find_each_other() -> None:
     assert spec["template"]["spec"]["subdomain"] == service["metadata"]["name"]
     assert spec["completionMode"] == "Indexed" and spec["completions"] == spec["parallelism"] == world.nodes[1]
     assert (world.node_rank, world.master) == (1, f"{name}-0.{service['metadata']['name']}")
-    assert job.read_job(container["args"], {}, lambda *_: None).trains
+    assert read_command(container["args"], {}, lambda *_: None).trains

@@ -15,26 +15,26 @@ from entrypoint.machine.limits import DEFAULT_SHM, Limits
 from entrypoint.settings import Setting, forget
 from entrypoint.situation import Situation
 from entrypoint.tasks.arguments import Program
-from entrypoint.tasks.job import Job
+from entrypoint.tasks.command import Command
 from entrypoint.world.model import MPI, World
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
 from tests.support.starts import CCL, GLOO, make_facts, make_plan
 
 HOST = Box(2, 60, 2)
-JOB = Job("script", "train.py", [])
+JOB = Command("script", "train.py", [])
 OLD = GLOO._replace(transformers="4.46.3")
 NSS = "/usr/lib/libnss_wrapper.so"
 TCMALLOC = Setting("LD_PRELOAD", "/a/libtcmalloc.so.4", "")
 ALONE = World("alone", "")
 
 
-def decided(environ: dict[str, str], stack: Stack = GLOO, job: Job = JOB) -> Plan:
+def decided(environ: dict[str, str], stack: Stack = GLOO, job: Command = JOB) -> Plan:
     """Return the plan of a training in a pod of 32 processors, on a host of 240."""
     return make_plan(job, make_facts(environ, stack, machine=look_at(HOST, pod(32))))
 
 
-def place(job: Job, world: World = ALONE) -> Situation:
+def place(job: Command, world: World = ALONE) -> Situation:
     """Return a job in a world."""
     return Situation(job, world, None, {}, "ranks", job.trains, ())
 
@@ -60,7 +60,7 @@ def test_one_rank_of_each_node_looks_whether_results_can_be_written(
     kind: str, name: str, rank: int, local_rank: int, is_refused: bool
 ) -> None:
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=rank, local_rank=local_rank, size=4)
-    here, made = place(Job(kind, name, []), world), given(output_dir="/nowhere/qa", do_train=True)
+    here, made = place(Command(kind, name, []), world), given(output_dir="/nowhere/qa", do_train=True)
     with mock.patch("entrypoint.decide.can_write", lambda _: True):
         assert bool(check_places(here, made, {}, make_facts({}))) is (rank == 0)
     with (
@@ -98,7 +98,7 @@ def test_where_a_script_writes_is_looked_at(
 @pytest.mark.parametrize(("kind", "is_warned"), [("script", True), ("smoke", False), ("plain", False)])
 def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(kind: str, is_warned: bool) -> None:
     small = Limits(DEFAULT_SHM, 64 << 30, frozenset({"avx512_bf16"}))
-    notes = warn_early(place(Job(kind, "x", [])), given(), make_facts({}, limits=small))
+    notes = warn_early(place(Command(kind, "x", [])), given(), make_facts({}, limits=small))
     assert ["/dev/shm" in note for note in notes] == [True] * is_warned
 
 
@@ -106,8 +106,8 @@ def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(
     ("job", "stack", "environ", "value"),
     [
         (JOB, OLD, {}, "1"),
-        (Job("plain", "torchrun", ["train.py"]), OLD, {}, "1"),
-        (Job("plain", "ls", []), OLD, {}, None),
+        (Command("plain", "torchrun", ["train.py"]), OLD, {}, "1"),
+        (Command("plain", "ls", []), OLD, {}, None),
         (JOB, OLD, {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "0"}, "0"),
         (JOB, OLD, {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}, None),
         (JOB, GLOO, {}, None),
@@ -115,7 +115,7 @@ def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(
     ],
 )
 def test_a_script_of_an_older_trainer_loads_its_own_checkpoints(
-    job: Job, stack: Stack, environ: dict[str, str], value: str | None
+    job: Command, stack: Stack, environ: dict[str, str], value: str | None
 ) -> None:
     found = decided(environ, stack, job).prepared.environ
     assert found.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD") == value

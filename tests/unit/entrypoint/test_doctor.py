@@ -29,7 +29,7 @@ from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import TORCH_INDEX, WITHOUT_HOME, Stack
 from entrypoint.machine.limits import Limits
 from entrypoint.settings import Prepared
-from entrypoint.tasks.job import DOCTOR, Job
+from entrypoint.tasks.command import DOCTOR, Command
 from entrypoint.world.model import World
 from tests.support.starts import make_facts
 
@@ -174,16 +174,16 @@ def test_a_probe_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_words_are_refused() -> None:
     with pytest.raises(Refusal, match="no such option"):
-        doctor(Job(DOCTOR, DOCTOR, ["--jsno"]), lambda job: PLAN)
+        doctor(Command(DOCTOR, DOCTOR, ["--jsno"]), lambda job: PLAN)
 
 
 @pytest.mark.parametrize(("launcher", "reported"), [("alone", True), ("mpijob-worker", False)])
 def test_a_refused_training_is_reported_where_one_was_meant(launcher: str, reported: bool) -> None:
-    def decide(job: Job) -> Plan:
+    def decide(job: Command) -> Plan:
         if job.trains:
             raise Refusal("no", "1", "unset RANK")
         return replace(PLAN, world=World(launcher, ""))
 
-    plan, refusal = decide_training(Job(DOCTOR, DOCTOR, []), decide)
+    plan, refusal = decide_training(Command(DOCTOR, DOCTOR, []), decide)
 
     assert plan.world.launcher == launcher and (refusal is not None) is reported

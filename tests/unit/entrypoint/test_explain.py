@@ -11,12 +11,12 @@ from entrypoint.decide import Plan
 from entrypoint.explain import one_line, plan_as_json, plan_as_text, print_start
 from entrypoint.machine.cpus import Machine
 from entrypoint.settings import Prepared
-from entrypoint.tasks.job import Job
+from entrypoint.tasks.command import Command
 from entrypoint.world.model import World
 from tests.support.launchers import left_by
 from tests.support.starts import make_facts, make_plan
 
-SMOKE = Job("smoke", "smoke", [])
+SMOKE = Command("smoke", "smoke", [])
 POD = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "pod0"}
 ELASTIC = {"PET_NNODES": "1:4", "PET_RDZV_ENDPOINT": "pod0:29400", "PET_RDZV_BACKEND": "c10d"}
 MACHINE = Machine(frozenset(range(4)), 4, 2, 1, (frozenset(range(4)),), 2.0, False)
@@ -38,11 +38,11 @@ PLAN = Plan(
         (SMOKE, POD, 2, "node 1 of 2, ranks 2 to 3 of 4, 28 threads each, gloo on eth0"),
         (SMOKE, ELASTIC, 2, "one of 1 to 4 nodes, 2 ranks here, 28 threads each, gloo on eth0"),
         (SMOKE, left_by("intel-mpi-1"), None, "rank 1 of 2, started by mpi, 28 threads, gloo on lo"),
-        (Job("plain", "bash", []), POD, None, "one process, in a pod or node of torchrun, 56 threads"),
+        (Command("plain", "bash", []), POD, None, "one process, in a pod or node of torchrun, 56 threads"),
     ],
 )
 def test_the_first_line_says_the_place_of_a_rank(
-    job: Job, environ: dict[str, str], nproc: int | None, line: str
+    job: Command, environ: dict[str, str], nproc: int | None, line: str
 ) -> None:
     assert one_line(make_plan(job, make_facts(environ), nproc)) == line
 

@@ -8,14 +8,14 @@ import pytest
 
 from entrypoint import run
 from entrypoint.facts import Files
-from entrypoint.tasks.job import PLAIN, SMOKE, Job
+from entrypoint.tasks.command import PLAIN, SMOKE, Command
 from entrypoint.world.model import ALONE, MPI, TORCHRUN, World
 
 GB = 1 << 30
 LIMITED = {"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": f"{GB}\n"}
 
 
-def train(job: Job, argv: list[str], environ: dict[str, str], world: World, files: dict[str, str]) -> str:
+def train(job: Command, argv: list[str], environ: dict[str, str], world: World, files: dict[str, str]) -> str:
     """Return what starts a training: `watch`, `supervise N` or `exec`."""
     plan = mock.Mock(world=world, facts=mock.Mock(files=Files(files.get)))
     with (
@@ -41,7 +41,7 @@ def test_a_training_that_may_reach_its_memory_limit_is_watched(
     kind: str, files: dict[str, str], argv: list[str], started: str
 ) -> None:
     """Torchrun's agent as well: the kernel may kill it before it has ranks."""
-    assert train(Job(kind, "smoke", []), argv, {}, World(ALONE, ""), files) == started
+    assert train(Command(kind, "smoke", []), argv, {}, World(ALONE, ""), files) == started
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_a_training_that_may_reach_its_memory_limit_is_watched(
 def test_a_torchrun_that_launch_started_is_supervised(environ: dict[str, str], rank: int | None, started: str) -> None:
     world = World(MPI, "", rank=rank)
 
-    assert train(Job(PLAIN, TORCHRUN, []), [TORCHRUN, "x.py"], environ, world, {}) == started
+    assert train(Command(PLAIN, TORCHRUN, []), [TORCHRUN, "x.py"], environ, world, {}) == started

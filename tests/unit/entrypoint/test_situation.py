@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.situation import find_kind, name_task
-from entrypoint.tasks.job import Job
+from entrypoint.tasks.command import Command
 from entrypoint.tuning.threads import ANY, SINGLE
 from entrypoint.world.model import ALONE, World
 from tests.support.starts import find_situation, make_facts
@@ -22,7 +22,7 @@ SHELL = ["bash", "-c"]
 def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
     """Return `refused`, `noted` or nothing for a typed command, and what is said."""
     try:
-        notes = find_situation(Job("plain", words[0], words[1:]), make_facts(environ)).notes
+        notes = find_situation(Command("plain", words[0], words[1:]), make_facts(environ)).notes
     except Refusal as refusal:
         return "refused", refusal.note
     return "noted" if notes else "", " ".join(notes)
@@ -93,7 +93,7 @@ def test_nodes_that_meet_on_loopback_are_told_so(words: list[str], loopback: str
     ("name", "kind"), [("python3", SINGLE), ("/usr/bin/python3", SINGLE), ("/opt/python3/tool", ANY), ("bash", ANY)]
 )
 def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
-    assert find_kind(Job("plain", name, []), World(ALONE, "", local_size=1), None) == kind
+    assert find_kind(Command("plain", name, []), World(ALONE, "", local_size=1), None) == kind
 
 
 @pytest.mark.parametrize(
@@ -106,20 +106,20 @@ def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
     ],
 )
 def test_a_job_is_named_after_its_script_or_program(words: list[str], task: str) -> None:
-    assert name_task(Job("plain", words[0], words[1:])) == task
+    assert name_task(Command("plain", words[0], words[1:])) == task
 
 
 @pytest.mark.parametrize(
     ("job", "refused"),
     [
-        (Job("smoke", "smoke", []), True),
-        (Job("plain", "torchrun", ["x.py"]), True),
-        (Job("plain", "python3", ["x.py"]), True),
-        (Job("plain", "bash", []), False),
-        (Job("doctor", "doctor", []), False),
+        (Command("smoke", "smoke", []), True),
+        (Command("plain", "torchrun", ["x.py"]), True),
+        (Command("plain", "python3", ["x.py"]), True),
+        (Command("plain", "bash", []), False),
+        (Command("doctor", "doctor", []), False),
     ],
 )
-def test_a_number_of_threads_that_openmp_ignores_stops_what_computes(job: Job, refused: bool) -> None:
+def test_a_number_of_threads_that_openmp_ignores_stops_what_computes(job: Command, refused: bool) -> None:
     facts = make_facts({"OMP_NUM_THREADS": '"1"'})
     with pytest.raises(Refusal) if refused else contextlib.nullcontext():
         find_situation(job, facts)

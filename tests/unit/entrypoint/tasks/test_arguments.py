@@ -19,7 +19,7 @@ from entrypoint.tasks.arguments import (
     read_given,
     read_program,
 )
-from entrypoint.tasks.job import Job
+from entrypoint.tasks.command import Command
 from entrypoint.tasks.table import TASKS, find_task
 from entrypoint.world.model import ALONE, World
 
@@ -209,10 +209,10 @@ def test_other_commands_have_programs_too(
     kind: str, name: str, words: str, many: bool, expected: str, variables: list[str]
 ) -> None:
     world = World(ALONE, "", local_size=2 if many else 1)
-    program = read_program(Job(kind, name, words.split()), NEW, {}, world, "/opt")
+    program = read_program(Command(kind, name, words.split()), NEW, {}, world, "/opt")
     assert " ".join(program.words) == expected
     assert [each.name for each in program.defaults] == variables
-    kept = read_program(Job(kind, name, words.split()), NEW, {"ACCELERATE_USE_CPU": "1"}, world, "/opt")
+    kept = read_program(Command(kind, name, words.split()), NEW, {"ACCELERATE_USE_CPU": "1"}, world, "/opt")
     assert kept.defaults == ()
 
 

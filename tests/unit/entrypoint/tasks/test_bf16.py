@@ -11,7 +11,7 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
 from entrypoint.tasks.arguments import Program, complete, read_program
 from entrypoint.tasks.bf16 import settle_bf16
-from entrypoint.tasks.job import Job
+from entrypoint.tasks.command import Command
 from entrypoint.tasks.table import find_task
 from entrypoint.world.model import ALONE, World
 
@@ -21,10 +21,10 @@ WITHOUT, WITH = frozenset({"fpu", "avx2", "avx512f"}), frozenset({"fpu", "amx_bf
 PRECISION = {"ACCELERATE_MIXED_PRECISION": "bf16"}
 
 
-def read(line: str, stack: Stack = STACK) -> tuple[Job, Program]:
+def read(line: str, stack: Stack = STACK) -> tuple[Command, Program]:
     name, *words = line.split()
     kind = {"smoke": "smoke", "/s.py": "script"}.get(name, "task" if name.startswith("qa") else "plain")
-    job = Job(kind, name, words)
+    job = Command(kind, name, words)
     if kind == "task":
         return job, complete(find_task(name), "run.py", words, stack, many=True)
     return job, read_program(job, stack, {}, World(ALONE, "", local_size=1), "/root")

@@ -1,106 +1,103 @@
-"""Commands for jobs in worlds."""
+"""Command lines."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.machine import network
-from entrypoint.tasks import command as module
-from entrypoint.tasks.command import clean, command, find_torchrun, meet_here
-from entrypoint.tasks.job import Job
-from entrypoint.world.model import World
-from images.plan import catalog
-
-TORCH = "2.13.0+cpu"
-SMOKE = Job("smoke", "smoke", ["--bf16"])
-STATIC = ["--nproc_per_node", "2", "--nnodes", "2", "--node_rank", "1", "--master_addr", "m", "--master_port", "1"]
+from entrypoint.tasks.command import Options, read_command, read_options
 
 
 @pytest.mark.parametrize(
-    ("world", "environ", "start"),
+    ("argv", "options", "words"),
     [
-        (World("alone", "", local_size=1), {}, ["python3"]),
-        (World("alone", "", local_size=2), {}, ["torchrun", "--standalone", "--nproc_per_node", "2"]),
-        (World("mpi", "", local_size=1, rank=0, size=2), {}, ["python3"]),
-        (World("slurm", "", local_size=1, rank=0, size=2), {}, ["python3"]),
-        (World("torchrun-worker", "", local_size=2, rank=0, size=2), {}, ["python3"]),
-        (World("torchrun", "", (1, 4), local_size=1), {"PET_RDZV_ENDPOINT": "a:1", "PET_RDZV_BACKEND": "c10d"},
-         ["torchrun", "--nproc_per_node", "1"]),
-        (World("torchrun", "", (1, 4), local_size=1), {"PET_RDZV_ENDPOINT": "a:1"},
-         ["torchrun", "--nproc_per_node", "1", "--rdzv_backend", "c10d"]),
-        (World("torchrun", "", (2, 2), 1, 2, master="m", port=1), {}, ["torchrun", *STATIC]),
-    ],
-)  # fmt: skip
-def test_the_world_decides_between_python_and_torchrun(world: World, environ: dict[str, str], start: list[str]) -> None:
-    words = ["/opt/multinode/smoke.py", "--bf16"]
-    assert command(SMOKE, world, words, environ, TORCH) == [*start, *words]
-
-
-@pytest.mark.parametrize(
-    "world",
-    [
-        World("alone", "", local_size=2),
-        World("torchrun", "", (1, 4), local_size=1),
-        World("torchrun", "", (2, 2), 1, 2, master="m", port=1),
+        ([], Options(None, None), []),
+        (["--explain", "smoke", "--nproc", "2"], Options("text", None), ["smoke", "--nproc", "2"]),
+        (["--explain=json", "--nproc", "2", "qa"], Options("json", 2), ["qa"]),
+        (["--nproc=3", "qa"], Options(None, 3), ["qa"]),
+        (["--help", "qa"], Options(None, None), ["--help"]),
+        (["-h"], Options(None, None), ["--help"]),
+        (["--", "qa"], Options(None, None), ["qa"]),
+        (["--nproc", "2", "--", "--odd"], Options(None, 2), ["--odd"]),
     ],
 )
-def test_torchrun_gets_options_that_every_release_takes(world: World) -> None:
-    """Before 2.0 it knows none with a dash inside its name."""
-    environ = {"PET_RDZV_ENDPOINT": "a:1"} if world.node_rank is None else {}
-    for torch in catalog.load().torch:
-        argv = command(SMOKE, world, ["smoke.py"], environ, str(torch))
-        options = [word for word in argv[: argv.index("smoke.py")] if word.startswith("-")]
-        assert options
-        assert not [option for option in options if "-" in option[2:]], torch
+def test_options_before_the_command_are_read(argv: list[str], options: Options, words: list[str]) -> None:
+    assert read_options(argv) == (options, words)
 
 
-def test_a_plain_command_stays_as_it_is() -> None:
-    job, words = Job("plain", "torchrun", ["--nproc-per-node", "2", "x.py"]), ["torchrun", "x.py"]
-    assert command(job, World("torchrun", "", (2, 2), local_size=2), words, {}, TORCH) == words
+@pytest.mark.parametrize("line", ["--nproc", "--nproc 0 qa", "--nproc x", "--nproc 99999999 qa", "--bf16 qa"])
+def test_wrong_options_before_the_command_are_refused(line: str) -> None:
+    with pytest.raises(Refusal):
+        read_options(line.split())
 
 
-def test_what_trains_nothing_runs_once() -> None:
-    job = Job("task", "generation", [])
-    assert not job.trains
-    assert command(job, World("alone", "", local_size=2), ["x.py"], {}, TORCH) == ["python3", "x.py"]
+def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    kinds = {
+        name: read_command([name], {}, lambda word, _: f"/bin/{word}").kind
+        for name in ("smoke", "qa", "tasks", "worker", "launch", "prefetch", "bash", str(script))
+    }
+    assert list(kinds.values()) == ["smoke", "task", "tasks", "worker", "launch", "prefetch", "plain", "script"]
+    assert read_command([], {}, lambda *_: None).kind == "usage"
 
 
-def test_a_worker_of_an_mpijob_does_not_train() -> None:
-    with pytest.raises(Refusal, match="MPIJob"):
-        command(SMOKE, World("mpijob-worker", ""), [], {}, TORCH)
+def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:
+    for name in ("images/run_mae.py", "sound/run_speech_recognition_ctc.py", "text/run_qa_beam_search.py"):
+        (tmp_path / "examples/pytorch" / name).parent.mkdir(parents=True)
+        (tmp_path / "examples/pytorch" / name).touch()
+    for name in ("mae", "speech-recognition-ctc", "qa-beam"):
+        assert read_command([name, "--seed", "1"], {}, lambda *_: None, str(tmp_path)) == (
+            "task",
+            name,
+            ["--seed", "1"],
+        )
+    with pytest.raises(Refusal):
+        read_command(["mim"], {}, lambda *_: None, str(tmp_path))
 
 
-def test_empty_pet_variables_are_removed() -> None:
-    assert clean({"PET_STANDALONE": "", "PET_NNODES": "2", "A": ""}) == {"PET_NNODES": "2", "A": ""}
+@pytest.mark.parametrize(
+    ("word", "remedy", "code"),
+    [
+        ("sumarization", "summarization", 127),
+        ("smok", "smoke", 127),
+        ("zzzz", "`tasks` lists", 127),
+        ("nosuch", "`tasks` lists", 127),
+        ("sum", "`tasks` lists", 127),
+        ("translate", "translation", 127),
+        ("no.py", "-v $PWD/no.py:/workspace/no.py:ro", 2),
+        ("/etc/passwd", "chmod +x /etc/passwd", 126),
+        ("-m pkg.train --seed 1", "torchrun -m pkg.train to train with it, python3 -m pkg.train for one process", 2),
+        ("-m", "python3 -m MODULE", 2),
+        ("/etc", "a program in it", 126),
+        ("train", "ContainerArguments", 2),
+        ("serve", "an image that serves", 2),
+    ],
+)
+def test_an_unknown_word_has_a_remedy(word: str, remedy: str, code: int) -> None:
+    with pytest.raises(Refusal) as caught:
+        read_command(word.split(), {}, lambda *_: None)
+    assert remedy in caught.value.remedy and caught.value.code == code
 
 
-@pytest.mark.parametrize("form", ["{}", "{}/", "{}/../front", "/{}", "{}/."])
-def test_the_program_in_front_of_torchrun_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+def test_a_script_in_a_directory_that_cannot_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(tmp_path))  # root may search every one
+    with pytest.raises(Refusal, match="the directory of the script cannot be read") as caught:
+        read_command([f"{tmp_path}/train.py"], {}, lambda *_: None)
+    assert caught.value.value == str(tmp_path) and "chmod a+rx the directory on the host" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["train.py", "train.sh"])
+def test_a_file_of_somebody_else_that_only_he_may_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """It would find itself for ever, however PATH writes its directory."""
-    for name in ("front", "behind"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "torchrun").touch(0o755)
-    monkeypatch.setattr(module, "FRONT", str(tmp_path / "front"))
-    front = form.format(tmp_path / "front")
+    (tmp_path / name).touch(mode=0o600)
+    monkeypatch.setattr(os, "access", lambda *_: False)
 
-    assert find_torchrun({"PATH": f"{front}:{tmp_path}/behind"}) == f"{tmp_path}/behind/torchrun"
-    with pytest.raises(Refusal, match="pip install torch"):
-        find_torchrun({"PATH": front})
+    with pytest.raises(Refusal, match="this user may not read") as caught:
+        read_command([str(tmp_path / name)], {}, lambda *_: None)
 
-
-@pytest.mark.parametrize(
-    ("torch", "options"),
-    [
-        ("2.3.1+cpu", "--standalone"),
-        ("2.4.1", "--rdzv_backend static --master_addr 127.0.0.1 --master_port 29502"),
-        ("2.5.0+cpu", "--standalone"),
-    ],
-)
-def test_ranks_of_one_node_meet_without_a_name(monkeypatch: pytest.MonkeyPatch, torch: str, options: str) -> None:
-    monkeypatch.setattr(network, "is_free", lambda port: port > 29501)
-    assert " ".join(meet_here(torch)) == options
+    assert caught.value.value == str(tmp_path / name) and "chmod a+r" in caught.value.remedy

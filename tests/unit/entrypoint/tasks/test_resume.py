@@ -18,7 +18,7 @@ from entrypoint.machine.files import write_in_private
 from entrypoint.machine.image import Stack
 from entrypoint.tasks import resume
 from entrypoint.tasks.arguments import Program, complete
-from entrypoint.tasks.job import PLAIN, SCRIPT, TASK, Job
+from entrypoint.tasks.command import PLAIN, SCRIPT, TASK, Command
 from entrypoint.tasks.resume import RESUME, RUN, Run, find_results, open_run, plan_run, resume_rank, saves_ranks
 from entrypoint.tasks.table import ACCELERATE, OTHER, TRAINER, find_task
 from entrypoint.world.model import ALONE, MPI, TORCHRUN, TORCHRUN_WORKER, World
@@ -44,10 +44,15 @@ class Start:
     said: list[str] = field(default_factory=list)
 
     def plan(
-        self, *words: str, job: Job | None = None, world: World = ONE, stack: Stack = STACK, variables: Variables = NONE
+        self,
+        *words: str,
+        job: Command | None = None,
+        world: World = ONE,
+        stack: Stack = STACK,
+        variables: Variables = NONE,
     ) -> tuple[Program, Run | None]:
         """Return what is planned."""
-        job = job or Job(TASK, "qa", [*words, "--output_dir", str(self.directory)])
+        job = job or Command(TASK, "qa", [*words, "--output_dir", str(self.directory)])
         own = Program([job.name, *job.words], [], {})
         made = complete(find_task(job.name), "x.py", job.words, stack, many=False) if job.kind == TASK else own
         return plan_run(job, made, world, variables, stack)
@@ -64,7 +69,7 @@ class Start:
 
     def own(self, *words: str, variables: Variables = NONE) -> str | None:
         """Start the script and return what its variable says."""
-        job = Job(SCRIPT, str(self.script), [*words, "--output_dir", str(self.directory)])
+        job = Command(SCRIPT, str(self.script), [*words, "--output_dir", str(self.directory)])
         program, run = self.plan(job=job, variables=variables)
         assert run is not None
         environ = {**variables, **{each.name: each.value for each in program.typed}}
@@ -98,7 +103,7 @@ def kind(request: pytest.FixtureRequest, start: Start) -> Callable[..., str | No
 )
 def test_only_a_script_that_reads_the_flag_gets_a_checkpoint(start: Start, name: str, hands: str) -> None:
     words = ["--do_train", "--output_dir", str(start.directory)]
-    _, run = start.plan(job=Job(TASK, name, words))
+    _, run = start.plan(job=Command(TASK, name, words))
     assert run is not None and run.handover == hands
 
 
@@ -213,7 +218,7 @@ def test_a_task_keeps_the_steps_of_its_run(start: Start, steps: list[str]) -> No
 def test_a_file_of_arguments_gets_it_too(start: Start, tmp_path: Path) -> None:
     given = {"model_name_or_path": "m", "dataset_name": "d", "do_train": True, "output_dir": str(start.directory)}
     (tmp_path / "args.json").write_text(json.dumps(given))
-    job = Job(TASK, "qa", [str(tmp_path / "args.json")])
+    job = Command(TASK, "qa", [str(tmp_path / "args.json")])
     for step in (None, 4):
         program, run = start.plan(job=job)
         assert run is not None
@@ -236,12 +241,12 @@ def test_a_file_of_arguments_gets_it_too(start: Start, tmp_path: Path) -> None:
     ],
 )
 def test_what_trains_nothing_has_no_run(start: Start, name: str, words: list[str]) -> None:
-    _, run = start.plan(job=Job(TASK, name, words))
+    _, run = start.plan(job=Command(TASK, name, words))
     assert run is None
 
 
 def test_a_script_without_the_trainer_is_guarded_and_begins_anew(start: Start) -> None:
-    job = Job(TASK, "qa-no-trainer", ["--output_dir", str(start.directory)])
+    job = Command(TASK, "qa-no-trainer", ["--output_dir", str(start.directory)])
     program, run = start.plan(job=job)
     assert run is not None
     open_run(run, program.words, ONE, {}, start.said.append)
@@ -271,7 +276,7 @@ def test_a_script_that_reads_the_variable_has_a_run(start: Start, tmp_path: Path
     (tmp_path / "other.py").write_text("print()")
     names = {"script": start.script, "out": tmp_path, "other": tmp_path / "other.py"}
     name, *words = line.format(**names).split()
-    job = Job(SCRIPT if name.endswith(".py") else PLAIN, name, words)
+    job = Command(SCRIPT if name.endswith(".py") else PLAIN, name, words)
     _, run = start.plan(job=job, variables={"MULTINODE_OUTPUT": "/mine"})
     assert (run.directory if run else None) == (found and found.format(**names))
 
@@ -279,25 +284,25 @@ def test_a_script_that_reads_the_variable_has_a_run(start: Start, tmp_path: Path
 @pytest.mark.parametrize(
     ("job", "given", "expected"),
     [
-        (Job(TASK, "qa", []), {"output_dir": "/a"}, ("/a", False)),
-        (Job(TASK, "qa", []), {"output_dir": "~/a"}, ("/home/me/a", False)),
-        (Job(TASK, "qa", []), {"output_dir": "/a~"}, ("/a~", False)),
-        (Job(TASK, "qa", []), {"output_dir": ""}, (None, False)),
-        (Job(TASK, "qa", []), {"output_dir": 3}, (None, False)),
-        (Job(TASK, "qa", []), {"output_dir": "/a\0b"}, (None, False)),
-        (Job(TASK, "qa", []), {"output_dir": "/\ud800"}, (None, False)),
-        (Job(SCRIPT, "x.py", []), {"output_dir": "/a"}, ("/a", False)),
-        (Job(SCRIPT, "x.py", []), {"lr": "1"}, ("/mine", False)),
-        (Job(SCRIPT, "x.py", []), {"output_dir": "~/a"}, ("/home/me/a", False)),
-        (Job(SCRIPT, "x.py", []), {"output_dir": "s3://a"}, (None, False)),
-        (Job(SCRIPT, "x.py", []), {"output_dir": True}, ("/mine", False)),
+        (Command(TASK, "qa", []), {"output_dir": "/a"}, ("/a", False)),
+        (Command(TASK, "qa", []), {"output_dir": "~/a"}, ("/home/me/a", False)),
+        (Command(TASK, "qa", []), {"output_dir": "/a~"}, ("/a~", False)),
+        (Command(TASK, "qa", []), {"output_dir": ""}, (None, False)),
+        (Command(TASK, "qa", []), {"output_dir": 3}, (None, False)),
+        (Command(TASK, "qa", []), {"output_dir": "/a\0b"}, (None, False)),
+        (Command(TASK, "qa", []), {"output_dir": "/\ud800"}, (None, False)),
+        (Command(SCRIPT, "x.py", []), {"output_dir": "/a"}, ("/a", False)),
+        (Command(SCRIPT, "x.py", []), {"lr": "1"}, ("/mine", False)),
+        (Command(SCRIPT, "x.py", []), {"output_dir": "~/a"}, ("/home/me/a", False)),
+        (Command(SCRIPT, "x.py", []), {"output_dir": "s3://a"}, (None, False)),
+        (Command(SCRIPT, "x.py", []), {"output_dir": True}, ("/mine", False)),
     ],
 )
 def test_results_are_where_the_arguments_say_or_the_variable(
-    job: Job, given: dict[str, object], expected: tuple[str | None, bool]
+    job: Command, given: dict[str, object], expected: tuple[str | None, bool]
 ) -> None:
     assert find_results(job, given, {"MULTINODE_OUTPUT": "/mine", "HOME": "/home/me"}) == expected
-    assert find_results(Job(SCRIPT, "x.py", []), {}, {}) == ("/workspace/output", True)
+    assert find_results(Command(SCRIPT, "x.py", []), {}, {}) == ("/workspace/output", True)
 
 
 @pytest.mark.parametrize("world", [TWO, NODES, World(TORCHRUN, "", (1, 2), None, 1)])
@@ -306,7 +311,7 @@ def test_ranks_of_torchrun_look_for_themselves_at_each_start(
     start: Start, monkeypatch: pytest.MonkeyPatch, world: World, script: bool
 ) -> None:
     monkeypatch.setattr(resume, "RANK", str(start.script))  # it is there only in an image
-    job = Job(SCRIPT, str(start.script), ["--output_dir", str(start.directory)]) if script else None
+    job = Command(SCRIPT, str(start.script), ["--output_dir", str(start.directory)]) if script else None
     program, run = start.plan(job=job, world=world)
     assert run is not None
     argv = ["torchrun", *program.words]
