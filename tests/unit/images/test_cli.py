@@ -80,7 +80,7 @@ def test_commands_that_only_plan_print_the_versions(words: list[str], capsys: py
         (["lock", "--output", "/tmp"], "/tmp", "--output with the path of a file in a directory that exists"),
         (["bundle", "--output", "/usr"], "/usr", "another --output, or remove it"),
         (["--push", "oci:layout"], "'oci:layout'", "--push HOST/NAME:TAG"),
-        (["--push", "registry.example/UPPER"], "'UPPER'", "--push HOST/NAME:TAG"),
+        (["--push", "registry.example/UPPER"], "registry.example/UPPER", "--push registry.example/upper"),
     ],
 )
 def test_what_cannot_be_done_gets_three_parts(
