@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import lzma
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from images.host import download
 from images.host.context import Context
 from images.host.disk.faults import Unwritable
 from images.host.errors import Fault, WorldFault
+from images.host.store import CHUNK
 
 KEYRING = Path(__file__).with_name("keyring.gpg")  # of the package debian-archive-keyring, 2025.1
 LONGEST = 16 << 20  # bytes of an InRelease: Debian's have 150,000
@@ -142,25 +143,31 @@ def _index(source: Source, architecture: str, context: Context) -> Index:
     return Index(source, packed.sha256, context.store.place(packed.sha256, "Packages.xz"), plain.size)
 
 
-def _paragraphs(text: bytes) -> Iterator[str]:
+def _paragraphs(chunks: Iterable[bytes]) -> Iterator[str]:
     """Yield the paragraphs of a list, of which one is a text at a time: the whole would take four bytes a character."""
-    start = 0
-    while start < len(text):
-        end = text.find(b"\n\n", start)
-        paragraph = text[start : end if end >= 0 else len(text)].decode(errors="replace")
-        start = end + 2 if end >= 0 else len(text)
-        if paragraph.strip():
-            yield paragraph
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n\n")
+        yield from (paragraph.decode(errors="replace") for paragraph in whole if paragraph.strip())
+    if rest.strip():
+        yield rest.decode(errors="replace")
 
 
-def _unpacked(index: Index) -> bytes:
-    """Unpack an index, which may have as many bytes as the Release says of it."""
-    unpacker = lzma.LZMADecompressor()
-    try:
-        text = unpacker.decompress(index.path.read_bytes(), index.size + 1)
-    except lzma.LZMAError as error:
-        raise WorldFault("Debian's index cannot be unpacked", f"{index.source.suite}: {error}", DAMAGED) from error
-    if len(text) != index.size or not unpacker.eof:
+def _unpacked(index: Index) -> Iterator[bytes]:
+    """Yield an index unpacked, which has as many bytes as the Release says of it.
+
+    Raises WorldFault for one that has not, at the latest in the end.
+    """
+    unpacker, size, data = lzma.LZMADecompressor(), 0, index.path.read_bytes()
+    while not unpacker.eof and size <= index.size:
+        try:
+            chunk = unpacker.decompress(data, CHUNK)
+        except lzma.LZMAError as error:
+            raise WorldFault("Debian's index cannot be unpacked", f"{index.source.suite}: {error}", DAMAGED) from error
+        if not chunk and unpacker.needs_input:
+            break
+        data, size = b"", size + len(chunk)
+        yield chunk
+    if size != index.size or not unpacker.eof:
         fact = "Debian's index has another size than its Release says"
-        raise WorldFault(fact, f"{index.source.suite}: {len(text)} bytes, not {index.size}", DAMAGED)
-    return text
+        raise WorldFault(fact, f"{index.source.suite}: {size} bytes, not {index.size}", DAMAGED)
