@@ -37,6 +37,8 @@ DISTRIBUTED = "torch.distributed.distributed_c10d"
 WORKER = "torch.utils.data._utils.worker"
 # Oneccl_bind_pt has had two names (1.12).
 BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
+# Files that are closed before anything is imported at the exit: a program may have as many open as it may.
+RESERVED: list[int] = []
 REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
 
 
@@ -59,6 +61,8 @@ def watch_queues(queues: Any) -> None:
 
 def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
     """Print why this process ends, if that is known."""
+    while RESERVED:
+        os.close(RESERVED.pop())
     from entrypoint.machine.disks import find_disk, find_full
     from entrypoint.machine.files import read_text
     from entrypoint.printing.streams import print_error
@@ -140,6 +144,7 @@ def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mappin
 
 def main() -> None:
     """Register the end first, so that it is called last; then change the queues."""
+    RESERVED.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(2))
     atexit.register(end, sys.modules, os.environ, str(Path(__file__).parents[2]))
     from multiprocessing import queues
 

@@ -183,7 +183,7 @@ def test_a_late_name_and_two_networks(store: Store, two_networks: Sequence[Host]
 @pytest.mark.parametrize(
     ("port", "options", "command", "remedy"),
     [
-        (2222, KEYS, "worker", "export MULTINODE_SSH_PORT=2223 on every node"),
+        (2222, KEYS, "worker", "export MULTINODE_SSH_PORT=N on every node"),
         (29500, "-e PET_NNODES=2 -e PET_NODE_RANK=0 -e PET_MASTER_ADDR=node0", MEET, "export PET_MASTER_PORT=29501"),
     ],
 )
