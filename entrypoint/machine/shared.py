@@ -141,8 +141,10 @@ def open_shared(path: str) -> Iterator[Shared | None]:
     except (FileNotFoundError, PermissionError):
         yield None
         return
-    except OSError:
-        raise explain_foreign(path) from None
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise explain_foreign(path) from None
+        raise OSError(error.errno, error.strerror, path) from None  # the volume's: nothing there is to be removed
     try:
         if not is_trusted(path, os.fstat(descriptor)):
             raise explain_foreign(path)

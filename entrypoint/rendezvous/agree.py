@@ -103,15 +103,20 @@ def gather(world: World, job: str, ranks: dict[int, socket.socket], end: float, 
 
 
 def listen(port: int, end: float) -> socket.socket:
-    """Return a socket on which all may call; another job may have the port for a moment."""
+    """Return a socket on which all may call; another job may have the port for a moment.
+
+    Raise Refusal if it keeps the port.
+    """
     both = socket.has_dualstack_ipv6()
     while True:
         try:
             family = socket.AF_INET6 if both else socket.AF_INET
             return socket.create_server(("", port), family=family, backlog=1024, dualstack_ipv6=both)
-        except OSError:
+        except OSError as error:
             if time.monotonic() > end:
-                raise
+                remedy = "start again when that program has ended, or with another MASTER_PORT on every node"
+                fact = f"the port on which ranks agree on a checkpoint cannot be had ({error.strerror})"
+                raise Refusal(fact, port, remedy, LATER) from None
             time.sleep(PAUSE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import subprocess
@@ -109,3 +110,14 @@ def test_who_has_it_keeps_it_until_he_ends(place: Path) -> None:
                 assert own.lock(20) is not None
         finally:
             os.killpg(holder.pid, 9)
+
+
+def test_an_error_of_the_volume_is_not_called_a_stranger(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its remedy is to remove what is there."""
+
+    def fail(*_: object) -> int:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(os, "open", fail)
+    with pytest.raises(OSError, match="Stale file handle"), open_shared(str(place)):
+        pass

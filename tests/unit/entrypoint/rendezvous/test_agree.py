@@ -136,3 +136,10 @@ def test_nobody_begins_where_one_leaves_before_it_has_answered(port: int) -> Non
     thread.join(20)
     with pytest.raises(Refusal, match="has left"):
         failed.result(0)
+
+
+def test_a_port_that_another_program_keeps_is_named(port: int) -> None:
+    leader = rank(0, port, 2)
+    with socket.create_server(("", choose_port(leader))), pytest.raises(Refusal) as caught:
+        agree(leader, "", "", take, 0.5)
+    assert (caught.value.code, caught.value.value) == (LATER, str(choose_port(leader)))
