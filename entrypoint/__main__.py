@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from entrypoint.decide import Plan, decide, look_ahead
-from entrypoint.errors import USER, WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal
 from entrypoint.explain import plan_as_json, plan_as_text, print_start
 from entrypoint.facts import Facts, snapshot
 from entrypoint.machine.files import read_text, which
@@ -39,14 +39,14 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     """Run the command of a container and return the exit code; root is the directory with stack.json and smoke.py."""
     if os.getpid() == 1:
         heed_sigterm()
-    code = WORLD  # where a mistake of ours ends in a traceback
+    code = EXIT_OUTSIDE  # where a mistake of ours ends in a traceback
     try:
         return run(argv, environ, root)
     except Refusal as refusal:
         print_error(refusal)
         code = refusal.code
     except OSError as error:
-        unknown = Refusal("the system refused", error, "check the file or program that is named", WORLD)
+        unknown = Refusal("the system refused", error, "check the file or program that is named", EXIT_OUTSIDE)
         print_error(explain_error(error, read_text, "this command") or unknown)
     except KeyboardInterrupt:
         code = 130
@@ -85,7 +85,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     command = read_command(words or shell(), facts.environ, which, facts.stack.examples)
     if command.kind == USAGE:
         (print_output if command.name else print_error)(HELP)
-        return 0 if command.name else USER
+        return 0 if command.name else EXIT_USER
     if options.explain and command.kind in (LIST, DOCTOR):
         raise Refusal("--explain has no meaning for a command that only prints", command.name, command.name)
     if command.kind == LIST:

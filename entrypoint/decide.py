@@ -43,7 +43,8 @@ class Plan:
 
     batch: how many examples a step takes in each process, as the arguments say; None where they do not; files: private
     files that are written before the command starts, by path; run: a training and its directory, if it has one;
-    meets_others: whether the command is one of several ranks, or starts them; starts: whether it becomes ranks.
+    meets_others: whether the command is one of several ranks, or starts them; becomes_ranks: as in
+    Situation.
     """
 
     facts: Facts
@@ -55,7 +56,7 @@ class Plan:
     batch: int | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     run: Run | None = None
-    starts: bool = False
+    becomes_ranks: bool = False
     meets_others: bool = False
 
     @property
@@ -83,33 +84,28 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
 
     That is what the image lacks, arguments that contradict each other, and results that cannot be written.
     """
-    program, run = read_program(situation.command, facts.stack, facts.known, situation.world, facts.root), None
-    if situation.command.kind in (TASK, SCRIPT, PLAIN) and not situation.command.helps:
-        program, run = plan_run(situation.command, program, situation.world, facts.known, facts.stack)
-    several, flags = situation.world.several_nodes, facts.limits.flags
-    program = settle_bf16(situation.command, program, facts.environ, flags, several=several)
-    places = check_places(situation, program, overlay(facts.known, find_cache(facts.known)), facts)
+    command, world, environ = situation.command, situation.world, facts.environ_with_home
+    program, run = read_program(command, facts.stack, environ, world, facts.root), None
+    if command.kind in (TASK, SCRIPT, PLAIN) and not command.helps:
+        program, run = plan_run(command, program, world, environ, facts.stack)
+    program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
+    places = check_places(situation, program, overlay(environ, find_cache(environ)), facts)
     return Preflight(program, run, (*program.notes, *warn_early(situation, program, facts), *places))
 
 
 def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     """Return the plan; only the private file of a mounted certificate is written on the way."""
-    command, world, stack, environ, program = (
-        situation.command,
-        situation.world,
-        facts.stack,
-        facts.environ,
-        ahead.program,
-    )
+    command, world, program = situation.command, situation.world, ahead.program
+    stack, environ = facts.stack, facts.environ
     tuned = tune_ranks(situation, facts)
     trust, faults = trust_mounted(facts)
     sourced = take_setvars(environ, stack)
     forced = [
         *set_rank_variables(world, environ),
         *facts.caches,
-        *find_cache(facts.known),
+        *find_cache(facts.environ_with_home),
         *sourced,
-        *(describe_meeting(world, {**environ, **situation.described}) if situation.starts else []),
+        *(describe_meeting(world, {**environ, **situation.described}) if situation.becomes_ranks else []),
         *complete_typed(situation, environ),
         *program.typed,
     ]
@@ -127,7 +123,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         notes=[
             *situation.notes,
             *warn_stack(stack, environ),
-            *warn_hidden(stack, facts.known),
+            *warn_hidden(stack, facts.environ_with_home),
             *faults,
             *moved,
             *tuned.notes,
@@ -137,16 +133,17 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         batch=read_batch(program.given) if command.trains else None,
         files=program.files,
         run=ahead.run,
-        starts=situation.starts,
+        becomes_ranks=situation.becomes_ranks,
         meets_others=situation.meets_others,
     )
 
 
 def complete_typed(situation: Situation, environ: Mapping[str, str]) -> list[Setting]:
     """Return what a typed torchrun was not told."""
-    if situation.start is None or situation.start.program != TORCHRUN:
+    starter = situation.starter
+    if starter is None or starter.program != TORCHRUN:
         return []
-    return complete_options(situation.described, environ, None if situation.start.typed else situation.world.local_size)
+    return complete_options(situation.described, environ, None if starter.typed else situation.world.local_size)
 
 
 def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
@@ -154,16 +151,16 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
     command, world, environ, stack = situation.command, situation.world, facts.environ, facts.stack
     process = Process(
         situation.kind,
-        situation.starts or is_training(world),
+        situation.becomes_ranks or is_training(world),
         program=TORCHRUN if command.trains else command.name,
-        starter=TORCHRUN if command.trains else situation.start.program if situation.start else "",
-        checks_size=situation.starts and may_differ(environ, world),
+        starter=TORCHRUN if command.trains else situation.starter.program if situation.starter else "",
+        checks_size=situation.becomes_ranks and may_differ(environ, world),
         find_interface=lambda: choose_interface(list(facts.routes), world.master),
         has_file=os.path.exists,
         offline=is_offline(facts.files("/proc/net/route"), facts.files("/proc/net/ipv6_route")),
     )
     tuned = tune(world, facts.machine, environ, stack, process)
-    if not situation.starts:
+    if not situation.becomes_ranks:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.
     loose = argv.load_loosely(stack, environ) if command.kind in (SCRIPT, PLAIN) else ()
@@ -175,7 +172,7 @@ def fix_words(program: Program, situation: Situation) -> list[str]:
     """Return the words of a program, with a number for the `auto` of a typed torchrun."""
     return (
         program.words
-        if situation.start is None
+        if situation.starter is None
         else starters.replace_auto(program.words, situation.world.local_size or 1)
     )
 

@@ -13,7 +13,7 @@ import subprocess
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Callable
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import NETWORK, can_write, list_directory, measure_file_system
 from entrypoint.machine.image import (
     BESIDE_TORCH,
@@ -136,7 +136,7 @@ def doctor(command: Command, decide: Callable[[Command], Plan]) -> int:
         raise Refusal("doctor has no such option", " ".join(hide(command.words)), "doctor, or doctor --json")
     found = examine(read_view(*decide_training(command, decide)))
     print_output(write_json(found) if command.words else write_table(found))
-    return WORLD if any(each.state == WRONG for each in found.values()) else 0
+    return EXIT_OUTSIDE if any(each.state == WRONG for each in found.values()) else 0
 
 
 def decide_training(command: Command, decide: Callable[[Command], Plan]) -> tuple[Plan, Refusal | None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-USER, WORLD = 2, 1
+# What the user can mend, and what went wrong outside.
+EXIT_USER, EXIT_OUTSIDE = 2, 1
 # What a shell returns for a program that cannot be executed, and for one that is not there.
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 # What time mends. The training operator starts a pod of restartPolicy ExitCode again for 128 and above
@@ -17,7 +18,7 @@ class Refusal(Exception):
     138 for what time may mend.
     """
 
-    def __init__(self, fact: str, value: object, remedy: str, code: int = USER) -> None:
+    def __init__(self, fact: str, value: object, remedy: str, code: int = EXIT_USER) -> None:
         """Keep the three parts apart, for tests and for programs."""
         super().__init__(fact, value, remedy, code)
         self.fact = fact

@@ -55,7 +55,7 @@ class Facts:
     routes: tuple[Route, ...]
 
     @property
-    def known(self) -> dict[str, str]:
+    def environ_with_home(self) -> dict[str, str]:
         """Return the variables with those of this user's identity and of the caches."""
         return overlay({**self.environ, **self.identity.variables}, self.caches)
 

@@ -8,7 +8,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING, NoReturn
 
-from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.machine.files import read_text, which
 from entrypoint.machine.reached import count_reached, explain_end
 from entrypoint.printing.streams import print_error, quote
@@ -128,7 +128,7 @@ def become_child(argv: list[str], environ: Mapping[str, str]) -> None:
         os._exit(refusal.code)
     except OSError as error:
         print_error(Refusal("the system refused", error, "check the program that is named"))
-        os._exit(WORLD)
+        os._exit(EXIT_OUTSIDE)
 
 
 def watch_training(argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:

@@ -71,7 +71,7 @@ def carry_out(command: Command, plan: Plan) -> int:
     resumed: Mapping[str, str] = {}
     if plan.run is not None:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
-    is_training = plan.starts or plan.world.rank is not None
+    is_training = plan.becomes_ranks or plan.world.rank is not None
     known = {TRAINING: str(os.getpid()), **remember_reached(plan.facts.files)} if is_training else {}
     return train(command, argv, {**environ, **resumed, **known}, plan)
 

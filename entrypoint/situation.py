@@ -32,23 +32,24 @@ APART = str.maketrans(dict.fromkeys("\"'`$;&|()", " "))  # what a shell's line h
 class Situation(NamedTuple):
     """A command in its world, before anything is chosen for it.
 
-    start: the typed program that starts ranks itself, if it is one; described: the variables that describe the world,
-    which are those of the start if there is one; kind: what this process becomes, as in Context; starts: whether it
-    becomes ranks of this world; notes: what may be wrong with the world.
+    starter: the typed program that starts ranks itself (torchrun, accelerate, mpirun), if it is one; described: the
+    variables that describe the world: the PET_ variables of a typed torchrun, else all; kind: what this process
+    becomes, as in `threads.Process`; becomes_ranks: whether it trains, or is replaced by what starts the ranks of this
+    world; notes: what may be wrong with the world.
     """
 
     command: Command
     world: World
-    start: starters.Start | None
+    starter: starters.Start | None
     described: Mapping[str, str]
     kind: str
-    starts: bool
+    becomes_ranks: bool
     notes: tuple[str, ...]
 
     @property
     def meets_others(self) -> bool:
         """Return whether the command is one of several ranks, or starts them."""
-        return self.starts and self.world.sizes[1] > 1
+        return self.becomes_ranks and self.world.sizes[1] > 1
 
 
 def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> Situation:
@@ -57,47 +58,48 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     launcher: what started this process; nproc: how many processes were asked for on this node.
     """
     environ = facts.environ
-    start = find_start(command, environ, launcher, nproc)
-    described = environ if start is None else start.environ
-    starts = command.trains or (start is not None and start.program == TORCHRUN)
-    world, notes = find_world(command, environ, launcher, start, nproc)
-    if starts:
+    starter = find_starter(command, environ, launcher, nproc)
+    described = environ if starter is None else starter.environ
+    becomes_ranks = command.trains or (starter is not None and starter.program == TORCHRUN)
+    world, notes = find_world(command, environ, launcher, starter, nproc)
+    if becomes_ranks:
         check_backend(world, described)
-    counts = starts or is_python(command)
+    counts = becomes_ranks or is_python(command)
     threads = read_threads(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
-    world = set_local_size(world, facts.machine, threads, starts=command.trains or start is not None)
-    if start is not None and start.program in (TORCHRUN, starters.ACCELERATE):
-        alone.check_typed(environ, world, start.program, find_script(command.words) or "SCRIPT.py")
+    world = set_local_size(world, facts.machine, threads, starts=command.trains or starter is not None)
+    if starter is not None and starter.program in (TORCHRUN, starters.ACCELERATE):
+        alone.check_typed(environ, world, starter.program, find_script(command.words) or "SCRIPT.py")
     notes += [
         *world.notes,
         *check_world(command, described, world),
         *warn_cores(world, facts.machine, threads),
     ]
-    return Situation(command, world, start, described, find_kind(command, world, start), starts, tuple(notes))
+    kind = find_kind(command, world, starter)
+    return Situation(command, world, starter, described, kind, becomes_ranks, tuple(notes))
 
 
-def find_start(
+def find_starter(
     command: Command, environ: Mapping[str, str], launcher: Launcher, nproc: int | None
 ) -> starters.Start | None:
     """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
-    start = starters.read_start([command.name, *command.words], environ, nproc) if command.kind == PLAIN else None
-    if start is not None and start.program == TORCHRUN:
-        return start
+    starter = starters.read_start([command.name, *command.words], environ, nproc) if command.kind == PLAIN else None
+    if starter is not None and starter.program == TORCHRUN:
+        return starter
     idle = command.kind in (PLAIN, TASK, WORKER, SSH) and not (command.trains or command.helps)
     if nproc is not None and idle:
         raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", command.name)
-    if start is None or launcher.started:
+    if starter is None or launcher.started:
         return None
     starters.check_accelerate([command.name, *command.words], environ)
-    return start._replace(environ=environ)
+    return starter._replace(environ=environ)
 
 
 def find_world(
-    command: Command, environ: Mapping[str, str], launcher: Launcher, start: starters.Start | None, nproc: int | None
+    command: Command, environ: Mapping[str, str], launcher: Launcher, starter: starters.Start | None, nproc: int | None
 ) -> tuple[World, list[str]]:
     """Return the world; what is wrong with it stops what starts ranks there, and is a note beside any other command."""
-    typed = start.environ if start is not None and start.program == TORCHRUN else None
-    nproc = nproc if start is None else start.local_size
+    typed = starter.environ if starter is not None and starter.program == TORCHRUN else None
+    nproc = nproc if starter is None else starter.local_size
     task = name_task(command) if command.trains or typed is not None else ""
     try:
         return table.detect(environ, nproc, launcher=launcher, typed=typed, task=task), []
@@ -178,10 +180,10 @@ def check_python(command: Command, world: World, environ: Mapping[str, str]) -> 
     return [f"{fact}; {instead}"]
 
 
-def find_kind(command: Command, world: World, start: starters.Start | None) -> str:
+def find_kind(command: Command, world: World, starter: starters.Start | None) -> str:
     """Return what this process becomes, as in Context."""
-    if start is not None:
-        return UNKNOWN if start.local_size is None and not start.is_auto else ANY
+    if starter is not None:
+        return UNKNOWN if starter.local_size is None and not starter.is_auto else ANY
     if command.trains or world.rank is not None:
         return RANKS
     return SINGLE if command.kind == TASK or is_python(command) else ANY

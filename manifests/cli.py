@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import yaml
 
-from entrypoint.errors import USER, WORLD, Refusal, one_row
+from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, one_row
 from entrypoint.printing.streams import mute
 from manifests import command, cores
 from manifests.kinds import mpijob, pytorchjob, storage, trainer
@@ -90,9 +90,9 @@ def main(argv: Sequence[str], out: TextIO | None, err: TextIO | None) -> int:
         manifest, notes = decide(argv)
     except Refusal as refusal:
         write_all(err, explain(refusal))
-        return USER  # everything is known before anything could fail outside
+        return EXIT_USER  # everything is known before anything could fail outside
     write_all(err, "".join(f"manifest: {note}\n" for note in notes))
     fault = write_all(out, yaml.dump(manifest, Dumper=Plain, sort_keys=False, width=10**6, allow_unicode=False))
     if fault:
         write_all(err, explain(Refusal("the manifest cannot be written", fault, "> FILE, where there is room for it")))
-    return WORLD if fault else 0
+    return EXIT_OUTSIDE if fault else 0

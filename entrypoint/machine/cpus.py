@@ -66,7 +66,7 @@ def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine
     """Return the machine as this process may use it; parent is the process that started this one."""
     siblings = list_cores(files, affinity)
     quota = read_quota(files)
-    container = read_container(files, find_launcher(files, parent))
+    container = read_container(files, find_launcher_status(files, parent))
     pinned = affinity < container
     around = len(list_cores(files, container)) if pinned else len(siblings)
     return Machine(
@@ -83,7 +83,7 @@ def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine
     )
 
 
-def find_launcher(files: Files, parent: int) -> str:
+def find_launcher_status(files: Files, parent: int) -> str:
     """Return the status of the launcher above this process, in text; that of the parent where there is none to be seen.
 
     There may be a shell between them, or the starter of a container.

@@ -9,7 +9,7 @@ import stat
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +120,7 @@ def make_private(directory: str, base: str = TEMPORARY) -> str:
         if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
             remedy = f"remove it, or mount a tmpfs there (docker run --tmpfs {base})"
             raise Refusal(
-                "a private directory belongs to somebody else", f"{path} of uid {found.st_uid}", remedy, WORLD
+                "a private directory belongs to somebody else", f"{path} of uid {found.st_uid}", remedy, EXIT_OUTSIDE
             )
         if stat.S_IMODE(found.st_mode) != 0o700:
             os.chmod(path, 0o700)
@@ -165,7 +165,7 @@ def explain_private(directory: str, error: OSError) -> Refusal:
     above = os.path.dirname(directory)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         remedy = f"remove what is not needed there, or a larger tmpfs (docker run --tmpfs {above}:size=64m)"
-        return Refusal("no space is left for private files", above, remedy, WORLD)
+        return Refusal("no space is left for private files", above, remedy, EXIT_OUTSIDE)
     remedy = f"mount a tmpfs there (docker run --tmpfs {above})"
     return Refusal("a private directory cannot be made", f"{directory}: {error.strerror}", remedy)
 

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import list_directory, read_text
 
 if TYPE_CHECKING:
@@ -53,14 +53,14 @@ class Stack(NamedTuple):
 def read_stack(text: str | None) -> Stack:
     """Return what stack.json says; raise Refusal if it is missing or damaged."""
     if text is None:
-        raise Refusal("the image has no list of what it is made of", "no stack.json", REBUILD, WORLD)
+        raise Refusal("the image has no list of what it is made of", "no stack.json", REBUILD, EXIT_OUTSIDE)
     try:
         facts = json.loads(text)
         examples = facts["examples"]
         environment = {str(name): str(value) for name, value in facts.get("environment", {}).items()}
         words = [str(facts[name]) for name in ("torch", "transformers", "python", "backend", "site")]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise Refusal("stack.json is damaged", repr(error), REBUILD, WORLD) from None
+        raise Refusal("stack.json is damaged", repr(error), REBUILD, EXIT_OUTSIDE) from None
     torch, transformers, python, backend, site = words
     return Stack(torch, transformers, python, backend, str(examples) if examples else None, site, environment)
 

@@ -7,7 +7,7 @@ import resource
 import signal
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.cpus import list_directories
 from entrypoint.machine.limits import read_limit, read_memory_limit, read_total, write_size
 from entrypoint.numbers import whole
@@ -111,13 +111,15 @@ def explain_processes(files: Files, who: str) -> Refusal:
     limit = read_process_limit(files)
     user = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     value = f"{limit} of this container" if limit is not None else f"{user} of this user"
-    return Refusal(f"{who} could start no more processes or threads, whose limit is", value, MORE_PROCESSES, WORLD)
+    return Refusal(
+        f"{who} could start no more processes or threads, whose limit is", value, MORE_PROCESSES, EXIT_OUTSIDE
+    )
 
 
 def explain_files(who: str) -> Refusal:
     """Return how many files a process may have open."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return Refusal(f"{who} could open no more files, of which a process may have", limit, MORE_FILES, WORLD)
+    return Refusal(f"{who} could open no more files, of which a process may have", limit, MORE_FILES, EXIT_OUTSIDE)
 
 
 def explain_error(error: OSError, files: Files, who: str) -> Refusal | None:
@@ -133,7 +135,7 @@ def explain_end(code: int, who: str, files: Files, before: Reached) -> Refusal |
     code: negative for a signal. A library that gets no thread ends its process without an exception in Python.
     """
     if code == -signal.SIGKILL and has_killed(files, before):
-        return Refusal(f"{who} was killed by signal 9", explain_memory(files, before), MORE_MEMORY, WORLD)
+        return Refusal(f"{who} was killed by signal 9", explain_memory(files, before), MORE_MEMORY, EXIT_OUTSIDE)
     if code and count_reached(files).processes > before.processes:
         return explain_processes(files, who)
     return None

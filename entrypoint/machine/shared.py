@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from entrypoint.errors import LATER, WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, LATER, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,4 +177,4 @@ def is_trusted(path: str, found: os.stat_result) -> bool:
 def explain_foreign(path: str) -> Refusal:
     """Return the error of something in the place of what is ours, as only somebody makes it who means harm."""
     fact = "what should be ours is a link, a pipe or a device, or belongs to another user"
-    return Refusal(fact, path, f"rm -r {path}, or another directory for results", WORLD)
+    return Refusal(fact, path, f"rm -r {path}, or another directory for results", EXIT_OUTSIDE)

@@ -6,7 +6,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import (
     explain_closed,
     find_closed,
@@ -133,7 +133,7 @@ def make_host_key(keys: Keys, environ: Mapping[str, str]) -> list[str]:
         done = keygen(words, environ)
         if done.returncode:
             fact = "a host key cannot be made, or not be signed"
-            raise Refusal(fact, done.stderr.strip(), "correct what ssh-keygen reports", WORLD)
+            raise Refusal(fact, done.stderr.strip(), "correct what ssh-keygen reports", EXIT_OUTSIDE)
     return [f"HostKey {path}", *([f"HostCertificate {path}-cert.pub"] if keys.private else [])]
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import make_private, name_aside, private_path, read_text, which, write_private
 from entrypoint.machine.image import LAUNCHED, name_stack, read_stack
 from entrypoint.machine.network import (
@@ -198,8 +198,8 @@ def run_hydra(argv: list[str], environ: Mapping[str, str]) -> int:
     if code in (LOST, -signal.SIGPIPE):
         fact = "hydra has lost a node or a rank, or a node does not reach another"
         remedy = "start a `worker` that has ended, let nodes reach each other at all ports, and type the same again"
-        print_error(Refusal(fact, "it is named above", remedy, WORLD))
-        return WORLD
+        print_error(Refusal(fact, "it is named above", remedy, EXIT_OUTSIDE))
+        return EXIT_OUTSIDE
     return 128 - code if code < 0 else code
 
 

@@ -13,7 +13,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
-from entrypoint.errors import LATER, WORLD
+from entrypoint.errors import EXIT_OUTSIDE, LATER
 from entrypoint.machine.files import read_text
 from entrypoint.machine.reached import count_reached
 from entrypoint.numbers import whole
@@ -81,4 +81,4 @@ def print_failure(rank: int, code: int) -> None:
 def end_job(environ: Mapping[str, str], code: int) -> None:
     """Let hydra kill all other ranks and end with this exit code: what MPI_Abort tells it (PMI 1, `abort`)."""
     with contextlib.suppress(KeyError, ValueError, OSError):  # nobody is there any more who would read it
-        os.write(int(environ["PMI_FD"]), b"cmd=abort exitcode=%d\n" % (WORLD if code == LOST else code))
+        os.write(int(environ["PMI_FD"]), b"cmd=abort exitcode=%d\n" % (EXIT_OUTSIDE if code == LOST else code))

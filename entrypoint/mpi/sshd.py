@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import which, write_private
 from entrypoint.machine.network import try_port
 from entrypoint.mpi.keys import MODERN, find_keys, make_host_key, read_ssh_port, strip_preloads
@@ -45,7 +45,7 @@ def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """Return the command of the server, and its environment."""
     program = SSHD if os.access(SSHD, os.X_OK) else which("sshd", environ)
     if program is None:
-        raise Refusal("there is no ssh server in this image", SSHD, "apt-get install openssh-server", WORLD)
+        raise Refusal("there is no ssh server in this image", SSHD, "apt-get install openssh-server", EXIT_OUTSIDE)
     port = read_ssh_port(environ)
     if error := try_port(port):
         remedy = "export MULTINODE_SSH_PORT=N on every node, where N is another one above 1023"

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.printing.streams import print_note
 from entrypoint.settings import MARK
 
@@ -70,7 +70,7 @@ def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> list[str
     if silent:
         how = f"with the same key and the same --user, reachable on port {access.port}"
         remedy = f"start `worker` there {how}, or wait longer: --timeout S, or MULTINODE_TIMEOUT=S"
-        raise Refusal(f"not every host answered within {timeout:g} s", silent, remedy, WORLD)
+        raise Refusal(f"not every host answered within {timeout:g} s", silent, remedy, EXIT_OUTSIDE)
     return [states[host].pin for host in hosts]
 
 

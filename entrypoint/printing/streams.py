@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TextIO
 
-from entrypoint.errors import WORLD, Refusal, one_row
+from entrypoint.errors import EXIT_OUTSIDE, Refusal, one_row
 from entrypoint.printing.secrets import hide_text
 
 
@@ -41,7 +41,9 @@ def print_output(text: str) -> None:
         mute(sys.stdout, 1)
     except OSError as error:
         mute(sys.stdout, 1)
-        raise Refusal("the output cannot be written", error.strerror, "another place for stdout", WORLD) from None
+        raise Refusal(
+            "the output cannot be written", error.strerror, "another place for stdout", EXIT_OUTSIDE
+        ) from None
 
 
 def mute(stream: TextIO, number: int) -> None:

@@ -11,7 +11,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from entrypoint.errors import USER, WORLD, Refusal, list_causes
+from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, list_causes
 from entrypoint.machine.disks import MORE_ROOM, Disk, find_directory
 from entrypoint.machine.limits import SHM, write_size
 from entrypoint.machine.reached import (
@@ -65,7 +65,7 @@ def explain(error: BaseException, place: Place) -> Refusal | None:
         return explain_rank(failures, place)
     if hasattr(error, "sigval"):  # torchrun's agent was told to end (elastic/multiprocessing/api.py)
         name = f"torchrun on {socket.gethostname()} was ended by signal"
-        return Refusal(name, int(error.sigval), AGAIN, WORLD)
+        return Refusal(name, int(error.sigval), AGAIN, EXIT_OUTSIDE)
     place = place._replace(at=next(filter(None, map(find_directory, causes)), ""))
     for pattern, rule in RULES:
         if found := re.search(pattern, text):
@@ -93,8 +93,8 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
     if limit := explain_end(code, name, place.files, before):
         return limit
     if code >= 0:
-        return Refusal(f"{name} ended with exit code", code, "read what it printed before, above", WORLD)
-    return Refusal(f"{name} was killed by signal", -code, f"find out who sent it, and {AGAIN}", WORLD)
+        return Refusal(f"{name} ended with exit code", code, "read what it printed before, above", EXIT_OUTSIDE)
+    return Refusal(f"{name} was killed by signal", -code, f"find out who sent it, and {AGAIN}", EXIT_OUTSIDE)
 
 
 def explain_disk(text: str, found: str, place: Place) -> Refusal:
@@ -107,7 +107,7 @@ def explain_disk(text: str, found: str, place: Place) -> Refusal:
     if "/torch_" in text or (full and all(f"{disk.path}/".startswith(f"{SHM}/") for disk in full)):
         return explain_shm(text, found, place)
     value = f"{found}, {at.path}" if at and found == QUOTA else ", ".join(map(str, full)) or found
-    return Refusal(f"no space is left for {place.who}", value, MORE_ROOM, WORLD)
+    return Refusal(f"no space is left for {place.who}", value, MORE_ROOM, EXIT_OUTSIDE)
 
 
 def explain_write(text: str, found: str, place: Place) -> Refusal | None:
@@ -120,7 +120,7 @@ def explain_shm(text: str, found: str, place: Place) -> Refusal:
     disk = place.measure(SHM)
     remedy = "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm, or fewer workers"
     value = f"{SHM} has {write_size(disk.size)}" if disk else SHM
-    return Refusal(f"no shared memory is left for {place.who}", value, remedy, WORLD)
+    return Refusal(f"no shared memory is left for {place.who}", value, remedy, EXIT_OUTSIDE)
 
 
 def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
@@ -130,7 +130,7 @@ def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
     if not has_killed(place.files, before):
         return None
     name = f"a DataLoader worker of {place.who} was killed by signal 9"
-    return Refusal(name, explain_memory(place.files, before), remedy, WORLD)
+    return Refusal(name, explain_memory(place.files, before), remedy, EXIT_OUTSIDE)
 
 
 def explain_allocation(text: str, found: str, place: Place) -> Refusal:
@@ -139,7 +139,7 @@ def explain_allocation(text: str, found: str, place: Place) -> Refusal:
     if (place.files(OVERCOMMIT) or "").strip() == NEVER:
         value = f"{found}, and vm.overcommit_memory is {NEVER} on this machine"
         remedy = f"sysctl vm.overcommit_memory=0 on the host, or fewer --dataloader_num_workers, or {MORE_MEMORY}"
-    return Refusal(f"{place.who} got no memory", value, remedy, WORLD)
+    return Refusal(f"{place.who} got no memory", value, remedy, EXIT_OUTSIDE)
 
 
 def explain_peer(text: str, found: str, place: Place) -> Refusal:
@@ -147,7 +147,7 @@ def explain_peer(text: str, found: str, place: Place) -> Refusal:
     peers = [each.group(1) for each in PEER.finditer(text)]
     value = f"{found}, {peers[-1]}" if peers else found
     remedy = f"read the log of that rank first: it has ended, or the network to its node is cut; then {AGAIN}"
-    return Refusal(f"{place.who} has lost another rank", value, remedy, WORLD)
+    return Refusal(f"{place.who} has lost another rank", value, remedy, EXIT_OUTSIDE)
 
 
 def explain_nodes(text: str, found: str, place: Place) -> Refusal:
@@ -157,10 +157,10 @@ def explain_nodes(text: str, found: str, place: Place) -> Refusal:
     names = [name for name in ("PET_NNODES", "PET_NODE_RANK") if place.environ.get(name)]
     value = " ".join(f"{name}={place.environ[name]}" for name in names) or found
     remedy = "the same PET_NNODES on every node, and another PET_NODE_RANK on each, from 0; if they are, start it again"
-    return Refusal("the nodes do not agree on how many they are, or which each is", value, remedy, WORLD)
+    return Refusal("the nodes do not agree on how many they are, or which each is", value, remedy, EXIT_OUTSIDE)
 
 
-def say(fact: str, remedy: str, code: int = WORLD) -> Callable[[str, str, Place], Refusal]:
+def say(fact: str, remedy: str, code: int = EXIT_OUTSIDE) -> Callable[[str, str, Place], Refusal]:
     """Return a rule whose fact and remedy are always the same, and whose value is what was found."""
     return lambda text, found, place: Refusal(fact, found, remedy, code)
 
@@ -194,11 +194,11 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (r"client socket has timed out after (\d+ms while trying to connect to \([^()]+, \d+\))",
      say("the master does not answer", MASTER)),
     (r"([Ww]ait timeout after \d+ms), keys: \S*torchelastic/(?:role_info|assigned_ranks)", explain_nodes),
-    (r"doesn't have NCCL built in", say("this image trains on CPUs, and nccl is a backend for GPUs", NCCL, USER)),
+    (r"doesn't have NCCL built in", say("this image trains on CPUs, and nccl is a backend for GPUs", NCCL, EXIT_USER)),
     # transformers/training_args.py, where there is no GPU; version 4 does not say what to do.
-    (r"Your setup doesn't support (bf16)/gpu", say("transformers looks for a GPU", CPU, USER)),
+    (r"Your setup doesn't support (bf16)/gpu", say("transformers looks for a GPU", CPU, EXIT_USER)),
     (r"(No working C\+\+ compiler found)|fatal error: (Python\.h)",
-     say("torch.compile has no compiler, or no headers of Python", COMPILER, USER)),
+     say("torch.compile has no compiler, or no headers of Python", COMPILER, EXIT_USER)),
     # The words of gloo (gloo/transport/tcp/pair.cc, unbound_buffer.cc) and of torch's store, behind a word that shows
     # that they are theirs: a hub's server may reset a connection, too.
     (r"(?s)(?:gloo|c10d|C10d|Dist\w+Error).*?(Connection closed by peer|Connection reset by peer|Connection timed out"

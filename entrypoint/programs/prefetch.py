@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.errors import WORLD, Refusal, list_causes
+from entrypoint.errors import EXIT_OUTSIDE, Refusal, list_causes
 from entrypoint.machine.places import find_downloads
 from entrypoint.printing.streams import print_error, print_output
 from entrypoint.tasks.prefetch import DATASET, FILES, METRIC, NLTK, WEIGHTS, Wanted
@@ -72,14 +72,14 @@ def explain(error: BaseException, what: str, endpoint: str) -> Refusal:
     chain = list_causes(error)
     codes = {find_status(each) for each in chain}
     if {each.errno for each in chain if isinstance(each, OSError)} & {errno.ENOSPC, errno.EDQUOT}:
-        return Refusal("the disk of the cache is full", what, f"a larger volume at HF_HOME, then {AGAIN}", WORLD)
+        return Refusal("the disk of the cache is full", what, f"a larger volume at HF_HOME, then {AGAIN}", EXIT_OUTSIDE)
     if codes & {401, 403, 404} or (codes == {None} and any(type(each).__name__ == MISSING for each in chain)):
         check = "check name, configuration and revision; for a gated or private one ask for access on"
         return Refusal("the hub gives no such thing to this user", what, f"{check} {endpoint}, and export HF_TOKEN")
     said = str(error).strip().splitlines()
     value = f"{what} from {endpoint}: {type(error).__name__}: {said[0] if said else ''}"
     remedy = f"check name and configuration, the network, the proxy and HF_ENDPOINT, then {AGAIN}"
-    return Refusal("it cannot be fetched", value, remedy, WORLD)
+    return Refusal("it cannot be fetched", value, remedy, EXIT_OUTSIDE)
 
 
 def find_status(error: BaseException) -> int | None:
@@ -134,7 +134,7 @@ def fetch_nltk(wanted: Wanted, environ: Mapping[str, str]) -> None:
 
     if not nltk.download(wanted.name, download_dir=place, quiet=True):
         value = f"{wanted.name} from {nltk.downloader.Downloader.DEFAULT_URL}"
-        raise Refusal("data of nltk cannot be fetched", value, f"check the network, then {AGAIN}", WORLD)
+        raise Refusal("data of nltk cannot be fetched", value, f"check the network, then {AGAIN}", EXIT_OUTSIDE)
 
 
 FETCH: dict[str, Callable[[Wanted, "Mapping[str, str]"], None]] = {

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Callable
 from zlib import crc32
 
-from entrypoint.errors import LATER, USER, WORLD, Refusal, one_row
+from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, LATER, Refusal, one_row
 from entrypoint.world.model import PORT, PORTS
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def check_offer(offer: str) -> None:
     word, _, rest = offer.partition(" ")
     if word == REFUSED:
         code, _, why = rest.partition(" ")
-        of_all = {str(each): each for each in (USER, WORLD, LATER)}.get(code, WORLD)
+        of_all = {str(each): each for each in (EXIT_USER, EXIT_OUTSIDE, LATER)}.get(code, EXIT_OUTSIDE)
         raise Refusal("another rank was refused, so none begins", why, "what is said there", of_all)
 
 

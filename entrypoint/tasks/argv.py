@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import which
 from entrypoint.machine.image import names_itself, release
 from entrypoint.settings import Setting
@@ -91,5 +91,5 @@ def find_torchrun(environ: Mapping[str, str]) -> str:
     path = os.pathsep.join(each for each in places if os.path.realpath(each) != front)
     found = which(TORCHRUN, {"PATH": path})
     if found is None:
-        raise Refusal("there is no torchrun", path, "pip install torch", WORLD)
+        raise Refusal("there is no torchrun", path, "pip install torch", EXIT_OUTSIDE)
     return found

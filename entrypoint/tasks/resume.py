@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Callable
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import is_path, read_file, read_text, write_in_private
 from entrypoint.machine.image import release
 from entrypoint.machine.places import expand_user
@@ -309,7 +309,7 @@ def tell_others(handover: str, world: World, environ: Mapping[str, str]) -> Iter
         yield
     except (Refusal, OSError) as error:
         if world.rank is not None and world.several_nodes and handover != NEVER:
-            code = error.code if isinstance(error, Refusal) else WORLD
+            code = error.code if isinstance(error, Refusal) else EXIT_OUTSIDE
             tell_refused(world, read_job_name(environ), getattr(error, "note", str(error)), code)
         raise
 

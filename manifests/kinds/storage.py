@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from entrypoint.errors import USER
+from entrypoint.errors import EXIT_USER
 from manifests.pod import write_container, write_limits, write_metadata, write_template
 from manifests.request import PREFETCH, Request, keep
 
 RETRIES = 3  # a hub that is busy, or a pod that is moved
 # A mistake, as a token without access, is not tried again: spec.podFailurePolicy of batch/v1, since Kubernetes 1.26.
-MISTAKES = {"containerName": PREFETCH, "operator": "In", "values": [USER]}
+MISTAKES = {"containerName": PREFETCH, "operator": "In", "values": [EXIT_USER]}
 
 
 def write_claim(request: Request) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.errors import WORLD, Refusal, list_causes, one_row
+from entrypoint.errors import EXIT_OUTSIDE, Refusal, list_causes, one_row
 
 
 def test_a_refusal_has_three_parts_and_a_code() -> None:
-    refusal = Refusal("RANK is not a number", 1.5, "export RANK=0", WORLD)
+    refusal = Refusal("RANK is not a number", 1.5, "export RANK=0", EXIT_OUTSIDE)
     assert (refusal.fact, refusal.value, refusal.remedy, refusal.code) == (
         "RANK is not a number", "1.5", "export RANK=0", 1,
     )  # fmt: skip

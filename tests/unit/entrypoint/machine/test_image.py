@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.image import (
     LAUNCHED,
     Stack,
@@ -66,7 +66,7 @@ def test_the_variables_of_an_image_are_in_its_stack() -> None:
 def test_a_stack_that_is_missing_or_damaged(text: str | None) -> None:
     with pytest.raises(Refusal, match=r"stack\.json") as caught:
         read_stack(text)
-    assert caught.value.code == WORLD
+    assert caught.value.code == EXIT_OUTSIDE
 
 
 @pytest.mark.parametrize(

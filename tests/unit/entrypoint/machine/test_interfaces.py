@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.errors import USER, Refusal
+from entrypoint.errors import EXIT_USER, Refusal
 from entrypoint.machine.interfaces import BACKENDS, check_interfaces, find_wrong
 
 HERE = ["eth0", "eth1", "lo"]
@@ -60,7 +60,7 @@ def test_what_nobody_reads_or_nobody_knows_is_not_refused(variable: str, backend
 def test_a_wrong_name_is_refused_with_those_that_are_there() -> None:
     with pytest.raises(Refusal, match="no such network interface: GLOO_SOCKET_IFNAME=ib9\n") as caught:
         check_interfaces({"GLOO_SOCKET_IFNAME": "ib9"}, HERE, "gloo")
-    assert caught.value.code == USER
+    assert caught.value.code == EXIT_USER
     assert caught.value.remedy.endswith("name one of these: eth0, eth1, lo")
 
 

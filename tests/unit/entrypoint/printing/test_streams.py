@@ -8,7 +8,7 @@ from typing import TextIO
 
 import pytest
 
-from entrypoint.errors import WORLD, Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.printing import streams
 from entrypoint.printing.streams import print_error, print_note, print_output
 
@@ -53,7 +53,7 @@ def test_an_answer_that_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "stdout", Broken(OSError(28, "No space left on device")))
     with pytest.raises(Refusal, match="No space left") as caught:
         print_output("hello")
-    assert caught.value.code == WORLD and muted == [1]
+    assert caught.value.code == EXIT_OUTSIDE and muted == [1]
 
 
 @pytest.mark.parametrize(("encoding", "shown"), [("utf-8", "\\udcff \xfc"), ("ascii", "\\udcff \\xfc")])

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from entrypoint.errors import USER, WORLD
+from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER
 from entrypoint.machine.disks import Disk
 from entrypoint.programs.diagnose import Place, explain
 
@@ -107,7 +107,7 @@ def test_an_error_is_said_in_words(error: BaseException, fact: str, value: str) 
     found = explain(error, place())
 
     assert found is not None and fact in found.fact and value in found.value
-    assert found.code == (USER if "nccl" in fact or "compiler" in fact or "GPU" in fact else found.code)
+    assert found.code == (EXIT_USER if "nccl" in fact or "compiler" in fact or "GPU" in fact else found.code)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_an_error_is_said_in_words(error: BaseException, fact: str, value: str) 
 def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ: dict[str, str], value: str) -> None:
     found = explain(DistStoreError(f"wait timeout {text}"), place(environ))
 
-    assert found is not None and value in found.value and found.code == WORLD
+    assert found is not None and value in found.value and found.code == EXIT_OUTSIDE
     assert ("do not agree" in found.fact) == ("agent" not in text and "PET_RDZV_ENDPOINT" not in environ)
 
 

@@ -12,7 +12,7 @@ from itertools import count
 
 import pytest
 
-from entrypoint.errors import LATER, USER, Refusal
+from entrypoint.errors import EXIT_USER, LATER, Refusal
 from entrypoint.rendezvous.agree import agree, choose_port, introduce, tell_refused
 from entrypoint.world.model import MPI, World
 
@@ -91,7 +91,7 @@ def test_all_end_where_one_rank_is_refused(port: int, refused: int) -> None:
         for each in others:
             with pytest.raises(Refusal, match=f"rank {refused}: the directory holds another run: /a") as error:
                 each.result()
-            assert error.value.code == USER
+            assert error.value.code == EXIT_USER
     assert time.monotonic() - began < 20
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from entrypoint.errors import LATER, USER, Refusal
+from entrypoint.errors import EXIT_USER, LATER, Refusal
 from entrypoint.machine.network import Route
 from entrypoint.rendezvous import master, wait
 from entrypoint.rendezvous.master import check_master, warn_choice
@@ -102,7 +102,7 @@ def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str]
         return
     with pytest.raises(Refusal, match="the endpoint is the name of several nodes") as caught:
         describe_meeting(world, environ)
-    assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", USER)
+    assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", EXIT_USER)
 
 
 INDEXED = {"JOB_COMPLETION_INDEX": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "qa-0.qa"}
@@ -181,7 +181,7 @@ def test_a_master_is_no_endpoint(environ: dict[str, str], refused: bool) -> None
         return check_backend(AGENT, environ)
     with pytest.raises(Refusal, match="meets at an endpoint, and does not read a master") as caught:
         check_backend(AGENT, environ)
-    assert caught.value.code == USER and "PET_RDZV_ENDPOINT=there:29400" in caught.value.remedy
+    assert caught.value.code == EXIT_USER and "PET_RDZV_ENDPOINT=there:29400" in caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -248,8 +248,8 @@ def test_a_name_that_is_late_is_waited_for(capsys: pytest.CaptureFixture[str]) -
     [
         (RANKS._replace(master="here", port=TAKEN), "in use", LATER),
         (FIRST._replace(port=TAKEN), "in use", LATER),
-        (RANKS._replace(guessed=("master",)), "rank 0 is not on the first node of the list", USER),
-        (RANKS._replace(launcher="slurm"), "MASTER_ADDR is not the node of rank 0", USER),
+        (RANKS._replace(guessed=("master",)), "rank 0 is not on the first node of the list", EXIT_USER),
+        (RANKS._replace(launcher="slurm"), "MASTER_ADDR is not the node of rank 0", EXIT_USER),
         (RANKS._replace(rank=1, port=TAKEN), "", 0),
         (RANKS._replace(master="here", guessed=("master",)), "", 0),
         (RANKS._replace(launcher="slurm", master="here"), "", 0),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from entrypoint.errors import USER, Refusal
+from entrypoint.errors import EXIT_USER, Refusal
 from entrypoint.world import alone
 from entrypoint.world.model import World
 from entrypoint.world.table import complete, detect
@@ -78,7 +78,7 @@ def test_a_process_that_was_meant_to_be_one_of_many_is_not_left_alone(
     with pytest.raises(Refusal) as caught:
         alone.check(environ, world)
     refusal = caught.value
-    assert (refusal.fact, refusal.value, refusal.code) == (ALONE, f"{name}={environ[name]}", USER)
+    assert (refusal.fact, refusal.value, refusal.code) == (ALONE, f"{name}={environ[name]}", EXIT_USER)
     assert f"unset {name}" in refusal.remedy
 
 
@@ -95,7 +95,7 @@ def test_a_process_that_was_meant_to_be_one_of_many_is_not_left_alone(
 def test_a_number_that_cannot_be_read_is_not_taken_for_none(environ: dict[str, str], fact: str) -> None:
     with pytest.raises(Refusal) as caught:
         alone.check(environ, detect(environ))
-    assert (caught.value.fact, caught.value.code) == (fact, USER)
+    assert (caught.value.fact, caught.value.code) == (fact, EXIT_USER)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from entrypoint.errors import USER, Refusal
+from entrypoint.errors import EXIT_USER, Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.numbers import whole
@@ -79,7 +79,7 @@ BATCH, MAIN = left_by("aws-batch-node"), "AWS_BATCH_JOB_MAIN_NODE_"
 def test_what_contradicts_itself_is_refused(environ: dict[str, str], fact: str) -> None:
     with pytest.raises(Refusal) as caught:
         detect(environ)
-    assert caught.value.fact.startswith(fact) and caught.value.code == USER
+    assert caught.value.fact.startswith(fact) and caught.value.code == EXIT_USER
 
 
 @pytest.mark.parametrize(
