@@ -85,8 +85,8 @@ def _check_index(url: str | None) -> None:
     """Raise UserFault for what is no address of an index."""
     if url is not None:
         pip_config.check_addresses("--index", [url])
-        if not url.strip():
-            raise UserFault("that is not an address", f"--index {url!r}", "https://HOST/PATH")
+        if not url:
+            raise UserFault("that is not an address", "--index ''", "https://HOST/PATH")
 
 
 def _say(text: str) -> None:

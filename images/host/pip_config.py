@@ -110,7 +110,7 @@ def check_addresses(
         except ValueError:
             # What comes before an @ may be a password, and what comes after a colon one whose @ is missing.
             shown = re.sub("//([^/:]*):[^/]*", r"//\1:...", url.rpartition("@")[2])
-            value = f"{name} {shown.removeprefix('//')}"
+            value = f"{name} {shown.removeprefix('//') if shown.strip() else repr(shown)}"
             raise UserFault("that is not an address", value, remedy) from None
 
 

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -139,9 +140,9 @@ def test_any_user_makes_the_same_bytes_without_any_program(fresh: Fresh, tmp_pat
     for deb in fresh.choice.debs:
         debs.append(shutil.copy(fresh.store.place(deb.sha256, deb.filename), tmp_path))
     for path in (out, *out.parents):
-        path.chmod(path.stat().st_mode | 0o755)
-        if path == tmp_path.parent.parent:
+        if path == Path(tempfile.gettempdir()):
             break
+        path.chmod(path.stat().st_mode | 0o755)
     os.chown(out, NOBODY, NOBODY)
     asked = {"debs": debs, "packages": ROW.packages, "sources": fresh.choice.sources, "place": str(out)}
     asked["root"] = str(out)

@@ -77,7 +77,7 @@ def test_every_range_is_asked_with_every_line_of_torch_that_it_goes_with() -> No
         ("1.13.1", ("4.30.0", "debian", "gloo")),
         ("1.13.1", ("4.47.1", "IMAGE", "ccl")),
         ("1.12.1", ("4.47.1", "IMAGE", "ccl")),
-        ("2.15.0", ("5.23.0", "debian", "gloo")),
+        ("2.15.0", ("5.24.0", "debian", "gloo")),
     ],
 )
 def test_every_base_of_a_torch_is_asked(torch: str, row: tuple[str, str, str]) -> None:
