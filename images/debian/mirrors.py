@@ -10,7 +10,8 @@ from pathlib import Path
 from images.debian import control
 
 VARIABLE = "MULTINODE_DEBIAN_MIRROR"
-OWN, SECURITY = "http://deb.debian.org/debian", "http://security.debian.org/debian-security"
+DOMAIN = "debian.org"
+OWN, SECURITY = f"http://deb.{DOMAIN}/debian", f"http://security.{DOMAIN}/debian-security"
 PARTS = ("", "-updates", "-security")  # what follows a suite's name, as in bookworm-security
 APT = Path("/etc/apt")
 LINE = re.compile(r"deb\s+(?:\[[^]\n]*]\s+)?(?P<uri>[^\s\[#]+)\s+(?P<suite>[^\s#]+)\s+(?P<components>[^#\n]+)")
@@ -19,7 +20,7 @@ SETTING = re.compile(r'^\s*([A-Za-z0-9:_-]+)\s+"([^"\n]*)"\s*;', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Source:
-    """A suite in an archive, such as bookworm-updates in http://deb.debian.org/debian."""
+    """A suite in an archive, such as bookworm-updates in Debian's own."""
 
     uri: str
     suite: str
