@@ -37,7 +37,7 @@ def read_words(argv: Sequence[str]) -> dict[str, Any]:
     if wrong is not None:
         raise Refusal("this is no text that a container can be given", repr(wrong[:40]), "the same in UTF-8")
     typed, unknown = make_parser().parse_known_args(argv)
-    # `--name=--` is taken for a name without a value (python/cpython#59317, before Python 3.13).
+    # `--name=--` is taken for a name without a value (python/cpython#109475, mended early in 2024).
     unknown += [key for key, value in vars(typed).items() if key != "words" and (value == [] or value == [[]])]
     if unknown:
         fact, value = "the command line cannot be read", f"unrecognized arguments: {' '.join(unknown)}"
