@@ -11,13 +11,16 @@ from pathlib import Path
 from rich.console import Console
 
 from images import pipeline, report, terminal
+from images.check import import_check, opened, verify
+from images.deliver import daemon, skopeo, transfer
+from images.deliver import engine as engines
+from images.deliver.engine import Engine
 from images.foreign import sandbox
 from images.host import download, pip_config
 from images.host.context import Access, Background, Context, World, background, default_root
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store
-from images.inspection import import_check, opened, verify
 from images.lock import bundle, lockfile
 from images.lock.lock import Lock
 from images.oci import image as oci
@@ -25,9 +28,6 @@ from images.oci import output, reference
 from images.options import names, request
 from images.pipeline import Locked
 from images.plan import catalog, planner
-from images.transport import daemon, skopeo, transfer
-from images.transport import engine as engines
-from images.transport.engine import Engine
 
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:

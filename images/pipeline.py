@@ -9,12 +9,12 @@ from pathlib import Path
 
 from images.base import additions, debian, pulled, replaced
 from images.base.base import Base
+from images.check import import_check, sbom, sonames
+from images.check.import_check import Wanted
 from images.debian import packages
 from images.foreign import sandbox
 from images.host.context import Background, Context
 from images.host.errors import Damaged, UserFault, or_else
-from images.inspection import import_check, sbom, sonames
-from images.inspection.import_check import Wanted
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from images.inspection.opened import Inside
-from images.inspection.verify import Difference, LeftOut
+from images.check.opened import Inside
+from images.check.verify import Difference, LeftOut
 from images.oci import image as oci
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from images.base import additions, inspect
 from images.base.base import Base, Site, refuse
+from images.deliver import transfer
 from images.foreign import documents
 from images.host.context import Access
 from images.host.download import Advance
@@ -20,7 +21,6 @@ from images.oci.layer import Layer, Written
 from images.oci.manifest import DAMAGED, Descriptor, Manifest
 from images.oci.reading import layout
 from images.oci.reference import Reference
-from images.transport import transfer
 
 CONFIG_LIMIT = 8 << 20  # bytes
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from images.deliver import engine as engines
 from images.host.store import Store
-from images.transport import engine as engines
 from tests.support.cut_connection import connection_to
 from tests.support.finished_images import SMALL as SMALL_LAYER
 from tests.support.finished_images import finished

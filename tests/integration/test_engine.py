@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from images.deliver import engine
+from images.deliver.engine import Engine
 from images.host.errors import WorldFault
 from images.oci.image import Image
-from images.transport import engine
-from images.transport.engine import Engine
 
 IMAGE = Image(("multinode:test",), b"{}", b"{}", ())
 LIMITS = "Error: OCI runtime error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from images.deliver import skopeo, transfer
 from images.host.context import Access
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.store import Store
@@ -21,7 +22,6 @@ from images.oci import image as oci
 from images.oci import reference
 from images.oci.compression import packed
 from images.oci.layout_writer import write_layout
-from images.transport import skopeo, transfer
 from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Reply, answering
 from tests.support.finished_images import SMALL, finished

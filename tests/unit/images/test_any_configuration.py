@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.deliver import daemon, docker_config
 from images.host import pip_config
 from images.host.context import default_root
 from images.host.errors import Fault
-from images.transport import daemon, docker_config
 from tests.support import hostile
 from tests.support.hostile import watched
 

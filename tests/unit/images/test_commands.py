@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import pytest
 
 from images import cli, commands, pipeline
+from images.check.opened import SBOMS
+from images.deliver import engine, skopeo, transfer
 from images.host.errors import Damaged, WorldFault
-from images.inspection.opened import SBOMS
 from images.lock import lockfile
 from images.oci import image as oci
 from images.oci import output
 from images.oci.reference import Remote
-from images.transport import engine, skopeo, transfer
 from tests.support import locks, stand_in
 
 # The files that are taken for SBOMs, by Syft 1 (syft/pkg/cataloger/sbom/cataloger.go) and as endings by Trivy

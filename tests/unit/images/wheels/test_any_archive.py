@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base.base import of_debian
+from images.check import components, sbom, sonames
 from images.foreign.paths import flaw
 from images.host.errors import Fault
 from images.host.store import Store, sha256
-from images.inspection import components, sbom, sonames
 from images.layers import examples, wheel
 from images.lock.collect import Wheel
 from images.lock.lock import SourceOnly

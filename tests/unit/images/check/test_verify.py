@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from images.base import overlay
+from images.check import verify
+from images.check.opened import Inside
 from images.foreign.sandbox import Sandbox
 from images.host.errors import WorldFault
 from images.host.store import sha256
-from images.inspection import verify
-from images.inspection.opened import Inside
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
 from tests.support.hostile import END, entry

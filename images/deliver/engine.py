@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from docker.errors import DockerException, NotFound
 from requests import RequestException
 
+from images.deliver import daemon, docker_config, podman
 from images.host import process
 from images.host.context import background
 from images.host.errors import Fault, UserFault, WorldFault
@@ -19,7 +20,6 @@ from images.host.store import Store
 from images.oci.archive import archive, archived_manifest
 from images.oci.image import Image
 from images.oci.manifest import digest_of
-from images.transport import daemon, docker_config, podman
 
 # What to do where no engine answers.
 START = "start Docker (or install podman)"

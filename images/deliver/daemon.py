@@ -15,9 +15,9 @@ from docker.errors import DockerException, TLSParameterError
 from docker.tls import TLSConfig
 from docker.utils import kwargs_from_env, parse_host
 
+from images.deliver import docker_config
 from images.host.download import reason
 from images.host.errors import UserFault
-from images.transport import docker_config
 
 SOCKET = "/var/run/docker.sock"  # where nothing names another one
 JOIN = "join the group docker (sudo usermod -aG docker $USER, then log in again)"  # which may write to SOCKET

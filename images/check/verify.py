@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO
 
 from images.base.overlay import EACH, LARGEST, too_many_files
+from images.check.opened import Inside, entries
 from images.foreign.sandbox import Sandbox
 from images.host.store import CHUNK
-from images.inspection.opened import Inside, entries
 from images.layers.entrypoint_layer import NAME
 from images.lock.lock import Lock
 from images.oci import compression, manifest

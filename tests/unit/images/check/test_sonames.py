@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from images.check import sonames
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.inspection import sonames
 from images.lock.collect import Wheel
 from tests.support.elf import library
 from tests.support.wheels import damaged, pack

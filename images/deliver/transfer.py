@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from images.deliver.refusals import LACKS, PUSHED, WHO
+from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.disk.faults import Unwritable
 from images.host.disk.files import link
@@ -21,8 +23,6 @@ from images.oci.image import Image
 from images.oci.layout_writer import write_layout
 from images.oci.manifest import ON_THE_WAY, Descriptor, Manifest, digest_of
 from images.oci.reference import HOST, NAME, Place, Remote
-from images.transport.refusals import LACKS, PUSHED, WHO
-from images.transport.skopeo import Server
 
 # Docker speaks plain HTTP with these only; `docker pull` of any other host needs `insecure-registries`.
 NEAR = re.compile(r"(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?")

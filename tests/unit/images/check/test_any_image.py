@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 
 from images.base import additions, inspect, overlay, pulled, replaced
 from images.base.base import Base, Facts, Site
+from images.check import components, verify
+from images.check.opened import LOCK, Inside
+from images.check.sbom import _distro
 from images.foreign import bounds, tars
 from images.foreign.bounds import Bound
 from images.host import fingerprint
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.inspection import components, verify
-from images.inspection.opened import LOCK, Inside
-from images.inspection.sbom import _distro
 from images.layers import interpreter
 from images.oci import compression, image, reference
 from images.oci.layer import Layer, LayerWriter, Written

@@ -49,7 +49,7 @@ def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, contro
     contents = asdict(listed(locked, found, base, store, control))
 
     def make() -> str:
-        from images.inspection import components  # a tenth of a second that most builds do not need
+        from images.check import components  # a tenth of a second that most builds do not need
 
         return components.render(contents)
 

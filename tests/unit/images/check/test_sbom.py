@@ -11,9 +11,9 @@ import pytest
 
 from images.base.base import Base
 from images.base.installed import Distribution
+from images.check import components, sbom
 from images.debian.packages import Deb
 from images.host.store import Store
-from images.inspection import components, sbom
 from images.lock.lock import BaseImage, Examples, Lock
 from tests.support.bases import MANIFEST, base
 from tests.support.locks import artifact, lock

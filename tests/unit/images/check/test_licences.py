@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.metadata import parse_email
 
-from images.inspection.licences import of_wheel
+from images.check.licences import of_wheel
 
 
 def shown(licences: Iterable[License]) -> list[str]:

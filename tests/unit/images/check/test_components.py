@@ -18,8 +18,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from packageurl import PackageURL
 
+from images.check import components, sbom
 from images.host.store import Store
-from images.inspection import components, sbom
 from images.lock.collect import Wheel
 
 VALIDATOR = JsonStrictValidator(SchemaVersion.V1_6)

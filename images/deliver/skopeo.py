@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from images.deliver import docker_config
+from images.deliver.refusals import PULL, PUSH, Refusals, refusal, refused
 from images.host import process
 from images.host.certificates import trusted
 from images.host.context import Access
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.oci.reference import Place
-from images.transport import docker_config
-from images.transport.refusals import PULL, PUSH, Refusals, refusal, refused
 
 OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"

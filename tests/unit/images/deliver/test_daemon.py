@@ -13,10 +13,10 @@ import pytest
 from docker.errors import DockerException, TLSParameterError
 from docker.tls import TLSConfig
 
+from images.deliver import daemon
+from images.deliver.daemon import Daemon, denied, named
 from images.host.errors import UserFault
 from images.host.text import shown
-from images.transport import daemon
-from images.transport.daemon import Daemon, denied, named
 
 
 def configured(directory: Path, config: object) -> dict[str, str]:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from images.deliver.docker_config import login, path
 from images.host.errors import Fault, UserFault
-from images.transport.docker_config import login, path
 
 AUTH = base64.b64encode(b"user:pass:word").decode()
 TOKEN = {"auth": base64.b64encode(b"<token>:").decode(), "identitytoken": "t"}

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from images.deliver import podman
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.oci.image import Image, config
-from images.transport import podman
 
 IMAGE = Image(("a:1",), config([], {}, "2026-01-01T00:00:00Z"), b"{}", ())
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from images.base import pulled
+from images.check import opened
+from images.deliver import engine
+from images.deliver.daemon import Denied
+from images.deliver.engine import Engine, Search
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.inspection import opened
-from images.transport import engine
-from images.transport.daemon import Denied
-from images.transport.engine import Engine, Search
 from tests.support.hostile import END, entry
 
 HAS = "host:5000/a/b:1"  # what the engine has

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from images.base import pulled
+from images.deliver import engine
 from images.foreign import tars
 from images.foreign.paths import OPAQUE, WHITEOUT
 from images.foreign.tars import below_root
@@ -21,7 +22,6 @@ from images.host.store import Store
 from images.layers.entrypoint_layer import MULTINODE, SBOM
 from images.lock import lockfile
 from images.oci import compression, manifest, reference
-from images.transport import engine
 
 LOCK = f"{MULTINODE}/{lockfile.NAME}"
 SBOMS = (f"{MULTINODE}/{SBOM}", f"{MULTINODE}/sbom.cdx.json")  # earlier releases wrote the last

@@ -21,6 +21,8 @@ import pytest
 from docker.errors import DockerException, ImageNotFound
 from requests.exceptions import ChunkedEncodingError, ConnectionError
 
+from images.deliver import daemon, engine, podman
+from images.deliver.engine import Engine
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.oci.archive import archived_manifest
@@ -28,8 +30,6 @@ from images.oci.image import Image, config
 from images.oci.layer import Layer, Written
 from images.oci.manifest import digest_of
 from images.oci.reference import full
-from images.transport import daemon, engine, podman
-from images.transport.engine import Engine
 
 ENVIRON = {"HOME": "/nowhere", "PATH": "/nowhere"}
 CREATED = "2026-01-01T00:00:00Z"

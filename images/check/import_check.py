@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from images.base.base import Base
 from images.base.inspect import LIBRARIES
+from images.deliver import engine as containers
+from images.deliver.engine import Engine
 from images.foreign.sandbox import HOME, Given, Sandbox
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import entrypoint_layer, interpreter
 from images.layers.bytecode import ALONE, REMOVE_TREES, Interpreter
 from images.oci.image import Image
-from images.transport import engine as containers
-from images.transport.engine import Engine
 from images.wheels.about import About, about
 
 # Not importable by itself, or only on other systems: module, reason.

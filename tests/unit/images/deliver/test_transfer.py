@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from images.deliver import refusals, transfer
+from images.deliver.refusals import PUSHED
+from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.disk.faults import Unwritable, disk_fault
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
@@ -18,9 +21,6 @@ from images.oci.image import Image, config, registry_manifest
 from images.oci.layer import Layer, Written
 from images.oci.manifest import LAYERS, Descriptor, Manifest, digest_of
 from images.oci.reference import Place, Remote
-from images.transport import refusals, transfer
-from images.transport.refusals import PUSHED
-from images.transport.skopeo import Server
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from images.deliver import skopeo
 from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.oci.reference import Place
-from images.transport import skopeo
 
 PLACE = Place("registry.example:5000", "team/image", plain=False)
 

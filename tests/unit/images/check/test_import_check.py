@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from images.check import import_check
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.inspection import import_check
 from images.layers import entrypoint_layer
 from images.oci.image import Image
 from images.oci.layer import Layer, Written

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.deliver.refusals import PULL, PUSH, SAID, Refusals, message, refusal
 from images.host.errors import Fault, UserFault, WorldFault
-from images.transport.refusals import PULL, PUSH, SAID, Refusals, message, refusal
 
 LOG = 'time="2026-01-01T00:00:00Z" level={} msg="{}"'
 
