@@ -16,9 +16,10 @@ from images.debian import packages as debian
 from images.debian.packages import Deb
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
+from images.model import PLATFORM
 from images.oci.layer import LayerWriter
 
-LIBRARY = "usr/lib/x86_64-linux-gnu"
+LIBRARY = f"usr/lib/{PLATFORM.multiarch}"
 TCMALLOC = "libtcmalloc.so.4"
 # The path that the Hugging Face guide writes out, whatever release of tcmalloc there is.
 GUIDE = {f"{LIBRARY}/{TCMALLOC}.5.9": TCMALLOC}
@@ -42,11 +43,11 @@ PIECES = {
     "libunwind.so.8": Piece(
         f"{LIBRARY}/libunwind.so.8", "libunwind8", f"{LIBRARY}/libunwind.so.8", ("liblzma.so.5", "libgcc_s.so.1")
     ),
-    "liblzma.so.5": Piece(f"{LIBRARY}/liblzma.so.5", "liblzma5", "lib/x86_64-linux-gnu/liblzma.so.5"),
+    "liblzma.so.5": Piece(f"{LIBRARY}/liblzma.so.5", "liblzma5", f"lib/{PLATFORM.multiarch}/liblzma.so.5"),
     "libstdc++.so.6": Piece(
         f"{LIBRARY}/libstdc++.so.6", "libstdc++6", f"{LIBRARY}/libstdc++.so.6", ("libgcc_s.so.1",)
     ),
-    "libgcc_s.so.1": Piece(f"{LIBRARY}/libgcc_s.so.1", "libgcc-s1", "lib/x86_64-linux-gnu/libgcc_s.so.1"),
+    "libgcc_s.so.1": Piece(f"{LIBRARY}/libgcc_s.so.1", "libgcc-s1", f"lib/{PLATFORM.multiarch}/libgcc_s.so.1"),
     "libnss_wrapper.so": Piece(
         f"{LIBRARY}/libnss_wrapper.so", "libnss-wrapper", f"{LIBRARY}/libnss_wrapper.so"
     ),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from images.debian.packages import Deb
 
 # The newest that a wheel may ask for, from each glibc of its manylinux tag on: pypa/auditwheel 6.8.2,
-# policy/manylinux-policy.json, x86_64.
+# policy/manylinux-policy.json.
 GLIBCXX = (
     ("2.5", "3.4.8"),
     ("2.12", "3.4.13"),

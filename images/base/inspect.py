@@ -17,6 +17,7 @@ from images.base.installed import Distribution, debian_packages, distributions_i
 from images.base.overlay import Tree
 from images.base.pythons import interpreters, mark, sites_of
 from images.host.errors import WorldFault
+from images.model import PLATFORM
 from images.oci import compression
 from images.oci.layer import Directories
 from images.oci.manifest import DAMAGED
@@ -27,8 +28,8 @@ LIBRARIES = (
     "lib64",
     "usr/lib",
     "usr/lib64",
-    "lib/x86_64-linux-gnu",
-    "usr/lib/x86_64-linux-gnu",
+    f"lib/{PLATFORM.multiarch}",
+    f"usr/lib/{PLATFORM.multiarch}",
     "usr/local/lib",
 )
 
@@ -39,11 +40,10 @@ TEXTS = re.compile(
     r"|.*\.dist-info/RECORD$"  # in any directory: PYTHONPATH may name it
     r"|.*-packages/[^/]+\.egg-info(/(PKG-INFO|installed-files\.txt))?$"
 )
-GLIBC = re.compile(r"(.*/)?lib(64|/x86_64-linux-gnu)?/libc(\.so\.6|-2\.[0-9]+\.so)$")
+GLIBC = re.compile(rf"(.*/)?lib(64|/{PLATFORM.multiarch})?/libc(\.so\.6|-2\.[0-9]+\.so)$")
 # What libc.so.6 prints when it is run: csu/version.c in glibc.
 BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]{1,9}\.[0-9]{1,9})(?![0-9])")
 LIBSTDCXX = re.compile(r"(.*/)?libstdc\+\+\.so\.6[0-9.]*$")
-MUSL = "ld-musl-x86_64.so.1"
 
 
 def read_facts(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> tuple[Facts, list[int]]:
@@ -94,7 +94,7 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
     distributions = tuple(d for directory in directories for d in distributions_in(tree, directory))
     glibc = _glibc(tree, packages)
     return Facts(
-        release=release, glibc=glibc, musl=glibc is None and _has(tree, LIBRARIES, MUSL) is not None,
+        release=release, glibc=glibc, musl=glibc is None and _has(tree, LIBRARIES, PLATFORM.musl_loader) is not None,
         pythons=pythons, starts=starts, sites=sites, ahead=ahead,
         distributions=distributions, listing=listing(tree, distributions),
         packages=packages, passwd=tree.text("etc/passwd"), shell=_has(tree, ["bin"], "sh"),

@@ -16,6 +16,7 @@ from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
+from images.model import PLATFORM
 from images.oci import compression, manifest, reference
 from images.oci.layer import Layer, Written
 from images.oci.manifest import DAMAGED, Descriptor, Manifest
@@ -94,7 +95,7 @@ class Stored:
 def fetch(named: Reference, store: Store, access: Access, advance: Advance) -> Parts:
     """Fetch an image into the store, checked by its digests; `advance` is called with the size of what came.
 
-    Raises UserFault when it is not there, not for linux/amd64 or no image, WorldFault when it cannot be had whole.
+    Raises UserFault when it is not there, not for PLATFORM or no image, WorldFault when it cannot be had whole.
     """
     name = str(named)
     with _source(named, store, access) as source:
@@ -226,8 +227,8 @@ def _config(source: Source, found: Manifest, name: str, advance: Advance) -> Map
             raise ValueError("diff_ids")
     except (ValueError, KeyError, TypeError) as error:
         raise WorldFault("a configuration is damaged", f"{name} ({error!r})", DAMAGED) from error
-    if system != "linux/amd64":
-        raise UserFault("that base is for another machine", f"{name} ({system})", "a base for linux/amd64")
+    if system != str(PLATFORM):
+        raise UserFault("that base is for another machine", f"{name} ({system})", f"a base for {PLATFORM}")
     if not isinstance(diff_ids, list) or len(diff_ids) != len(found.layers):
         raise WorldFault("configuration and manifest do not agree", f"{name} (number of layers)", DAMAGED)
     return cast("Mapping[str, Any]", config)

@@ -17,10 +17,11 @@ from images.host.errors import UserFault
 from images.host.store import Store
 from images.layers import trim
 from images.lock.collect import Wheel
+from images.model import PLATFORM
 from images.wheels.content import content
 
-# Debian: ld.so.conf.d/libc.conf and x86_64-linux-gnu.conf, and the loader's own two (ld.so(8)).
-SEARCHED = (*LIBRARIES, "usr/local/lib/x86_64-linux-gnu")
+# Debian: ld.so.conf.d/libc.conf and that of its multiarch directory, and the loader's own two (ld.so(8)).
+SEARCHED = (*LIBRARIES, f"usr/local/lib/{PLATFORM.multiarch}")
 BASE = "the base"
 
 

@@ -17,6 +17,7 @@ from images.debian import certificates, pam
 from images.debian.deb import Package
 from images.debian.tree import Tree
 from images.host.errors import WorldFault
+from images.model import PLATFORMS
 from images.oci.layer import EPOCH
 
 KNOWN = Path(__file__).with_name("scripts.json")
@@ -25,7 +26,7 @@ DAYS = EPOCH // 86400
 DPKG = "var/lib/dpkg"
 NOLOGIN = "/usr/sbin/nologin"
 # What one script has in different words for each machine.
-MACHINES = re.compile(r"(?:x86_64|aarch64)-linux-gnu|:(?:amd64|arm64)")
+MACHINES = re.compile("|".join(f"{each.multiarch}|:{each.architecture}" for each in PLATFORMS))
 
 
 @dataclass

@@ -9,10 +9,10 @@ import struct
 from collections import defaultdict
 from fnmatch import fnmatch
 from functools import cmp_to_key
-from typing import NamedTuple
 
 from images.debian.tree import FILE, LINK, Tree
 from images.foreign import libraries
+from images.model import PLATFORMS
 
 ELF = b"\x7fELF"
 BANNER = re.compile(rb"GNU C Library \((Debian GLIBC [^)]{1,80})\) ([a-z]{1,20} release version [0-9]+\.[0-9]+)")
@@ -20,14 +20,7 @@ MAGIC, EXTENSION, LITTLE = b"glibc-ld.so.cache1.1", 0xEAA42174, 2
 HEAD, ROW = struct.Struct("<20sIIB3xI12x"), struct.Struct("<iIIIQ")
 
 
-class Machine(NamedTuple):
-    """A processor: its number in ELF (e_machine), and the flags of its libraries in the cache."""
-
-    number: int
-    flags: int
-
-
-MACHINES = {"amd64": Machine(62, 0x0303), "arm64": Machine(183, 0x0A03)}
+MACHINES = {platform.architecture: platform for platform in PLATFORMS}
 Library = tuple[str, str]  # name and path
 
 
@@ -36,8 +29,8 @@ def write(tree: Tree, architecture: str) -> None:
 
     Raises LookupError where there is no C library.
     """
-    found = _libraries(tree, MACHINES[architecture].number)
-    tree.file("etc/ld.so.cache", _rendered(found, _generator(tree), MACHINES[architecture].flags))
+    found = _libraries(tree, MACHINES[architecture].elf)
+    tree.file("etc/ld.so.cache", _rendered(found, _generator(tree), MACHINES[architecture].cache_flags))
 
 
 def _directories(tree: Tree) -> list[str]:

@@ -21,8 +21,8 @@ from images.host.context import Context
 from images.host.disk.faults import Unwritable
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
+from images.model import PLATFORM
 
-ARCHITECTURE = "amd64"
 SIGNED = "signed debs"  # records of what indexes signed by Debian had
 # apt's own control file calls it important, the archive's index required; an image without it could not be extended.
 ALWAYS = ("apt",)
@@ -187,14 +187,14 @@ def _indexes(suite: str, context: Context) -> tuple[tuple[Source, ...], list[Ind
     given = mirrors.named(suite, context.environ)
     first, second = given or mirrors.own(suite), () if given else mirrors.of_machine(suite)
     try:
-        return first, archive.indexes(first, ARCHITECTURE, context)
+        return first, archive.indexes(first, PLATFORM.architecture, context)
     except (Unverified, Unwritable):
         raise
     except WorldFault:
         if not second or {source.uri for source in second} <= {source.uri for source in first}:
             raise
         context.progress.say(AWAY.format(first[0].uri, " and ".join(dict.fromkeys(source.uri for source in second))))
-        return second, archive.indexes(second, ARCHITECTURE, context)
+        return second, archive.indexes(second, PLATFORM.architecture, context)
 
 
 def _download(places: Mapping[Deb, str], context: Context) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from images.debian import database, effects, ldcache
 from images.debian.deb import Package, load
-from images.debian.packages import ALWAYS, ARCHITECTURE
+from images.debian.packages import ALWAYS
 from images.debian.tree import DPKG_OPTIONS, FILE, Tree
 from images.host.errors import WorldFault
+from images.model import PLATFORM
 from images.oci import packing
 from images.oci.layer import Directories, LayerWriter, Written
 
@@ -84,7 +85,7 @@ def write_modules(tree: Tree, out: Path) -> None:
 def _refuse(package: Package, others: Mapping[str, Package]) -> None:
     if package.name in others:
         raise WorldFault("a base has a Debian package twice", package.name, "make a new lock (build.py lock)")
-    if package.about["Architecture"] not in (ARCHITECTURE, "all"):
+    if package.about["Architecture"] not in (PLATFORM.architecture, "all"):
         value = f"{package.name} ({package.about['Architecture']})"
         raise WorldFault("a Debian package is for another machine", value, "make a new lock (build.py lock)")
 
@@ -98,12 +99,12 @@ def _finish(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Se
     tree.file("etc/dpkg/dpkg.cfg.d/99multinode", "".join(f"{option}\n" for option in DPKG_OPTIONS))
     try:
         if C_LIBRARY in packages:
-            ldcache.write(tree, ARCHITECTURE)
-        database.write(tree, packages, listed, ARCHITECTURE)
+            ldcache.write(tree, PLATFORM.architecture)
+        database.write(tree, packages, listed, PLATFORM.architecture)
     except (LookupError, ValueError) as error:
         fact = "a Debian package has not what dpkg or ldconfig need"
         raise WorldFault(fact, error, "make a new lock (build.py lock)") from error
-    database.mark_automatic(tree, packages.keys() - _wanted(packages, asked.packages), ARCHITECTURE)
+    database.mark_automatic(tree, packages.keys() - _wanted(packages, asked.packages), PLATFORM.architecture)
     for path in [path for path in tree.entries if DIRTY.match(path)]:
         del tree.entries[path]
     tree.complete()

@@ -17,6 +17,7 @@ from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, sha256
 from images.layers import interpreter, trim
 from images.layers.interpreter import PythonSource
+from images.model import PLATFORM
 from images.oci.layer import EPOCH
 from images.wheels.archive import require_whole
 
@@ -24,7 +25,6 @@ WORKER = Path(__file__).parent / "programs" / "compile_wheel.py"
 # Before this release marshal writes a set in the order of hashes: they need a seed, which -I would ignore.
 SORTED = (3, 11)
 SETTLED = WORKER.with_name("compile_settled.py")
-LOADER = "ld-linux-x86-64.so.2"
 ALONE = ("-I", "-S", "-B")
 OWN = """
 import importlib._bootstrap_external, py_compile, re, sys, warnings, zipfile
@@ -57,7 +57,9 @@ class Interpreter:
         """Say how it is started without root and without entering its root file system: through its own loader."""
         directories = [self.root / directory for directory in interpreter.libraries(self.source.path)]
         there = [str(directory) for directory in dict.fromkeys((*directories, *self.beside)) if directory.is_dir()]
-        loaders = [f"{directory}/{LOADER}" for directory in there if Path(directory, LOADER).is_file()]
+        loaders = [
+            f"{directory}/{PLATFORM.loader}" for directory in there if Path(directory, PLATFORM.loader).is_file()
+        ]
         return [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.source.path)]
 
     def run(self, arguments: Sequence[str], given: Given, remedy: str) -> process.Result:

@@ -23,6 +23,7 @@ from images.host import fingerprint
 from images.host.errors import UserFault
 from images.lock import uv
 from images.lock.lock import Artifact, Lock, adapter, require_sense
+from images.model import PLATFORM
 from images.oci import packing, reference
 from images.oci.layer import EPOCH
 from images.plan.request import Request
@@ -34,7 +35,6 @@ else:
 
 NAME = "pylock.toml"  # PEP 751: this name, or pylock.NAME.toml with no dot in NAME
 FORMAT = 1  # of the table [tool.multinode]
-MACHINE = "x86_64"
 # What the user may ask for again beside a lock, if it is what the lock says.
 ASKED = ("torch", "transformers", "python", "base", "backend")
 DAMAGED = "make a new lock: build.py lock"
@@ -66,7 +66,7 @@ def fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
         requires_python=SpecifierSet(f"=={lock.python}.*"),
         created_by="multinode",
         packages=[_package(artifact) for artifact in lock.artifacts],
-        tool={"multinode": {"format": FORMAT, "machine": MACHINE, **table, "tools": tools()}},
+        tool={"multinode": {"format": FORMAT, "machine": PLATFORM.machine, **table, "tools": tools()}},
     )
     return dict(written.to_dict())
 
@@ -155,8 +155,8 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
     if written != FORMAT:
         fact = f"the lock has another format than this release of multinode reads ({FORMAT})"
         raise UserFault(fact, f"{where}: {written}", NEWER)
-    if table.get("machine") != MACHINE:
-        fact = f"the lock is for another kind of machine than {MACHINE}"
+    if table.get("machine") != PLATFORM.machine:
+        fact = f"the lock is for another kind of machine than {PLATFORM.machine}"
         raise UserFault(fact, f"{where}: {table.get('machine')} (here: {platform.machine()})", "build.py lock")
     try:
         found = Pylock.from_dict(raw)

@@ -24,6 +24,7 @@ from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
 from images.lock import uv_cache
 from images.lock.lock import BINDINGS, IPEX, SourceOnly
+from images.model import PLATFORM
 from images.plan.planner import FAMILY
 from images.wheels import wheelhouse
 
@@ -211,7 +212,7 @@ def options(question: Question, requirements: Sequence[str]) -> list[str]:
     """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the question."""
     glibc = question.glibc.replace(".", "_")
     options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
-    options += ["--python-version", question.python, "--python-platform", f"x86_64-manylinux_{glibc}"]
+    options += ["--python-version", question.python, "--python-platform", f"{PLATFORM.machine}-manylinux_{glibc}"]
     options += ["--exclude-newer", _end_of(question.as_of)]
     days = dict.fromkeys(FAMILY, _end_of(question.family_as_of)) | dict.fromkeys(_pinned(requirements), "false")
     for name, day in sorted(days.items()):

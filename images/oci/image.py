@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from images.host.store import Store
+from images.model import PLATFORM
 from images.oci import manifest
 from images.oci.compression import packed
 from images.oci.layer import Layer
@@ -51,8 +52,8 @@ def config(
     diff_ids = [f"sha256:{layer.written.diff_id}" for layer in layers]
     return encode(
         {
-            "architecture": "amd64",
-            "os": "linux",
+            "architecture": PLATFORM.architecture,
+            "os": PLATFORM.os,
             "created": created,
             "config": settings,
             "rootfs": {"type": "layers", "diff_ids": diff_ids},

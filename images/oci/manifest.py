@@ -10,6 +10,7 @@ from typing import Any
 
 from images.foreign import documents
 from images.host.errors import UserFault, WorldFault
+from images.model import PLATFORM
 from images.oci.reference import DIGEST, full
 
 MOST_LAYERS = 500  # what overlayfs stacks at most: Linux, fs/overlayfs/params.h, OVL_MAX_STACK
@@ -36,7 +37,6 @@ SUBJECT = "io.containerd.manifest.subject"  # the image that something is about,
 # The keys of manifests and indexes, and of what is in them.
 KEYS = ("schemaVersion", "mediaType", "artifactType", "config", "layers", "manifests", "subject", "annotations",
         "digest", "size", "urls", "data", "platform", "os", "architecture", "variant")  # fmt: skip
-X86_64 = ("amd64", "x86_64", "x86-64")  # as engines read it
 DESCRIPTOR = ("mediaType", "digest", "size")
 ON_THE_WAY = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
 DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
@@ -65,7 +65,7 @@ class Manifest:
 
 
 def resolve(get: Callable[[str | None], bytes], name: str, *, alone: bool = False) -> Manifest:
-    """Find the manifest for linux/amd64; `get` brings one by its digest, or for None the one that the name means.
+    """Find the manifest for PLATFORM; `get` brings one by its digest, or for None the one that the name means.
 
     With `alone` there may be no other that an engine could choose. Raises UserFault when there is none for this
     platform or it is no image, WorldFault when it is damaged.
@@ -116,20 +116,20 @@ def read(data: bytes, name: str) -> dict[str, Any]:
 
 
 def choose(entries: Sequence[object], name: str) -> Descriptor:
-    """Choose the entry of an index that is for linux/amd64, by preference the one for every such processor."""
+    """Choose the entry of an index that is for PLATFORM, by preference the one for every such processor."""
     found: list[tuple[bool, Descriptor]] = []
     others = []
     for entry in entries:
         descriptor = _descriptor(entry, name)
         platform = _mapping(_mapping(entry, name).get("platform") or {}, name)
-        system = (platform.get("os", "linux"), platform.get("architecture", "amd64"))
-        if system == ("linux", "amd64") and descriptor.media_type in (*MANIFESTS, *INDEXES):
+        system = (platform.get("os", PLATFORM.os), platform.get("architecture", PLATFORM.architecture))
+        if system == (PLATFORM.os, PLATFORM.architecture) and descriptor.media_type in (*MANIFESTS, *INDEXES):
             found.append((bool(platform.get("variant")), descriptor))
         elif system != ("unknown", "unknown"):  # attestations, which are no images
             others.append("/".join(map(str, system)))
     if not found:
         offered = ", ".join(dict.fromkeys(others)) or "nothing"
-        raise UserFault("no image for linux/amd64", f"{name} (it has {offered})", "a base for linux/amd64")
+        raise UserFault(f"no image for {PLATFORM}", f"{name} (it has {offered})", f"a base for {PLATFORM}")
     return min(found, key=lambda pair: pair[0])[1]
 
 
@@ -138,11 +138,12 @@ def _refuse_others(entries: Sequence[object], chosen: Descriptor, name: str) -> 
     others = []
     for entry in entries:
         platform = _mapping(_mapping(entry, name).get("platform") or {}, name)
-        system = str(platform.get("os") or "linux").lower(), str(platform.get("architecture") or "amd64").lower()
-        if system[0] == "linux" and system[1] in X86_64 and _descriptor(entry, name).digest != chosen.digest:
+        system, machine = (str(platform.get(key) or "").lower() for key in ("os", "architecture"))
+        fits = system in ("", PLATFORM.os) and machine in ("", *PLATFORM.spellings)
+        if fits and _descriptor(entry, name).digest != chosen.digest:
             others.append(_descriptor(entry, name).digest)
     if others:
-        fact = "an index has several images for linux/amd64, and engines choose among them by rules of their own"
+        fact = f"an index has several images for {PLATFORM}, and engines choose among them by rules of their own"
         raise UserFault(fact, f"{name} ({', '.join([chosen.digest, *others])})", "NAME@sha256:... of the one you mean")
 
 
@@ -225,7 +226,7 @@ def write_index(manifest: bytes, tags: Sequence[str], before: bytes = b"") -> by
     `before` is the index that is there already; one that cannot be read counts as none.
     """
     entry = descriptor(MANIFESTS[0], digest_of(manifest), len(manifest))
-    entry["platform"] = {"architecture": "amd64", "os": "linux"}
+    entry["platform"] = {"architecture": PLATFORM.architecture, "os": PLATFORM.os}
     entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: full(tag)}} for tag in tags]
     replaced = {*tags, *map(full, tags)}  # earlier releases wrote names without the host
     others = [other for other in _entries_of(before) if _name(other) not in replaced]

@@ -18,6 +18,7 @@ from packaging.version import InvalidVersion, Version
 
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
+from images.model import PLATFORM
 from images.wheels import archive
 from images.wheels.members import METHODS
 
@@ -47,11 +48,10 @@ def tags(python: str, glibc: str) -> list[Tag]:
     """Return the tags of wheels that an image of this Python and glibc can run, best first (PEP 425, PEP 600)."""
     major, minor = map(int, python.split("."))
     newest = int(glibc.split(".")[1])
-    legacy = {17: "manylinux2014_x86_64", 12: "manylinux2010_x86_64", 5: "manylinux1_x86_64"}
-    platforms = []
-    for release in range(newest, 4, -1):
-        platforms += [f"manylinux_2_{release}_x86_64"] + ([legacy[release]] if release in legacy else [])
-    platforms.append("linux_x86_64")
+    names = []
+    for release in range(newest, PLATFORM.oldest_glibc - 1, -1):
+        names += [f"manylinux_2_{release}", *filter(None, [PLATFORM.legacy.get(release)])]
+    platforms = [f"{name}_{PLATFORM.machine}" for name in (*names, "linux")]
     return [
         *cpython_tags((major, minor), platforms=platforms),
         *compatible_tags((major, minor), interpreter=f"cp{major}{minor}", platforms=platforms),
@@ -146,7 +146,7 @@ def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc:
         pinned = [wheel for wheel in wheels if wheel.name == canonicalize_name(name) and _is(wheel.version, version)]
         fitting = [wheel for wheel in pinned if wheel.tags & fit]
         others.update(pinned if not fitting else ())
-        found += _problems(directory, pinned, fitting, f"Python {python}, glibc {glibc}, x86_64")
+        found += _problems(directory, pinned, fitting, f"Python {python}, glibc {glibc}, {PLATFORM.machine}")
     found = list(dict.fromkeys(found))  # a package can be pinned twice, as 2.13.0 and as 2.13.0+cpu
     if len(found) == 1:
         raise UserFault(*found[0])

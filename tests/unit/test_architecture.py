@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from images.model import PLATFORMS
 from tests.support.harness import ROOT
 
 # Each program, and what it takes of others. Manifests say what the entrypoint is going to do, by its own code.
@@ -96,3 +97,13 @@ def test_tars_of_others_are_opened_in_one_place() -> None:
         if any(map(opens_tar_to_read, ast.walk(ast.parse(path.read_text()))))
     }
     assert found == {"images/foreign/tars.py"}
+
+
+def test_the_processor_is_named_in_one_module() -> None:
+    names = {name for each in PLATFORMS for name in (*each.spellings, each.machine)}
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in list_modules("images").values()
+        if any(name in path.read_text() for name in names)
+    }
+    assert found == {"images/model.py"}

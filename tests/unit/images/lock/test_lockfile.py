@@ -19,6 +19,7 @@ from images.debian.packages import Deb
 from images.host.errors import UserFault
 from images.lock import lockfile
 from images.lock.lock import BaseImage, Examples, Lock
+from images.model import PLATFORM
 from images.oci.manifest import Descriptor, Manifest
 from images.plan.request import Request
 from tests.support import locks
@@ -335,7 +336,7 @@ KEYS = ("lock-version", "created-by", "packages", "requires-python")
     ).map(
         lambda both: tomli_w.dumps({
             **both[0],
-            "tool": {"multinode": {**both[1], "format": lockfile.FORMAT, "machine": lockfile.MACHINE,
+            "tool": {"multinode": {**both[1], "format": lockfile.FORMAT, "machine": PLATFORM.machine,
                                    "tools": lockfile.tools()}},
         })
     )
