@@ -75,31 +75,3 @@ def test_a_missed_size_is_a_failure_and_the_figures_are_written(
     part = json.loads((tmp_path / "figures.json").read_text())["image"]
     assert part["runs"] == 5
     assert part["figures"]["ours with bytecode"] == {"unit": "bytes", "values": [size]}
-
-
-def test_a_table_is_printed_where_its_file_cannot_be_written(
-    quiet: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def measure(_: object, figures: Figures, runs: int) -> None:
-        figures.add("ours with bytecode", 300_000_000, "bytes")
-        path.parent.rmdir()
-
-    path = tmp_path / "gone" / "figures.json"
-    path.parent.mkdir()
-    monkeypatch.setattr(image, "measure", measure)
-
-    assert benchmarks.main(["image", "--json", str(path)], scratch) == 1
-
-    printed = capsys.readouterr()
-    assert "300.0 MB" in printed.out
-    assert printed.err.startswith(f"error: cannot write the figures: {path} (No such file or directory)\n  try: ")
-
-
-def test_an_interrupted_run_writes_nothing(quiet: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def measure(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(image, "measure", measure)
-
-    assert benchmarks.main(["image", "--json", str(tmp_path / "figures.json")], scratch) == 130
-    assert list(tmp_path.iterdir()) == []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from benchmarks.figures import file
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import UserFault
 
 
 def test_a_part_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
@@ -33,24 +31,3 @@ def test_another_file_is_not_overwritten(text: str, tmp_path: Path) -> None:
         file.put(path, "build", {})
 
     assert path.read_text() == text
-
-
-@pytest.mark.parametrize("step", ["write_bytes", "replace"])
-def test_a_full_disk_leaves_the_figures_as_they_were(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "figures.json"
-    file.put(path, "build", {"runs": 1})
-    before = path.read_text()
-
-    def refuse(place: Path, *_: object) -> None:
-        place.open("w").close()  # what a full disk leaves: a file without its content
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, step, refuse)
-    with pytest.raises(WorldFault) as caught:
-        file.put(path, "store", {"runs": 50})
-
-    assert caught.value.value == f"{path} (No space left on device)" and caught.value.remedy
-    assert path.read_text() == before
-    assert list(tmp_path.iterdir()) == [path]

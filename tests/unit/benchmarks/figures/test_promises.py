@@ -79,10 +79,6 @@ def test_a_value_beyond_its_limit_never_looks_like_the_limit(promise: Promise, v
     assert promises.verdict(promise, figures(ours=value, theirs=1)).text == text
 
 
-def test_parts_that_were_not_measured_are_not_judged() -> None:
-    assert {each.promise.part for each in promises.judge({"image": Figures()})} == {"image"}
-
-
 def test_every_part_has_promises_each_with_one_limit_at_most() -> None:
     assert {promise.part for promise in PROMISES} == {*PARTS}
     assert len({(promise.part, promise.what) for promise in PROMISES}) == len(PROMISES)

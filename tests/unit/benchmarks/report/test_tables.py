@@ -14,7 +14,7 @@ from benchmarks.figures.file import PARTS
 from benchmarks.figures.measured import Figures
 from benchmarks.figures.promises import PROMISES
 from benchmarks.report import tables
-from benchmarks.report.rows import TABLES, Row, Table
+from benchmarks.report.rows import TABLES
 from benchmarks.start import entrypoint
 from benchmarks.train import scenes
 from tests.support.harness import ROOT
@@ -23,62 +23,12 @@ MACHINE = {
     "cores": 2, "cpu": "AMD EPYC", "units": ["avx512_bf16"], "kernel": "6.18.44", "memory_gb": 25,
     "engine": "Docker 20.10.24", "load": 0.1,
 }  # fmt: skip
-TABLE = Table("Sizes", ("multinode", "Dockerfile", "ratio"), (Row("image", ("ours", "theirs", ("ours", "theirs"))),))
-
 # Figures of the comparison with Dockerfiles are named by these and by what is built.
 SIDES, FIELDS = ("ours", "expert", "guide", "expert buildx"), ("built", "pushed", "size", "sent")
 
 
 def part(figures: Figures, **more: Any) -> dict[str, Any]:
     return {"day": "2026-11-22", "runs": 3, "minutes": 12.5, "machine": MACHINE, **figures.as_json(), **more}
-
-
-def test_medians_and_ratios_stand_side_by_side() -> None:
-    figures = Figures()
-    figures.add("ours", 350e6, "bytes")
-    figures.add("theirs", 700e6, "bytes")
-
-    lines = tables.written_table(TABLE, figures).splitlines()
-
-    assert lines[0] == "**Sizes**"
-    assert lines[2:] == [
-        "| | multinode | Dockerfile | ratio |",
-        "|---|---|---|---|",
-        "| image | 350.0 MB | 700.0 MB | 0.50 |",
-    ]
-
-
-def test_columns_and_tables_without_a_figure_are_left_out() -> None:
-    figures = Figures()
-    assert tables.written_table(TABLE, figures) == ""
-
-    figures.add("ours", 350e6, "bytes")
-
-    assert tables.written_table(TABLE, figures).splitlines()[2:] == [
-        "| | multinode |",
-        "|---|---|",
-        "| image | 350.0 MB |",
-    ]
-
-
-def test_a_star_makes_a_row_of_every_such_figure() -> None:
-    figures = Figures()
-    for name in ("layer torch with bytecode", "layer base with bytecode", "layer torch without bytecode"):
-        figures.add(name, 1e6, "bytes")
-    row = Row("*", ("layer * with bytecode", "layer * without bytecode"))
-
-    found = tables.expand(Table("Layers", ("with", "without"), (row,)), figures)
-
-    assert [each.title for each in found] == ["torch", "base"]
-    assert found[0].cells == ("layer torch with bytecode", "layer torch without bytecode")
-
-
-def test_a_busy_machine_is_named() -> None:
-    quiet, busy = part(Figures()), part(Figures(), machine={**MACHINE, "load": 3.2})
-
-    assert "Other work" not in tables.header(quiet)
-    assert "without AMX" in tables.header(quiet) and "Docker 20.10.24" in tables.header(quiet)
-    assert "Other work ran beside it" in tables.header(busy) and "3.2" in tables.header(busy)
 
 
 def test_what_was_missed_and_what_was_not_measured_is_said() -> None:

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from benchmarks.figures.measured import Figures
-from benchmarks.train.pair import SMALL, Shape, Two, compare, keep
+from benchmarks.train.pair import SMALL, Shape, Two, compare
 
 
 class Slowing:
@@ -23,15 +23,6 @@ class Slowing:
 
     def together(self, _: Sequence[str]) -> str:
         return json.dumps({"steps": [30.0, 20.0, next(self.seconds)]})
-
-
-def test_the_slower_of_two_apart_is_kept_beside_their_mean() -> None:
-    figures = Figures()
-
-    keep(figures, "12x384", [2.0, 3.0], 4.0)
-
-    values = {name: figures.median(name) for name in figures.values}
-    assert values == {"apart 12x384": 2.5, "slower 12x384": 3.0, "together 12x384": 4.0, "share 12x384": 0.375}
 
 
 def test_a_machine_that_gets_slower_favours_neither_side() -> None:
