@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import time
-from dataclasses import replace
 
 import pytest
 
-from scripts.faults import ALIVE, HEAD, PAGE, Fault, fill, read_faults, write_row
-from tests.support.faults import Broken, find_fault
+from scripts.faults import PAGE, Fault, fill, read_faults
+from tests.support.faults import Broken
 from tests.support.harness import ROOT, Done
 
 TEST = "cluster/test_pods.py::test_a_rank_dies"
@@ -23,16 +22,6 @@ def test_the_page_is_as_the_script_writes_it() -> None:
     text = PAGE.read_text()
 
     assert fill(text, read_faults()) == text, "scripts/faults.py --write writes it anew"
-
-
-def test_a_row_has_the_words_of_its_test() -> None:
-    row = r"| `rank 1 on ... was killed \| by signal 9` | a rank dies | 137 (the pod), 1 (the others) | wait |"
-
-    assert write_row(ROW) == row
-    outlived = replace(ROW, what="a node is late", remedy="nothing: the others wait")
-    assert fill("a <!-- faults -->\nold\n<!-- end --> b", [ROW, outlived]).splitlines() == [
-        "a <!-- faults -->", *HEAD, row, "", ALIVE, "", "- a node is late;", "<!-- end --> b",
-    ]  # fmt: skip
 
 
 def breaking_tests() -> list[str]:
@@ -50,38 +39,12 @@ def test_every_test_that_breaks_something_has_a_row_and_every_row_such_a_test() 
     assert sorted(row.test for row in read_faults()) == sorted(breaking_tests())
 
 
-def test_a_test_is_held_to_its_row() -> None:
-    row = read_faults()[0]
-    file, _, test = row.test.partition("::")
-
-    assert find_fault(ROOT / "tests" / file, test) == row
-    with pytest.raises(AssertionError, match=r"no row of cluster/test_pods\.py::test_nothing"):
-        find_fault(ROOT / "tests/cluster/test_pods.py", "test_nothing")
-
-
 def test_every_row_has_something_to_tell() -> None:
     rows = read_faults()
 
     assert rows
     assert [row for row in rows if not (row.what and row.said and row.codes and row.within > 0 and row.remedy)] == []
     assert len({row.what for row in rows}) == len(rows)
-
-
-def test_ends_as_the_row_says_are_right() -> None:
-    broken = Broken(ROW)
-
-    broken.ended(*DONE)
-
-    assert broken.checked
-
-
-def test_one_code_is_that_of_all() -> None:
-    broken = Broken(Fault(TEST, "a rank dies", (), {"": 1}, 30, "wait"))
-
-    broken.ended(Done(1, "", ""), Done(1, "", ""))
-
-    with pytest.raises(AssertionError):
-        broken.ended(Done(1, "", ""), Done(0, "", ""))
 
 
 @pytest.mark.parametrize(

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import errno
-import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import pytest
 from packaging.version import Version
 
 from images.host import pip_config
-from images.host.errors import WorldFault
 from images.plan import catalog
 from scripts import update_versions
-from scripts.versions import package_index, resolvable
+from scripts.versions import package_index
 from scripts.versions.package_index import File, Releases
-from tests.support.streams import full, unread
 
 TEXT = catalog.TABLE.read_text()
 
@@ -113,17 +107,6 @@ def test_what_of_torch_changes_no_row_is_said(releases: Any, expected: list[str]
     assert added(update_versions.proposed(TEXT, found)) == []
 
 
-@pytest.mark.parametrize("package", ["impi-rt", "intel-openmp"])
-def test_a_torch_older_than_all_that_goes_with_it_is_refused(package: str) -> None:
-    found = index(torch={"2.15.98": [wheel("torch-2.15.98-cp311-cp311", "2026-11-19")]})
-    found[package] = {Version("2030.1"): [wheel(package, "2030-01-01")]}
-
-    with pytest.raises(WorldFault) as caught:
-        update_versions.proposed(TEXT, found)
-
-    assert caught.value.value == f"{package}, 2026-11-19" and caught.value.remedy
-
-
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Write a table, for which an index has one release more."""
@@ -142,71 +125,3 @@ def test_nothing_is_written_unasked(write: bool, capsys: pytest.CaptureFixture[s
     assert code == 0
     assert '+"99.0.0" = 2026-11-20' in capsys.readouterr().out
     assert (table.read_text() != TEXT) is write
-
-
-def test_a_full_disk_leaves_the_table_as_it_was(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, table: Path
-) -> None:
-    def refuse(place: Path, *_: object, **__: object) -> None:
-        place.open("w").close()  # what a full disk leaves: a file without its content
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "write_bytes", refuse)
-
-    assert update_versions.main(["--table", str(table), "--write"], {}) == 1
-    assert capsys.readouterr().err == f"error: No space left on device: {table}\n  try: --table FILE\n"
-    assert table.read_text() == TEXT and list(table.parent.iterdir()) == [table]
-
-
-@pytest.mark.parametrize("jobs", ["0", "-1", "many"])
-def test_a_number_of_jobs_that_is_none_is_refused(jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert update_versions.main(["--check", f"--jobs={jobs}"], {}) == 2
-    assert "--jobs" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("what", [[], ["--check"]])
-@pytest.mark.parametrize(
-    ("url", "value"),
-    [
-        ("http://[::1", "--index http://[:..."),
-        ("http://host:y/simple", "--index http://host:.../simple"),
-        ("http://u:secret@host:y/simple", "--index host:y/simple"),
-        ("", "--index ''"),
-        (" ", "--index ' '"),
-    ],
-)
-def test_an_index_that_is_no_address_is_refused(
-    what: list[str], url: str, value: str, capsys: pytest.CaptureFixture[str], table: Path
-) -> None:
-    assert update_versions.main(["--table", str(table), *what, "--index", url], {}) == 2
-    assert capsys.readouterr().err == f"error: that is not an address: {value}\n  try: https://HOST/PATH\n"
-
-
-def test_an_interrupt_is_said_in_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, table: Path
-) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(package_index, "releases", interrupt)
-
-    assert update_versions.main(["--table", str(table), "--write"], {}) == 130
-    assert capsys.readouterr().err == "interrupted\n"
-    assert table.read_text() == TEXT
-
-
-@pytest.mark.parametrize(("stream", "said"), [(full, "No space left on device"), (unread, "Broken pipe")])
-@pytest.mark.parametrize("check", [False, True])
-def test_what_cannot_be_printed_is_no_fault_of_the_table(
-    stream: Callable[[], TextIO], said: str, check: bool, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch, table: Path,
-) -> None:  # fmt: skip
-    plan = resolvable.chosen(catalog.load(table))[0]
-    monkeypatch.setattr(resolvable, "outcomes", lambda *_: [resolvable.Outcome(plan)])
-    out, words = stream(), ["--check"] if check else []
-    with monkeypatch.context() as patched:
-        patched.setattr(sys, "stdout", out)
-        assert update_versions.main(["--table", str(table), *words], {"XDG_CACHE_HOME": str(table.parent)}) == 1
-    out.close()  # as Python does at its end: nothing more is said
-
-    assert capsys.readouterr().err == f"error: {said}: stdout\n  try: {update_versions.READ}\n"

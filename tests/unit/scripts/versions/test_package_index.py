@@ -67,12 +67,6 @@ def test_only_pieces_of_a_wheel_are_read() -> None:
     assert server.sent < 5 * PIECE < len(server.data)
 
 
-def test_a_file_is_read_as_it_is() -> None:
-    data = bytes(range(256)) * 3
-
-    assert io.BufferedReader(remote(Session(data)), 100).read() == data
-
-
 def test_a_server_that_sends_the_whole_is_refused() -> None:
     with pytest.raises(ValueError, match="no range requests: 200"):
         remote(Session(wheel(), ranges=False)).read(10)
