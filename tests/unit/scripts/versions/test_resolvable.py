@@ -9,7 +9,6 @@ import pytest
 from packaging.version import Version
 
 from images.host.errors import Fault, UserFault, WorldFault
-from images.lock.missing import Unreachable
 from images.plan import catalog, planner
 from images.wheels import archive
 from scripts.versions import resolvable, stand_ins
@@ -18,14 +17,8 @@ from scripts.versions.resolvable import Outcome
 TABLE = catalog.load()
 PLANS = resolvable.chosen(TABLE)
 CCL = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.3", base="debian"), TABLE)
-GLOO = planner.resolve(planner.Request(torch="2.4.0", transformers="5.14.1", base="debian"), TABLE)
-NEWER = planner.resolve(planner.Request(torch="2.13.0", transformers="5.14.1", base="debian"), TABLE)
 NOTHING = UserFault("no set of packages fits", "six>=99 cannot be had", "another")
-NO_TORCH = Unreachable("no build of torch", "https://torch.example", "a mirror", "torch")
-NO_BINDINGS = Unreachable("no bindings", "https://ccl.example", "a mirror", "oneccl_bind_pt")
-LIKE_NO_TORCH = WorldFault("the system refuses", "torch 2.4.0, https://torch.example", "chmod")
 NO_INDEX = WorldFault("cannot reach a package index", "https://index.example/simple/six/", "a proxy")
-ROW = "torch 2.4.0, transformers 4.46.3 (debian, Python 3.11, ccl)"
 
 
 def asked(torch: str) -> list[tuple[str, str, str]]:
