@@ -104,11 +104,11 @@ PROMISES: Sequence[Promise] = (
     Promise(
         "image", "image for all text tasks with bytecode, compressed", "ours with bytecode",
         "the layers as they are pushed",
-        most=320 * MB, unit="bytes", is_main=True,
+        most=340 * MB, unit="bytes", is_main=True,
     ),
     Promise(
         "image", "size of that image, against the expert's Dockerfile without bytecode", "ours with bytecode",
-        "that image as it is pushed by Docker", "expert without bytecode", most=0.50,
+        "that image as it is pushed by Docker", "expert without bytecode", most=0.53,
         is_main=True,
     ),
     Promise(

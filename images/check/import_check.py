@@ -20,7 +20,7 @@ from images.host.store import Store
 from images.layers import entrypoint_layer, interpreter
 from images.layers.bytecode import ALONE, REMOVE_TREES, Interpreter
 from images.oci.image import Image
-from images.wheels.about import About, about
+from images.wheels.content import Content, content
 
 # Not importable by itself, or only on other systems: module, reason.
 SKIPPED = {
@@ -78,12 +78,12 @@ class Wanted(NamedTuple):
 
 def wanted_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> Wanted:
     """Return what an image of wheels, given as (sha256, path), must have."""
-    said = [about(store, digest, path) for digest, path in wheels]
+    said = [content(store, digest, path) for digest, path in wheels]
     modules = {module for one in said for module in one.modules}
     return Wanted(sorted(modules - SKIPPED.keys()), sorted(filter(None, map(_release, said))))
 
 
-def _release(said: About) -> str | None:
+def _release(said: Content) -> str | None:
     """Return name and release as a wheel's METADATA writes them: that is what Python says of an installed package."""
     name, version = said.metadata.get("name"), said.metadata.get("version")
     own = (module for module in said.modules if module not in SKIPPED and module not in ANYBODYS)

@@ -15,7 +15,7 @@ from images.debian.packages import Deb
 from images.host.store import Store
 from images.lock.collect import Wheel
 from images.lock.lock import Lock
-from images.wheels.about import about
+from images.wheels.content import content
 
 Control = Callable[[Deb], str]
 
@@ -78,7 +78,7 @@ def described(wheels: Iterable[Wheel], store: Store) -> list[tuple[str, str, str
     Raises WorldFault when a file cannot be read as a wheel.
     """
     return [
-        (wheel.project, wheel.version, wheel.sha256, about(store, wheel.sha256, wheel.path).metadata)
+        (wheel.project, wheel.version, wheel.sha256, content(store, wheel.sha256, wheel.path).metadata)
         for wheel in wheels
     ]
 

@@ -24,7 +24,6 @@ from images.lock.lock import BINDINGS, Lock
 from images.oci import packing
 from images.oci.layer import Directories, Layer, LayerWriter, Written
 from images.plan.planner import FAMILY
-from images.wheels.content import content
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
 # Stable first: what changes seldom lies low and is shared by many images.
@@ -161,8 +160,7 @@ def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler 
         of_ipex = oneccl.shared_files(paths, module, trimmed=lock.trim)
         for wheel in part.wheels:
             pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
-            stripped = content(store, wheel.sha256, wheel.path).stripped
-            parts = Parts(stripped, pyc, of_ipex if wheel.project == BINDINGS else {})
+            parts = Parts(pyc, of_ipex if wheel.project == BINDINGS else {})
             wheels.write(layer, wheel.path, base.site, parts, trimmed=lock.trim)
         if archive:
             examples.write(layer, archive[1])

@@ -61,22 +61,6 @@ TABLE = (
     Row("lxml", r"lxml/includes/", "headers"),
 )
 
-# Libraries that lose what only a debugger reads: 143 MB, of which 15 are pushed. The names that other libraries and
-# compilers use stay. Those of Intel are left as they are: their licence has them passed on "without modification".
-SYMBOLS = (
-    Row("torch", r"torch/lib/.*\.so$", "names of functions within them: 98 MB"),
-    Row("pyarrow", r"pyarrow/.*\.so[.0-9]*$", "names of functions within them: 23 MB"),
-    Row("scipy", r"scipy/.*\.so$", "names of functions within them: 5 MB"),
-    Row("brotli", r"_brotli\.", "debug information: 4 MB of 5"),
-    Row("aiohttp", r"aiohttp/.*\.so$", "debug information: 5 MB"),
-    Row("pyyaml", r"yaml/.*\.so$", "debug information: 2 MB"),
-    Row("regex", r"regex/.*\.so$", "debug information: 2 MB"),
-    Row("xxhash", r"xxhash/.*\.so$", "debug information: 1 MB"),
-    Row("multidict", r"multidict/.*\.so$", "debug information: 1 MB"),
-    Row("frozenlist", r"frozenlist/.*\.so$", "debug information: 1 MB"),
-    Row("pycryptodomex", r"Cryptodome/.*\.so$", "debug information: 2 MB"),
-)
-
 # Families of models that text tasks are trained with; of the others only what every task reads keeps its bytecode.
 MODELS = (
     "albert|auto|bart|barthez|bartpho|bert|bertweet|big_?bird.*|bloom|camembert|canine|deberta|deberta_v2|distilbert|"
@@ -207,11 +191,6 @@ UNCOMPILED = (
 def pattern(project: str) -> re.Pattern[str] | None:
     """Join the rows of a project to one pattern over its paths, or None."""
     return _joined(project, TABLE)
-
-
-def symbols(project: str) -> re.Pattern[str] | None:
-    """Join the rows of a project to one pattern over the libraries that lose their symbols, or None."""
-    return _joined(project, SYMBOLS)
 
 
 def uncompiled(project: str, *, trimmed: bool) -> str:

@@ -20,9 +20,8 @@ from images.base.base import Site
 from images.layers import trim
 from images.layers.oneccl import SharedFile
 from images.oci.layer import LayerWriter
-from images.wheels import archive, symbols
+from images.wheels import archive
 from images.wheels.archive import CheckedWheel
-from images.wheels.content import Stripped
 from images.wheels.members import Member
 from images.wheels.record import hash_of, sha256_of
 
@@ -42,12 +41,10 @@ def schemes(site: Site, project: str) -> dict[str, str]:
 class Parts:
     """What goes into a layer with a wheel, or in the place of its files.
 
-    `stripped` are libraries that can lose their symbols, by their names in the wheel, and `bytecode` is that of its
-    modules, by their paths. `shared` are the paths of files that another package of the image has for both: a link is
-    written there.
+    `bytecode` is that of its modules, by their paths. `shared` are the paths of files that another package of the image
+    has for both: a link is written there.
     """
 
-    stripped: Mapping[str, Stripped]
     bytecode: Mapping[str, bytes]
     shared: Mapping[str, SharedFile]
 
@@ -58,11 +55,9 @@ class Destination(WheelDestination):
     def __init__(self, layer: LayerWriter, wheel: CheckedWheel, site: Site, parts: Parts, *, trimmed: bool) -> None:
         project = wheel.distribution.replace("_", "-").lower()
         self._layer, self._wheel, self._pyc, self._shared = layer, wheel, parts.bytecode, parts.shared
-        self._stripped = parts.stripped
         self._directories, self._command = schemes(site, project), site.command
         self._tag = f"cpython-{site.python.replace('.', '')}"
         self._trim = trim.pattern(project) if trimmed else None
-        self._symbols = trim.symbols(project) if trimmed else None
         self._compiled: list[tuple[Scheme, RecordEntry]] = []
         self._left_out: set[tuple[str, str]] = set()
 
@@ -86,10 +81,6 @@ class Destination(WheelDestination):
             return self._write(scheme, name, stream.read(), mode)
         member = cast("Member", stream)  # what has a row in RECORD is in the archive
         place = f"{self._directories[scheme]}/{name}"
-        if (kept := self._stripped.get(name)) and self._symbols and self._symbols.match(_in_wheel(scheme, name)):
-            outline, digest = kept
-            self._layer.stream(place, symbols.without(member.chunks(), outline), digest, outline.size, mode)
-            return RecordEntry(name, hash_of(digest), outline.size)
         self._layer.stream(place, member.chunks(), digest, row.size or 0, mode)
         self._write_bytecode(scheme, name)
         return RecordEntry(name, row.hash_, row.size)

@@ -22,7 +22,6 @@ from images.lock.lock import BINDINGS, BLOB, Artifact, Lock
 from images.lock.missing import explain, files_missing
 from images.lock.uv import Question
 from images.wheels import wheelhouse
-from images.wheels.about import about
 from images.wheels.content import content
 
 # At once, at least: a download waits for a server more than it works. Where all is there, one thread is faster.
@@ -186,5 +185,4 @@ def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Whee
         digest, name = source_only.to_wheel(store, path, digest, row)
         path = store.place(digest, name)
     content(store, digest, path)
-    about(store, digest, path)
     return Wheel(artifact.name, artifact.version, digest, path)

@@ -8,11 +8,8 @@ import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
 from tests.support import locks
 from tests.support.harness import EXAMPLES, IMAGES, assert_three_parts, build, built, call
@@ -90,22 +87,6 @@ def layers(archive: Path) -> Iterator[tarfile.TarFile]:
 def test_no_key_no_log_no_identity_in_any_layer(archive: Path) -> None:
     for layer in layers(archive):
         _no_secret(layer)
-
-
-def test_a_large_library_has_the_names_that_linkers_look_for_and_no_others(archive: Path) -> None:
-    name = "usr/local/lib/python3.11/dist-packages/torch/lib/libtorch_cpu.so"
-
-    [found] = [tables(layer.extractfile(name)) for layer in layers(archive) if name in layer.getnames()]
-
-    assert found.keys() == {".dynsym"}
-    assert "_ZN2at15get_num_threadsEv" in found[".dynsym"]
-
-
-def tables(file: IO[bytes] | None) -> dict[str, set[str]]:
-    """Return the names in each table of symbols of a library."""
-    assert file
-    sections = [section for section in ELFFile(file).iter_sections() if isinstance(section, SymbolTableSection)]
-    return {section.name: {symbol.name for symbol in section.iter_symbols()} for section in sections}
 
 
 def _no_secret(layer: tarfile.TarFile) -> None:

@@ -25,19 +25,6 @@ def library(soname: str = "", *, needs: Sequence[str] = (), has: Sequence[str] =
     return _file(sections)
 
 
-def debuggable(loaded: bytes, debug: bytes) -> bytes:
-    """Write a library as GNU ld does: what is loaded, debug information, the names and the table of sections."""
-    head, names = 64 + 56, b"\0.text\0.debug_info\0.shstrtab\0"
-    end = head + len(loaded)
-    segment = struct.pack("<2I6Q", 1, 5, 0, 0, 0, end, end, 4096)
-    body = segment + loaded + debug + names
-    body += bytes(-len(body) % 8)
-    rows = [(1, 1, 0x6, head, len(loaded)), (7, 1, 0, end, len(debug)), (19, 3, 0, end + len(debug), len(names))]
-    table = bytes(64) + b"".join(struct.pack("<2I4Q2I2Q", *row[:3], 0, *row[3:], 0, 0, 1, 0) for row in rows)
-    ident = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
-    return ident + struct.pack("<2HI3QI6H", 3, 62, 1, 0, 64, 64 + len(body), 0, 64, 56, 1, 64, 4, 3) + body + table
-
-
 def _defined(names: Sequence[int]) -> bytes:
     """Write Elf64_Verdef entries, each with one Elf64_Verdaux."""
     entry = [struct.pack("<4H3I", 1, 0, number, 1, 0, 20, 28) for number, _ in enumerate(names, 1)]

@@ -21,16 +21,23 @@ from packageurl import PackageURL
 from images.check import components, sbom
 from images.host.store import Store
 from images.lock.collect import Wheel
+from tests.support.wheels import WHEEL, record
 
 VALIDATOR = JsonStrictValidator(SchemaVersion.V1_6)
 CREATED = datetime.datetime(2026, 7, 8, 12, 30)
 
 
-def make_wheel(directory: Path, project: str, version: str, metadata: str | bytes, name: str = "METADATA") -> Wheel:
-    path = directory / f"{project}-{version}-py3-none-any.whl"
+def make_wheel(directory: Path, project: str, version: str, metadata: str | bytes) -> Wheel:
+    path, info = directory / f"{project}-{version}-py3-none-any.whl", f"{project}-{version}.dist-info"
+    files = {
+        "vendored/other-1.dist-info/METADATA": b"Metadata-Version: 2.1\nSummary: of another\n",
+        f"{info}/WHEEL": WHEEL,
+    }
+    files[f"{info}/METADATA"] = metadata if isinstance(metadata, bytes) else metadata.encode()
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("vendored/other-1.dist-info/METADATA", "Metadata-Version: 2.1\nSummary: of another\n")
-        archive.writestr(f"{project}-{version}.dist-info/{name}", metadata)
+        for name, data in files.items():
+            archive.writestr(name, data)
+        archive.writestr(f"{info}/RECORD", record(files, info))
     return Wheel(project, version, f"{len(project):064x}", path)
 
 
@@ -77,14 +84,6 @@ def test_a_wheel_with_all_that_is_known_of_it(tmp_path: Path) -> None:
             "version": "2.13.0+cpu",
         }
     ]
-
-
-def test_a_wheel_of_which_nothing_is_known(tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path, "bare", "1.0", "", name="WHEEL")
-
-    (part,) = read(of_wheels(tmp_path, wheel))["components"]
-
-    assert part.keys() == {"bom-ref", "hashes", "name", "purl", "type", "version"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import warnings
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from images.host.store import Store
 from images.layers import entrypoint_layer
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
+from tests.support.wheels import pack
 
 PARTS = tuple(Layer(name, Written(name, name, 1, 1), reused=False) for name in ("base", "torch", "multinode"))
 
@@ -265,11 +265,8 @@ def test_python_says_which_release_it_finds(
 def test_what_is_wanted_is_what_wheels_have_and_say(
     tmp_path: Path, store: Store, metadata: str, releases: list[str]
 ) -> None:
-    path = tmp_path / "a_b-1-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in ("c/__init__.py", "a_b.py", "tests/__init__.py", "setuptools/__init__.py"):
-            archive.writestr(name, "")
-        archive.writestr("a_b-1.dist-info/METADATA", metadata)
+    files = dict.fromkeys(("c/__init__.py", "a_b.py", "tests/__init__.py", "setuptools/__init__.py"), b"")
+    path = pack(tmp_path, {**files, "a_b-1.0.dist-info/METADATA": metadata.encode()}, "a_b")
 
     assert import_check.wanted_of(store, [("0" * 64, path)]) == (["a_b", "c", "tests"], releases)
 
@@ -277,12 +274,8 @@ def test_what_is_wanted_is_what_wheels_have_and_say(
 def test_what_several_wheels_have_is_wanted_once_and_in_order(tmp_path: Path, store: Store) -> None:
     wheels = []
     for name, modules in (("five", ("one", "two")), ("six", ("two", "zero"))):
-        path = tmp_path / f"{name}-1-py3-none-any.whl"
-        with zipfile.ZipFile(path, "w") as archive:
-            for module in modules:
-                archive.writestr(f"{module}.py", "")
-            archive.writestr(f"{name}-1.dist-info/METADATA", f"Name: {name}\nVersion: 1\n")
+        path = pack(tmp_path, {f"{module}.py": b"" for module in modules}, name)
         wheels.append((f"{len(name):064x}", path))
 
-    expected = (["one", "two", "zero"], ["five==1 one two", "six==1 two zero"])
+    expected = (["one", "two", "zero"], ["five==1.0 one two", "six==1.0 two zero"])
     assert [import_check.wanted_of(store, order) for order in (wheels, wheels[::-1])] == [expected] * 2

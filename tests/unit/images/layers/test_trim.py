@@ -31,24 +31,6 @@ def test_files_that_nobody_needs_are_left_out(project: str, path: str, left_out:
 
 
 @pytest.mark.parametrize(
-    ("project", "path", "loses"),
-    [
-        ("torch", "torch/lib/libtorch_cpu.so", True),
-        ("torch", "torch/bin/torch_shm_manager", False),
-        ("pyarrow", "pyarrow/libarrow.so.2400", True),
-        ("pyarrow", "pyarrow/lib.cpython-311-x86_64-linux-gnu.so", True),
-        ("brotli", "_brotli.cpython-311-x86_64-linux-gnu.so", True),
-        ("impi-rt", "data/lib/libmpi.so", False),
-        ("anything", "anything/lib.so", False),
-    ],
-)
-def test_libraries_of_the_table_lose_their_symbols(project: str, path: str, loses: bool) -> None:
-    found = trim.symbols(project)
-
-    assert bool(found and found.match(path)) == loses
-
-
-@pytest.mark.parametrize(
     ("project", "path", "compiled"),
     [
         ("transformers", f"{MODELS}/bert/modeling_bert.py", True),

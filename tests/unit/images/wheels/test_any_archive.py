@@ -62,9 +62,9 @@ def assert_in_place(layer: Path) -> None:
 
 
 def install(path: Path) -> None:
-    stripped = content(Store(path.parent / "store"), sha256(path), path).stripped
+    content(Store(path.parent / "store"), sha256(path), path)
     with LayerWriter(path.parent / "layer", Directories()) as layer:
-        wheel.write(layer, path, of_debian("3.11"), wheel.Parts(stripped, {}, {}), trimmed=False)
+        wheel.write(layer, path, of_debian("3.11"), wheel.Parts({}, {}), trimmed=False)
         layer.finish()
     assert_in_place(path.parent / "layer")
 

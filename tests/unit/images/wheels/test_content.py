@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,13 +9,13 @@ import pytest
 
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.wheels import record, symbols
+from images.wheels import record
 from images.wheels.content import Content, content
-from tests.support.elf import debuggable, library
+from tests.support.elf import library
 from tests.support.wheels import damaged, pack
 
 DATA = "thing-1.0.data/data"
-LARGE = debuggable(b"loaded", bytes(100_000))
+LARGE = library("liba.so.1") + bytes(100_000)
 
 
 def read(path: Path) -> Content:
@@ -72,21 +71,39 @@ def test_libraries_below_the_prefix_are_known_by_their_names(
     assert [(path, name) for path, _, name in read(pack(tmp_path, files)).libraries] == expected
 
 
-def test_libraries_with_symbols_are_known_without(tmp_path: Path) -> None:
-    files = {"thing/a.so": LARGE, "thing/b.so": library("libb.so.1"), "thing/c.so": b"\x7fELF" + bytes(100_000)}
-
-    found = read(pack(tmp_path, files)).stripped
-
-    assert list(found) == ["thing/a.so"]
-    outline, sha256 = found["thing/a.so"]
-    kept = b"".join(symbols.without([LARGE], outline))
-    assert len(kept) == outline.size < 1000
-    assert sha256 == hashlib.sha256(kept).hexdigest()
-
-
 def test_a_wheel_is_read_once(tmp_path: Path) -> None:
     path = pack(tmp_path, {"thing/a.so": LARGE, f"{DATA}/lib/liba.so.1": library("liba.so.1")})
     first = read(path)
     path.unlink()
 
     assert read(path) == first
+
+
+@pytest.mark.parametrize(
+    ("path", "module"),
+    [
+        ("one/__init__.py", "one"), ("two.py", "two"), ("three.cpython-311-x86_64-linux-gnu.so", "three"),
+        ("one/part.py", None), ("four/data.py", None), ("not-a-name.py", None), ("a-b/__init__.py", None),
+        ("thing-1.0.data/scripts/six", None), ("data.json", None),
+    ],
+)  # fmt: skip
+def test_modules_are_those_at_the_top(tmp_path: Path, path: str, module: str | None) -> None:
+    assert read(pack(tmp_path, {"zero.py": b"", path: b""})).modules == sorted(filter(None, (module, "zero")))
+
+
+def test_of_metadata_a_few_fields_are_kept(tmp_path: Path) -> None:
+    said = b"Metadata-Version: 2.1\nName: thing\nVersion: 1.0\nAuthor: x\n\nVersion: 2\nThe whole README."
+
+    found = read(pack(tmp_path, {"thing-1.0.dist-info/METADATA": said, "vendored/c-1.dist-info/METADATA": b"Name: c"}))
+
+    assert found.metadata == {"name": "thing", "version": "1.0"}
+
+
+@pytest.mark.parametrize("data", [b"PK not really", None])
+def test_a_file_that_is_no_wheel_is_said_to_be_none(tmp_path: Path, data: bytes | None) -> None:
+    path = tmp_path / "thing-1.0-py3-none-any.whl"
+    if data:
+        path.write_bytes(data)
+
+    with pytest.raises((WorldFault, OSError), match=r"thing-1\.0"):
+        read(path)
