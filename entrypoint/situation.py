@@ -10,7 +10,7 @@ from entrypoint.numbers import whole
 from entrypoint.rendezvous.torchrun import check_backend
 from entrypoint.tasks.command import PLAIN, SSH, TASK, WORKER, Command
 from entrypoint.tuning import starters
-from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, read_threads, set_local_size, warn_cores
+from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, read_threads, set_local_size
 from entrypoint.world import alone, table
 from entrypoint.world.alone import SIZE
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
@@ -69,11 +69,7 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     world = set_local_size(world, facts.machine, threads, starts=command.trains or starter is not None)
     if starter is not None and starter.program in (TORCHRUN, starters.ACCELERATE):
         alone.check_typed(environ, world, starter.program, find_script(command.words) or "SCRIPT.py")
-    notes += [
-        *world.notes,
-        *check_world(command, described, world),
-        *warn_cores(world, facts.machine, threads),
-    ]
+    notes += [*world.notes, *check_world(command, described, world)]
     kind = find_kind(command, world, starter)
     return Situation(command, world, starter, described, kind, becomes_ranks, tuple(notes))
 

@@ -26,7 +26,7 @@ from entrypoint.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_
 from entrypoint.mpi.rank import LOST, SUPERVISED
 from entrypoint.mpi.wait import PIN, Access, wait_for_hosts
 from entrypoint.numbers import seconds, whole
-from entrypoint.printing.streams import print_error, print_note
+from entrypoint.printing.streams import print_error
 from entrypoint.settings import forget
 from entrypoint.tasks.command import TASK, read_command
 from entrypoint.tasks.preflight import Image, check_image
@@ -137,8 +137,6 @@ def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Mac
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
     shared, away = job_variables(environ, hosts, ranks), find_away(hosts)
     answers: list[str | None] = [] if len(away) == len(hosts) else [None]
-    if answers:
-        warn_crowd(hosts, machine)
     if away:
         bootstrap, others = reach(away, environ, root, request.timeout)
         shared |= bootstrap
@@ -240,13 +238,6 @@ def make_bootstrap_variables(
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"{root}/ssh",
         "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": f"-F {config} {extra}".strip(),
     }
-
-
-def warn_crowd(hosts: list[Host], machine: Machine) -> None:
-    """Print a warning if ranks will share cores, judged by this node."""
-    most = max(host.slots or 1 for host in hosts)
-    if most > machine.cores:
-        print_note(f"{most} ranks on a node with {machine.cores} core(s): they share them")
 
 
 def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machine: Machine) -> dict[str, str]:

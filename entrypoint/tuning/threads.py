@@ -24,12 +24,9 @@ OPENMP = "/usr/local/lib/libiomp5.so"
 # What a process becomes: ranks of the world or what starts them, one program that computes, a program that may start
 # any others, as a shell, or one that starts a number of ranks which nobody knows.
 RANKS, SINGLE, ANY, UNKNOWN = "ranks", "one", "any", "unknown"
-# Up to here, a process for each core may be meant.
-MANY = 4
 # From here on Python makes new processes by a server that it starts anew, and not by a fork of its own process
 # (docs.python.org/3.14/whatsnew, multiprocessing).
 SERVES_FORKS = (3, 14)
-UNBIND = "mpirun --bind-to none (Open MPI, MPICH), I_MPI_PIN=0 (Intel MPI), --cpus-per-task (Slurm)"
 # Any of these says that the user pins the ranks of an mpirun.
 PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "CCL_WORKER_AFFINITY")
 # By which a user has bound threads, or not; Intel's OpenMP would ignore them beside KMP_AFFINITY.
@@ -99,31 +96,6 @@ def set_local_size(world: World, machine: Machine, threads: int | None = None, *
     most = machine.cores // threads if threads else machine.cores
     count = max(1, min(machine.filled_nodes, most))
     return world._replace(local_size=count, guessed=(*world.guessed, "local_size"))
-
-
-def warn_cores(world: World, machine: Machine, threads: int | None) -> list[str]:
-    """Return a note if the processes of this node share cores, or are bound by their MPI and leave most idle."""
-    if world.launcher in (ALONE, TORCHRUN):
-        return warn_shared_cores(world, machine, threads)
-    count = world.local_size or 1
-    if world.launcher != MPI or not machine.pinned or 2 * count * machine.cores > machine.around:
-        return []
-    bound = f"{count} rank(s) of this node are bound to {machine.cores} core(s) each, and it has {machine.around}"
-    return [f"{bound}; to use them all: {UNBIND}"]
-
-
-def warn_shared_cores(world: World, machine: Machine, threads: int | None) -> list[str]:
-    """Return a note if the processes that are started here share cores, or have a single one each; threads: of each."""
-    count = world.local_size or 1
-    if count > machine.cores:
-        return [f"{count} processes on {machine.cores} core(s): they share them, and are slower than one on each core"]
-    if threads and count * threads > machine.cores:
-        busy = f"{count} process(es) x {threads} threads (OMP_NUM_THREADS)"
-        return [f"{busy} on {machine.cores} core(s): OMP_NUM_THREADS={machine.cores // count} fits"]
-    if world.launcher == TORCHRUN and count == machine.cores > MANY and count > machine.filled_nodes:
-        fewer = f"{machine.filled_nodes} would be one for each NUMA node: numProcPerNode or nprocPerNode of the job"
-        return [f"{count} processes with one thread each, as `auto` of a TrainJob counts the CPU request; {fewer}"]
-    return []
 
 
 def becomes_torchrun(world: World) -> bool:

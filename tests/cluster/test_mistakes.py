@@ -103,19 +103,6 @@ def test_a_key_that_is_not_a_key(cluster: Cluster, command: tuple[str, ...]) -> 
     assert "/tmp/bad/id_ed25519" in done.err
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param(("--nproc", "3", "smoke", "--max_steps", "0", "--world_size", "3"), marks=pytest.mark.slow),
-        ("launch", "--hosts", "node0", "-n", "3", "true"),
-    ],
-)
-def test_more_ranks_than_cores_get_one_warning(cluster: Cluster, command: tuple[str, ...]) -> None:
-    done = cluster.nodes[0].run(*command)
-
-    assert done.err.count("they share them") == 1
-
-
 def test_a_script_on_one_node_only_does_not_let_the_other_wait(cluster: Cluster) -> None:
     write = f"echo '{MEETS}' > /tmp/train.py"
     assert cluster.nodes[0].shell(write).code == 0

@@ -19,7 +19,6 @@ from entrypoint.tuning.threads import (
     read_threads,
     set_local_size,
     split,
-    warn_cores,
 )
 from entrypoint.tuning.variables import is_training, set_rank_variables, tune
 from entrypoint.world.model import World
@@ -331,30 +330,6 @@ def test_a_preload_of_the_users(yours: str, is_lost: bool, kmp: bool) -> None:
 def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[str, str]) -> None:
     environ = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.77.0.1", **more}
     assert {each.name: each.value for each in set_rank_variables(detect(environ), environ)} == found
-
-
-BOUND = look_at(TWO, cpus="0", parent="0-111")
-
-
-@pytest.mark.parametrize(
-    ("world", "machine", "threads", "says"),
-    [
-        (PAIR, look_at(SMALL), None, ""),
-        (ALONE._replace(local_size=3), look_at(SMALL), None, "3 processes on 2 core(s)"),
-        (PAIR, look_at(TWO), 28, ""),
-        (PAIR, look_at(TWO), 240, "OMP_NUM_THREADS=28 fits"),
-        (PODS._replace(local_size=56), look_at(TWO), None, "one thread each"),
-        (BOTH._replace(local_size=3), look_at(SMALL), None, ""),
-        (BOTH, BOUND, None, "bound to 1 core(s) each, and it has 56"),
-        (BOTH, look_at(TWO, cpus="0-27", parent="0-111"), None, ""),
-        (SLURM._replace(local_size=1), BOUND, None, ""),
-    ],
-)
-def test_cores_that_are_shared_or_idle_are_noted(
-    world: World, machine: Machine, threads: int | None, says: str
-) -> None:
-    notes = warn_cores(world, machine, threads)
-    assert len(notes) == bool(says) and says in "".join(notes)
 
 
 READ = {"": None, " ": None, "2": 2, "4,2": 4, " 4, 2 ": 4, "007": 7}
