@@ -11,13 +11,11 @@ from entrypoint.machine.limits import read_memory_limit
 from entrypoint.machine.reached import remember_reached
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import TRAINING, execute, watch_training
-from entrypoint.rendezvous.master import check_master, warn_choice
-from entrypoint.rendezvous.torchrun import describe_wait
+from entrypoint.rendezvous.master import check_master
 from entrypoint.rendezvous.wait import wait_for_master
 from entrypoint.tasks.argv import find_torchrun
 from entrypoint.tasks.command import LAUNCH, PLAIN, SCRIPT, SSH, TASK, WORKER, Command
 from entrypoint.tasks.resume import open_run
-from entrypoint.tuning.starters import read_start
 from entrypoint.world.model import TORCHRUN
 
 if TYPE_CHECKING:
@@ -67,22 +65,13 @@ def carry_out(command: Command, plan: Plan) -> int:
 
         argv, environ = connect(command.words, environ)
     elif plan.meets_others:
-        check_meeting(plan)
+        check_master(plan.world)
     resumed: Mapping[str, str] = {}
     if plan.run is not None:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
     is_training = plan.becomes_ranks or plan.world.rank is not None
     known = {TRAINING: str(os.getpid()), **remember_reached(plan.facts.files)} if is_training else {}
     return train(command, argv, {**environ, **resumed, **known}, plan)
-
-
-def check_meeting(plan: Plan) -> None:
-    """Check the node of rank 0, and say for whom a torchrun is going to wait; raise Refusal where nobody can meet."""
-    check_master(plan.world)
-    warn_choice(plan.world, plan.prepared.added.get("GLOO_SOCKET_IFNAME"), plan.facts.routes)
-    start = read_start(plan.argv, plan.prepared.environ)
-    if start is not None and (wait := describe_wait(plan.world, start.environ)):
-        print_note(wait)
 
 
 def train(command: Command, argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:

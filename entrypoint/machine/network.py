@@ -199,17 +199,6 @@ def write_address(place: tuple[object, ...]) -> str:
     return str(place[0]).partition("%")[0]
 
 
-def find_address(routes: list[Route], interface: str) -> str:
-    """Return this machine's address on an interface: that from which it sends to a neighbour; empty if unknown."""
-    for route in routes:
-        if route.interface == interface and route.length:
-            family = socket.AF_INET if len(route.network) == 4 else socket.AF_INET6
-            near = socket.inet_ntop(family, route.network[:-1] + bytes([route.network[-1] | 1]))
-            if own := find_way((family, (near, DISCARD)))[1]:
-                return own
-    return ""
-
-
 def address_of(host: str, peer: str) -> str:
     """Return a host's address, so that all ranks use the same; the name itself where there is none.
 

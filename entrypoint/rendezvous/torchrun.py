@@ -1,4 +1,4 @@
-"""A rendezvous of torchrun: what its options and PET_ variables say, what it is told here, and for whom it waits."""
+"""A rendezvous of torchrun: what its options and PET_ variables say, and what it is told here."""
 
 from __future__ import annotations
 
@@ -32,9 +32,6 @@ OPTIONS = (
     "--max_restarts",
 )
 NODE, RESTARTS = "PET_NODE_RANK", "PET_MAX_RESTARTS"
-# How long a rendezvous waits for its nodes, by backend: a setting of PET_RDZV_CONF, and what holds without it
-# (torch/distributed/launcher/api.py; elastic/rendezvous/dynamic_rendezvous.py). Of other backends nothing is known.
-LIMITS = {"static": ("timeout", "900"), "c10d": ("join_timeout", "600")}
 # Without it, the agent of torch 2.13 keeps the first store that it made for its ranks. A node that joins a job later
 # is never told where that is: all of them end 60 s after it came. Ranks that are started again may read in it where
 # those that died could be reached (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, next_rendezvous).
@@ -137,18 +134,3 @@ def check_endpoint(name: str) -> None:
         remedy = f"the name of one node in PET_RDZV_ENDPOINT: {one}"
         value = f"{name} ({', '.join(sorted(here + elsewhere))})"
         raise Refusal("the endpoint is the name of several nodes", value, remedy)
-
-
-def describe_wait(world: World, environ: Mapping[str, str]) -> str:
-    """Return for whom a torchrun of these PET_ variables is going to wait, and how long; empty where for nobody."""
-    backend = environ.get("PET_RDZV_BACKEND") or "static"
-    if world.launcher != TORCHRUN or not world.several_nodes or backend not in LIMITS:
-        return ""
-    name, usual = LIMITS[backend]
-    settings = dict(part.strip().split("=", 1) for part in environ.get("PET_RDZV_CONF", "").split(",") if "=" in part)
-    seconds = settings.get(name, usual)
-    (low, high), place = world.nodes, f"{world.master}:{world.port}"
-    nodes = f"{high} nodes" if low == high else f"{low} to {high} nodes"
-    if backend == "static" and world.node_rank:
-        return f"waiting for the master at {place}, and then for {nodes}, {seconds} s at most for each"
-    return f"waiting for {nodes} at {place}, {seconds} s at most"

@@ -156,12 +156,6 @@ def test_launch_takes_the_network_on_which_hosts_meet(store: Store, two_networks
     assert done.err.count("gloo on eth0") == 2
 
 
-def test_a_name_on_loopback_does_not_choose_among_networks(store: Store, two_networks: Sequence[Host]) -> None:
-    child = two_networks[0].start(start(store, master("node0", 0), MEET))
-
-    assert child.said("node0 is this node, on several networks, so nat0 was taken of eth0 (")
-
-
 @pytest.mark.parametrize("variable", ["", " -e GLOO_SOCKET_IFNAME=eth0"])
 def test_a_late_name_and_two_networks(store: Store, two_networks: Sequence[Host], variable: str) -> None:
     """Node 1 learns the name of the other while it waits, and chooses the interface then."""

@@ -156,28 +156,6 @@ def test_every_process_has_its_share_of_the_cores(
 
 
 @pytest.mark.parametrize(
-    ("words", "environ", "said"),
-    [
-        ("smoke", WORKER, "waiting for the master at late:29500, and then for 2 nodes, 900 s"),
-        ("smoke", {**MASTER, "PET_RDZV_CONF": "timeout=20"}, "waiting for 2 nodes at late:29500, 20 s"),
-        ("smoke", {"PET_NNODES": "1:4", "PET_RDZV_ENDPOINT": "m:7"}, "waiting for 1 to 4 nodes at m:7, 600 s"),
-        ("torchrun --rdzv_conf timeout=30 x.py", MASTER, "waiting for 2 nodes at late:29500, 30 s"),
-        ("python3 -m torch.distributed.run x.py", MASTER, "waiting for 2 nodes at late:29500, 900 s"),
-        ("smoke", left_by("intel-mpi-1"), ""),
-        ("true", MASTER, ""),
-        ("--nproc 2 smoke", {}, ""),
-        ("--explain smoke", MASTER, ""),
-    ],
-)
-def test_a_node_says_for_whom_it_is_going_to_wait(
-    furnished: Container, words: str, environ: dict[str, str], said: str
-) -> None:
-    lines = [line for line in furnished.start(words, environ).err.splitlines() if "waiting" in line]
-
-    assert [line.startswith(f"multinode: {said}") for line in lines] == [True] * bool(said)
-
-
-@pytest.mark.parametrize(
     ("words", "environ", "looks"),
     [
         ("smoke", {}, False),

@@ -288,25 +288,3 @@ def test_a_name_on_loopback_without_any_network_stays(monkeypatch: pytest.Monkey
     monkeypatch.setattr(network, "look_up", lambda *_: [(socket.AF_INET, ("127.0.1.1", 0))])
     monkeypatch.setattr(network, "own_address", lambda host: None)
     assert network.address_of("node0", "node1") == "node0"
-
-
-@pytest.mark.parametrize(
-    ("interface", "asked", "address"),
-    [
-        ("eth0", "192.0.2.1", "10.77.0.2"),
-        ("eth1", "", ""),  # has a default route only
-        ("eth6", "fd00::1", "10.77.0.2"),
-    ],
-)
-def test_an_address_on_an_interface_is_that_on_the_way_to_a_neighbour(
-    interface: str, asked: str, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    near = [""]
-
-    def find_way(to: network.Place) -> tuple[str, str]:
-        near.append(str(to[1][0]))
-        return near[-1], "10.77.0.2"
-
-    monkeypatch.setattr(network, "find_way", find_way)
-    assert network.find_address(read_routes(V4, row6("fd00::", 64, "eth6")), interface) == address
-    assert near[-1] == asked
