@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from entrypoint.facts import Facts
 
 
-# Names of programs and modules that start ranks on other hosts, in the launcher of an MPIJob. A torchrun does not.
-RANKS_ELSEWHERE = {
-    *("mpirun", "mpirun_rsh", "mpiexec", "orterun", "prterun", "horovodrun"),
-    *("launch", "accelerate-launch", "deepspeed", "multinode"),
-}
-APART = str.maketrans(dict.fromkeys("\"'`$;&|()", " "))  # what a shell's line has between its words
-
-
 class Situation(NamedTuple):
     """A command in its world, before anything is chosen for it.
 
@@ -69,7 +61,7 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     world = set_local_size(world, facts.machine, threads, starts=command.trains or starter is not None)
     if starter is not None and starter.program in (TORCHRUN, starters.ACCELERATE):
         alone.check_typed(environ, world, starter.program, find_script(command.words) or "SCRIPT.py")
-    notes += [*world.notes, *check_world(command, described, world)]
+    notes += [*world.notes, *note_apart(command, described, world)]
     kind = find_kind(command, world, starter)
     return Situation(command, world, starter, described, kind, becomes_ranks, tuple(notes))
 
@@ -115,41 +107,18 @@ def find_script(words: Iterable[str]) -> str:
     return next((word for word in words if word.endswith(".py")), "")
 
 
-def check_world(command: Command, environ: Mapping[str, str], world: World) -> list[str]:
+def note_apart(command: Command, environ: Mapping[str, str], world: World) -> list[str]:
     """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
-    notes, python = [], is_python(command)
-    if command.trains or python:
-        try:
-            alone.check(environ, world)
-        except Refusal as refusal:
-            if command.trains:
-                raise
-            return [refusal.note]
-        notes += alone.warn_indexed(environ, world)
-    notes += [] if command.trains else check_launcher(command, world, environ)
-    return notes + (check_python(command, world, environ) if python and world.launcher == TORCHRUN else [])
-
-
-def check_launcher(command: Command, world: World, environ: Mapping[str, str]) -> list[str]:
-    """Return a note for a script that a shell starts in the launcher of an MPIJob, where no worker takes part.
-
-    Raise Refusal where a Python is typed. What names a program that starts ranks is left alone.
-    """
-    plain = is_python(command) or os.path.basename(command.name) in starters.SHELLS
-    words = " ".join([command.name, *command.words]).translate(APART).split()
-    script = find_script(words)
-    if world.launcher != MPIJOB_LAUNCHER or not plain or not script or any(map(may_start_ranks, words)):
+    if not command.trains and not is_python(command):
         return []
-    fact = "a script in the launcher of an MPIJob runs there alone, without the workers"
-    instead = f"{script} without python3 is started on the hosts of the hostfile"
-    if is_python(command) and environ.get(SIZE) != "1":
-        raise Refusal(fact, script, f"{instead}; {SIZE}=1 where it is meant to run here alone")
-    return [f"{fact}: {script}; {instead}"]
-
-
-def may_start_ranks(word: str) -> bool:
-    """Return whether a word is a program that starts ranks elsewhere, as mpiexec.hydra, or a module, or called so."""
-    return not RANKS_ELSEWHERE.isdisjoint(os.path.basename(word).split("."))
+    try:
+        alone.check(environ, world)
+    except Refusal as refusal:
+        if command.trains:
+            raise
+        return [refusal.note]
+    indexed = alone.warn_indexed(environ, world)
+    return indexed if command.trains else [*indexed, *note_python(command, world, environ)]
 
 
 def is_python(command: Command) -> bool:
@@ -157,22 +126,22 @@ def is_python(command: Command) -> bool:
     return command.kind == PLAIN and os.path.basename(command.name).startswith("python")
 
 
-def check_python(command: Command, world: World, environ: Mapping[str, str]) -> list[str]:
-    """Return a note for a Python in a rendezvous, which begins as many trainings as there are nodes.
+def note_python(command: Command, world: World, environ: Mapping[str, str]) -> list[str]:
+    """Return a note for a Python in a rendezvous, or in the launcher of an MPIJob, where it trains by itself.
 
-    Raise Refusal for a script on several nodes: each would train a model of its own, and write it where the others do.
+    Raise Refusal for a script where others wait for it: each node would train a model of its own, and write it where
+    the others do; the workers of an MPIJob would take no part.
     """
     letter, code, _ = starters.find_code(command.words)
-    is_module = letter == "m" and code not in starters.MODULES
-    if not is_module and (letter or not code.endswith(".py")):
+    is_module = letter == "m" and code not in starters.MODULES and world.launcher == TORCHRUN
+    is_script = not letter and code.endswith(".py") and world.launcher in (TORCHRUN, MPIJOB_LAUNCHER)
+    if not is_module and not is_script:
         return []
-    instead = f"{code} without {command.name} is started by torchrun, as ranks of one training"
-    if is_module:
-        instead = f"torchrun -m {code} starts ranks of one training"
-    fact = f"{command.name} starts one process on every node, each by itself"
-    if not letter and world.several_nodes and environ.get(SIZE) != "1":
-        remedy = f"{instead}; {SIZE}=1 where every node is meant to run it by itself"
-        raise Refusal(fact, f"{code} on {world.nodes[1]} nodes", remedy)
+    fact = f"{command.name} starts one process, apart from the others of this job"
+    typed = f"torchrun -m {code}" if is_module else f"{code} without {command.name}"
+    instead = f"{typed} is started as ranks of one training"
+    if is_script and (world.several_nodes or world.launcher == MPIJOB_LAUNCHER) and environ.get(SIZE) != "1":
+        raise Refusal(fact, code, f"{instead}; {SIZE}=1 where it is meant to run by itself")
     return [f"{fact}; {instead}"]
 
 
