@@ -24,7 +24,7 @@ from entrypoint.tasks.table import find_task
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
-from entrypoint.tuning.variables import Tuned, is_offline, is_training, set_rank_variables, tune
+from entrypoint.tuning.variables import Tuned, is_training, set_rank_variables, tune
 from entrypoint.world.alone import may_differ
 from entrypoint.world.model import TORCHRUN, World
 
@@ -157,7 +157,6 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
         checks_size=situation.becomes_ranks and may_differ(environ, world),
         find_interface=lambda: choose_interface(list(facts.routes), world.master),
         has_file=os.path.exists,
-        offline=is_offline(facts.files("/proc/net/route"), facts.files("/proc/net/ipv6_route")),
     )
     tuned = tune(world, facts.machine, environ, stack, process)
     if not situation.becomes_ranks:

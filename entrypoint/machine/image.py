@@ -17,8 +17,6 @@ TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 # Packages of which each build belongs to one build of torch.
 BESIDE_TORCH = ("torchvision", "torchaudio")
 REBUILD = "build the image again: python build.py"
-# The only release of torch whose standalone rendezvous always takes the host's own name.
-NAMES_ITSELF = (2, 4)
 # Every virtual environment brings its own, and no training imports them.
 TOOLS = frozenset({"pip", "setuptools"})
 # How many packages a note names; and what leaves out those of a home, which Apptainer mounts if not told otherwise.
@@ -82,11 +80,6 @@ def release(version: str) -> tuple[int, int]:
     """Return the first two numbers of a version: (5, 23) of `5.23.0`, (2, 13) of `2.13.0+cpu`."""
     digits = [int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit()]
     return (digits[0], digits[1]) if len(digits) == 2 else (0, 0)
-
-
-def names_itself(torch: str) -> bool:
-    """Return whether the ranks of a standalone torchrun meet at the host's own name (pytorch/pytorch#135262)."""
-    return release(torch) == NAMES_ITSELF
 
 
 def list_sites(stack: Stack, environ: Mapping[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import which
-from entrypoint.machine.image import names_itself, release
+from entrypoint.machine.image import release
 from entrypoint.settings import Setting
 from entrypoint.tasks.command import DOCTOR, LAUNCH, PLAIN, SSH, WORKER, Command
 from entrypoint.world.model import ALONE, MPIJOB_WORKER, PORT, TORCHRUN
@@ -25,6 +25,8 @@ FRONT = "/usr/local/sbin"
 # (transformers/trainer.py, safe_globals); older ones load everything.
 LOADS_SAFELY, IS_STRICT = (4, 47), (2, 6)
 LOOSE = Setting("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1", "this transformers cannot load its own checkpoints otherwise")
+# The only release of torch whose standalone rendezvous always takes the host's own name.
+NAMES_ITSELF = (2, 4)
 # The user's own; torch takes only one of the two.
 STRICT = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
@@ -61,7 +63,7 @@ def meet_here(torch: str) -> list[str]:
     Torch 2.4 ignores --local-addr in a standalone rendezvous, and hangs where the name of the host does not resolve, as
     without a network (pytorch/pytorch#135262); its static rendezvous takes the address that it is given.
     """
-    if not names_itself(torch):
+    if release(torch) != NAMES_ITSELF:
         return ["--standalone"]
     from entrypoint.machine.network import is_free  # only this release pays for it
 

@@ -39,7 +39,7 @@ class Process(NamedTuple):
     kind: what it becomes; training: it is a rank or starts them, so that variables for this world only do no harm;
     program: its name as it is typed; starter: which program that starts ranks it is, empty for any other; checks_size:
     its ranks have to look how many they have become; find_interface: the one that leads to the master; has_file:
-    whether the image has a file; offline: there is no network but loopback.
+    whether the image has a file.
     """
 
     kind: str = RANKS
@@ -49,7 +49,6 @@ class Process(NamedTuple):
     checks_size: bool = False
     find_interface: Callable[[], str | None] = lambda: None
     has_file: Callable[[str], bool] = lambda path: False
-    offline: bool = False
 
 
 class Context(NamedTuple):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from entrypoint.machine.identity import LIBRARIES
-from entrypoint.machine.image import names_itself
 from entrypoint.settings import Setting
 from entrypoint.tuning.bind import bind_ranks, list_bindings, warn_bindings
-from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, divide_cores, has_iomp, list_preloads
+from entrypoint.tuning.threads import ANY, OPENMP, Context, divide_cores, has_iomp, list_preloads
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN, TORCHRUN_WORKER
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ MPI_ROOT = "/usr/local"
 PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 # Reasons that are too long for the table.
 NO_INTERFACE = "the route to the master; without a network oneCCL finds no interface, lo included"
-NO_NAME = "torch 2.4 meets at the host's own name, which does not resolve here"
 NO_MPI_TRANSPORT = "the mpi transport hangs under torchrun, and hydra kills ranks at its end"
 SHARED_CORES = (
     "under a quota the cores are shared, and every container's first rank would be bound to the first of them"
@@ -41,29 +38,17 @@ def interface(context: Context) -> str | None:
 
 def preload(context: Context) -> str | None:
     """List the libraries to preload that the image has."""
-    wanted = (*PRELOADS, LIBRARIES) if host_name(context) else PRELOADS
-    found = [next((path for path in paths if context.process.has_file(path)), "") for paths in wanted]
+    found = [next((path for path in paths if context.process.has_file(path)), "") for paths in PRELOADS]
     return ":".join(path for path in found if path) or None
 
 
-def host_name(context: Context) -> str | None:
-    """Return a host name that resolves, for a torch which insists on it, where the real one does not."""
-    wrapped = names_itself(context.stack.torch) and any(context.process.has_file(path) for path in LIBRARIES)
-    return "localhost" if wrapped and is_nameless(context) else None
-
-
-def is_nameless(context: Context) -> bool:
-    """Return whether a torchrun that this command may start would look in vain for the name of its host."""
-    return context.process.offline and context.world.launcher == ALONE and context.process.kind != RANKS
-
-
 def local_address(context: Context) -> str | None:
-    """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
+    """Return loopback as the address of torchrun's agent where this node is the only one."""
     world, elastic = context.world, bool(context.environ.get("PET_RDZV_ENDPOINT"))
     # A typed torchrun looks for its own name for a single rank, too, and so does an elastic one for a single node.
     alone = world.launcher == ALONE and (world.sizes[1] > 1 or context.process.kind == ANY)
     one_node = alone or (world.launcher == TORCHRUN and elastic and not world.several_nodes)
-    return "127.0.0.1" if (context.process.training and one_node) or is_nameless(context) else None
+    return "127.0.0.1" if context.process.training and one_node else None
 
 
 def required_size(context: Context) -> str | None:
@@ -88,7 +73,6 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         ("FI_TCP_IFACE", route, "the route to the master; libfabric may pick a bridge, on which training hangs"),
         ("CCL_KVS_IFACE", route if has_ccl else None, NO_INTERFACE),
         ("PET_LOCAL_ADDR", local_address(context), "the host's own name need not resolve"),
-        ("NSS_WRAPPER_HOSTNAME", host_name(context), NO_NAME),
         ("CCL_WORKER_COUNT", "1" if has_ccl else None, "without it accelerate takes gloo and does not say so"),
         ("CCL_WORKER_OFFLOAD", cores.offload, "no core to spare for oneCCL's workers, so that threads do their work"),
         ("CCL_WORKER_AFFINITY", cores.worker_cpus, "the first cores of each rank; its threads have the others"),
@@ -104,13 +88,6 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
 def is_training(world: World) -> bool:
     """Return whether a launcher has made this process a rank, or what starts the ranks of its world."""
     return world.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)
-
-
-def is_offline(routes: str | None, routes6: str | None) -> bool:
-    """Return whether no route leads anywhere but to loopback, as with `docker run --network none`."""
-    if routes is None or routes.count("\n") > 1:  # the table of IPv4 has a head, and leaves loopback out
-        return False
-    return all(line.endswith(" lo") for line in (routes6 or "").splitlines())
 
 
 class Tuned(NamedTuple):

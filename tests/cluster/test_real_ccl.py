@@ -100,18 +100,6 @@ def test_two_ranks_in_one_container_without_a_network(ccl_image: str) -> None:
     assert passed(run(ccl_image, "--nproc", "2", *SMOKE), 2)
 
 
-@pytest.mark.parametrize("program", ["torchrun", "python3 -m torch.distributed.run"])
-def test_a_torchrun_typed_in_a_shell_without_a_network(ccl_image: str, program: str) -> None:
-    """This release of torch meets at the host's own name, which nothing resolves there."""
-    script = "import os; os.write(1, (os.environ['RANK'] + '/' + os.environ['WORLD_SIZE'] + ' ').encode())"
-
-    line = f'echo "{script}" > /tmp/x.py; {program} --standalone --nproc_per_node 2 /tmp/x.py'
-    done = run(ccl_image, "bash", "-c", line)
-
-    assert done.code == 0
-    assert sorted(done.out.split()) == ["0/2", "1/2"]
-
-
 def end(image: str, place: Path, script: str) -> Done:
     """Run a script on two ranks, past the entrypoint."""
     (place / "script.py").write_text(script)

@@ -46,11 +46,10 @@ def values(
     environ: dict[str, str] | None = None,
     image: set[str] | None = None,
     kind: str = RANKS,
-    offline: bool = False,
 ) -> dict[str, str]:
     world = set_local_size(world, machine, starts=kind == RANKS or job)
     exists = (ALL if image is None else image).__contains__
-    process = Process(kind, job or is_training(world), find_interface=lambda: "eth7", has_file=exists, offline=offline)
+    process = Process(kind, job or is_training(world), find_interface=lambda: "eth7", has_file=exists)
     tuned = tune(world, machine, environ or {}, stack, process)
     return {"ranks": str(world.local_size), **{setting.name: setting.value for setting in tuned.settings}}
 
@@ -247,37 +246,21 @@ ELASTIC = World("torchrun", "", (1, 1), local_size=2, master="localhost", port=2
 
 
 @pytest.mark.parametrize(
-    ("world", "kind", "job", "offline", "environ", "address"),
+    ("world", "kind", "job", "environ", "address"),
     [
-        (PAIR, RANKS, True, False, {}, "127.0.0.1"),
-        (ALONE, RANKS, True, False, {}, None),
-        (ALONE, ANY, True, False, {}, "127.0.0.1"),
-        (ALONE, ANY, False, False, {}, None),
-        (ELASTIC, RANKS, True, False, ENDPOINT, "127.0.0.1"),
-        (ELASTIC._replace(nodes=(1, 2)), RANKS, True, False, ENDPOINT, None),
-        # Without a network, also where a torchrun is typed later.
-        *((ALONE, kind, False, True, {}, "127.0.0.1") for kind in (ANY, SINGLE, UNKNOWN)),
-        (RANK, ANY, False, True, {}, None),
+        (PAIR, RANKS, True, {}, "127.0.0.1"),
+        (ALONE, RANKS, True, {}, None),
+        (ALONE, ANY, True, {}, "127.0.0.1"),
+        (ALONE, ANY, False, {}, None),
+        (ELASTIC, RANKS, True, ENDPOINT, "127.0.0.1"),
+        (ELASTIC._replace(nodes=(1, 2)), RANKS, True, ENDPOINT, None),
     ],
 )
 def test_a_torchrun_on_one_node_needs_no_name(
-    world: World, kind: str, job: bool, offline: bool, environ: dict[str, str], address: str | None
+    world: World, kind: str, job: bool, environ: dict[str, str], address: str | None
 ) -> None:
-    found = values(world, look_at(SMALL), job=job, kind=kind, offline=offline, environ=environ)
+    found = values(world, look_at(SMALL), job=job, kind=kind, environ=environ)
     assert found.get("PET_LOCAL_ADDR") == address
-    assert "NSS_WRAPPER_HOSTNAME" not in found
-
-
-@pytest.mark.parametrize(
-    ("stack", "offline", "image", "name"),
-    [(CCL, True, {WRAPPER}, "localhost"), (CCL, False, {WRAPPER}, None), (GLOO, True, {WRAPPER}, None)],
-)
-def test_torch_2_4_gets_a_name_that_resolves_where_there_is_no_network(
-    stack: Stack, offline: bool, image: set[str], name: str | None
-) -> None:
-    found = values(ALONE, look_at(SMALL), stack, job=False, kind=ANY, offline=offline, image={*ALL, *image})
-    assert found.get("NSS_WRAPPER_HOSTNAME") == name
-    assert (found["LD_PRELOAD"].split(":")[-1] == WRAPPER) == bool(name)
 
 
 @pytest.mark.parametrize(("world", "interface"), [(ALONE, "lo"), (PAIR, "lo"), (RANK, "eth7")])
