@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.faults import Broken, find_fault
-from tests.support.harness import ALONE, EXAMPLES, IMAGES, built, has_docker, remove_images, tags
+from tests.support.harness import ALONE, EXAMPLES, IMAGES, alone, built, has_docker, remove_images, tags
 
 # All property tests together take half a minute of one core with so many examples each. MULTINODE_FUZZ_MINUTES says how
 # long they are to take instead, such as 60; that is about true. Only then are the examples new ones each time: a change
@@ -98,20 +98,25 @@ def engine() -> None:
         pytest.skip("no Docker daemon: start one, or run scripts/test as root")
 
 
+def load(name: str, *options: str) -> str:
+    """Build an image that several workers use; one of them builds, with all cores, and the others find its layers."""
+    with alone(name):
+        return str(built(*options, "--tag", f"{IMAGES}:{name}")["image"])
+
+
 @pytest.fixture(scope="session")
 def image(engine: None) -> str:
     """Build the default image, with examples of our own in the layout of the real ones."""
-    return str(built("--examples", str(EXAMPLES), "--tag", f"{IMAGES}:default")["image"])
+    return load("default", "--examples", str(EXAMPLES))
 
 
 @pytest.fixture(scope="session")
 def older_image(engine: None) -> str:
     """Build with the last release of transformers that knew ccl."""
-    options = ("--torch", "2.13.0", "--transformers", "4.46.3", "--examples", str(EXAMPLES))
-    return str(built(*options, "--tag", f"{IMAGES}:older")["image"])
+    return load("older", "--torch", "2.13.0", "--transformers", "4.46.3", "--examples", str(EXAMPLES))
 
 
 @pytest.fixture(scope="session")
 def bare_image(engine: None) -> str:
     """Build the same without examples."""
-    return str(built("--examples", "none", "--tag", f"{IMAGES}:bare")["image"])
+    return load("bare", "--examples", "none")

@@ -103,7 +103,7 @@ def cluster(pairs: dict[str, tuple[Node, Node]]) -> Iterator[Cluster]:
     yield from fresh(pairs["node"])
 
 
-@pytest.fixture(params=["node", "user"])
+@pytest.fixture(params=["node", pytest.param("user", marks=pytest.mark.slow)])
 def any_cluster(request: pytest.FixtureRequest, pairs: dict[str, tuple[Node, Node]]) -> Iterator[Cluster]:
     """Lend both pairs, one after the other."""
     yield from fresh(pairs[request.param])

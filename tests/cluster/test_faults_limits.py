@@ -74,7 +74,7 @@ def test_launch_names_the_memory_limit(cluster: Cluster, container: Callable[...
     broken.ended(Done(code, call(["docker", "logs", launcher.name]).text, ""))
 
 
-@pytest.mark.parametrize("batch", ["shm", "collated"])
+@pytest.mark.parametrize("batch", [pytest.param("shm", marks=pytest.mark.slow), "collated"])
 def test_the_size_of_shared_memory_is_named(image: str, broken: Broken, batch: str) -> None:
     with broken.happens():
         done = run(image, "/opt/greedy.py", batch, options=(*GREEDY, "--shm-size", "16m"))
@@ -82,6 +82,7 @@ def test_the_size_of_shared_memory_is_named(image: str, broken: Broken, batch: s
     broken.ended(done)
 
 
+@pytest.mark.slow  # memory is named by the same code
 def test_the_limit_of_processes_is_named(image: str, broken: Broken) -> None:
     with broken.happens():
         done = run(image, "/opt/greedy.py", "processes", options=(*GREEDY, "--pids-limit", "40"))
@@ -89,6 +90,7 @@ def test_the_limit_of_processes_is_named(image: str, broken: Broken) -> None:
     broken.ended(done)
 
 
+@pytest.mark.slow  # memory is named by the same code
 def test_the_limit_of_open_files_is_named(image: str, broken: Broken) -> None:
     with broken.happens():
         done = run(image, "/opt/greedy.py", "files", options=(*GREEDY, "--ulimit", "nofile=100"))

@@ -92,7 +92,9 @@ def assert_went_on(ends: list[Done]) -> None:
         assert others and all(word == "begins" and step >= 4 and step % 4 == 0 for word, step in others)
 
 
-@pytest.mark.parametrize("command", [CLM, OWN], ids=["task", "script"])
+@pytest.mark.parametrize(
+    "command", [pytest.param(CLM, id="task"), pytest.param(OWN, id="script", marks=pytest.mark.slow)]
+)
 def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken, command: tuple[str, ...]) -> None:
     job.command = command
     for _ in range(2):

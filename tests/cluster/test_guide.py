@@ -96,6 +96,7 @@ def world(said: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
     return [(each["rank"], each["world_size"], each["backend"]) for each in said]
 
 
+@pytest.mark.slow  # two nodes do the same and more
 def test_mpirun_on_one_node(pods: Cluster) -> None:
     done = pods.nodes[0].run("bash", "-c", MPIRUN_ON_ONE_NODE)
 
@@ -140,7 +141,10 @@ def ranks_of(done: Sequence[Done]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(["/bin/bash", "-c", POD_SHELL], id="shell"), pytest.param(POD_WORDS, id="words")],
+    [
+        pytest.param(["/bin/bash", "-c", POD_SHELL], id="shell"),
+        pytest.param(POD_WORDS, id="words", marks=pytest.mark.slow),
+    ],
 )
 def test_the_command_of_a_pytorchjob_takes_the_place_of_the_entrypoint(pods: Cluster, command: list[str]) -> None:
     said = ranks_of(run_job(pods, command))

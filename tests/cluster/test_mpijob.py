@@ -84,7 +84,7 @@ def job(
     "job",
     [
         pytest.param(INTEL, id="intel"),
-        pytest.param(OPEN_MPI, id="open mpi"),
+        pytest.param(OPEN_MPI, id="open mpi", marks=pytest.mark.slow),
         pytest.param(TRAINJOB, id="trainjob", marks=pytest.mark.slow),
     ],
     indirect=True,

@@ -16,6 +16,9 @@ from tests.cluster.nodes import Cluster, places, two_pods, worlds
 from tests.cluster.packages import MEET
 from tests.support.harness import Done, call, run
 
+# Recorded environments of all of them are rows of tests/data; that they are still such takes three more MPIs.
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Dialect:
@@ -92,7 +95,6 @@ def test_two_ranks_on_one_node(mpi_image: str, mpi: Dialect) -> None:
     assert_own_port(done)
 
 
-@pytest.mark.slow
 def test_a_world_of_one_that_is_left_over_says_nothing(mpi_image: str) -> None:
     left = ("--env", "PMI_RANK=0", "--env", "PMI_SIZE=1")
 
@@ -120,7 +122,6 @@ def test_prterun_gives_a_rank_and_no_size(mpi_image: str) -> None:
     assert "this process is alone, but was meant to be one of many" in done.err
 
 
-@pytest.mark.slow
 @DIALECTS
 def test_a_rank_on_each_of_two_nodes(pods: Cluster, mpi: Dialect) -> None:
     done = mpi.start(pods, MEET)
@@ -130,7 +131,6 @@ def test_a_rank_on_each_of_two_nodes(pods: Cluster, mpi: Dialect) -> None:
     assert_own_port(done)
 
 
-@pytest.mark.slow
 @DIALECTS
 def test_neither_says_on_which_node_rank_0_is(pods: Cluster, mpi: Dialect) -> None:
     done = mpi.start(pods, "smoke", master=False)

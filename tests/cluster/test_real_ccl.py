@@ -88,10 +88,12 @@ def passed(done: Done, size: int, dtype: str = TYPE) -> bool:
     return done.code == 0 and len(re.findall(line, done.text)) == 1
 
 
+@pytest.mark.slow  # two ranks do the same and more
 def test_alone_and_without_a_network(ccl_image: str) -> None:
     assert passed(run(ccl_image, *SMOKE), 1)
 
 
+@pytest.mark.slow  # the guide's mpirun does
 def test_ipex_trains_in_bf16_where_the_processor_does(ccl_image: str) -> None:
     assert passed(run(ccl_image, *SMOKE, "--use_ipex"), 1, TYPE)
 
@@ -107,6 +109,7 @@ def end(image: str, place: Path, script: str) -> Done:
     return run(image, "--", "torchrun", "--nproc-per-node", "2", "/script/script.py", options=options)
 
 
+@pytest.mark.slow  # tests/image/test_endings.py has it over gloo
 def test_a_script_may_return_without_destroying_its_group(ccl_image: str, module_path: Path) -> None:
     assert end(ccl_image, module_path, RETURNS).code == 0
 
@@ -119,6 +122,7 @@ def test_a_rank_0_that_fails_ends_the_job(ccl_image: str, module_path: Path) -> 
     assert "ValueError: a mistake of the script" in done.err
 
 
+@pytest.mark.slow  # two ranks form one
 def test_doctor_forms_a_group(ccl_image: str) -> None:
     done = run(ccl_image, "doctor")
 
@@ -126,6 +130,7 @@ def test_doctor_forms_a_group(ccl_image: str) -> None:
     assert done.code in (0, 1), "warnings about this machine are no failure of the stack"
 
 
+@pytest.mark.slow  # tests/image/test_ccl.py looks at the files
 def test_the_libraries_of_a_process_are_one_of_each(ccl_image: str) -> None:
     """Those of IPEX, which the bindings link to: two copies of a library are two worlds."""
     script = (
@@ -162,6 +167,7 @@ def test_the_guides_mpirun_trains_past_the_entrypoint(pods: Cluster) -> None:
     assert passed(pods.nodes[0].shell(SETVARS + variables + mpirun, seconds=300), 2, TYPE)
 
 
+@pytest.mark.slow  # the guide's mpirun does, and test_guide.py has the commands of pods
 def test_the_command_of_a_pod_trains_past_the_entrypoint(pods: Cluster) -> None:
     done = run_job(pods, ["env", "OMP_NUM_THREADS=1", "torchrun", SCRIPT, *IPEX])
 

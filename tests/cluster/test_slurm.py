@@ -40,10 +40,10 @@ SPREAD = "-N2 --ntasks-per-node=1"
 FORMS = (
     Form("one on each node", f"srun {SPREAD} {RANK}", ONE_EACH),
     Form("two on each node", f"srun -N2 -n4 {RANK}", TWO_EACH, slow=True),
-    Form("uneven", f"srun -N2 -n3 {RANK}", UNEVEN),
+    Form("uneven", f"srun -N2 -n3 {RANK}", UNEVEN, slow=True),
     Form("one", f"srun -n1 {RANK}", ONE_EACH[:1], slow=True),
     Form("one with two of its own", f"srun -n1 -c2 multinode --nproc 2 {MEET}", TWO_EACH[:2], slow=True),
-    Form("one of two nodes", f"salloc -N2 srun -N1 -n1 {RANK}", ONE_EACH[:1]),
+    Form("one of two nodes", f"salloc -N2 srun -N1 -n1 {RANK}", ONE_EACH[:1], slow=True),
     Form("pmi2", f"srun --mpi=pmi2 {SPREAD} {RANK}", ONE_EACH),
     Form("pmi2, uneven", f"srun --mpi=pmi2 -N2 -n3 {RANK}", UNEVEN, slow=True),
     Form("pmi2, one with two", f"srun --mpi=pmi2 -n1 -c2 multinode --nproc 2 {MEET}", TWO_EACH[:2], slow=True),
@@ -103,6 +103,7 @@ def test_srun_trains(cluster: Slurm) -> None:
     assert re.findall(r"smoke: passed: world_size=(\d)", done.out) == ["2"]
 
 
+@pytest.mark.slow  # a row of recorded environments
 def test_a_training_in_the_batch_script_itself_is_refused(cluster: Slurm) -> None:
     done = cluster.batch(SPREAD, "multinode smoke")
 
@@ -122,6 +123,7 @@ def test_a_training_in_the_shell_of_salloc_is_refused(cluster: Slurm) -> None:
     assert "meant to be one of many" in done.out
 
 
+@pytest.mark.slow  # a row of recorded environments
 def test_every_rank_refuses_an_order_that_does_not_say_where_rank_0_is(cluster: Slurm) -> None:
     done = cluster.run(f"{ARBITRARY} {RANK}")
 

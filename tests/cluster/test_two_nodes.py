@@ -48,6 +48,7 @@ def type_mpirun(cluster: Cluster, export: str, command: str) -> Done:
     return cluster.nodes[0].run("bash", "-c", script)
 
 
+@pytest.mark.slow  # the guide's own mpirun on two nodes is in test_guide.py
 def test_mpirun_from_a_shell(cluster: Cluster) -> None:
     done = type_mpirun(cluster, "export MASTER_ADDR=$address", "smoke --bf16")
 
@@ -138,10 +139,12 @@ def test_a_killed_rank_of_launch_ends_the_job(cluster: Cluster, broken: Broken) 
     kill_under_launch(cluster, broken, KILL_A_RANK)
 
 
+@pytest.mark.slow  # the same end as that of a killed rank, by another message
 def test_a_rank_that_cannot_report_its_end_is_named(cluster: Cluster, broken: Broken) -> None:
     kill_under_launch(cluster, broken, KILL_A_SUPERVISOR)
 
 
+@pytest.mark.slow  # hydra ends a job for it as for a killed worker
 def test_a_killed_proxy_of_hydra_ends_the_job(cluster: Cluster, broken: Broken) -> None:
     kill_under_launch(cluster, broken, "pkill -9 hydra_pmi_proxy")
 
@@ -161,6 +164,7 @@ def test_a_killed_worker_ends_the_job(cluster: Cluster, container: Callable[...,
     broken.ended(Done(code, call(["docker", "logs", launcher.name]).text, ""))
 
 
+@pytest.mark.slow  # the signal is torchrun's own matter, the peer's end that of a killed rank
 def test_sigterm_ends_a_torchrun_container_and_its_peer(cluster: Cluster, container: Callable[..., Container]) -> None:
     environ = {**cluster.elastic, "PET_RDZV_ENDPOINT": "pod0:23456"}
     pods = [container(f"pod{core}", core, *ENDLESS, environ=environ) for core in (0, 1)]

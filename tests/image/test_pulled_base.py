@@ -163,7 +163,7 @@ def image(engine: None, on_base: tuple[Path, dict[str, Any]]) -> str:
 @pytest.mark.parametrize(
     ("command", "world"),
     [
-        (("smoke", "--bf16"), 1),
+        pytest.param(("smoke", "--bf16"), 1, marks=pytest.mark.slow),
         pytest.param(("--nproc", "2", "smoke", "--bf16"), 2, marks=pytest.mark.slow),
         (("mpirun", "-n", "2", "-genv", "OMP_NUM_THREADS=1", "multinode", "smoke", "--bf16"), 2),
     ],

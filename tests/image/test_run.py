@@ -29,16 +29,11 @@ def summary(done: Done) -> str:
 
 
 def test_smoke_trains_alone(image: str) -> None:
-    done = run(image, "smoke", "--bf16")
-
-    assert done.code == 0
-    assert "world_size=1" in summary(done)
-
-
-def test_smoke_trains_under_any_uid_with_nothing_allowed(image: str) -> None:
+    """Under any uid, with nothing allowed."""
     done = run(image, "smoke", "--bf16", options=HARDENED)
 
     assert done.code == 0
+    assert "world_size=1" in summary(done)
 
 
 def test_smoke_trains_in_float32_where_no_unit_computes_in_bf16(image: str, tmp_path: Path) -> None:
@@ -58,6 +53,7 @@ def test_smoke_trains_with_two_ranks_in_one_container(image: str) -> None:
     assert "world_size=2" in summary(done)
 
 
+@pytest.mark.slow  # two nodes do, and tests/image/test_pulled_base.py
 def test_smoke_trains_under_mpirun(image: str) -> None:
     command = "mpirun -n 2 python3 -I -S /opt/multinode smoke --bf16"
 
@@ -233,6 +229,7 @@ def test_a_script_without_the_trainer_finds_its_world_and_precision(image: str) 
     assert said["output_dir"] == "/workspace/output/qa-no-trainer"
 
 
+@pytest.mark.slow  # the metrics' own loader, which takes ten seconds
 def test_a_mounted_metric_is_found_without_a_network(image: str) -> None:
     load = "import evaluate; print(evaluate.load('accuracy').compute(predictions=[1, 0], references=[1, 1]))"
     mounted = ("--volume", f"{METRICS}/accuracy:/workspace/metrics/accuracy:ro")

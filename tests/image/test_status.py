@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 
+import pytest
+
 from tests.support.harness import run
 
 # What the controller's server gets, a line for each update.
@@ -28,6 +30,7 @@ VARIABLES = {
 }
 
 
+@pytest.mark.slow  # the callback is the Trainer's own
 def test_a_training_reports_its_progress_to_the_trainjob(image: str) -> None:
     """By the Trainer's own callback (transformers/integrations/integration_utils.py, KubeflowCallback), from rank 0."""
     wait = "until [ -e /tmp/ready ]; do sleep 0.1; done"

@@ -35,6 +35,7 @@ def bundle(layout: tuple[Path, dict[str, Any]], module_path: Path) -> Path:
     return place
 
 
+@pytest.mark.slow  # a minute of both cores; test_lock_is_enough.py has it with stand-ins
 @pytest.mark.skipif(os.geteuid() != 0, reason="an empty network namespace takes root: run scripts/test as root")
 def test_a_bundle_builds_the_same_image_from_an_empty_store_without_a_network(
     layout: tuple[Path, dict[str, Any]], bundle: Path, tmp_path: Path

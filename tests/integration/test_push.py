@@ -167,6 +167,7 @@ def test_a_push_to_a_registry_that_falls_silent_is_given_up(registry: str, store
     assert list((store.root / "aside").iterdir()) == []
 
 
+@pytest.mark.slow  # skopeo waits for 15 s; a registry that falls silent is given up by the same code
 def test_a_push_to_nobody_who_answers_is_given_up(store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(WorldFault, match="does not answer"):
         push_at_once(finished(store, SMALL), f"127.0.0.1:{mute.getsockname()[1]}", store, [])

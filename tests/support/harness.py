@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +66,14 @@ def built(*options: str, env: Mapping[str, str] | None = None) -> dict[str, Any]
     assert done.code == 0
     answer: dict[str, Any] = json.loads(done.out)
     return answer
+
+
+@contextmanager
+def alone(name: str) -> Iterator[None]:
+    """Wait until no other worker of this session does the same."""
+    with Path(tempfile.gettempdir(), f"{IMAGES}-{name}").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def run(image: str, *command: str, options: Sequence[str] = (), seconds: float = 180, network: str = "none") -> Done:
