@@ -166,9 +166,9 @@ def test_any_command_line_is_a_decision_or_one_refusal(root: Path, words: list[s
         assert all(line.startswith(HEADS) for line in out.splitlines())
 
 
-@pytest.mark.parametrize("planted", PLANTED)
 @pytest.mark.parametrize("before", BEFORE)
-@pytest.mark.parametrize("mode", ["--explain=json", "--explain"])
-def test_no_secret_of_a_command_line_is_printed(root: Path, mode: str, before: str, planted: str) -> None:
-    _, out, err = run([mode, *before.split(), *shlex.split(planted)], {}, root)
-    assert SECRET not in out + err
+def test_no_secret_of_a_command_line_is_printed(root: Path, before: str) -> None:
+    for planted in PLANTED:
+        for mode in ("--explain=json", "--explain"):
+            _, out, err = run([mode, *before.split(), *shlex.split(planted)], {}, root)
+            assert SECRET not in out + err, planted

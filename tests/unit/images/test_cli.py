@@ -271,22 +271,8 @@ def test_no_secret_of_an_address_is_printed(
 # Nothing of this is a value of any option below; what may be one, such as a path that is not there, is left out.
 ODD = ("", " ", "\n", "\0", "a\0b", "--", "\t", "\r\n ")
 NAMES = (
-    *ODD,
-    "x" * 5000,
-    "a\nb",
-    "-x",
-    "..",
-    "\udcff",
-    "\u202e",
-    "[/x]",
-    ",",
-    ":",
-    "@",
-    "/",
-    "~",
-    "\x1b[31m",
-    "3.\u0661",
-)
+    *ODD, "x" * 5000, "a\nb", "-x", "..", "\udcff", "\u202e", "[/x]", ",", ":", "@", "/", "~", "\x1b[31m", "3.\u0661",
+)  # fmt: skip
 PATHS = ("--examples", "--wheelhouse", "--lock", "--offline", "--output")
 CHOSEN = ("--torch", "--transformers", "--python", "--backend", "--as-of", "--tasks", "--tag", "--push", "--jobs")
 HOSTILE = [
@@ -299,15 +285,14 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("words", HOSTILE, ids=lambda words: " ".join(words)[:60].encode("unicode_escape").decode())
-def test_an_odd_value_gets_three_parts(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_odd_value_gets_three_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world = cli.World({"XDG_CACHE_HOME": str(tmp_path), "PATH": "", "HOME": "/"}, WORLD.today, WORLD.clock)
+    for words in HOSTILE:
+        assert cli.main(words, world) in (1, 2), words
 
-    assert cli.main(words, world) in (1, 2)
-
-    first, second = capsys.readouterr().err.splitlines()[-2:]
-    assert first.startswith("error: ") and first.count(": ") >= 2
-    assert second.startswith("  try: ")
+        first, second = capsys.readouterr().err.splitlines()[-2:]
+        assert first.startswith("error: ") and first.count(": ") >= 2, words
+        assert second.startswith("  try: "), words
 
 
 def test_a_package_that_only_one_step_needs_is_named_when_it_is_missing(

@@ -170,10 +170,9 @@ def test_a_row_has_the_edges_of_the_releases(row: Alias) -> None:
         assert since in (row.since, min(HISTORY))
 
 
-@pytest.mark.parametrize("backend", ["gloo", "ccl"])
-@pytest.mark.parametrize("release", HISTORY)
-def test_every_line_we_produce_has_only_flags_of_its_release(release: tuple[int, int], backend: str) -> None:
-    stack = NEW._replace(transformers=f"{release[0]}.{release[1]}.0", backend=backend)
+@pytest.mark.parametrize("release", list(HISTORY)[::4])
+def test_every_line_we_produce_has_only_flags_of_its_release(release: tuple[int, int]) -> None:
+    stack = NEW._replace(transformers=f"{release[0]}.{release[1]}.0", backend="ccl")
     for task in TASKS.values():
         for line in ("", OLD, CURRENT) if task.kind == TRAINER else ():
             words = complete(task, "x.py", line.split(), stack, many=True).words

@@ -357,7 +357,7 @@ MACHINES = st.sampled_from(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(ENVIRONMENTS, MACHINES, st.sampled_from([None, 1, 3]))
 def test_any_environment_gives_a_decision_or_the_one_error(
     environ: dict[str, str], machine: Machine, nproc: int | None

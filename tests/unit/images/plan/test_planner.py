@@ -201,18 +201,18 @@ def test_a_day_that_is_not_over_is_planned_with_a_note() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "never", "2026-02-30", "2020-01-01", "2026-11-22", "9999-12-31"])
-@pytest.mark.parametrize("version", [*map(str, TABLE.torch), "9.9"])
 @pytest.mark.parametrize("today", [TODAY, datetime.date(2026, 11, 13), datetime.date(2024, 11, 1)])
-def test_a_day_that_is_named_instead_is_accepted(text: str, version: str, today: datetime.date) -> None:
-    asked = planner.Request(torch=version, as_of=text)
-    with pytest.raises(UserFault) as caught:
-        planner.resolve(asked, TABLE, today)
-    words = shlex.split(caught.value.remedy)
-    if "clock" in words:
-        assert today < datetime.date(2026, 11, 13)
-        return
-    typed = words[2:] if words[0] == "python" else ["--torch", version, *words]
-    planner.resolve(options.request(options.parse("plan", typed)), TABLE, today)
+def test_a_day_that_is_named_instead_is_accepted(text: str, today: datetime.date) -> None:
+    for version in (*map(str, sorted(TABLE.torch)[::6]), "9.9"):
+        asked = planner.Request(torch=version, as_of=text)
+        with pytest.raises(UserFault) as caught:
+            planner.resolve(asked, TABLE, today)
+        words = shlex.split(caught.value.remedy)
+        if "clock" in words:
+            assert today < datetime.date(2026, 11, 13)
+        else:
+            typed = words[2:] if words[0] == "python" else ["--torch", version, *words]
+            planner.resolve(options.request(options.parse("plan", typed)), TABLE, today)
 
 
 ASKED = [(None, True), (True, True), (False, False)]
