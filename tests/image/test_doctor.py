@@ -21,20 +21,13 @@ def faults(done: Done) -> dict[str, str]:
 
 
 def test_a_healthy_container_has_nothing_wrong(image: str) -> None:
-    done = run(image, "doctor", options=("--shm-size", "256m"))
+    done = run(image, "doctor", options=(*HARDENED, "--tmpfs", "/workspace/output:mode=1777", "--shm-size", "256m"))
 
     assert done.code == 0
     assert "wrong" not in done.out
     assert "libtcmalloc.so.4 libiomp5.so" in done.out
     assert "gloo: a group of one rank has formed" in done.out
     assert re.search(r"speed +[1-9]\d* GFLOP/s in bfloat16, [1-9]\d* in float32, on one core", done.out)
-
-
-def test_an_unknown_user_with_a_writable_output_is_healthy(image: str) -> None:
-    done = run(image, "doctor", "--json", options=(*HARDENED, "--tmpfs", "/workspace/output:mode=1777"))
-
-    assert done.code == 0
-    assert faults(done) == {}
 
 
 def test_everything_that_is_wrong_is_named_at_once(image: str, tmp_path: Path) -> None:
@@ -68,13 +61,9 @@ def test_everything_that_is_wrong_is_named_at_once(image: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "command", "said"),
     [
-        ("[]", ("qa", "/given/args.json"), "is not a JSON object"),
         ("garbage", ("qa", "/given/args.json"), "is not JSON"),
         ('{"output_dir": "/given/out"}', ("qa", "/given/args.json"), "cannot be written: /given/out"),
-        ("", ("qa", "/given/absent.json"), "cannot be read: /given/absent.json"),
-        ("", ("qa", "--output_dir", "/given/out"), "cannot be written: /given/out"),
         ("", ("/given/train.py", "--output_dir=/given/out"), "cannot be written: /given/out"),
-        ("", ("smoke", "--output_dir", "/given/out"), "cannot be written: /given/out"),
     ],
 )
 def test_bad_arguments_are_refused_before_the_training(

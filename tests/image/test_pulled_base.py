@@ -232,21 +232,6 @@ def test_an_image_on_a_base_is_what_its_lock_says(on_base: tuple[Path, dict[str,
     assert done.code == 0
 
 
-def test_a_layout_is_as_good_as_a_registry(
-    on_base: tuple[Path, dict[str, Any]], like_intels: tuple[Path, list[str]], tmp_path: Path
-) -> None:
-    answer = built("--base", f"oci:{like_intels[0]}", *OPTIONS, "--no-load", "--output", f"{tmp_path}/layout/")
-    lock = locks.read(locks.path_beside(tmp_path / "layout"))
-
-    names = [row["name"] for row in answer["layers"]]
-    ours = {row["name"]: row["digest"] for row in on_base[1]["layers"]}
-    assert {row["name"]: row["digest"] for row in answer["layers"] if row["name"] != "multinode"} == {
-        name: ours[name] for name in names if name != "multinode"
-    }
-    assert lock.base_image and lock.base_image.reference is None
-    assert str(like_intels[0]) not in locks.path_beside(tmp_path / "layout").read_text()
-
-
 def test_a_base_with_a_library_of_a_wheel_is_refused(debian: Path, tmp_path: Path) -> None:
     made, _ = derived(debian, {f"{LIBRARY}/libfabric.so.1": b"of another package"}, "1")
     place = write(tmp_path / "layout", made)
@@ -260,24 +245,14 @@ def test_a_base_with_a_library_of_a_wheel_is_refused(debian: Path, tmp_path: Pat
 MUSL: Mapping[str, bytes | str | None] = {"lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.11": b""}
 
 
-@pytest.mark.parametrize(
-    ("image", "words"),
-    [
-        (Image([MUSL]), ("musl",)),
-        (Image(), ("no Python 3.11", "3.10")),
-        (Image(architecture="arm64"), ("linux/arm64",)),
-    ],
-)
-def test_a_base_that_cannot_work_is_refused_before_wheels_are_fetched(
-    tmp_path: Path, image: Image, words: tuple[str, ...]
-) -> None:
-    write(tmp_path / "layout", layout({"1": image}))
+def test_a_base_that_cannot_work_is_refused_before_wheels_are_fetched(tmp_path: Path) -> None:
+    write(tmp_path / "layout", layout({"1": Image([MUSL])}))
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
 
     done = build("--base", f"oci:{tmp_path / 'layout'}", *OPTIONS, "--no-load", env=cache)
 
     assert done.code == 2
-    assert all(word in done.err for word in words)
+    assert "musl" in done.err
     assert not list((tmp_path / "cache").rglob("*.whl")) and "choosing Python packages" not in done.err
 
 

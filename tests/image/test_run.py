@@ -79,7 +79,7 @@ def test_ranks_meet_under_mpirun(image: str, count: int, left: tuple[str, ...]) 
     assert places(done.out) == [f"node0 {rank}/{count}" for rank in range(count)]
 
 
-@pytest.mark.parametrize("before", ["", "export I_MPI_PIN=0; "])
+@pytest.mark.parametrize("before", ["", pytest.param("export I_MPI_PIN=0; ", marks=pytest.mark.slow)])
 def test_ranks_share_the_cores_whether_hydra_pins_them_or_not(image: str, before: str) -> None:
     command = f"{before}mpirun -n 2 multinode sh -c 'echo threads $OMP_NUM_THREADS'"
 
@@ -266,13 +266,6 @@ def test_a_task_without_its_packages_says_what_to_do(image: str, tmp_path: Path)
     assert "jiwer librosa as USER root in an image FROM this one" in done.err
 
 
-def test_what_is_reported_to_is_in_the_image(image: str) -> None:
-    done = run(image, "qa", "--report_to", "wandb")
-
-    assert done.code == 2
-    assert "what --report_to names: wandb\n" in done.err
-
-
 def test_qa_without_examples_says_what_to_do(bare_image: str) -> None:
     done = run(bare_image, "qa")
 
@@ -308,11 +301,10 @@ def test_no_program_runs_as_another_user_than_who_starts_it(image: str) -> None:
     assert (done.code, done.out) == (0, "")
 
 
-@pytest.mark.parametrize(("user", "uid"), [("nobody", "65534"), ("multinode", "1000")])
-def test_root_becomes_another_user(image: str, user: str, uid: str) -> None:
-    done = run(image, "su", user, "--shell", "/bin/sh", "--command", "id -u", options=["--user", "0"])
+def test_root_becomes_another_user(image: str) -> None:
+    done = run(image, "su", "nobody", "--shell", "/bin/sh", "--command", "id -u", options=["--user", "0"])
 
-    assert (done.code, done.out.strip()) == (0, uid)
+    assert (done.code, done.out.strip()) == (0, "65534")
 
 
 def test_a_package_may_have_alternatives_with_pages_of_the_manual(image: str) -> None:
@@ -340,29 +332,15 @@ def test_an_exit_code_and_a_signal_pass_through(image: str) -> None:
     assert run(image, "timeout", "--signal=TERM", "1", "sleep", "1000").code == 124
 
 
-def test_an_unknown_task_gets_the_nearest(image: str) -> None:
-    done = run(image, "sumarization")
-
-    assert done.code == 127
-    assert "summarization" in done.err
-
-
 ELASTIC = {
     "PET_RDZV_ENDPOINT": "job-worker-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4",
     "PET_NPROC_PER_NODE": "auto", "PET_MAX_RESTARTS": "10", "PET_STANDALONE": "",
 }  # fmt: skip
-MASTER = {
-    "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "1", "PET_NNODES": "2",
-    "PET_MASTER_ADDR": "job-master-0", "PET_MASTER_PORT": "23456", "PET_NODE_RANK": "1", "PET_NPROC_PER_NODE": "auto",
-}  # fmt: skip
-IMPI = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2", "MASTER_ADDR": "127.0.0.1"}
-WORKER = {"TORCHELASTIC_RUN_ID": "x", "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-WORKER |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
 
 @pytest.mark.parametrize(
     ("environ", "launcher"),
-    [(ELASTIC, "torchrun"), (MASTER, "torchrun"), (IMPI, "mpi"), (WORKER, "torchrun-worker"), ({}, "alone")],
+    [(ELASTIC, "torchrun"), ({}, "alone")],
 )
 def test_explain_names_the_launcher(image: str, environ: dict[str, str], launcher: str) -> None:
     options = [word for name, value in environ.items() for word in ("--env", f"{name}={value}")]

@@ -55,8 +55,6 @@ def test_sigterm_ends_the_first_process_of_a_pod_while_it_waits(image: str, deta
     [
         ("echo exit 0 > /tmp/x; chmod +x /tmp/x", "/tmp/x", 126, "the program cannot be executed: /tmp/x: Exec format"),
         ("echo '#!/no/such' > /tmp/x; chmod +x /tmp/x", "/tmp/x", 126, "the interpreter of a program is not there"),
-        ("touch /tmp/x", "/tmp/x", 126, "try: chmod +x /tmp/x"),
-        ("true", "/tmp", 126, "the program cannot be executed: /tmp"),
         ("true", "/tmp/x", 127, "neither a task nor a program: /tmp/x"),
         ("printf '#!/bin/sh\\nexit 7' > /tmp/x; chmod +x /tmp/x", "/tmp/x", 7, ""),
     ],
@@ -71,9 +69,8 @@ def test_a_program_that_cannot_start_ends_as_in_a_shell(
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("options", [["--init"], ["--pid", "host"]], ids=["init", "the host's processes"])
-def test_tini_says_nothing_where_it_is_not_the_first_process(bare_image: str, options: list[str]) -> None:
-    done = run(bare_image, "true", options=options)
+def test_tini_says_nothing_where_it_is_not_the_first_process(bare_image: str) -> None:
+    done = run(bare_image, "true", options=["--init"])
 
     assert done.code == 0
     assert all(line.startswith("multinode: ") for line in done.err.splitlines())
@@ -94,13 +91,8 @@ CONFIGURATION = "distributed_type: MULTI_CPU\nnum_processes: 2\nnum_machines: 1\
 ACCELERATE = "accelerate launch {} --mixed_precision no --dynamo_backend no /tmp/x.py"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param("--cpu --num_processes 2 --num_machines 1", marks=pytest.mark.slow),
-        "--config_file /tmp/c.yaml",
-    ],
-)
+@pytest.mark.slow  # two starts of accelerate show the reason; tests/unit has the refusals
+@pytest.mark.parametrize("options", ["--cpu --num_processes 2 --num_machines 1", "--config_file /tmp/c.yaml"])
 def test_accelerate_that_would_start_one_process_is_refused(bare_image: str, options: str) -> None:
     """What it does by itself is the reason: it starts one, with no word of the other."""
     typed, size = ACCELERATE.format(options), "import os; print(os.environ.get('WORLD_SIZE'))"

@@ -54,9 +54,6 @@ def test_a_good_file_is_downloaded_once(server: Server, tmp_path: Path) -> None:
     [
         (["503", "200"], {}),
         (["429", "200"], {"Retry-After": "0"}),
-        (["500", "502", "200"], {"Retry-After": "soon"}),
-        (["cut", "200"], {}),
-        (["close", "200"], {}),
         (["cut", "503", "cut", "200"], {}),
     ],
 )
@@ -75,7 +72,6 @@ def test_what_passes_is_tried_again(
     [
         ("200", "0" * 64, "a download has another sha256 than expected", f"a.whl: {DIGEST}, not 000", 1),
         ("cut", DIGEST, "cannot download", "/a (cut short: IncompleteRead(10 bytes read, 11 more", 3),
-        ("close", DIGEST, "cannot download", "/a (Remote end closed connection", 3),
         ("404", DIGEST, "cannot download", "/a (404 Client Error: Not Found)", 1),
         ("503", DIGEST, "cannot download", "/a (503 Server Error: Service Unavailable)", 3),
     ],
@@ -152,7 +148,7 @@ def test_an_address_where_nobody_answers_is_named_without_its_login(tmp_path: Pa
 
 @pytest.mark.parametrize(
     "place",
-    ["http://[::1", "http://127.0.0.1:99999/", "http://127.0.0.1:abc/", "/\xff", "http://a..b/", f"http://{'a' * 64}/"],
+    ["http://[::1", "http://127.0.0.1:99999/", "/\xff"],
 )
 def test_a_redirect_to_an_address_that_is_none(server: Server, tmp_path: Path, place: str) -> None:
     server.script, server.headers = ["302"], {"Location": place}
@@ -166,9 +162,6 @@ def test_a_redirect_to_an_address_that_is_none(server: Server, tmp_path: Path, p
     ("url", "fact"),
     [
         ("http://[::1", "not an address"),
-        ("https://git..hub/x", "not an address"),
-        (f"https://{'a' * 64}.example/x", "not an address"),
-        ("https://host:99999/x", "not an address"),
         ("/no/such/file", "no such file"),
     ],
 )
@@ -177,7 +170,7 @@ def test_an_address_that_is_none(tmp_path: Path, url: str, fact: str) -> None:
         get(tmp_path, url)
 
 
-@pytest.mark.parametrize("name", ["a b.whl", "a#1", "a%41", "a\udcff"])
+@pytest.mark.parametrize("name", ["a#1%41 b.whl", "a\udcff"])
 def test_a_path_is_copied(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(DATA)
 
@@ -192,15 +185,6 @@ def test_a_certificate_is_trusted_only_when_it_is_named(tmp_path: Path) -> None:
             get(tmp_path, f"{server.url}/a")
 
         assert get(tmp_path, f"{server.url}/a", certificate=str(certificate)) == DIGEST
-
-
-def test_a_proxy_of_the_environment_is_used(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HTTP_PROXY", server.url)
-    monkeypatch.setenv("NO_PROXY", "")
-
-    assert get(tmp_path, "http://somewhere.example/a") == DIGEST
-
-    assert server.requests == [("http://somewhere.example/a", None)]
 
 
 def test_a_proxy_that_does_not_answer_is_named_as_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

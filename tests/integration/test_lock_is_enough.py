@@ -38,16 +38,6 @@ def refuse_the_pair(sources: Checkout) -> None:
     sources.replace("images/plan/compatibility.py", rule, f'    yield "a later rule"\n{rule}')
 
 
-def add_a_package(sources: Checkout) -> None:
-    """Add a package to the Debian base, which is the first with a list of packages."""
-    sources.replace(TABLE, '"python3",', '"python3", "another-package",')
-
-
-def remove_the_release(sources: Checkout) -> None:
-    sources.replace(TABLE, '"4.57.6" = ', '"4.57.7" = ')
-    sources.replace(TABLE, '["4.57.6", ', '["4.57.7", ')
-
-
 def remove_the_table(sources: Checkout) -> None:
     (sources.sources / TABLE).unlink()
 
@@ -62,8 +52,6 @@ class Change(NamedTuple):
 
 CHANGES = {
     "a rule refuses the pair": Change(refuse_the_pair, "a later rule", is_code=True),
-    "the base has another package": Change(add_a_package, "another-package"),
-    "the table has no such release": Change(remove_the_release, "no such release"),
     "there is no table": Change(remove_the_table, "versions.toml"),
 }
 

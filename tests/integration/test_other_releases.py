@@ -17,6 +17,9 @@ from tests.support import checkout
 from tests.support.checkout import REQUEST, Built, Checkout
 from tests.support.harness import ROOT, assert_three_parts
 
+# Two environments are made. The releases that show in the bytes are in the lock, and tests/unit compares them.
+pytestmark = pytest.mark.slow
+
 # How uv chooses releases: the oldest and the newest ones that pyproject.toml allows.
 SETS = ("lowest-direct", "highest")
 # Releases that pyproject.toml does not allow, of packages whose release shows in the bytes.

@@ -8,7 +8,6 @@ import json
 import os
 import random
 import shutil
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 
 from images.deliver import skopeo, transfer
 from images.host.context import Access
-from images.host.errors import Damaged, Fault, UserFault, WorldFault
+from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import image as oci
 from images.oci import reference
@@ -132,16 +131,15 @@ def test_an_older_image_stays_under_its_tag_while_a_push_fails(registry: str, st
     assert digest(manifest(f"{registry}/f/g:1") or b"") == old.digest
 
 
-@pytest.mark.parametrize(("seed", "compression"), [(7, "zstd"), (8, "gzip")])
-def test_a_layer_that_is_damaged_in_place_is_removed(registry: str, store: Store, seed: int, compression: str) -> None:
-    made = finished(store, new_to_every_registry(seed), compression=compression)
-    place = store.place(packed(store, made.layers[0], compression)[0])
+def test_a_layer_that_is_damaged_in_place_is_removed(registry: str, store: Store) -> None:
+    made = finished(store, new_to_every_registry(7))
+    place = store.place(packed(store, made.layers[0], "zstd")[0])
     data = bytearray(place.read_bytes())
     data[len(data) // 2] ^= 1
     place.write_bytes(data)
 
     with pytest.raises(Damaged, match=str(place)):
-        push(made, f"{registry}/h/damaged:1", store, compression=compression)
+        push(made, f"{registry}/h/damaged:1", store)
     assert not place.exists()
 
 
@@ -165,12 +163,6 @@ def test_a_push_to_a_registry_that_falls_silent_is_given_up(registry: str, store
     assert way.host in caught.value.value and "mirror" not in caught.value.remedy
     assert [way.host in text for text in said] == [True]
     assert list((store.root / "aside").iterdir()) == []
-
-
-@pytest.mark.slow  # skopeo waits for 15 s; a registry that falls silent is given up by the same code
-def test_a_push_to_nobody_who_answers_is_given_up(store: Store) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(WorldFault, match="does not answer"):
-        push_at_once(finished(store, SMALL), f"127.0.0.1:{mute.getsockname()[1]}", store, [])
 
 
 def test_a_login_of_docker_opens_a_registry(store: Store, tmp_path: Path) -> None:
@@ -202,7 +194,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("given", ["pip", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"])
+@pytest.mark.parametrize("given", ["pip", "REQUESTS_CA_BUNDLE"])
 def test_a_certificate_is_trusted_as_the_user_says(store: Store, authority: Path, tmp_path: Path, given: str) -> None:
     made, bundle = finished(store, SMALL), str(authority / "ca.pem")
     tls = f", tls: {{certificate: {authority}/ca.pem, key: {authority}/key.pem}}"
@@ -227,39 +219,13 @@ def test_plain_http_is_for_this_machine_only(registry: str, store: Store) -> Non
         push(made, f"{registry.replace('127.0.0.1', '0.0.0.0')}/a/b:1", store)
 
 
-def test_a_registry_that_takes_nothing_is_named(store: Store, tmp_path: Path) -> None:
-    made = finished(store, SMALL)
-    with (
-        running(tmp_path / "closed", "", storage=", maintenance: {readonly: {enabled: true}}") as host,
-        pytest.raises(Fault, match="read-only") as caught,
-    ):
-        push(made, f"{host}/a/b:1", store)
-
-    assert f"{host}/a/b:1" in caught.value.value and caught.value.remedy
-
-
-def test_a_registry_that_does_not_answer_is_named(store: Store) -> None:
-    with pytest.raises(WorldFault, match="cannot push") as caught:
-        push(finished(store, SMALL), "127.0.0.1:9/a/b:1", store)
-
-    assert "127.0.0.1:9/a/b:1" in caught.value.value
-
-
-@pytest.mark.parametrize("body", [b"<html>login</html>", b"", b"{}"])
-def test_a_page_in_place_of_a_registry_is_no_push(store: Store, body: bytes) -> None:
+def test_a_page_in_place_of_a_registry_is_no_push(store: Store) -> None:
     made = finished(store, SMALL)
 
     with (
-        answering(Reply(200, body)) as host,
+        answering(Reply(200, b"<html>login</html>")) as host,
         pytest.raises(WorldFault, match="does not have what was pushed") as caught,
     ):
         push(made, f"{host}/a/b:1", store)
 
     assert f"{host}/a/b" in caught.value.value and "login page" in caught.value.remedy
-
-
-def test_a_page_that_one_is_sent_to_is_no_push(store: Store) -> None:
-    with answering(Reply(200, b"<html>login</html>")) as page:
-        moved = Reply(302, headers={"Location": f"http://{page}/login"})
-        with answering(moved) as host, pytest.raises(WorldFault, match="not have what was pushed"):
-            push(finished(store, SMALL), f"{host}/a/b:1", store)
