@@ -22,8 +22,7 @@ from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import bundle, lockfile
-from images.lock.lock import Lock
-from images.oci import image as oci
+from images.model import Image, Lock, Request
 from images.oci import output, reference
 from images.options import names, request
 from images.pipeline import Locked
@@ -61,7 +60,7 @@ def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     found = sandbox.find(world.environ)
     context = dataclasses.replace(_context(options, world), compiles=found.refusal is None)
-    asked = planner.Request(base=options.base, examples=options.examples)
+    asked = Request(base=options.base, examples=options.examples)
     named = _given_lock(options, asked, context)
     with opened.opened(options.image, context.store, context.access) as inside:
         lock = named or _lock_inside(inside, options.image, asked)
@@ -83,7 +82,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     out.print(said, highlight=False, markup=False, soft_wrap=True)
 
 
-def _lock_inside(image: opened.Inside, shown: str, asked: planner.Request) -> Lock:
+def _lock_inside(image: opened.Inside, shown: str, asked: Request) -> Lock:
     text = image.file(opened.LOCK).decode(errors="replace")
     return lockfile.read(text, f"the lock in {shown}", asked)
 
@@ -113,7 +112,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         locked = _locked(options, context, tasks)
         tags = tuple(names(options)) or (locked.lock.tag,)
 
-        def make() -> oci.Image:
+        def make() -> Image:
             made = pipeline.image(locked, tags, context, options.compression)
             if place:
                 output.save(place, made.image, context.store, options.compression)
@@ -135,7 +134,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     report.show(outcome, out)
 
 
-def _again_if_damaged(make: Callable[[], oci.Image], context: Context) -> oci.Image:
+def _again_if_damaged(make: Callable[[], Image], context: Context) -> Image:
     """Make an image; again as long as another file of the cache turns out to be damaged, which is made again then."""
     named = set[str]()
     while True:
@@ -148,7 +147,7 @@ def _again_if_damaged(make: Callable[[], oci.Image], context: Context) -> oci.Im
             context.progress.say(f"note: {fault.fact}: {fault.value}")
 
 
-def _push(image: oci.Image, target: reference.Remote, context: Context, compression: str) -> str:
+def _push(image: Image, target: reference.Remote, context: Context, compression: str) -> str:
     with context.progress.step(f"pushing to {target}"):
         transfer.push(image, target, context.store, context.access, compression)
     name = f"{target}@{image.digest}"
@@ -220,7 +219,7 @@ def _locked(options: argparse.Namespace, context: Context, tasks: Background | N
     return _new_lock(asked, context, tasks)
 
 
-def _given_lock(options: argparse.Namespace, asked: planner.Request, context: Context) -> Lock | None:
+def _given_lock(options: argparse.Namespace, asked: Request, context: Context) -> Lock | None:
     """Return the lock that was named, or that of the bundle, whose files come into the store; None without either."""
     if options.offline:
         if options.lock:
@@ -235,7 +234,7 @@ def _given_lock(options: argparse.Namespace, asked: planner.Request, context: Co
     return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked)
 
 
-def _new_lock(asked: planner.Request, context: Context, tasks: Background | None = None) -> Locked:
+def _new_lock(asked: Request, context: Context, tasks: Background | None = None) -> Locked:
     planned = planner.resolve(asked, catalog.load(), context.today)
     for note in planned.notes:
         context.progress.say(f"note: {note}")

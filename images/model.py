@@ -1,9 +1,34 @@
-"""The nouns of a build, each defined once."""
+"""The nouns of a build, each defined once: request -> plan -> lock -> base -> layers -> image."""
 
 from __future__ import annotations
 
+import datetime
+import hashlib
+import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from images.foreign.grammar import Grammar, TrueOrFalse
+from images.foreign.paths import HOPS
+from images.host.errors import WorldFault
+from images.host.store import Store, key_of
+
+# What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
+# read: a word that begins with a hyphen would be an option of uv.
+Release = Annotated[str, Grammar(r"\A[0-9][0-9A-Za-z.+!-]*\z", 100)]
+Minor = Annotated[str, Grammar(r"\A[0-9]{1,2}\.[0-9]{1,2}\z")]  # tags of wheels are counted up to it
+Word = Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9_.+-]*\z")]
+Module = Annotated[str, Grammar(r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
+Address = Annotated[str, Grammar(r"\Ahttps://[^\s\x00-\x1f]+\z")]
+Line = Annotated[str, Grammar(r"\A[^\x00-\x1f]*\z")]
+Backend = Annotated[str, Grammar(r"\A(ccl|gloo)\z")]
+Flag = Annotated[bool, TrueOrFalse()]
+
+# What Intel's index has of a oneCCL stack: the bindings, and IPEX.
+BINDINGS, IPEX = "oneccl-bind-pt", "intel-extension-for-pytorch"
+EXAMPLES = "examples.tar"  # what the archive of the examples is called in the store
+BLOB = "blob"  # what the parts of a base image are called in the store: they have digests and no names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,3 +70,337 @@ PLATFORMS = (
     ),
 )  # fmt: skip
 PLATFORM = PLATFORMS[0]  # what images are made for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for; None and () stand for the default."""
+
+    torch: str | None = None
+    transformers: str | None = None
+    python: str | None = None
+    base: str | None = None
+    backend: str | None = None
+    tasks: tuple[str, ...] = ()
+    examples: str | None = None
+    tag: str | None = None
+    wheelhouse: str | None = None
+    as_of: str | None = None
+    trim: bool | None = None
+    bytecode: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """A wheel, or the source archive of a project that has none; `url` is where it can be downloaded, or a path."""
+
+    name: str
+    version: str
+    filename: str
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class SourceOnly:
+    """A project without wheels: its name, its version, and the requirements that its source archive does not state."""
+
+    name: Word
+    version: Release
+    requires: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The archive of the examples: its file name in the store, and its sha256."""
+
+    filename: str
+    sha256: str
+
+
+@dataclass(frozen=True, order=True)
+class Deb:
+    """A Debian package: name, version and architecture (Debian Policy 5.6), its file's name and sha256."""
+
+    package: Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9+.-]+\z")]
+    version: Annotated[str, Grammar(r"\A([0-9]+:)?[0-9][0-9A-Za-z.+~:-]*\z")]
+    architecture: Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9-]*\z")]
+    filename: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Debian:
+    """Debian's part: the suite, the packages that were asked for, every package, and the sources.list of a base."""
+
+    suite: Word
+    packages: tuple[Word, ...]
+    sources: str
+    debs: tuple[Deb, ...]
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A blob that a manifest names: digest (`sha256:` and hexadecimal) and size in bytes."""
+
+    media_type: str
+    digest: str
+    size: int
+
+    @property
+    def sha256(self) -> str:
+        return self.digest.removeprefix("sha256:")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """An image for one platform: its own digest, its configuration, its layers from the lowest."""
+
+    digest: str
+    config: Descriptor
+    layers: tuple[Descriptor, ...]
+
+
+@dataclass(frozen=True)
+class BaseImage:
+    """A base image: its name in a registry (None: it came from disk), its manifest, and what is kept of it.
+
+    `kept` are the planned Python packages that it has at the planned version, so that they are not added again.
+    """
+
+    manifest: Manifest
+    kept: tuple[str, ...]
+    reference: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock:
+    """Everything that decides an image's bytes; equal locks make equal images.
+
+    `base` is what to ask for again: debian, intel, a name in a registry, or a digest for a base from disk. Without a
+    `base_image` the base is made from Debian's packages. `index` and `find_links` are where Intel keeps its wheels.
+    `undated` packages came from a place that does not say when: a directory, or an index without upload times.
+    """
+
+    torch: Release
+    transformers: Release
+    python: Minor
+    glibc: Minor
+    backend: Backend
+    module: Module | None = None
+    base: Line
+    as_of: datetime.date
+    family_as_of: datetime.date
+    trim: Flag
+    bytecode: Flag
+    artifacts: tuple[Artifact, ...]
+    source_only: tuple[SourceOnly, ...] = ()
+    index: Address | None = None
+    find_links: Address | None = None
+    undated: tuple[str, ...] = ()
+    debian: Debian
+    examples: Examples | None = None
+    base_image: BaseImage | None = None
+
+    @property
+    def added(self) -> tuple[Artifact, ...]:
+        """Return the Python packages that go in: all but those that the base has."""
+        kept = self.base_image.kept if self.base_image else ()
+        return tuple(artifact for artifact in self.artifacts if artifact.name not in kept)
+
+    @property
+    def odd_backend(self) -> str | None:
+        """Return how the backend and the packages disagree: ccl needs oneCCL's bindings, and no other has them."""
+        ccl, bound = self.backend == "ccl", any(artifact.name == BINDINGS for artifact in self.artifacts)
+        if ccl != bound:
+            return f"backend {self.backend} with{'' if bound else 'out'} {BINDINGS}"
+        return f"backend ccl without the module of {BINDINGS}" if ccl and self.module is None else None
+
+    @property
+    def tag(self) -> str:
+        """Return what an image of this lock is called where nobody says otherwise."""
+        return f"multinode:torch{self.torch}-transformers{self.transformers}"
+
+    def version(self, name: str) -> str:
+        """Return the version of a Python package in the image, with its local part, such as 2.4.0+cpu."""
+        return next(artifact.version for artifact in self.artifacts if artifact.name == name)
+
+    def files(self) -> list[tuple[str, str]]:
+        """Return every file as (sha256, file name); the parts of a base image have no names but BLOB."""
+        examples = [self.examples] if self.examples else []
+        named: list[Artifact | Deb | Examples] = [*self.added, *self.debian.debs, *examples]
+        below = self.base_image.manifest if self.base_image else None
+        parts = [(part.sha256, BLOB) for part in (below.config, *below.layers)] if below else []
+        return [*((file.sha256, file.filename) for file in named), *parts]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A finished layer: sha256 of the tar and of its compressed form, and both sizes in bytes."""
+
+    diff_id: str
+    digest: str
+    size: int
+    unpacked: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of an image: its name, what was written, and whether it was there already.
+
+    `packed` is how a layer of a pulled base is compressed, which it stays; all others are zstd in the store.
+    """
+
+    name: str
+    written: Written
+    reused: bool
+    packed: str | None = None
+
+
+@dataclass(frozen=True)
+class Directories:
+    """The directories below a layer: path -> (mode, uid, gid), and links to directories, such as lib -> usr/lib."""
+
+    owners: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+
+    def resolve(self, path: str) -> str:
+        """Follow the links of the base in a path: an entry at `lib/x` would replace the link.
+
+        Raises WorldFault when they form a circle.
+        """
+        for _ in range(HOPS):
+            parts = path.split("/")
+            heads = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+            head = next((head for head in heads if head in self.links), None)
+            if head is None:
+                return path
+            path = posixpath.normpath(self.links[head] + path.removeprefix(head))
+        raise WorldFault("links of the base form a circle", f"/{path}", "another --base")
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """An installed Python package: its name in normal form, the directory it is in, its .dist-info or .egg-info.
+
+    `files` are the paths of its RECORD that are there, relative to the root; None where it has no list of files.
+    """
+
+    name: str
+    version: str
+    directory: str
+    info: str
+    files: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a root file system has; every path is relative to the root.
+
+    `pythons` maps 3.X to the file of an interpreter, `starts` to the path that it is started by, which in a virtual
+    environment is a link, and `sites` to the directories that it imports from, first the one that packages go to;
+    `ahead` are those of PYTHONPATH, which come before. `listing` maps directories that packages have files in to the
+    names there. `commands` maps python3 and python to the 3.X that they start, `libraries` the names of shared
+    libraries to paths, and `status` is dpkg's list of packages. `glibcxx` maps 3.X to the newest symbols of the
+    libstdc++ that it loads, `marks` to the file that says that pip must not install anything.
+    """
+
+    release: Mapping[str, str]
+    glibc: str | None
+    musl: bool
+    pythons: Mapping[str, str]
+    starts: Mapping[str, str]
+    sites: Mapping[str, tuple[str, ...]]
+    ahead: tuple[str, ...]
+    distributions: tuple[Distribution, ...]
+    listing: Mapping[str, tuple[str, ...]]
+    packages: Mapping[str, str]
+    passwd: str
+    sshd: str | None
+    shell: str | None
+    tini: str | None
+    directories: Directories
+    commands: Mapping[str, str]
+    libraries: Mapping[str, str]
+    status: str
+    glibcxx: Mapping[str, str]
+    marks: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where packages go: the Python (3.N), the directory that it imports from, and what scripts are started with."""
+
+    python: str
+    directory: str
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """A base image in the store, made here or pulled; its layers are in order from the lowest.
+
+    `name` is what labels call it, None for an image from disk, and `manifest` is that of a pulled image,
+    and `modules` the sha256 of an archive of the modules that a base made here has without bytecode. `links`
+    (path -> target) are made in the highest layer. `environment` and `history` are those of the image's configuration.
+    """
+
+    name: str | None
+    layers: tuple[Layer, ...]
+    facts: Facts
+    site: Site
+    links: Mapping[str, str]
+    manifest: Manifest | None = None
+    modules: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    history: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def digest(self) -> str | None:
+        """Return the digest of a pulled image; a base that was made here has none."""
+        return self.manifest.digest if self.manifest else None
+
+    @property
+    def interpreter(self) -> str:
+        """Return the file of its Python, relative to the root."""
+        return self.facts.pythons[self.site.python]
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Return the directories that its Python imports packages from, in its order."""
+        return (*self.facts.ahead, *self.facts.sites[self.site.python])
+
+    @property
+    def identity(self) -> str:
+        """Return what bytecode depends on: the layers, and which Python of them."""
+        return key_of([[layer.written.diff_id for layer in self.layers], self.interpreter, self.site.directory])
+
+    def is_in(self, store: Store) -> bool:
+        """Return whether a store has every layer; one that turned out to be damaged was removed."""
+        return all(store.has(layer.written.digest) for layer in self.layers)
+
+
+@dataclass(frozen=True)
+class Image:
+    """A finished image; `id` is the digest of the configuration, `digest` that of the manifest in registry form.
+
+    `tags` are its names, such as NAME:TAG or HOST/NAME:TAG, at least one.
+    """
+
+    tags: tuple[str, ...]
+    config: bytes
+    manifest: bytes
+    layers: tuple[Layer, ...]
+
+    @property
+    def tag(self) -> str:
+        """Return the first of its names, which is the one that is shown."""
+        return self.tags[0]
+
+    @property
+    def id(self) -> str:
+        return f"sha256:{hashlib.sha256(self.config).hexdigest()}"
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{hashlib.sha256(self.manifest).hexdigest()}"

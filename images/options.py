@@ -14,7 +14,7 @@ from images.oci import reference
 from images.parser import Parser
 
 if TYPE_CHECKING:
-    from images.plan.request import Request
+    from images.model import Request
 
 COMMANDS = {
     "build": "build an image (the default)",
@@ -232,7 +232,7 @@ def request(options: argparse.Namespace) -> Request:
 
     Raises UserFault when the base or a name of the image cannot be one.
     """
-    from images.plan.request import Request  # with the table and its models, which --help does without
+    from images.model import Request
 
     tasks = tuple(task for task in (options.tasks or "").split(",") if task)
     tag = next(iter(names(options)), None)

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from images.base import additions, debian, pulled, replaced
-from images.base.base import Base
 from images.check import import_check, sbom, sonames
 from images.check.import_check import Wanted
 from images.debian import packages
@@ -18,8 +17,8 @@ from images.host.errors import Damaged, UserFault, or_else
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
-from images.lock.lock import EXAMPLES, Artifact, BaseImage, Examples, Lock
 from images.lock.resolve import Making
+from images.model import EXAMPLES, Artifact, Base, BaseImage, Examples, Image, Lock
 from images.oci import image as oci
 from images.oci import reference
 from images.oci.compression import of_registry
@@ -30,7 +29,7 @@ from images.plan.planner import ARCHIVE, Plan
 class Finished:
     """An image, its base, the lock it was made from, and what its Python must find in it."""
 
-    image: oci.Image
+    image: Image
     base: Base
     lock: Lock
     wanted: Wanted
@@ -163,7 +162,7 @@ def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: 
     config = oci.config(layers, entrypoint_layer.settings(lock, base), f"{lock.family_as_of}T00:00:00Z", base.history)
     manifest = oci.registry_manifest(config, layers, context.store, of_registry(compression))
     wanted = import_check.wanted_of(context.store, [(wheel.sha256, wheel.path) for wheel in found])
-    return Finished(oci.Image(tags, config, manifest, layers), base, lock, wanted)
+    return Finished(Image(tags, config, manifest, layers), base, lock, wanted)
 
 
 def _debian_base(locked: Locked, context: Context) -> Base:

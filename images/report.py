@@ -11,14 +11,14 @@ from rich.console import Console
 
 from images.check.opened import Inside
 from images.check.verify import Difference, LeftOut
-from images.oci import image as oci
+from images.model import Image
 
 
 @dataclass(frozen=True)
 class Outcome:
     """An image and where it went: a file or layout, an engine, registries; and how many seconds all that took."""
 
-    image: oci.Image
+    image: Image
     archive: str | None
     engine: str | None
     pushed: tuple[str, ...]

@@ -13,7 +13,7 @@ from benchmarks.host.images import remove_image, unpacked_size
 from benchmarks.host.scratch import Scratch
 from benchmarks.sides import clients, dockerfile, registry, releases
 from benchmarks.sides.clients import Client
-from benchmarks.sides.dockerfile import Recipe
+from benchmarks.sides.dockerfile import Debian
 from benchmarks.sides.multinode import WHOLE, Multinode
 
 ROWS = ("first", "next")
@@ -101,7 +101,7 @@ def run_theirs(bench: Bench, side: Side, number: int) -> None:
             bench.scratch.say(f"run {number + 1}: Dockerfile ({side.name}), {row}")
             dockerfile.mark(place, number)
             tag, kept = f"{address}/theirs:{place.name}", bench.scratch.image(f"{side.tag}-{row}")
-            recipe = Recipe(side.file, place, bench.scratch.image("base"), bench.scratch.label)
+            recipe = Debian(side.file, place, bench.scratch.image("base"), bench.scratch.label)
             began, before = time.monotonic(), registry.stored(work)
             recipe.build(side.client, tag, kept)
             built = time.monotonic() - began

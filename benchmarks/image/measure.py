@@ -9,7 +9,7 @@ from benchmarks.host.commands import call
 from benchmarks.host.images import remove_image, unpacked_size
 from benchmarks.host.scratch import Scratch
 from benchmarks.sides import clients, dockerfile, registry, releases
-from benchmarks.sides.dockerfile import Recipe
+from benchmarks.sides.dockerfile import Debian
 from benchmarks.sides.multinode import Multinode
 
 RUNS = 1  # sizes are the same in every run
@@ -30,7 +30,7 @@ def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     for kind, (_, word) in KINDS.items():
         scratch.say(f"Dockerfile, {kind}")
         keep_theirs(
-            scratch, figures, Recipe(dockerfile.EXPERT, place, scratch.image("base"), scratch.label, word), kind
+            scratch, figures, Debian(dockerfile.EXPERT, place, scratch.image("base"), scratch.label, word), kind
         )
 
 
@@ -44,7 +44,7 @@ def keep_multinode(figures: Figures, made: dict[str, object], kind: str) -> None
         figures.add(f"layer {layer['name']} {kind}", layer["size"], "bytes")
 
 
-def keep_theirs(scratch: Scratch, figures: Figures, recipe: Recipe, kind: str) -> None:
+def keep_theirs(scratch: Scratch, figures: Figures, recipe: Debian, kind: str) -> None:
     """Build the Dockerfile's image, push it to an empty registry, and keep its sizes."""
     client = clients.find(os.environ)[0]
     kept = scratch.image(kind.replace(" ", "-"))

@@ -22,7 +22,7 @@ PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Debian:
     """A Dockerfile, the directory that it is given, its base and label, and pip's word for bytecode."""
 
     file: Path

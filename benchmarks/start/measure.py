@@ -7,7 +7,7 @@ import os
 from benchmarks.figures.measured import Figures
 from benchmarks.host.scratch import Scratch
 from benchmarks.sides import clients, dockerfile, releases
-from benchmarks.sides.dockerfile import Recipe
+from benchmarks.sides.dockerfile import Debian
 from benchmarks.sides.multinode import Multinode
 from benchmarks.start import entrypoint, first_step
 
@@ -23,7 +23,7 @@ def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     multinode.run("--no-bytecode", "--tag", without)
     multinode.build(release)
     place = dockerfile.prepare(scratch, multinode, release)
-    recipe = Recipe(dockerfile.EXPERT, place, scratch.image("base"), scratch.label, "--compile")
+    recipe = Debian(dockerfile.EXPERT, place, scratch.image("base"), scratch.label, "--compile")
     recipe.build(clients.find(os.environ)[0], scratch.image("expert"))
     scratch.say("true, with the entrypoint and without")
     entrypoint.measure(scratch, figures, with_bytecode, 4 * runs + 3)

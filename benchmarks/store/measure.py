@@ -11,9 +11,9 @@ from benchmarks.figures.measured import Figures
 from benchmarks.host.scratch import Scratch
 from benchmarks.sides.multinode import Multinode
 from images.host.errors import Fault
+from images.model import Request
 from images.plan import catalog, planner
 from images.plan.catalog import Catalog
-from images.plan.request import Request
 
 RUNS = 50  # releases
 MARKS = (1, 10, 50)

@@ -9,14 +9,12 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from images.base.base import Facts
 from images.base.inspect import needed
 from images.debian import deb as debs
 from images.debian import packages as debian
-from images.debian.packages import Deb
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.model import PLATFORM
+from images.model import PLATFORM, Deb, Facts
 from images.oci.layer import LayerWriter
 
 LIBRARY = f"usr/lib/{PLATFORM.multiarch}"

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Protocol
 
 from packaging.version import Version
 
-from images.base.installed import Distribution
 from images.host.errors import UserFault
-from images.host.store import Store, key_of
-from images.oci.layer import Directories, Layer
-from images.oci.manifest import Manifest
-
-if TYPE_CHECKING:
-    from images.debian.packages import Deb
+from images.model import Facts, Site
 
 # The newest that a wheel may ask for, from each glibc of its manylinux tag on: pypa/auditwheel 6.8.2,
 # policy/manylinux-policy.json.
@@ -36,116 +28,9 @@ GLIBCXX = (
 UID, GID = 1000, 0  # of the user that an image starts with
 
 
-class Recipe(Protocol):
-    """What a base is made of, as a lock has it: a suite, packages that are asked for by name, and all packages."""
-
-    @property
-    def suite(self) -> str:
-        """Return the name of the suite, such as bookworm."""
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """Return the packages that are asked for by name."""
-
-    @property
-    def sources(self) -> str:
-        """Return the sources.list that the base gets."""
-
-    @property
-    def debs(self) -> tuple[Deb, ...]:
-        """Return every package."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What a root file system has; every path is relative to the root.
-
-    `pythons` maps 3.X to the file of an interpreter, `starts` to the path that it is started by, which in a virtual
-    environment is a link, and `sites` to the directories that it imports from, first the one that packages go to;
-    `ahead` are those of PYTHONPATH, which come before. `listing` maps directories that packages have files in to the
-    names there. `commands` maps python3 and python to the 3.X that they start, `libraries` the names of shared
-    libraries to paths, and `status` is dpkg's list of packages. `glibcxx` maps 3.X to the newest symbols of the
-    libstdc++ that it loads, `marks` to the file that says that pip must not install anything.
-    """
-
-    release: Mapping[str, str]
-    glibc: str | None
-    musl: bool
-    pythons: Mapping[str, str]
-    starts: Mapping[str, str]
-    sites: Mapping[str, tuple[str, ...]]
-    ahead: tuple[str, ...]
-    distributions: tuple[Distribution, ...]
-    listing: Mapping[str, tuple[str, ...]]
-    packages: Mapping[str, str]
-    passwd: str
-    sshd: str | None
-    shell: str | None
-    tini: str | None
-    directories: Directories
-    commands: Mapping[str, str]
-    libraries: Mapping[str, str]
-    status: str
-    glibcxx: Mapping[str, str]
-    marks: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Site:
-    """Where packages go: the Python (3.N), the directory that it imports from, and what scripts are started with."""
-
-    python: str
-    directory: str
-    command: str
-
-
 def of_debian(python: str) -> Site:
     """Return Debian's directory for what pip installs (posix_local), and what Debian's own pip writes into scripts."""
     return Site(python, f"usr/local/lib/python{python}/dist-packages", "/usr/bin/python3")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Base:
-    """A base image in the store, made here or pulled; its layers are in order from the lowest.
-
-    `name` is what labels call it, None for an image from disk, and `manifest` is that of a pulled image,
-    and `modules` the sha256 of an archive of the modules that a base made here has without bytecode. `links`
-    (path -> target) are made in the highest layer. `environment` and `history` are those of the image's configuration.
-    """
-
-    name: str | None
-    layers: tuple[Layer, ...]
-    facts: Facts
-    site: Site
-    links: Mapping[str, str]
-    manifest: Manifest | None = None
-    modules: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
-    history: tuple[Mapping[str, Any], ...] = ()
-
-    @property
-    def digest(self) -> str | None:
-        """Return the digest of a pulled image; a base that was made here has none."""
-        return self.manifest.digest if self.manifest else None
-
-    @property
-    def interpreter(self) -> str:
-        """Return the file of its Python, relative to the root."""
-        return self.facts.pythons[self.site.python]
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        """Return the directories that its Python imports packages from, in its order."""
-        return (*self.facts.ahead, *self.facts.sites[self.site.python])
-
-    @property
-    def identity(self) -> str:
-        """Return what bytecode depends on: the layers, and which Python of them."""
-        return key_of([[layer.written.diff_id for layer in self.layers], self.interpreter, self.site.directory])
-
-    def is_in(self, store: Store) -> bool:
-        """Return whether a store has every layer; one that turned out to be damaged was removed."""
-        return all(store.has(layer.written.digest) for layer in self.layers)
 
 
 def refuse(facts: Facts, name: str, python: str, glibc: str) -> None:

@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from images.base import additions, inspect
-from images.base.base import Base, Recipe, of_debian
+from images.base.base import of_debian
 from images.debian import rootfs
 from images.host import fingerprint, process
 from images.host.disk.faults import disk_fault
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
+from images.model import Base, Debian, Layer, Written
 from images.oci import packing
-from images.oci.layer import Layer, Written
 
 REMAKE = "build.py lock makes a new lock"
 AGAIN = "run it again; it needs 300 MB of memory"
 USER, WORLD = UserFault.exit_code, WorldFault.exit_code
 
 
-def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str]) -> Base:
+def make(store: Store, recipe: Debian, python: str, environ: Mapping[str, str]) -> Base:
     """Make the base from exactly these packages, for Python `python` (3.X).
 
     The same packages give the same bytes. Raises Damaged when one is not in the store, and WorldFault for what no image
@@ -50,7 +50,7 @@ def make(store: Store, recipe: Recipe, python: str, environ: Mapping[str, str]) 
     )
 
 
-def _make_apart(store: Store, recipe: Recipe, environ: Mapping[str, str]) -> dict[str, object]:
+def _make_apart(store: Store, recipe: Debian, environ: Mapping[str, str]) -> dict[str, object]:
     """Let another process make the layer: it takes seconds of one processor, which this one needs."""
     debs = []
     for deb in sorted(recipe.debs):

@@ -12,14 +12,12 @@ from typing import IO, Any
 
 from packaging.version import Version
 
-from images.base.base import Facts
-from images.base.installed import Distribution, debian_packages, distributions_in, listing
+from images.base.installed import debian_packages, distributions_in, listing
 from images.base.overlay import Tree
 from images.base.pythons import interpreters, mark, sites_of
 from images.host.errors import WorldFault
-from images.model import PLATFORM
+from images.model import PLATFORM, Directories, Distribution, Facts
 from images.oci import compression
-from images.oci.layer import Directories
 from images.oci.manifest import DAMAGED
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -6,30 +6,16 @@ import csv
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from packaging.utils import canonicalize_name
 
 from images.base.overlay import Tree
+from images.model import Distribution
 
 # name-version.dist-info by the specification; setuptools and distutils wrote .egg-info in several forms.
 INFO = re.compile(r"(?P<name>.+?)(?:-(?P<version>[^-]+))?(?:-py[0-9.]+)?\.(dist|egg)-info")
 FIELD = re.compile(r"([!-9;-~]+):[ \t]*(.*)")
 BLANK = re.compile(r"\n[ \t\r]*\n")
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """An installed Python package: its name in normal form, the directory it is in, its .dist-info or .egg-info.
-
-    `files` are the paths of its RECORD that are there, relative to the root; None where it has no list of files.
-    """
-
-    name: str
-    version: str
-    directory: str
-    info: str
-    files: tuple[str, ...] | None
 
 
 def distributions_in(tree: Tree, directory: str) -> Iterator[Distribution]:

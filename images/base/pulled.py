@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 from images.base import additions, inspect
-from images.base.base import Base, Site, refuse
+from images.base.base import refuse
 from images.deliver import transfer
 from images.foreign import documents
 from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.model import PLATFORM
+from images.model import PLATFORM, Base, Descriptor, Layer, Manifest, Site, Written
 from images.oci import compression, manifest, reference
-from images.oci.layer import Layer, Written
-from images.oci.manifest import DAMAGED, Descriptor, Manifest
+from images.oci.manifest import DAMAGED
 from images.oci.reading import layout
 from images.oci.reference import Reference
 

@@ -11,9 +11,8 @@ from pathlib import PurePosixPath
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
-from images.base.base import Facts
-from images.base.installed import Distribution
 from images.host.errors import UserFault
+from images.model import Distribution, Facts
 from images.oci.layer import LayerWriter
 
 COMPILED = re.compile(r"(.+?)\.[^.]+(?:\.opt-[^.]+)?\.pyc")

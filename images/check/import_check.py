@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from images.base.base import Base
 from images.base.inspect import LIBRARIES
 from images.deliver import engine as containers
 from images.deliver.engine import Engine
@@ -19,7 +18,7 @@ from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import entrypoint_layer, interpreter
 from images.layers.bytecode import ALONE, REMOVE_TREES, Interpreter
-from images.oci.image import Image
+from images.model import Base, Image
 from images.wheels.content import Content, content
 
 # Not importable by itself, or only on other systems: module, reason.

@@ -9,12 +9,10 @@ from packaging.metadata import RawMetadata
 from packaging.utils import canonicalize_name
 
 from images.base import replaced
-from images.base.base import Base, Facts
 from images.base.installed import paragraphs
-from images.debian.packages import Deb
 from images.host.store import Store
 from images.lock.collect import Wheel
-from images.lock.lock import Lock
+from images.model import Base, Deb, Facts, Lock
 from images.wheels.content import content
 
 Control = Callable[[Deb], str]

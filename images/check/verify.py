@@ -17,10 +17,8 @@ from images.check.opened import Inside, entries
 from images.foreign.sandbox import Sandbox
 from images.host.store import CHUNK
 from images.layers.entrypoint_layer import NAME
-from images.lock.lock import Lock
+from images.model import Image, Layer, Lock
 from images.oci import compression, manifest
-from images.oci.image import Image
-from images.oci.layer import Layer
 
 ABSENT, TWICE = "absent", "there twice"
 CACHE, RECORD = "__pycache__", ".dist-info/RECORD"

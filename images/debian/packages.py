@@ -8,37 +8,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 from images.debian import archive, deb, mirrors, solve
 from images.debian.archive import Index, Unverified
 from images.debian.mirrors import Source
 from images.debian.solve import Row, Universe
-from images.foreign.grammar import Grammar
 from images.host import process
 from images.host.context import Context
 from images.host.disk.faults import Unwritable
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
-from images.model import PLATFORM
+from images.model import PLATFORM, Deb
 
 SIGNED = "signed debs"  # records of what indexes signed by Debian had
 # apt's own control file calls it important, the archive's index required; an image without it could not be extended.
 ALWAYS = ("apt",)
 AT_ONCE = 8  # downloads: most packages are small
 AWAY = "note: {} does not answer; Debian's packages come from {}"
-
-
-@dataclass(frozen=True, order=True)
-class Deb:
-    """A Debian package: name, version and architecture (Debian Policy 5.6), its file's name and sha256."""
-
-    package: Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9+.-]+\z")]
-    version: Annotated[str, Grammar(r"\A([0-9]+:)?[0-9][0-9A-Za-z.+~:-]*\z")]
-    architecture: Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9-]*\z")]
-    filename: str
-    sha256: str
 
 
 @dataclass(frozen=True)

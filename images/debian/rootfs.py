@@ -15,9 +15,9 @@ from images.debian.deb import Package, load
 from images.debian.packages import ALWAYS
 from images.debian.tree import DPKG_OPTIONS, FILE, Tree
 from images.host.errors import WorldFault
-from images.model import PLATFORM
+from images.model import PLATFORM, Directories, Written
 from images.oci import packing
-from images.oci.layer import Directories, LayerWriter, Written
+from images.oci.layer import LayerWriter
 
 ACCOUNTS = "base-passwd"  # has the groups that files of other packages belong to, and so is the first
 AT_ONCE = 2  # packages that are unpacked at the same time; what unpacks them lets others run

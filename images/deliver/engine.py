@@ -17,8 +17,8 @@ from images.host import process
 from images.host.context import background
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
+from images.model import Image
 from images.oci.archive import archive, archived_manifest
-from images.oci.image import Image
 from images.oci.manifest import digest_of
 
 # What to do where no engine answers.

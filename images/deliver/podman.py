@@ -10,8 +10,8 @@ from pathlib import Path
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
+from images.model import Image
 from images.oci.archive import write_archive
-from images.oci.image import Image
 
 INSTALL = "apt-get install podman"
 # Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).

@@ -17,11 +17,11 @@ from images.host.disk.files import link
 from images.host.download import Advance
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
+from images.model import Descriptor, Image, Manifest
 from images.oci import manifest
 from images.oci.compression import of_registry, packed
-from images.oci.image import Image
 from images.oci.layout_writer import write_layout
-from images.oci.manifest import ON_THE_WAY, Descriptor, Manifest, digest_of
+from images.oci.manifest import ON_THE_WAY, digest_of
 from images.oci.reference import HOST, NAME, Place, Remote
 
 # Docker speaks plain HTTP with these only; `docker pull` of any other host needs `insecure-registries`.

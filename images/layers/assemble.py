@@ -9,7 +9,6 @@ from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from images.base.base import Base
 from images.foreign import sandbox
 from images.host.context import Context, Started
 from images.host.errors import Damaged
@@ -20,9 +19,9 @@ from images.layers.bytecode import Interpreter
 from images.layers.wheel import Parts
 from images.lock import collect, lockfile
 from images.lock.collect import Wheel
-from images.lock.lock import BINDINGS, Lock
+from images.model import BINDINGS, Base, Directories, Layer, Lock, Written
 from images.oci import packing
-from images.oci.layer import Directories, Layer, LayerWriter, Written
+from images.oci.layer import LayerWriter
 from images.plan.planner import FAMILY
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")

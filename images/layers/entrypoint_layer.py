@@ -12,13 +12,13 @@ from typing import Any
 
 from packaging.version import Version
 
-from images.base.base import GID, UID, Base, Site
+from images.base.base import GID, UID
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 from images.layers import bytecode, oneccl
 from images.layers.bytecode import Interpreter
 from images.layers.examples import PLACE
-from images.lock.lock import Lock
+from images.model import Base, Lock, Site
 from images.oci.layer import LayerWriter
 
 HERE = Path(__file__).parents[1]

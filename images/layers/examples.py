@@ -15,7 +15,7 @@ from images.host.download import Advance, fetch
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, key_of, sha256
-from images.lock.lock import EXAMPLES
+from images.model import EXAMPLES
 from images.oci.layer import LayerWriter
 from images.plan.planner import ARCHIVE
 from images.wheels import source_archive

@@ -12,17 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.base.base import Base, Site, of_debian
+from images.base.base import of_debian
 from images.base.inspect import LIBRARIES
 from images.debian import deb as packages
-from images.debian.packages import Deb
 from images.foreign import tars
 from images.foreign.paths import OPAQUE, WHITEOUT
 from images.foreign.tars import below_root
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, key_of
+from images.model import Base, Deb, Directories, Layer, Site
 from images.oci import compression
-from images.oci.layer import Directories, Layer
 from images.oci.manifest import DAMAGED
 
 PACKAGES = ("site-packages", "dist-packages")  # of no use to an interpreter that only compiles

@@ -6,13 +6,12 @@ import dataclasses
 from collections.abc import Sequence
 
 from images.base import additions, replaced
-from images.base.base import Base
 from images.host.context import Context
 from images.layers import oneccl
 from images.layers import wheel as wheels
 from images.layers.assemble import Extra
 from images.lock.collect import Wheel
-from images.lock.lock import BINDINGS, Lock
+from images.model import BINDINGS, Base, Lock
 from images.oci.layer import LayerWriter
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images.layers import trim
-from images.lock.lock import BINDINGS, IPEX
+from images.model import BINDINGS, IPEX
 from images.wheels import archive
 
 STACK = (BINDINGS, IPEX)

@@ -16,9 +16,9 @@ from installer.records import RecordEntry
 from installer.scripts import Script
 from installer.utils import Scheme, construct_record_file, fix_shebang
 
-from images.base.base import Site
 from images.layers import trim
 from images.layers.oneccl import SharedFile
+from images.model import Site
 from images.oci.layer import LayerWriter
 from images.wheels import archive
 from images.wheels.archive import CheckedWheel

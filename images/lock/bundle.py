@@ -20,8 +20,8 @@ from images.host.disk.faults import is_read_from
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 from images.lock import lockfile
-from images.lock.lock import BLOB, Lock
 from images.lock.missing import origin
+from images.model import BLOB, Lock
 from images.oci.archive import file_header
 from images.oci.output import require_writable
 

@@ -11,16 +11,15 @@ from packaging.pylock import Pylock
 
 from images.debian import packages as debian
 from images.debian.archive import Unverified
-from images.debian.packages import Deb
 from images.host.context import Context
 from images.host.download import MOVED, fetch
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve, source_only, uv
-from images.lock.lock import BINDINGS, BLOB, Artifact, Lock
 from images.lock.missing import explain, files_missing
 from images.lock.uv import Question
+from images.model import BINDINGS, BLOB, Artifact, Deb, Lock
 from images.wheels import wheelhouse
 from images.wheels.content import content
 

@@ -22,11 +22,10 @@ from images.foreign import documents
 from images.host import fingerprint
 from images.host.errors import UserFault
 from images.lock import uv
-from images.lock.lock import Artifact, Lock, adapter, require_sense
-from images.model import PLATFORM
+from images.lock.lock import adapter, require_sense
+from images.model import PLATFORM, Artifact, Lock, Request
 from images.oci import packing, reference
 from images.oci.layer import EPOCH
-from images.plan.request import Request
 
 if sys.version_info >= (3, 11):
     import tomllib

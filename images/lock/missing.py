@@ -17,8 +17,8 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources, without_login
 from images.host.text import shortened
 from images.lock import uv
-from images.lock.lock import BINDINGS, EXAMPLES
 from images.lock.uv import Question
+from images.model import BINDINGS, EXAMPLES
 from images.wheels import wheelhouse
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".

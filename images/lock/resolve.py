@@ -17,7 +17,6 @@ from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 
 from images.base import debian
-from images.base.base import Base
 from images.debian import packages as debs
 from images.debian.packages import Choice
 from images.host.context import Background, Context, Started
@@ -25,8 +24,8 @@ from images.host.errors import UserFault
 from images.host.pip_config import Sources, check_addresses
 from images.host.store import Store
 from images.lock import missing, uv
-from images.lock.lock import BINDINGS, Artifact, Debian, Lock, SourceOnly
 from images.lock.uv import TORCH_INDEX, Question
+from images.model import BINDINGS, Artifact, Base, Debian, Lock, SourceOnly
 from images.plan.planner import Plan
 from images.wheels import wheelhouse
 

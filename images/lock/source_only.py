@@ -9,7 +9,7 @@ from pathlib import Path
 
 from images.host.errors import WorldFault
 from images.host.store import Store, sha256
-from images.lock.lock import SourceOnly
+from images.model import SourceOnly
 from images.wheels import record, source_archive
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"

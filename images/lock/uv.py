@@ -23,8 +23,7 @@ from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
 from images.lock import uv_cache
-from images.lock.lock import BINDINGS, IPEX, SourceOnly
-from images.model import PLATFORM
+from images.model import BINDINGS, IPEX, PLATFORM, SourceOnly
 from images.plan.planner import FAMILY
 from images.wheels import wheelhouse
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from images.host.store import Store
+from images.model import Image
 from images.oci import manifest
 from images.oci.compression import uncompressed
-from images.oci.image import Image
 from images.oci.layer import EPOCH
 from images.oci.manifest import LAYOUT, digest_of
 

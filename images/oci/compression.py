@@ -16,7 +16,7 @@ import zstandard
 from images.foreign import bounds, tars
 from images.host.errors import Damaged, WorldFault
 from images.host.store import CHUNK, Store, sha256
-from images.oci.layer import Layer
+from images.model import Layer
 
 COMPRESSIONS = ("none", "gzip", "zstd")
 

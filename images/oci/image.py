@@ -3,41 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from images.host.store import Store
-from images.model import PLATFORM
+from images.model import PLATFORM, Layer
 from images.oci import manifest
 from images.oci.compression import packed
-from images.oci.layer import Layer
-from images.oci.manifest import digest_of, encode
-
-
-@dataclass(frozen=True)
-class Image:
-    """A finished image; `id` is the digest of the configuration, `digest` that of the manifest in registry form.
-
-    `tags` are its names, such as NAME:TAG or HOST/NAME:TAG, at least one.
-    """
-
-    tags: tuple[str, ...]
-    config: bytes
-    manifest: bytes
-    layers: tuple[Layer, ...]
-
-    @property
-    def tag(self) -> str:
-        """Return the first of its names, which is the one that is shown."""
-        return self.tags[0]
-
-    @property
-    def id(self) -> str:
-        return digest_of(self.config)
-
-    @property
-    def digest(self) -> str:
-        return digest_of(self.manifest)
+from images.oci.manifest import encode
 
 
 def config(

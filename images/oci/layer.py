@@ -5,68 +5,23 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import tarfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
 import zstandard
 
-from images.foreign.paths import HOPS, WHITEOUT, flaw
+from images.foreign.paths import WHITEOUT, flaw
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import CHUNK
+from images.model import Directories, Written
 from images.oci import packing
 
 # Every file has this time (seconds since 1970): 2024-01-01. Bytecode in the image carries it too.
 EPOCH = 1_704_067_200
 
 ABSENT = (None, "")
-
-
-@dataclass(frozen=True)
-class Written:
-    """A finished layer: sha256 of the tar and of its compressed form, and both sizes in bytes."""
-
-    diff_id: str
-    digest: str
-    size: int
-    unpacked: int
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer of an image: its name, what was written, and whether it was there already.
-
-    `packed` is how a layer of a pulled base is compressed, which it stays; all others are zstd in the store.
-    """
-
-    name: str
-    written: Written
-    reused: bool
-    packed: str | None = None
-
-
-@dataclass(frozen=True)
-class Directories:
-    """The directories below a layer: path -> (mode, uid, gid), and links to directories, such as lib -> usr/lib."""
-
-    owners: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
-    links: Mapping[str, str] = field(default_factory=dict)
-
-    def resolve(self, path: str) -> str:
-        """Follow the links of the base in a path: an entry at `lib/x` would replace the link.
-
-        Raises WorldFault when they form a circle.
-        """
-        for _ in range(HOPS):
-            parts = path.split("/")
-            heads = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-            head = next((head for head in heads if head in self.links), None)
-            if head is None:
-                return path
-            path = posixpath.normpath(self.links[head] + path.removeprefix(head))
-        raise WorldFault("links of the base form a circle", f"/{path}", "another --base")
 
 
 class Sink:

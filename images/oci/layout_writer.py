@@ -11,10 +11,10 @@ from pathlib import Path
 from images.host.disk.files import link, replacing
 from images.host.errors import Damaged
 from images.host.store import Store, sha256
+from images.model import Image, Layer
 from images.oci import manifest
 from images.oci.compression import packed
-from images.oci.image import Image, registry_manifest
-from images.oci.layer import Layer
+from images.oci.image import registry_manifest
 from images.oci.manifest import LAYOUT, digest_of
 
 

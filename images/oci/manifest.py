@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from images.foreign import documents
 from images.host.errors import UserFault, WorldFault
-from images.model import PLATFORM
+from images.model import PLATFORM, Descriptor, Manifest
 from images.oci.reference import DIGEST, full
 
 MOST_LAYERS = 500  # what overlayfs stacks at most: Linux, fs/overlayfs/params.h, OVL_MAX_STACK
@@ -40,28 +39,6 @@ KEYS = ("schemaVersion", "mediaType", "artifactType", "config", "layers", "manif
 DESCRIPTOR = ("mediaType", "digest", "size")
 ON_THE_WAY = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
 DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
-
-
-@dataclass(frozen=True)
-class Descriptor:
-    """A blob that a manifest names: digest (`sha256:` and hexadecimal) and size in bytes."""
-
-    media_type: str
-    digest: str
-    size: int
-
-    @property
-    def sha256(self) -> str:
-        return self.digest.removeprefix("sha256:")
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """An image for one platform: its own digest, its configuration, its layers from the lowest."""
-
-    digest: str
-    config: Descriptor
-    layers: tuple[Descriptor, ...]
 
 
 def resolve(get: Callable[[str | None], bytes], name: str, *, alone: bool = False) -> Manifest:

@@ -10,8 +10,8 @@ from images.host.disk.faults import is_read_from
 from images.host.disk.files import replacing
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
+from images.model import Image
 from images.oci.archive import write_archive
-from images.oci.image import Image
 from images.oci.layout_writer import write_layout
 
 

@@ -9,18 +9,10 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from images.model import Request
 from images.plan.catalog import Base, Catalog, Torch, Transformers
 
 ENTRYPOINT = Version("3.9")  # the oldest Python that entrypoint/ runs on
-
-
-@dataclass(frozen=True, kw_only=True)
-class Constraints:
-    """What was asked for beside the two versions; None means that anything is accepted."""
-
-    python: str | None = None
-    base: str | None = None
-    backend: str | None = None
 
 
 @dataclass(frozen=True)
@@ -32,24 +24,24 @@ class BaseChoice:
     reference: str | None
 
 
-def bases(torch: Torch, constraints: Constraints, catalog: Catalog) -> tuple[BaseChoice, ...]:
+def bases(torch: Torch, request: Request, catalog: Catalog) -> tuple[BaseChoice, ...]:
     """Return the bases that could be used, the preferred one first: Intel's where it has an image of this torch."""
     debian = BaseChoice(f"the debian base ({catalog.debian.suite})", catalog.debian, None)
     tag = f"{catalog.intel.repository}:{torch.image}" if torch.image else None
     intel = BaseChoice("Intel's image", catalog.intel, tag)
-    if constraints.base is None:
+    if request.base is None:
         return (intel, debian) if tag else (debian,)
-    if constraints.base in ("debian", "intel"):
-        return (debian,) if constraints.base == "debian" else (intel,)
-    own = Base(suite=constraints.base, python=constraints.python or "", glibc=catalog.reference_glibc, packages=())
-    return (BaseChoice(constraints.base, own, constraints.base),)
+    if request.base in ("debian", "intel"):
+        return (debian,) if request.base == "debian" else (intel,)
+    own = Base(suite=request.base, python=request.python or "", glibc=catalog.reference_glibc, packages=())
+    return (BaseChoice(request.base, own, request.base),)
 
 
-def backend(torch: Torch, transformers: Transformers, python: str, constraints: Constraints) -> tuple[str, list[str]]:
+def backend(torch: Torch, transformers: Transformers, python: str, request: Request) -> tuple[str, list[str]]:
     """Return the backend (ccl where everything allows it, else gloo), and the reasons against ccl."""
     against = list(_against_ccl(torch, transformers, python))
-    if constraints.backend:
-        return constraints.backend, against
+    if request.backend:
+        return request.backend, against
     return ("gloo" if against else "ccl"), against
 
 
@@ -63,10 +55,10 @@ def _against_ccl(torch: Torch, transformers: Transformers, python: str) -> Itera
         yield f"transformers {transformers.version} no longer supports ccl ({transformers.source})"
 
 
-def conflicts(torch: Torch, transformers: Transformers, choice: BaseChoice, constraints: Constraints) -> list[str]:
+def conflicts(torch: Torch, transformers: Transformers, choice: BaseChoice, request: Request) -> list[str]:
     """Return everything that keeps these from being one image."""
     base = choice.base
-    found = [*_versions(torch, transformers), *_base(torch, choice, constraints)]
+    found = [*_versions(torch, transformers), *_base(torch, choice, request)]
     if not _within(base.python, transformers.python):
         requirement = f"transformers {transformers.version} requires Python {transformers.python}"
         found.append(f"{requirement}, {choice.name} has {base.python} ({transformers.source})")
@@ -74,7 +66,7 @@ def conflicts(torch: Torch, transformers: Transformers, choice: BaseChoice, cons
         made = f"torch {torch.version} has wheels for Python {_span(torch.python)}"
         other = f"it takes an image with one of these: --base IMAGE --python {torch.python[-1]}"
         found.append(f"{made}, {choice.name} has {base.python}; {other} ({torch.source})")
-    if constraints.backend == "ccl":
+    if request.backend == "ccl":
         found += _against_ccl(torch, transformers, base.python)
     return found
 
@@ -91,13 +83,13 @@ def _versions(torch: Torch, transformers: Transformers) -> Iterable[str]:
         yield f"{requirement}, not {torch.version} ({transformers.source})"
 
 
-def _base(torch: Torch, choice: BaseChoice, constraints: Constraints) -> Iterable[str]:
+def _base(torch: Torch, choice: BaseChoice, request: Request) -> Iterable[str]:
     if Version(choice.base.python) < ENTRYPOINT:
         yield f"the entrypoint requires Python {ENTRYPOINT} or newer, {choice.name} has {choice.base.python}"
-    if constraints.base == "intel" and not torch.image:
+    if request.base == "intel" and not torch.image:
         yield f"Intel has no image for several nodes with torch {torch.version} (ai-containers pytorch/README.md)"
-    if constraints.python and constraints.python != choice.base.python:
-        yield f"Python {constraints.python} was asked for, {choice.name} has {choice.base.python}"
+    if request.python and request.python != choice.base.python:
+        yield f"Python {request.python} was asked for, {choice.name} has {choice.base.python}"
     if torch.glibc and Version(torch.glibc) > Version(choice.base.glibc):
         yield f"torch {torch.version} and what goes with it require glibc {torch.glibc}, {choice.name} has " + (
             f"{choice.base.glibc} ({torch.source})"

@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from images.host.text import shown
+from images.model import Request
 from images.plan import compatibility, nearest
 from images.plan.catalog import Catalog, Torch
-from images.plan.compatibility import Constraints
 from images.plan.planner import Plan
 
 # From this width on, that of a terminal nobody has changed, no word of a table's head is cut.
@@ -73,8 +73,8 @@ def matrix(catalog: Catalog) -> list[tuple[str, ...]]:
 
 
 def _columns(torch: Torch, catalog: Catalog) -> tuple[str, ...]:
-    constraints = Constraints()
-    choices = compatibility.bases(torch, constraints, catalog)
+    request = Request()
+    choices = compatibility.bases(torch, request, catalog)
     bases = [choice for choice in choices if choice.base.python in torch.python]
     base = " or ".join(choice.reference or "debian" for choice in bases) or "an image of your own"
     stack = f"ccl (Python {torch.ccl_python[0]} to {torch.ccl_python[-1]})" if torch.ccl_python else "gloo"
@@ -84,12 +84,12 @@ def _columns(torch: Torch, catalog: Catalog) -> tuple[str, ...]:
         torch.backend if ccl_possible or torch.backend == "gloo" else f"gloo; {stack}",
         str(torch.bindings or "-"),
         str(torch.ipex or "-"),
-        _runs(torch, constraints, catalog) or "-",
+        _runs(torch, request, catalog) or "-",
         base,
     )
 
 
-def _runs(torch: Torch, constraints: Constraints, catalog: Catalog) -> str:
+def _runs(torch: Torch, request: Request, catalog: Catalog) -> str:
     """Return the releases of transformers that can be built with a torch, as ranges."""
     every = sorted(version for version, row in catalog.transformers.items() if row.yanked is None)
     known: dict[str, bool] = {}
@@ -97,7 +97,7 @@ def _runs(torch: Torch, constraints: Constraints, catalog: Catalog) -> str:
     def fits(version: Version) -> bool:
         row = catalog.transformers[version]
         if row.era not in known:
-            known[row.era] = nearest.works(torch, row, constraints, catalog)
+            known[row.era] = nearest.works(torch, row, request, catalog)
         return known[row.era]
 
     runs = [list(run) for good, run in groupby(every, key=fits) if good]

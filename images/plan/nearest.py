@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from packaging.version import Version
 
+from images.model import Request
 from images.plan import compatibility
 from images.plan.catalog import Catalog, Torch, Transformers
-from images.plan.compatibility import Constraints
 
 
 def nearest_version(asked: Version, known: Iterable[Version]) -> Version:
@@ -31,30 +31,30 @@ def close_match(word: str, known: Collection[str]) -> str | None:
     return next(iter(difflib.get_close_matches(word, known, n=1)), None)
 
 
-def works(torch: Torch, transformers: Transformers, constraints: Constraints, catalog: Catalog) -> bool:
-    """Return whether this pair can be built on some base under these constraints."""
-    choices = compatibility.bases(torch, constraints, catalog)
-    return any(not compatibility.conflicts(torch, transformers, choice, constraints) for choice in choices)
+def works(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> bool:
+    """Return whether this pair can be built on some base under these request."""
+    choices = compatibility.bases(torch, request, catalog)
+    return any(not compatibility.conflicts(torch, transformers, choice, request) for choice in choices)
 
 
-def transformers_for(torch: Torch, near: Version, constraints: Constraints, catalog: Catalog) -> Version | None:
+def transformers_for(torch: Torch, near: Version, request: Request, catalog: Catalog) -> Version | None:
     """Return the release of transformers nearest to `near` that goes with this torch, never a withdrawn one."""
     known: dict[str, bool] = {}  # releases of one era require the same
 
     def fits(version: Version) -> bool:
         row = catalog.transformers[version]
         if row.era not in known:
-            known[row.era] = works(torch, row, constraints, catalog)
+            known[row.era] = works(torch, row, request, catalog)
         return known[row.era] and row.yanked is None
 
     return _first(fits, by_nearness(near, catalog.transformers))
 
 
-def torch_for(transformers: Transformers, near: Version, constraints: Constraints, catalog: Catalog) -> Version | None:
+def torch_for(transformers: Transformers, near: Version, request: Request, catalog: Catalog) -> Version | None:
     """Return the release of torch nearest to `near` that goes with this transformers."""
 
     def fits(version: Version) -> bool:
-        return works(catalog.torch[version], transformers, constraints, catalog)
+        return works(catalog.torch[version], transformers, request, catalog)
 
     return _first(fits, by_nearness(near, catalog.torch))
 
@@ -64,14 +64,14 @@ def _first(fits: Callable[[Version], bool], versions: Iterable[Version]) -> Vers
 
 
 def nearest_pair(
-    torch: Torch, transformers: Transformers, constraints: Constraints, catalog: Catalog
-) -> tuple[Version, Version, Constraints]:
-    """Return the nearest request that works: another transformers, torch or Python, else fewer constraints."""
-    fewer = replace(constraints, backend=None)
-    own = constraints.base not in (None, "debian", "intel")
-    pythons = [replace(constraints, python=each) for each in torch.python if own]
+    torch: Torch, transformers: Transformers, request: Request, catalog: Catalog
+) -> tuple[Version, Version, Request]:
+    """Return the nearest request that works: another transformers, torch or Python, else fewer request."""
+    fewer = replace(request, backend=None)
+    own = request.base not in (None, "debian", "intel")
+    pythons = [replace(request, python=each) for each in torch.python if own]
     pythons.sort(key=lambda each: not works(torch, transformers, each, catalog))  # those of this very pair first
-    for kept in dict.fromkeys((constraints, *pythons, fewer, replace(fewer, python=None, base=None))):
+    for kept in dict.fromkeys((request, *pythons, fewer, replace(fewer, python=None, base=None))):
         if kept.python is None and kept.base not in (None, "debian", "intel"):
             continue
         if works(torch, transformers, kept, catalog):
@@ -80,12 +80,12 @@ def nearest_pair(
             return torch.version, other, kept
         if other := torch_for(transformers, torch.version, kept, catalog):
             return other, transformers.version, kept
-    return catalog.default_torch, catalog.default_transformers, Constraints()
+    return catalog.default_torch, catalog.default_transformers, Request()
 
 
-def command(torch: Version, transformers: Version, constraints: Constraints, as_of: object = None) -> str:
+def command(torch: Version, transformers: Version, request: Request, as_of: object = None) -> str:
     """Return a request as it is typed."""
     words = ["python", "build.py", "--torch", str(torch), "--transformers", str(transformers)]
-    for name, value in (("python", constraints.python), ("base", constraints.base), ("backend", constraints.backend)):
+    for name, value in (("python", request.python), ("base", request.base), ("backend", request.backend)):
         words += [f"--{name}", value] if value else []
     return shlex.join([*words, *(["--as-of", str(as_of)] if as_of else [])])

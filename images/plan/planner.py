@@ -10,9 +10,10 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from images.host.errors import UserFault
+from images.model import Request
 from images.plan.catalog import Base, Catalog, SourceOnly, Torch, Transformers
 from images.plan.compatibility import BaseChoice
-from images.plan.request import Problem, Request, problems
+from images.plan.request import Problem, problems
 from images.plan.selection import Selection, day_problems, select
 
 __all__ = ["FAMILY", "Plan", "Request", "resolve"]

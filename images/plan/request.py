@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from packaging.version import Version
 
+from images.model import Request
 from images.plan.catalog import Catalog
-from images.plan.compatibility import Constraints
 from images.plan.nearest import close_match, nearest_version
 
 # Directories of the examples for images and speech, whose requirements no image has.
@@ -18,29 +18,6 @@ MEDIA = (
     "audio-classification", "contrastive-image-text", "image-classification", "image-pretraining",
     "instance-segmentation", "object-detection", "semantic-segmentation", "speech-pretraining", "speech-recognition",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What the user asked for; None and () stand for the default."""
-
-    torch: str | None = None
-    transformers: str | None = None
-    python: str | None = None
-    base: str | None = None
-    backend: str | None = None
-    tasks: tuple[str, ...] = ()
-    examples: str | None = None
-    tag: str | None = None
-    wheelhouse: str | None = None
-    as_of: str | None = None
-    trim: bool | None = None
-    bytecode: bool | None = None
-
-    @property
-    def constraints(self) -> Constraints:
-        """Return what was asked for beside the two versions."""
-        return Constraints(python=self.python, base=self.base, backend=self.backend)
 
 
 class Problem(NamedTuple):

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from packaging.version import Version
 
 from images.host.errors import UserFault
+from images.model import Request
 from images.plan import compatibility, nearest
 from images.plan.catalog import Catalog, Torch, Transformers
 from images.plan.compatibility import BaseChoice
-from images.plan.request import Problem, Request
+from images.plan.request import Problem
 
 DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -78,7 +79,7 @@ def select(request: Request, catalog: Catalog, today: datetime.date = datetime.d
     """
     torch, transformers = _pair(request, catalog)
     choice = _base(torch, transformers, request, catalog, today)
-    backend, against = compatibility.backend(torch, transformers, choice.base.python, request.constraints)
+    backend, against = compatibility.backend(torch, transformers, choice.base.python, request)
     return Selection(torch, transformers, choice, backend, tuple(against))
 
 
@@ -86,7 +87,7 @@ def _pair(request: Request, catalog: Catalog) -> tuple[Torch, Transformers]:
     """Take the two releases; the one that was not asked for follows the one that was."""
     torch = catalog.torch[Version(request.torch) if request.torch else catalog.default_torch]
     row = catalog.transformers[Version(request.transformers) if request.transformers else catalog.default_transformers]
-    limits = request.constraints
+    limits = request
     if nearest.works(torch, row, limits, catalog) or (request.torch and request.transformers):
         return torch, row
     if not request.transformers and (found := nearest.transformers_for(torch, row.version, limits, catalog)):
@@ -100,14 +101,14 @@ def _base(
     torch: Torch, transformers: Transformers, request: Request, catalog: Catalog, today: datetime.date
 ) -> BaseChoice:
     """Choose the first base without a conflict; without one, raise all conflicts together."""
-    choices = compatibility.bases(torch, request.constraints, catalog)
-    against = {choice: compatibility.conflicts(torch, transformers, choice, request.constraints) for choice in choices}
+    choices = compatibility.bases(torch, request, catalog)
+    against = {choice: compatibility.conflicts(torch, transformers, choice, request) for choice in choices}
     early = list(_too_early(request.as_of, torch, transformers))
     good = next((choice for choice, found in against.items() if not found), None)
     if good is not None and not early:
         return good
     facts = [] if good else [fact for found in against.values() for fact in found]
-    near_torch, near, kept = nearest.nearest_pair(torch, transformers, request.constraints, catalog)
+    near_torch, near, kept = nearest.nearest_pair(torch, transformers, request, catalog)
     day = None
     if request.as_of:
         earliest = _earliest_day(catalog.torch[near_torch], catalog.transformers[near])

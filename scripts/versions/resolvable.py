@@ -22,11 +22,10 @@ from images.host.store import Store
 from images.lock import resolve, uv_cache
 from images.lock.missing import Unreachable
 from images.lock.resolve import Resolved
+from images.model import Request
 from images.plan import compatibility, nearest, planner
 from images.plan.catalog import Catalog, Torch
-from images.plan.compatibility import Constraints
 from images.plan.planner import Plan
-from images.plan.request import Request
 from scripts.versions import stand_ins
 from scripts.versions.stand_ins import Requires
 
@@ -91,13 +90,13 @@ def _ends_of_torch(catalog: Catalog) -> Iterator[Request]:
             yield from (_request(torch.version, version, limits) for version in {*fits[:1], *fits[-1:]})
 
 
-def _limits(torch: Torch, catalog: Catalog) -> Iterator[Constraints]:
+def _limits(torch: Torch, catalog: Catalog) -> Iterator[Request]:
     """Yield what to ask for beside the versions: each base of a torch, and one's own where the stack needs another."""
-    choices = compatibility.bases(torch, Constraints(), catalog)
-    yield from (Constraints(base="intel" if choice.reference else "debian") for choice in choices)
+    choices = compatibility.bases(torch, Request(), catalog)
+    yield from (Request(base="intel" if choice.reference else "debian") for choice in choices)
     pythons = torch.ccl_python or torch.python
     if not any(choice.base.python in pythons for choice in choices):
-        yield Constraints(base=OWN, python=pythons[-1])
+        yield Request(base=OWN, python=pythons[-1])
 
 
 def _ends_of_ranges(catalog: Catalog) -> Iterator[Request]:
@@ -106,19 +105,19 @@ def _ends_of_ranges(catalog: Catalog) -> Iterator[Request]:
         releases = list(run)
         for line in lines:
             for torch, transformers in ((line[0], releases[0]), (line[-1], releases[-1])):
-                if _works(torch, transformers, Constraints(), catalog):
-                    yield _request(torch, transformers, Constraints())
+                if _works(torch, transformers, Request(), catalog):
+                    yield _request(torch, transformers, Request())
 
 
 def _good(catalog: Catalog) -> list[Version]:
     return [version for version, row in sorted(catalog.transformers.items()) if row.yanked is None]
 
 
-def _works(torch: Version, transformers: Version, limits: Constraints, catalog: Catalog) -> bool:
+def _works(torch: Version, transformers: Version, limits: Request, catalog: Catalog) -> bool:
     return nearest.works(catalog.torch[torch], catalog.transformers[transformers], limits, catalog)
 
 
-def _request(torch: Version, transformers: Version, limits: Constraints) -> Request:
+def _request(torch: Version, transformers: Version, limits: Request) -> Request:
     return Request(torch=str(torch), transformers=str(transformers), base=limits.base, python=limits.python)
 
 

@@ -27,7 +27,7 @@ ALWAYS = "--base oci:base --python 3.11 --no-bytecode --no-load --json"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Debian:
     """How an image is made: the base, what fills the directory `wheels` or `linked`, and what is typed."""
 
     base: Image
@@ -36,7 +36,7 @@ class Recipe:
 
 
 @contextmanager
-def built(recipe: Recipe) -> Iterator[tuple[Said, Path]]:
+def built(recipe: Debian) -> Iterator[tuple[Said, Path]]:
     """Run a build in a directory of its own, with the base in base/; return what was said, and the directory."""
     with directory({**PROGRAMS, **EXAMPLES}) as place:
         write(place / "base", layout({"1": recipe.base}))

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.golden import base, entries, wheels
-from tests.golden.building import Recipe, built
+from tests.golden.building import Debian, built
 from tests.golden.data import as_json
 
 HOME = "opt/multinode"
@@ -28,26 +28,26 @@ TEXTS = ("etc/passwd", f"{HOME}/constraints.txt", f"{HOME}/stack.json")
 LEFT_OUT = (".py", ".pyc", "/lock.json", "/pylock.toml")
 
 IMAGES = {
-    "newest": Recipe(
+    "newest": Debian(
         base.PLAIN, wheels.of_the_newest,
         "--torch 2.13.0 --transformers 5.23.0 --examples examples",
     ),
-    "bytecode": Recipe(
+    "bytecode": Debian(
         base.COMPILING, wheels.of_the_newest,
         "--torch 2.13.0 --transformers 5.23.0 --examples none --tasks text-generation --bytecode",
     ),
-    "older-line": Recipe(
+    "older-line": Debian(
         base.WITH_PACKAGES, wheels.of_the_newest,
         "--torch 2.13.0 --transformers 4.57.6 --examples none --as-of 2026-11-01 --no-trim",
     ),
-    "ccl": Recipe(
+    "ccl": Debian(
         base.PLAIN, wheels.of_ccl,
         "--torch 2.4.0 --transformers 4.46.0 --examples none --tasks text-generation --wheelhouse wheels",
     ),
 }  # fmt: skip
 
 
-def described(recipe: Recipe) -> str:
+def described(recipe: Debian) -> str:
     """Build an image and return its golden data.
 
     Raises AssertionError when it cannot be built.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.golden import wheels
 from tests.golden.base import PACKAGES, PLAIN, STATUS, SYSTEM
-from tests.golden.building import Recipe, built
+from tests.golden.building import Debian, built
 from tests.support.ccl_wheels import wheel
 from tests.support.stand_in import LIBRARY, Files, Image
 
@@ -17,9 +17,9 @@ OLD = STATUS.replace("2.36-9", "2.17-1").encode()
 WITHOUT_LIST = {path: content for path, content in PACKAGES.items() if not path.endswith("RECORD")}
 
 
-def on(*layers: Files, architecture: str = "amd64", typed: str = NONE) -> Recipe:
+def on(*layers: Files, architecture: str = "amd64", typed: str = NONE) -> Debian:
     """Return a build on a base of these layers."""
-    return Recipe(Image(layers, "none", architecture), wheels.of_the_newest, typed)
+    return Debian(Image(layers, "none", architecture), wheels.of_the_newest, typed)
 
 
 def without(path: str) -> Files:
@@ -27,13 +27,13 @@ def without(path: str) -> Files:
     return {name: content for name, content in SYSTEM.items() if name != path}
 
 
-def with_wheels(change: Callable[[Path], object], typed: str = OWN) -> Recipe:
+def with_wheels(change: Callable[[Path], object], typed: str = OWN) -> Debian:
     """Return a build from the wheels of the newest pair after a change."""
 
     def fill(place: Path) -> None:
         change(wheels.of_the_newest(place))
 
-    return Recipe(PLAIN, fill, typed)
+    return Debian(PLAIN, fill, typed)
 
 
 def rename(old: str, new: str) -> Callable[[Path], object]:
@@ -68,7 +68,7 @@ WHEELS = {
 GROUPS = {"bases": BASES, "wheels": WHEELS}
 
 
-def refused(recipe: Recipe) -> dict[str, object]:
+def refused(recipe: Debian) -> dict[str, object]:
     """Return what is said of a build: exit code, and the lines on stderr from the error on.
 
     Raises AssertionError when something is printed on stdout.

@@ -9,10 +9,9 @@ import pytest
 
 from images.base import additions
 from images.base.additions import LIBRARY
-from images.base.base import Facts
-from images.debian.packages import Deb
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store, sha256
+from images.model import Deb, Facts
 from tests.support.base_facts import facts_of
 from tests.support.elf import library
 from tests.support.packages import make

@@ -23,7 +23,6 @@ import pytest
 import zstandard
 
 from images.base import debian
-from images.base.base import Base
 from images.debian import packages
 from images.debian.rootfs import DIRTY
 from images.foreign import sandbox
@@ -32,7 +31,7 @@ from images.host.errors import Damaged, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
 from images.layers import bytecode, interpreter
-from images.lock.lock import Debian
+from images.model import Base, Deb, Debian
 from images.plan import catalog
 from tests.support import locks, mmdebstrap
 from tests.support.harness import ROOT, call
@@ -185,7 +184,7 @@ def kept(store: Store, place: Path, content: bytes) -> Debian:
     (place / "tool.deb").write_bytes(content)
     digest = sha256(place / "tool.deb")
     store.keep(place / "tool.deb", digest, "tool.deb")
-    return Debian(ROW.suite, (), "", (packages.Deb("tool", "1", "amd64", "tool.deb", digest),))
+    return Debian(ROW.suite, (), "", (Deb("tool", "1", "amd64", "tool.deb", digest),))
 
 
 @pytest.mark.parametrize(

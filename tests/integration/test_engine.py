@@ -9,7 +9,7 @@ import pytest
 from images.deliver import engine
 from images.deliver.engine import Engine
 from images.host.errors import WorldFault
-from images.oci.image import Image
+from images.model import Image
 
 IMAGE = Image(("multinode:test",), b"{}", b"{}", ())
 LIMITS = "Error: OCI runtime error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted"

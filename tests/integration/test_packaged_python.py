@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from images.debian.packages import Deb
 from images.foreign.sandbox import Sandbox
 from images.host.context import background
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store
 from images.layers import bytecode, interpreter
 from images.layers.interpreter import PythonSource
+from images.model import Deb
 from tests.support.packages import make
 
 NONE = Sandbox("", "no bwrap in PATH")

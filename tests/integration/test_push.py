@@ -17,7 +17,7 @@ from images.deliver import skopeo, transfer
 from images.host.context import Access
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.store import Store
-from images.oci import image as oci
+from images.model import Image
 from images.oci import reference
 from images.oci.compression import packed
 from images.oci.layout_writer import write_layout
@@ -62,7 +62,7 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def push(made: oci.Image, text: str, store: Store, *, compression: str = "zstd", **access: object) -> None:
+def push(made: Image, text: str, store: Store, *, compression: str = "zstd", **access: object) -> None:
     environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root), **dict(access.pop("environ", {}))}  # type: ignore[call-overload]
     known = Access(environ=environ, wait=lambda _: None, **access)  # type: ignore[arg-type]
     transfer.push(made, reference.push_target(text), store, known, compression)
@@ -143,7 +143,7 @@ def test_a_layer_that_is_damaged_in_place_is_removed(registry: str, store: Store
     assert not place.exists()
 
 
-def push_at_once(made: oci.Image, host: str, store: Store, say: list[str]) -> None:
+def push_at_once(made: Image, host: str, store: Store, say: list[str]) -> None:
     """Push with the patience of a second."""
     access = Access(environ={"PATH": os.environ["PATH"]}, wait=lambda _: None, say=say.append)
     alone = dataclasses.replace(made, tags=made.tags[:1])

@@ -23,13 +23,14 @@ from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import collect, resolve
+from images.model import Request
 from images.plan import catalog, planner
 from images.wheels import wheelhouse
 from tests.support import locks
 from tests.support.web import Server, own_certificate, serving
 from tests.support.wheels import WHEEL, record
 
-WHOLE = planner.resolve(planner.Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
+WHOLE = planner.resolve(Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
 PLAN = dataclasses.replace(WHOLE, requirements=("torch==2.13.0", "transformers==5.23.0"))
 # File name without the end, and what it requires.
 WHEELS = (
@@ -324,7 +325,7 @@ def test_a_private_index_that_refuses_the_login_is_not_passed_over(
         resolve.packages(pinned, locks.context(store, both, os.environ))
 
 
-CCL = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
+CCL = planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
 BOUND = dataclasses.replace(CCL, requirements=("oneccl_bind_pt==2.4.0", "six==1.17.0"))
 BINDINGS = "oneccl_bind_pt-2.4.0+cpu-py3-none-any"
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from images.base.base import Base
 from images.base.pulled import fetch, fetch_locked, read_base
 from images.deliver import skopeo
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
+from images.model import Base
 from images.oci import reference
 from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Faulty, Reply, serving

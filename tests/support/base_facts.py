@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 
-from images.base.base import Facts
 from images.base.inspect import gather, keep_text
 from images.base.overlay import Tree
 from images.foreign import tars
+from images.model import Facts
 from tests.support.stand_in import Files, layer
 
 

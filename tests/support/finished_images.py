@@ -5,9 +5,9 @@ from __future__ import annotations
 import zstandard
 
 from images.host.store import Store, sha256
+from images.model import Image, Layer, Written
 from images.oci import image as oci
 from images.oci import manifest
-from images.oci.layer import Layer, Written
 from tests.support.stand_in import Files, digest, layer
 
 SMALL: Files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n"}
@@ -15,20 +15,20 @@ SMALL: Files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n"}
 
 def finished(
     store: Store, *layers: Files, compression: str = "zstd", tags: tuple[str, ...] = ("multinode:a", "multinode:b")
-) -> oci.Image:
+) -> Image:
     """Put the layers of an image into the store, as a build does."""
     made = tuple(_layer(store, number, files) for number, files in enumerate(layers))
     config = oci.config(made, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
-    return oci.Image(tags, config, oci.registry_manifest(config, made, store, compression), made)
+    return Image(tags, config, oci.registry_manifest(config, made, store, compression), made)
 
 
-def image_in(store: Store) -> oci.Image:
+def image_in(store: Store) -> Image:
     """Make an image of one layer that nobody unpacks."""
     with store.aside() as path:
         path.write_bytes(b"a layer")
         kept = store.keep(path, sha256(path))
     part = Layer("x", Written("a" * 64, kept.parent.name, 7, 7), reused=True)
-    return oci.Image(("a:1",), b"{}", manifest.write(b"{}", []), (part,))
+    return Image(("a:1",), b"{}", manifest.write(b"{}", []), (part,))
 
 
 def _layer(store: Store, number: int, files: Files) -> Layer:

@@ -9,14 +9,12 @@ from typing import Any
 
 from rich.console import Console
 
-from images.debian.packages import Deb
 from images.host.context import Access, Context
 from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import lockfile
-from images.lock.lock import Artifact, Debian, Lock
-from images.plan.request import Request
+from images.model import Artifact, Deb, Debian, Lock, Request
 
 DAY = datetime.date(2026, 1, 1)
 TODAY = datetime.date(9999, 1, 1)  # after the days of every plan

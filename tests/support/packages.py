@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pysequoia
 
-from images.debian.packages import Deb
 from images.host.store import Store, sha256
+from images.model import Deb
 from tests.support.stand_in import Files, layer
 
 # With an epoch, a tilde and a plus, which are written in other ways in the name of a file.

@@ -12,7 +12,8 @@ from images.foreign import tars
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
-from images.oci.manifest import LIMIT, Descriptor, Manifest
+from images.model import Descriptor, Manifest
+from images.oci.manifest import LIMIT
 
 AGAIN = "copy or save the image again: the file is damaged"
 REMEDY = "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"

@@ -10,8 +10,9 @@ from images.foreign import documents
 from images.foreign.tars import below_root
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
+from images.model import Manifest
 from images.oci import manifest
-from images.oci.manifest import Manifest, digest_of
+from images.oci.manifest import digest_of
 from images.oci.reading.files import REMEDY, Files, OnDisk, listed
 
 AGAIN = "docker save it again"

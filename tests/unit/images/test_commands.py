@@ -16,7 +16,7 @@ from images.check.opened import SBOMS
 from images.deliver import engine, skopeo, transfer
 from images.host.errors import Damaged, WorldFault
 from images.lock import lockfile
-from images.oci import image as oci
+from images.model import Image
 from images.oci import output
 from images.oci.reference import Remote
 from tests.support import locks, stand_in
@@ -130,7 +130,7 @@ def test_a_push_that_finds_a_damaged_layer_is_made_once_more_and_the_ones_before
     world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
-    made = SimpleNamespace(image=oci.Image(("a:1",), b"{}", b"{}", ()), lock=locks.lock())
+    made = SimpleNamespace(image=Image(("a:1",), b"{}", b"{}", ()), lock=locks.lock())
     steps = list[str]()
 
     def push(_: object, target: Remote, *__: object) -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import UserFault
+from images.model import Request
 from images.options import COMMANDS, names, parse, parser, request
-from images.plan.request import Request
 
 EVERY = [None, *COMMANDS]
 IMAGE = {"verify": ["x"], "sbom": ["x"], "bundle": ["--output", "x"]}  # what a command cannot do without

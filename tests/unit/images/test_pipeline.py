@@ -12,13 +12,12 @@ import pytest
 
 from images import pipeline
 from images.base import debian, pulled
-from images.base.base import Base
 from images.host.context import Context, Started
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.layers import examples
 from images.lock import collect
-from images.lock.lock import BaseImage, Examples, Lock
+from images.model import Base, BaseImage, Examples, Lock, Request
 from images.oci import reference
 from images.pipeline import Locked
 from images.plan import catalog, planner
@@ -173,7 +172,7 @@ def test_a_pulled_base_does_not_compile_without_a_sandbox_and_is_not_fetched(tmp
 
 
 def test_a_plan_on_a_base_is_refused_before_the_base_is_looked_for(tmp_path: Path) -> None:
-    asked = planner.Request(torch="2.4.0", transformers="4.46.3", base=f"oci:{tmp_path}/no", python="3.10")
+    asked = Request(torch="2.4.0", transformers="4.46.3", base=f"oci:{tmp_path}/no", python="3.10")
     planned = planner.resolve(asked, catalog.load())
 
     with pytest.raises(WorldFault, match=REFUSAL):

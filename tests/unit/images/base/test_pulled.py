@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from images.base import inspect, pulled
-from images.base.base import Base, Site
 from images.base.pulled import Parts
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
+from images.model import Base, Site
 from images.oci import compression as compressed
 from images.oci import reference
 from tests.support.stand_in import SITE, Image, layout, write

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base import inspect, replaced
-from images.base.base import Facts
 from images.base.overlay import Tree
 from images.foreign import tars
 from images.host.errors import UserFault
+from images.model import Facts
 from images.oci.layer import EPOCH, LayerWriter
 from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files, layer
 

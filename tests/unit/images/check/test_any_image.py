@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base import additions, inspect, overlay, pulled, replaced
-from images.base.base import Base, Facts, Site
 from images.check import components, verify
 from images.check.opened import LOCK, Inside
 from images.check.sbom import _distro
@@ -29,8 +28,9 @@ from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.layers import interpreter
+from images.model import Base, Facts, Image, Layer, Site, Written
 from images.oci import compression, image, reference
-from images.oci.layer import Layer, LayerWriter, Written
+from images.oci.layer import LayerWriter
 from tests.support import hostile, stand_in
 from tests.support.hostile import entry, named, watched
 from tests.support.stand_in import SETTINGS, SYSTEM, digest
@@ -88,10 +88,10 @@ def compare(inside: Inside, parts: pulled.Parts) -> None:
     """Compare an image with one that differs from it in every layer."""
     written = [Layer("x", Written("0" * 64, "0" * 64, 1, 1), reused=False) for _ in parts.layers]
     settings: Mapping[str, Any] = {}
-    ours = image.Image(("x:y",), image.config(written, settings, "x"), b"", tuple(written))
+    ours = Image(("x:y",), image.config(written, settings, "x"), b"", tuple(written))
     verify.compare(inside, ours, inside.layers)
     alike = [Layer("x", Written(name.removeprefix("sha256:"), "0" * 64, 1, 1), reused=False) for name in parts.diff_ids]
-    theirs = image.Image(("x:y",), image.config(alike, settings, "x"), b"", tuple(alike))
+    theirs = Image(("x:y",), image.config(alike, settings, "x"), b"", tuple(alike))
     verify.compare(inside, theirs, inside.layers)
 
 

@@ -16,8 +16,7 @@ from images.check import import_check
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import entrypoint_layer
-from images.oci.image import Image
-from images.oci.layer import Layer, Written
+from images.model import Image, Layer, Written
 from tests.support.wheels import pack
 
 PARTS = tuple(Layer(name, Written(name, name, 1, 1), reused=False) for name in ("base", "torch", "multinode"))

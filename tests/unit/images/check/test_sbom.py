@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from images.base.base import Base
-from images.base.installed import Distribution
 from images.check import components, sbom
-from images.debian.packages import Deb
 from images.host.store import Store
-from images.lock.lock import BaseImage, Examples, Lock
+from images.model import Base, BaseImage, Deb, Distribution, Examples, Lock
 from tests.support.bases import MANIFEST, base
 from tests.support.locks import artifact, lock
 from tests.support.stand_in import PACKAGES, SYSTEM

@@ -17,8 +17,7 @@ from images.check.opened import Inside
 from images.foreign.sandbox import Sandbox
 from images.host.errors import WorldFault
 from images.host.store import sha256
-from images.oci.image import Image
-from images.oci.layer import Layer, Written
+from images.model import Image, Layer, Written
 from tests.support.hostile import END, entry
 from tests.support.locks import lock
 

@@ -20,6 +20,7 @@ from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
+from images.model import Deb
 from tests.support import locks
 from tests.support.packages import Archive, simple
 
@@ -43,7 +44,7 @@ def context(place: Path, uri: str, day: datetime.date = DAY) -> Context:
     return replace(made, today=day)
 
 
-def names(debs: tuple[packages.Deb, ...]) -> dict[str, str]:
+def names(debs: tuple[Deb, ...]) -> dict[str, str]:
     return {deb.package: deb.version for deb in debs}
 
 

@@ -25,9 +25,9 @@ from images.deliver import daemon, engine, podman
 from images.deliver.engine import Engine
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
+from images.model import Image, Layer, Written
 from images.oci.archive import archived_manifest
-from images.oci.image import Image, config
-from images.oci.layer import Layer, Written
+from images.oci.image import config
 from images.oci.manifest import digest_of
 from images.oci.reference import full
 

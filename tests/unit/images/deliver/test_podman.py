@@ -11,7 +11,8 @@ from images.deliver import podman
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.oci.image import Image, config
+from images.model import Image
+from images.oci.image import config
 
 IMAGE = Image(("a:1",), config([], {}, "2026-01-01T00:00:00Z"), b"{}", ())
 

@@ -17,9 +17,9 @@ from images.host.context import Access
 from images.host.disk.faults import Unwritable, disk_fault
 from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
-from images.oci.image import Image, config, registry_manifest
-from images.oci.layer import Layer, Written
-from images.oci.manifest import LAYERS, Descriptor, Manifest, digest_of
+from images.model import Descriptor, Image, Layer, Manifest, Written
+from images.oci.image import config, registry_manifest
+from images.oci.manifest import LAYERS, digest_of
 from images.oci.reference import Place, Remote
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from images import model
 from images.foreign.grammar import Grammar, TrueOrFalse
-from images.lock import lock
 
 SHORT = Annotated[str, Grammar(r"\A[a-z]+\z", 3)]
 
@@ -26,12 +26,12 @@ def taken(kind: Any, value: object) -> bool:
         (SHORT, ["a", "abc"], ["", "abcd", "A", "a\n", "-a", 5, None, b"a"]),
         (Annotated[str, Grammar(r"\A[a-z]+\z")], ["a" * 5000], ["a\n"]),
         (Annotated[bool, TrueOrFalse()], [True, False], [1, 0, "yes", "true", None, 1.0]),
-        (lock.Release, ["2.13.0", "2.4.0+cpu", "1!2.0"], ["-1", "v1", "1 ", "1\n", "1" * 101, "\u0661.0"]),
-        (lock.Minor, ["3.11"], ["3", "3.11.2", "3.11\n", "-3.1", f"3.{'1' * 20}"]),
-        (lock.Word, ["bookworm", "a+b.c_d-e"], ["-o", "", "A", "a b", "a\n", "a/b"]),
-        (lock.Module, ["torch_ccl", "_a"], ["a.b", "1a", "a-b", "a\n", ""]),
-        (lock.Address, ["https://a/b?c"], ["http://a", "https://", "https://a b", "https://a\n", "file:///a"]),
-        (lock.Line, ["", "a b", "\u00e9"], ["a\nb", "a\tb", "a\0", "\n"]),
+        (model.Release, ["2.13.0", "2.4.0+cpu", "1!2.0"], ["-1", "v1", "1 ", "1\n", "1" * 101, "\u0661.0"]),
+        (model.Minor, ["3.11"], ["3", "3.11.2", "3.11\n", "-3.1", f"3.{'1' * 20}"]),
+        (model.Word, ["bookworm", "a+b.c_d-e"], ["-o", "", "A", "a b", "a\n", "a/b"]),
+        (model.Module, ["torch_ccl", "_a"], ["a.b", "1a", "a-b", "a\n", ""]),
+        (model.Address, ["https://a/b?c"], ["http://a", "https://", "https://a b", "https://a\n", "file:///a"]),
+        (model.Line, ["", "a b", "\u00e9"], ["a\nb", "a\tb", "a\0", "\n"]),
     ],
 )
 def test_a_text_matches_as_a_whole(kind: Any, good: list[object], bad: list[object]) -> None:

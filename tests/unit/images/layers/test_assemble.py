@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 import zstandard
 
-from images.base.base import Base
 from images.host.store import Store, sha256
 from images.layers import assemble, bytecode
 from images.layers.assemble import GROUPS, Extra, Ingredients
 from images.lock.collect import Wheel
-from images.lock.lock import BINDINGS, IPEX
-from images.oci.layer import Layer, LayerWriter
+from images.model import BINDINGS, IPEX, Base, Layer
+from images.oci.layer import LayerWriter
 from tests.support import locks
 from tests.support.bases import base
 from tests.support.stand_in import SITE, SYSTEM, Directory

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base.base import Site
 from images.foreign.sandbox import Given, Sandbox
 from images.host import process
 from images.host.errors import Fault, WorldFault
@@ -22,6 +21,7 @@ from images.host.process import Result
 from images.host.store import Store
 from images.layers import bytecode, interpreter
 from images.layers.bytecode import Interpreter
+from images.model import Site
 from images.wheels.archive import ANOTHER
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from entrypoint.programs.at_exit import VARIABLE
-from images.base.base import Site
 from images.foreign.sandbox import Given
 from images.host import process
 from images.host.store import Store
@@ -28,6 +27,7 @@ from images.layers.entrypoint_layer import (
     labels,
 )
 from images.layers.interpreter import PythonSource, of_base
+from images.model import Site
 from tests.support.bases import DIGEST, base
 from tests.support.locks import lock
 from tests.support.stand_in import SYSTEM

@@ -18,7 +18,8 @@ from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
 from images.layers import examples
-from images.oci.layer import Directories, LayerWriter
+from images.model import Directories
+from images.oci.layer import LayerWriter
 from images.plan.planner import ARCHIVE
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from images.base.base import Base, Site, of_debian
+from images.base.base import of_debian
 from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.layers import interpreter
-from images.oci.layer import EPOCH, Directories, Layer, LayerWriter, Written
+from images.model import Base, Directories, Layer, Site, Written
+from images.oci.layer import EPOCH, LayerWriter
 from tests.support.base_facts import facts_of
 from tests.support.stand_in import Files
 

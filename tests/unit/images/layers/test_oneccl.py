@@ -9,7 +9,7 @@ import pytest
 
 from images.layers import oneccl
 from images.layers.oneccl import GUIDE, MPI
-from images.lock.lock import BINDINGS, IPEX
+from images.model import BINDINGS, IPEX
 from tests.support import ccl_wheels
 
 MODULE = ccl_wheels.BINDINGS

@@ -18,7 +18,8 @@ from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import oneccl
 from images.layers import wheel as wheels
-from images.oci.layer import Directories, LayerWriter
+from images.model import Directories
+from images.oci.layer import LayerWriter
 from images.wheels.content import content
 from tests.support.wheels import pack
 

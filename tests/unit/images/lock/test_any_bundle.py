@@ -18,9 +18,7 @@ from images.host import fingerprint
 from images.host.errors import Fault, UserFault
 from images.host.store import Store
 from images.lock import bundle, collect, lockfile
-from images.lock.lock import BaseImage, Examples, Lock, SourceOnly
-from images.oci.manifest import Descriptor, Manifest
-from images.plan.request import Request
+from images.model import BaseImage, Descriptor, Examples, Lock, Manifest, Request, SourceOnly
 from tests.support import hostile, locks, stand_in
 from tests.support.hostile import END, entry, named, watched
 

@@ -15,11 +15,10 @@ from typing import IO, Any
 
 import pytest
 
-from images.debian.packages import Deb
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.lock import bundle, collect, lockfile
-from images.lock.lock import Examples, Lock
+from images.model import Deb, Examples, Lock
 from tests.support import locks
 from tests.support.hostile import END, entry, pax
 

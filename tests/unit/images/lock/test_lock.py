@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from images.lock.lock import BLOB, BaseImage, Examples, adapter
-from images.oci.manifest import Descriptor, Manifest
+from images.lock.lock import adapter
+from images.model import BLOB, BaseImage, Descriptor, Examples, Manifest
 from tests.support.locks import TINI, artifact, lock
 
 PLAIN = [artifact("torch", "2.4.0+cpu"), artifact("transformers", "4.46.3")]

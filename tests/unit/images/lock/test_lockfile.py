@@ -15,13 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from packaging.pylock import Pylock, is_valid_pylock_path
 
-from images.debian.packages import Deb
 from images.host.errors import UserFault
 from images.lock import lockfile
-from images.lock.lock import BaseImage, Examples, Lock
-from images.model import PLATFORM
-from images.oci.manifest import Descriptor, Manifest
-from images.plan.request import Request
+from images.model import PLATFORM, BaseImage, Deb, Descriptor, Examples, Lock, Manifest, Request
 from tests.support import locks
 
 if sys.version_info >= (3, 11):

@@ -11,9 +11,10 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.lock import missing, resolve
 from images.lock.uv import TORCH_INDEX
+from images.model import Request
 from images.plan import catalog, planner
 
-PLAN = planner.resolve(planner.Request(), catalog.load())
+PLAN = planner.resolve(Request(), catalog.load())
 SOURCES = Sources(index="https://me:secret@mirror/simple")
 
 
@@ -87,7 +88,7 @@ def test_a_file_that_an_index_refuses_is_named_as_such(status: str) -> None:
     assert found.fact == "a server refuses the login" and found.value == f"{file} ({status[:3]})"
 
 
-CCL = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
+CCL = planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
 
 
 @pytest.mark.parametrize(

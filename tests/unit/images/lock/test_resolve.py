@@ -15,11 +15,11 @@ from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import resolve, uv
-from images.lock.lock import SourceOnly
+from images.model import Request, SourceOnly
 from images.plan import catalog, planner
 from tests.support import locks
 
-PLAN = planner.resolve(planner.Request(), catalog.load())
+PLAN = planner.resolve(Request(), catalog.load())
 QUESTION = replace(resolve.of_plan(PLAN), python="3.11", glibc="2.36")
 
 
@@ -206,7 +206,7 @@ def test_a_file_without_sha256_is_named(algorithm: str) -> None:
 
 @pytest.mark.parametrize("place", ["https://[::1", "https://me:secret@host:port/simple"])
 def test_an_index_of_bindings_that_is_no_address_is_named(tmp_path: Path, place: str) -> None:
-    planned = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
+    planned = planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
     context = replace(locks.context(Store(tmp_path), Sources(), {}), bindings_index=place)
 
     with pytest.raises(UserFault, match="not an address: --bindings-index") as caught:

@@ -11,8 +11,8 @@ import pytest
 
 from images.host.errors import WorldFault
 from images.host.store import Store, sha256
-from images.lock.lock import SourceOnly
 from images.lock.source_only import to_wheel
+from images.model import SourceOnly
 from images.wheels import archive as archives
 
 ROW = SourceOnly(name="rouge-score", version="0.1.2", requires=("numpy", "six>=1.14.0"))

@@ -16,7 +16,7 @@ from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve, uv
-from images.lock.lock import SourceOnly
+from images.model import Request, SourceOnly
 from images.plan import catalog, planner
 from tests.support import locks
 
@@ -25,14 +25,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-PLAN = planner.resolve(planner.Request(), catalog.load())
+PLAN = planner.resolve(Request(), catalog.load())
 
 
-def question(requested: planner.Request) -> uv.Question:
+def question(requested: Request) -> uv.Question:
     return resolve.of_plan(planner.resolve(requested, catalog.load()))
 
 
-NEWEST, ONECCL = question(planner.Request()), question(planner.Request(torch="2.4.0", transformers="4.46.0"))
+NEWEST, ONECCL = question(Request()), question(Request(torch="2.4.0", transformers="4.46.0"))
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,7 @@ def test_packages_for_a_gpu_are_found(name: str, version: str, is_for_gpu: bool)
     ],
 )
 def test_an_early_torch_without_cpu_in_its_version_is_for_a_gpu(release: str, place: str, is_for_gpu: bool) -> None:
-    asked = question(
-        planner.Request(torch=release.partition("+")[0], base="debian.example/a:1", python="3.9", backend="gloo")
-    )
+    asked = question(Request(torch=release.partition("+")[0], base="debian.example/a:1", python="3.9", backend="gloo"))
     wheel = {"url": f"{place}/torch-{release}-cp39-cp39-manylinux1_x86_64.whl", "hashes": {"sha256": "0"}}
     package = {"name": "torch", "version": release, "wheels": [wheel]}
     made = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
@@ -194,7 +192,7 @@ def test_the_bindings_come_from_intels_index_whatever_pips_sources_have() -> Non
 
 
 def test_the_bindings_of_an_early_torch_come_from_intels_page() -> None:
-    early = question(planner.Request(torch="2.0.1", transformers="4.40.0", base="debian"))
+    early = question(Request(torch="2.0.1", transformers="4.40.0", base="debian"))
 
     assert bindings_of(early, Sources()) == {"url": early.find_links, "format": "flat"}
     assert uv.with_bindings(early, Sources(), early.requirements).links == (early.find_links,)

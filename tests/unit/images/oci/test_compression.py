@@ -13,9 +13,9 @@ import zstandard
 
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, sha256
+from images.model import Layer, Written
 from images.oci import compression
 from images.oci.compression import detect, opened, uncompressed
-from images.oci.layer import Layer, Written
 
 ONE, TWO = b"a tar, " * 500, b"or a part of it" * 500
 ZSTD = zstandard.ZstdCompressor()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from images.model import Layer, Written
 from images.oci import image
-from images.oci.layer import Layer, Written
 
 PARTS = (
     Layer("base", Written("a" * 64, "b" * 64, 10, 100), reused=True),

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import CHUNK
-from images.oci.layer import EPOCH, Directories, LayerWriter, Written
+from images.model import Directories, Written
+from images.oci.layer import EPOCH, LayerWriter
 
 Files = list[tuple[str, bytes, int]]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from images.host.store import Store
+from images.model import Image
 from images.oci import image, manifest, output
 from images.oci.layout_writer import write_layout
 from images.oci.manifest import LAYOUT
@@ -25,7 +26,7 @@ def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
     for tags, label in ((("a:1", "a:2"), "first"), (("a:2",), "second")):
         config = image.config((), {"Labels": {"which": label}}, "2026-01-01T00:00:00Z")
         written = manifest.write(config, [])
-        output.save(place, image.Image(tags, config, written, ()), store, "zstd")
+        output.save(place, Image(tags, config, written, ()), store, "zstd")
 
     index = json.loads((tmp_path / "layout/index.json").read_bytes())
     found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]

@@ -7,15 +7,16 @@ from dataclasses import replace
 import pytest
 from packaging.version import Version
 
+from images.model import Request
 from images.plan import catalog, compatibility
-from images.plan.compatibility import BaseChoice, Constraints
+from images.plan.compatibility import BaseChoice
 
 TABLE = catalog.load()
 DEBIAN = BaseChoice("the debian base (bookworm)", TABLE.debian, None)
-ANY = Constraints()
+ANY = Request()
 
 
-def conflicts(torch: str, transformers: str, limits: Constraints = ANY, choice: BaseChoice = DEBIAN) -> list[str]:
+def conflicts(torch: str, transformers: str, limits: Request = ANY, choice: BaseChoice = DEBIAN) -> list[str]:
     rows = TABLE.torch[Version(torch)], TABLE.transformers[Version(transformers)]
     return compatibility.conflicts(*rows, choice, limits)
 
@@ -25,13 +26,13 @@ def conflicts(torch: str, transformers: str, limits: Constraints = ANY, choice: 
     [
         ("2.4.0", ANY, [("Intel's image", "intel/intel-optimized-pytorch:2.4.0-pip-multinode"), (DEBIAN.name, None)]),
         ("2.13.0", ANY, [(DEBIAN.name, None)]),
-        ("2.4.0", Constraints(base="debian"), [(DEBIAN.name, None)]),
-        ("2.13.0", Constraints(base="intel"), [("Intel's image", None)]),  # refused by conflicts()
-        ("2.4.0", Constraints(base="mine:1", python="3.12"), [("mine:1", "mine:1")]),
+        ("2.4.0", Request(base="debian"), [(DEBIAN.name, None)]),
+        ("2.13.0", Request(base="intel"), [("Intel's image", None)]),  # refused by conflicts()
+        ("2.4.0", Request(base="mine:1", python="3.12"), [("mine:1", "mine:1")]),
     ],
 )
 def test_all_bases_that_could_be_used_are_listed(
-    torch: str, limits: Constraints, names: list[tuple[str, str | None]]
+    torch: str, limits: Request, names: list[tuple[str, str | None]]
 ) -> None:
     found = compatibility.bases(TABLE.torch[Version(torch)], limits, TABLE)
 
@@ -39,7 +40,7 @@ def test_all_bases_that_could_be_used_are_listed(
 
 
 def test_an_image_that_the_user_names_has_the_python_that_the_user_says() -> None:
-    [found] = compatibility.bases(TABLE.torch[Version("2.4.0")], Constraints(base="mine:1", python="3.12"), TABLE)
+    [found] = compatibility.bases(TABLE.torch[Version("2.4.0")], Request(base="mine:1", python="3.12"), TABLE)
 
     assert (found.base.python, found.base.glibc) == ("3.12", TABLE.reference_glibc)
 
@@ -66,7 +67,7 @@ def test_ccl_is_taken_where_everything_allows_it(
 ) -> None:
     rows = TABLE.torch[Version(torch)], TABLE.transformers[Version(transformers)]
 
-    found, reasons = compatibility.backend(*rows, python, Constraints(backend=asked))
+    found, reasons = compatibility.backend(*rows, python, Request(backend=asked))
 
     assert found == backend
     assert [reason.partition(" (")[0] for reason in reasons] == against
@@ -80,12 +81,12 @@ GLIBC = replace(DEBIAN, base=replace(TABLE.debian, glibc="2.27"))
     ("torch", "transformers", "limits", "choice", "facts"),
     [
         ("2.13.0", "5.23.0", ANY, DEBIAN, []),
-        ("2.13.0", "5.23.0", Constraints(python="3.11", base="debian", backend="gloo"), DEBIAN, []),
+        ("2.13.0", "5.23.0", Request(python="3.11", base="debian", backend="gloo"), DEBIAN, []),
         ("2.13.0", "5.23.0", ANY, GLIBC, ["require glibc 2.28, the debian base (bookworm) has 2.27"]),
         ("2.7.0", "4.52.4", ANY, DEBIAN, ["transformers 4.52.4 requires torch >=2.1,<2.7, not 2.7.0"]),
-        ("2.13.0", "5.23.0", Constraints(python="3.12"), DEBIAN, ["Python 3.12 was asked for, the debian base"]),
-        ("2.13.0", "5.23.0", Constraints(base="intel"), DEBIAN, ["Intel has no image for several nodes with"]),
-        ("2.13.0", "5.23.0", Constraints(backend="ccl"), DEBIAN, ["has no oneCCL bindings", "no longer supports ccl"]),
+        ("2.13.0", "5.23.0", Request(python="3.12"), DEBIAN, ["Python 3.12 was asked for, the debian base"]),
+        ("2.13.0", "5.23.0", Request(base="intel"), DEBIAN, ["Intel has no image for several nodes with"]),
+        ("2.13.0", "5.23.0", Request(backend="ccl"), DEBIAN, ["has no oneCCL bindings", "no longer supports ccl"]),
         (
             "1.10.0", "4.30.0", ANY, DEBIAN,
             ["torch 1.10.0 has wheels for Python 3.6 to 3.9, the debian base (bookworm) has 3.11; it takes an"],
@@ -101,7 +102,7 @@ GLIBC = replace(DEBIAN, base=replace(TABLE.debian, glibc="2.27"))
     ],
 )  # fmt: skip
 def test_every_conflict_is_returned(
-    torch: str, transformers: str, limits: Constraints, choice: BaseChoice, facts: list[str]
+    torch: str, transformers: str, limits: Request, choice: BaseChoice, facts: list[str]
 ) -> None:
     found = conflicts(torch, transformers, limits, choice)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from images.model import Request
 from images.plan import catalog, matrix, planner
 
 TABLE = catalog.load()
@@ -35,7 +36,7 @@ def test_the_ranges_of_the_matrix_leave_out_what_does_not_plan() -> None:
 
 
 def test_plan_and_list_are_json() -> None:
-    made = json.loads(json.dumps(matrix.plan_fields(planner.resolve(planner.Request(torch="2.4.0"), TABLE))))
+    made = json.loads(json.dumps(matrix.plan_fields(planner.resolve(Request(torch="2.4.0"), TABLE))))
     listed = json.loads(json.dumps(matrix.list_fields(TABLE)))
 
     assert made["torch"] == "2.4.0"
@@ -47,7 +48,7 @@ def test_plan_and_list_are_read_by_people() -> None:
     out = StringIO()
     console = Console(file=out, width=200)
 
-    matrix.show_plan(planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), TABLE), console)
+    matrix.show_plan(planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), TABLE), console)
     matrix.show_list(TABLE, console)
 
     for word in ("oneccl_bind_pt==2.4.0", "2.4.0-pip-multinode", "was yanked", "4.45 to 4.46", "--use_ipex gone"):

@@ -11,13 +11,14 @@ import pytest
 
 from images import options
 from images.host.errors import UserFault
+from images.model import Request
 from images.plan import catalog, planner
 
 TABLE = catalog.load()
 
 
 def test_no_arguments_plan_the_default_pair() -> None:
-    made = planner.resolve(planner.Request(), TABLE)
+    made = planner.resolve(Request(), TABLE)
 
     assert made.torch.version == TABLE.default_torch
     assert made.transformers.version == TABLE.default_transformers
@@ -27,13 +28,13 @@ def test_no_arguments_plan_the_default_pair() -> None:
 
 
 def test_days_follow_torch_for_libraries_and_transformers_for_its_family() -> None:
-    made = planner.resolve(planner.Request(transformers="5.23.0"), TABLE)
+    made = planner.resolve(Request(transformers="5.23.0"), TABLE)
 
     assert (made.as_of, made.family_as_of) == (datetime.date(2026, 7, 8), datetime.date(2026, 11, 13))
 
 
 def test_an_older_transformers_does_not_pull_the_family_behind_torch() -> None:
-    made = planner.resolve(planner.Request(transformers="4.57.6"), TABLE)
+    made = planner.resolve(Request(transformers="4.57.6"), TABLE)
 
     assert made.family_as_of == made.as_of == datetime.date(2026, 7, 8)
 
@@ -41,22 +42,20 @@ def test_an_older_transformers_does_not_pull_the_family_behind_torch() -> None:
 @pytest.mark.parametrize(
     ("request_", "value", "remedy"),
     [
-        (planner.Request(torch="2.12.9"), "2.12.9", "--torch 2.12.1"),
+        (Request(torch="2.12.9"), "2.12.9", "--torch 2.12.1"),
         (
-            planner.Request(torch="2.4.5", transformers="5.23.0"),
+            Request(torch="2.4.5", transformers="5.23.0"),
             "2.4.5",
             "python build.py --torch 2.4.1 --transformers 5.14",
         ),
         (
-            planner.Request(torch="9", backend="mpi"),
+            Request(torch="9", backend="mpi"),
             "torch in images/versions.toml: 9; no such backend on a CPU: 'mpi'",
             "--torch 2.15.0 --backend gloo",
         ),
     ],
 )
-def test_what_to_type_instead_works_with_the_rest_of_the_request(
-    request_: planner.Request, value: str, remedy: str
-) -> None:
+def test_what_to_type_instead_works_with_the_rest_of_the_request(request_: Request, value: str, remedy: str) -> None:
     with pytest.raises(UserFault, match=re.escape(value)) as caught:
         planner.resolve(request_, TABLE)
 
@@ -65,7 +64,7 @@ def test_what_to_type_instead_works_with_the_rest_of_the_request(
 
 
 def test_a_yanked_release_is_planned_with_its_reason() -> None:
-    made = planner.resolve(planner.Request(transformers="5.10.0"), TABLE)
+    made = planner.resolve(Request(transformers="5.10.0"), TABLE)
 
     assert made.notes == (
         "transformers 5.10.0 was yanked (We pushed from a week old main branch. It does include the latest model but "
@@ -75,18 +74,18 @@ def test_a_yanked_release_is_planned_with_its_reason() -> None:
 
 
 def test_tasks_choose_the_requirements() -> None:
-    made = planner.resolve(planner.Request(tasks=("question-answering",)), TABLE)
+    made = planner.resolve(Request(tasks=("question-answering",)), TABLE)
 
     assert "evaluate" in made.requirements
     assert not any(requirement.startswith("seqeval") for requirement in made.requirements)
 
 
 def test_examples_none_plans_no_examples() -> None:
-    assert planner.resolve(planner.Request(examples="none"), TABLE).examples is None
+    assert planner.resolve(Request(examples="none"), TABLE).examples is None
 
 
 def test_the_default_plan_asks_for_what_was_trained() -> None:
-    made = planner.resolve(planner.Request(tasks=("question-answering",)), TABLE)
+    made = planner.resolve(Request(tasks=("question-answering",)), TABLE)
 
     assert made.requirements == (
         "torch==2.13.0", "transformers==5.23.0", "accelerate>=1.1,<2", "datasets", "datasets>=4.0", "evaluate",
@@ -96,7 +95,7 @@ def test_the_default_plan_asks_for_what_was_trained() -> None:
 
 
 def test_a_ccl_stack_is_planned_on_intels_image_with_all_its_parts() -> None:
-    made = planner.resolve(planner.Request(torch="2.4.0", transformers="4.46.0"), TABLE)
+    made = planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), TABLE)
 
     assert made.base_reference == "intel/intel-optimized-pytorch:2.4.0-pip-multinode"
     assert (made.python, made.base.glibc, made.backend) == ("3.10", "2.35", "ccl")
@@ -126,7 +125,7 @@ def test_a_ccl_stack_is_planned_on_intels_image_with_all_its_parts() -> None:
 def test_python_and_backend_follow_from_the_versions_and_the_base(
     options: dict[str, str], expected: tuple[str, str]
 ) -> None:
-    made = planner.resolve(planner.Request(**options), TABLE)  # type: ignore[arg-type]
+    made = planner.resolve(Request(**options), TABLE)  # type: ignore[arg-type]
 
     assert (made.python, made.backend) == expected
     assert any("oneccl" in requirement for requirement in made.requirements) == (expected[1] == "ccl")
@@ -150,14 +149,14 @@ def test_python_and_backend_follow_from_the_versions_and_the_base(
 def test_what_ipex_imports_and_does_not_require_is_required(torch: str, python: str, undeclared: set[str]) -> None:
     every = {"numpy", "psutil", "setuptools", "setuptools<82", "tqdm", "transformers"}
 
-    asked = planner.Request(torch=torch, base="some/image", python=python, backend="ccl")
+    asked = Request(torch=torch, base="some/image", python=python, backend="ccl")
 
     assert every & {*planner.resolve(asked, TABLE).requirements} == undeclared
     assert not every & {*planner.resolve(replace(asked, backend="gloo"), TABLE).requirements}
 
 
 def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() -> None:
-    request = planner.Request(torch="2.4.0", transformers="5.1.0")
+    request = Request(torch="2.4.0", transformers="5.1.0")
 
     fallen = planner.resolve(request, TABLE)
     chosen = planner.resolve(replace(request, backend="gloo"), TABLE)
@@ -168,21 +167,21 @@ def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() 
 
 
 def test_a_version_that_was_not_asked_for_is_said_with_its_reason() -> None:
-    newest = planner.resolve(planner.Request(torch="2.2.0"), TABLE)
-    fitting = planner.resolve(planner.Request(transformers="4.52.4"), TABLE)
+    newest = planner.resolve(Request(torch="2.2.0"), TABLE)
+    fitting = planner.resolve(Request(transformers="4.52.4"), TABLE)
 
     assert "transformers 5.0.0 is the newest of the table that goes with torch 2.2.0" in newest.notes
     assert "torch 2.6.0 is the nearest to the default that goes with transformers 4.52.4" in fitting.notes
 
 
 def test_as_of_holds_for_libraries_and_family() -> None:
-    made = planner.resolve(planner.Request(as_of="2026-11-20"), TABLE)
+    made = planner.resolve(Request(as_of="2026-11-20"), TABLE)
 
     assert made.as_of == made.family_as_of == datetime.date(2026, 11, 20)
 
 
 def test_libraries_are_never_older_than_a_new_transformers_can_use() -> None:
-    made = planner.resolve(planner.Request(torch="2.6.0", transformers="5.23.0"), TABLE)
+    made = planner.resolve(Request(torch="2.6.0", transformers="5.23.0"), TABLE)
 
     assert made.as_of == datetime.date(2026, 6, 24)
     assert [note for note in made.notes if note.startswith("libraries as of 2026-06-24")]
@@ -192,8 +191,8 @@ TODAY = datetime.date(2026, 11, 21)
 
 
 def test_a_day_that_is_not_over_is_planned_with_a_note() -> None:
-    today = planner.resolve(planner.Request(as_of="2026-11-21"), TABLE, TODAY)
-    yesterday = planner.resolve(planner.Request(as_of="2026-11-20"), TABLE, TODAY)
+    today = planner.resolve(Request(as_of="2026-11-21"), TABLE, TODAY)
+    yesterday = planner.resolve(Request(as_of="2026-11-20"), TABLE, TODAY)
 
     assert [note for note in today.notes if note not in yesterday.notes] == [
         "2026-11-21 is not over (UTC): the same command may find other packages later, --lock FILE finds these"
@@ -204,7 +203,7 @@ def test_a_day_that_is_not_over_is_planned_with_a_note() -> None:
 @pytest.mark.parametrize("today", [TODAY, datetime.date(2026, 11, 13), datetime.date(2024, 11, 1)])
 def test_a_day_that_is_named_instead_is_accepted(text: str, today: datetime.date) -> None:
     for version in (*map(str, sorted(TABLE.torch)[::6]), "9.9"):
-        asked = planner.Request(torch=version, as_of=text)
+        asked = Request(torch=version, as_of=text)
         with pytest.raises(UserFault) as caught:
             planner.resolve(asked, TABLE, today)
         words = shlex.split(caught.value.remedy)
@@ -223,6 +222,6 @@ ASKED = [(None, True), (True, True), (False, False)]
 def test_wheels_are_trimmed_and_compiled_unless_it_was_asked_not_to(
     trim: bool | None, trimmed: bool, bytecode: bool | None, compiled: bool
 ) -> None:
-    made = planner.resolve(planner.Request(trim=trim, bytecode=bytecode), TABLE)
+    made = planner.resolve(Request(trim=trim, bytecode=bytecode), TABLE)
 
     assert (made.trim, made.bytecode) == (trimmed, compiled)

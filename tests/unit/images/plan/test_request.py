@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from images.model import Request
 from images.plan import catalog, request
-from images.plan.compatibility import Constraints
-from images.plan.request import Problem, Request, problems
+from images.plan.request import Problem, problems
 
 TABLE = catalog.load()
 NO_RELEASE = "no such release of {} in images/versions.toml"
@@ -89,9 +89,3 @@ def test_a_task_for_images_or_speech_is_no_misspelt_task_for_text(task: str) -> 
 
 def test_no_directory_of_the_examples_is_for_text_and_for_media() -> None:
     assert not set(request.MEDIA) & TABLE.tasks.keys()
-
-
-def test_constraints_are_what_was_asked_for_beside_the_versions() -> None:
-    asked = Request(torch="2.4.0", python="3.10", base="intel", backend="ccl")
-
-    assert asked.constraints == Constraints(python="3.10", base="intel", backend="ccl")

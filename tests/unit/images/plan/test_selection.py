@@ -11,8 +11,9 @@ import pytest
 from packaging.version import Version
 
 from images.host.errors import UserFault
+from images.model import Request
 from images.plan import catalog, compatibility
-from images.plan.request import Request, problems
+from images.plan.request import problems
 from images.plan.selection import day_problems, select
 
 TABLE = catalog.load()

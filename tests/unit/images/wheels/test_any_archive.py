@@ -21,9 +21,9 @@ from images.host.errors import Fault
 from images.host.store import Store, sha256
 from images.layers import examples, wheel
 from images.lock.collect import Wheel
-from images.lock.lock import SourceOnly
 from images.lock.source_only import to_wheel
-from images.oci.layer import Directories, LayerWriter
+from images.model import Directories, SourceOnly
+from images.oci.layer import LayerWriter
 from images.wheels import archive, wheelhouse
 from images.wheels.content import content
 from tests.support.hostile import changed, changes, watched

@@ -11,7 +11,8 @@ import pytest
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.oci.manifest import LIMIT, Descriptor, Manifest
+from images.model import Descriptor, Manifest
+from images.oci.manifest import LIMIT
 from images.oci.reading.files import AGAIN, Files, OnDisk, listed
 from tests.support.stand_in import digest
 

@@ -19,8 +19,9 @@ from images.foreign import bounds
 from images.foreign.bounds import Bound
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
+from images.model import Manifest
 from images.oci import reference
-from images.oci.manifest import Manifest, resolve
+from images.oci.manifest import resolve
 from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
 from tests.support import hostile
