@@ -12,8 +12,8 @@ from rich.console import Console
 
 from images import pipeline, report, terminal
 from images.check import import_check, opened, verify
-from images.deliver import daemon, skopeo, transfer
 from images.deliver import engine as engines
+from images.deliver import skopeo, transfer
 from images.deliver.engine import Engine
 from images.foreign import sandbox
 from images.host import download, pip_config
@@ -105,8 +105,6 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
     place = output.output_target(options.output) if options.output else None
     context = dataclasses.replace(_context(options, world), compiles=True)
     engine = engines.choose(options.load, world.environ, context.progress.say, elsewhere=bool(place or targets))
-    if targets and engine:
-        daemon.warn_of_zstd(engine.client, options.compression, context.progress.say)
     pushed: list[str] = []
     with background() as tasks:
         locked = _locked(options, context, tasks)
@@ -119,7 +117,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
                 bundle.write_lock(made.lock, lockfile.path_for(place.path))  # what follows may fail
             if engine:
                 with context.progress.step(f"loading into {engine.name}"):
-                    engines.load(engine, made.image, context.store)
+                    engine.load(made.image, context.store)
             _check_imports(made, engine, options.load, context)
             for target in targets[len(pushed) :]:
                 pushed.append(_push(made.image, target, context, options.compression))
@@ -160,7 +158,7 @@ def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | 
     if engine:
         place = import_check.in_engine(engine, made.image)
         remedy = "another --transformers; the image stays loaded, so that you can examine it"
-    elif load is False and engines.answers(context.environ):
+    elif load is False and engines.search(context.environ, seconds=5).engine:
         return  # the image is not for the engine here, and unpacking it costs as much as building it
     else:
         found = sandbox.find(context.environ)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from images.base.inspect import LIBRARIES
-from images.deliver import engine as containers
 from images.deliver.engine import Engine
 from images.foreign.sandbox import HOME, Given, Sandbox
 from images.host.errors import WorldFault
@@ -137,7 +136,7 @@ def _of_missing(said: str) -> str | None:
 
 def in_engine(engine: Engine, image: Image) -> Place:
     """Run Python in a container of the image, without network."""
-    return Place(ENGINE, lambda arguments: containers.run(engine, image, ["python3", "-c", *arguments]))
+    return Place(ENGINE, lambda arguments: engine.run(image, ["python3", "-c", *arguments]))
 
 
 def unpacked(base: Base, image: Image, store: Store, sandbox: Sandbox) -> Place:

@@ -119,11 +119,11 @@ def _find(name: str, place: Path, access: Access) -> tuple[reference.Reference, 
     named = _on_disk(name) or reference.parse(name)  # what is no name in a registry is none in an engine
     if isinstance(named, reference.Remote):
         found = engine.search(access.environ)
-        if found.engine and engine.save(found.engine, name, place):
+        if found.engine and found.engine.save(name, place):
             return reference.Archive(str(place)), f"in {found.engine.name}"
-        if not found.engine and found.closed:  # it may have the image: another one of that name is not taken for it
+        if not found.engine and found.faults:  # it may have the image: another one of that name is not taken for it
             remedy = f"{found.remedy}; {REGISTRY}{name} is the one in the registry"
-            raise WorldFault("whether an engine has the image cannot be known", f"{name} ({found.closed})", remedy)
+            raise WorldFault("whether an engine has the image cannot be known", f"{name} ({found.why})", remedy)
         return _in_registry(named, name, access)
     return named, "in a layout" if isinstance(named, reference.Directory) else "in an archive"
 

@@ -1,1 +1,1 @@
-"""How images come and go: engines on this machine, registries through skopeo, and what Docker knows of both."""
+"""How images come and go: engines on this machine, and registries through skopeo."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,68 +25,71 @@ MAPPING = re.compile(r"/etc/sub[ug]id|system[ -]migrate")
 MIGRATE = "look for your name in /etc/subuid and /etc/subgid, run `podman system migrate`, then the same command again"
 
 
-def refusal(environ: Mapping[str, str], seconds: float) -> str | None:
-    """Return why podman does not work here, None where it does: one that is installed may lack a range of user ids.
+def connect(environ: Mapping[str, str], seconds: int) -> Podman | None:
+    """Return podman, None where it is not installed.
 
-    It may also wait for the lock of its storage; it has so many seconds to answer.
+    Raises WorldFault where it does not work: one that is installed may lack a range of user ids, or wait for the lock
+    of its storage for longer than so many seconds.
     """
+    if shutil.which("podman", path=environ.get("PATH")) is None:
+        return None
     done = process.answer(["podman", "info", "--format", "{{.Host.Arch}}"], environ, INSTALL, seconds)
-    if done is None:
-        return f"podman does not answer ({seconds} seconds)"
-    return f"podman does not work: {_complaint(done)}" if done.code else None
+    if done is None or done.code:
+        said = _complaint(done) if done else f"no answer in {seconds} seconds"
+        raise WorldFault("podman does not work", said, "make `podman info` work")
+    return Podman(environ)
 
 
-def load(environ: Mapping[str, str], image: Image, store: Store) -> None:
-    """Load an image.
+class Podman:
+    """A podman that works, in this environment."""
 
-    Raises WorldFault when podman refuses it.
-    """
-    with store.aside() as path:
-        write_archive(path, image, store)
-        done = process.run(["podman", "load", "--quiet", "--input", str(path)], environ, INSTALL)
-    if done.code:
-        first = MIGRATE if MAPPING.search(done.err) else "run `podman info`"
-        remedy = f"{first}; --output FILE keeps the image as a file"
-        raise WorldFault("podman could not load the image", _complaint(done), remedy)
+    name = "podman"
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+
+    def load(self, image: Image, store: Store) -> None:
+        """Load an image, as Engine has it."""
+        with store.aside() as path:
+            write_archive(path, image, store)
+            done = self._podman("load", "--quiet", "--input", str(path))
+        if done.code:
+            first = MIGRATE if MAPPING.search(done.err) else "run `podman info`"
+            remedy = f"{first}; --output FILE keeps the image as a file"
+            raise WorldFault("podman could not load the image", _complaint(done), remedy)
+
+    def run(self, image: Image, command: Sequence[str]) -> str | None:
+        """Run a command in a container of a loaded image, as Engine has it."""
+        name = f"multinode-{secrets.token_hex(6)}"
+        # An interrupt ends podman alone, at once: Python, as the first process of a container, ignores what is passed.
+        options = ["--rm", "--name", name, "--sig-proxy=false", "--stop-timeout", "0", "--network", "none"]
+        try:
+            done = self._podman("run", *options, "--entrypoint", command[0], image.tag, *command[1:])
+        except BaseException:
+            self._podman("rm", "--force", "--ignore", name)
+            raise
+        if done.code in NOT_STARTED:
+            remedy = f"make `podman run --rm {image.tag} true` work"
+            raise WorldFault("podman could not start the image", (done.failure or "")[:LONGEST], remedy)
+        return done.failure
+
+    def save(self, name: str, path: Path) -> bool:
+        """Save an image as an archive at `path`; return False where podman does not have it."""
+        done = self._podman("image", "exists", name)
+        if done.code == ABSENT:
+            return False
+        if not done.code:
+            done = self._podman("save", "--quiet", "--format", "docker-archive", "--output", str(path), name)
+        if done.code:
+            value = f"{name} ({_complaint(done)})"
+            raise WorldFault("podman could not save the image", value, "podman save it by hand")
+        return True
+
+    def _podman(self, *arguments: str) -> process.Result:
+        return process.run(["podman", *arguments], self._environ, INSTALL)
 
 
 def _complaint(done: process.Result) -> str:
     """Return what podman said last, beginning with a whole word: the cause is at the end, after lines of advice."""
     text = " ".join(done.err.split()) or f"exit code {done.code}"
     return text if len(text) <= LONGEST else "... " + text[-LONGEST:].partition(" ")[2]
-
-
-def run(environ: Mapping[str, str], image: Image, command: Sequence[str]) -> str | None:
-    """Run a command in a container of a loaded image, without network.
-
-    Returns None when it ends well, else the last line that it wrote on stderr.
-    Raises WorldFault when the container cannot be started.
-    """
-    name = f"multinode-{secrets.token_hex(6)}"
-    # An interrupt ends podman alone, at once: Python, as the first process of a container, ignores what is passed on.
-    start = ["podman", "run", "--rm", "--name", name, "--sig-proxy=false", "--stop-timeout", "0", "--network", "none"]
-    start += ["--entrypoint", command[0], image.tag]
-    try:
-        done = process.run([*start, *command[1:]], environ, INSTALL)
-    except BaseException:
-        process.run(["podman", "rm", "--force", "--ignore", name], environ, INSTALL)
-        raise
-    if done.code in NOT_STARTED:
-        remedy = f"make `podman run --rm {image.tag} true` work; scripts/lib.sh knows what podman lacks in a container"
-        raise WorldFault("podman could not start the image", (done.failure or "")[:300], remedy)
-    return done.failure
-
-
-def save(environ: Mapping[str, str], name: str, path: Path) -> bool:
-    """Save an image as an archive at `path`; return False where podman does not have it.
-
-    Raises WorldFault when that cannot be known, or podman has it and cannot save it.
-    """
-    found = process.run(["podman", "image", "exists", name], environ, INSTALL)
-    if found.code == ABSENT:
-        return False
-    command = ["podman", "save", "--quiet", "--format", "docker-archive", "--output", str(path), name]
-    done = found if found.code else process.run(command, environ, INSTALL)
-    if done.code:
-        raise WorldFault("podman could not save the image", f"{name} ({_complaint(done)})", "podman save it by hand")
-    return True

@@ -1,4 +1,4 @@
-"""What errors of a registry mean to the user: the words in skopeo's log, and the fault for each kind of refusal."""
+"""What errors of a registry mean to the user: where skopeo's own words do not say what to do, the fault that does."""
 
 from __future__ import annotations
 
@@ -12,96 +12,56 @@ from images.host.disk.faults import disk_fault
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci.manifest import ON_THE_WAY
 
-LOGIN = (
-    "docker login {host} (or podman login) as a user who may pull it; check the spelling: what does not exist looks "
-    "the same"
-)
+LOGIN = "docker login {host} (or podman login) as a user who may pull it; check the spelling too"
 MAY_PUSH = "docker login {host} (or podman login) as a user who may push there; check the spelling too"
-LATER = "run it again later, or --registry-mirror HOST; what has come is kept"
-CHECK = "check the network and proxy settings (HTTPS_PROXY), or --registry-mirror HOST"
-STALLED = "check the network and proxy settings (HTTPS_PROXY), then run it again: what is there is not sent again"
-OTHER = "another registry, or ask whoever runs {host}"
-RAISE = "raise its limit, such as client_max_body_size of nginx; what is there is not sent again"
-CLIENT = "its certificate and key for you as client.cert and client.key in ~/.config/containers/certs.d/{host}/"
-PROXY = "HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT, with %40 for each @ in them, %3A for :, %2F for / and %25 for %"
+NETWORK = "check the address, the network and proxy settings (HTTPS_PROXY)"
+LATER = "run it again later; what is there is kept"
 PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containers/registries.conf"
-WHO = "check the address and proxy settings: a login page, or another server, may answer there in place of a registry"
-
 SHOWN, READ = 300, 600  # characters of a message: an error has names in it, and a page of a proxy has any words
+
 # What skopeo says (a regular expression, the first that is found counts) -> kind of refusal, and whether to try again.
 _STATUS = r"status(?: ?code)?(?: from registry)?:? "
 SAID: tuple[tuple[str, str, bool], ...] = (
-    (r"invalid reference format", "name", False),
     (r"no space left on device|disk quota exceeded", "full", False),
     (r"server gave HTTP response to HTTPS client", "plain", False),
-    (r"remote error: tls: .*certificate", "client", False),  # what the other end says of ours
-    (r"x509: |tls: .*certificate", "certificate", False),
+    (r"x509: |(?<!remote error: )tls: .*certificate", "certificate", False),  # not what the other end says of ours
     (r"context deadline exceeded", "silent", False),
-    (r"unsupported protocol scheme", "unsafe", False),
-    (r'"Authorization"|invalid character|unmarshal', "garbled", False),
     (r"toomanyrequests|too many requests|" + _STATUS + "429", "busy", False),  # skopeo has waited and asked again
-    (r"proxy authentication required|" + _STATUS + "407", "proxy", False),
     # Some registries call these two "denied". Their words are longer than one, since a repository is called anything.
     (r"configured upper limit|quota (has been )?exceeded", "crammed", False),
     (r"cannot be overwritten|\b(is|as) immutable|tag immutability", "immutable", False),
-    (r"unauthorized|authentication required|invalid username/password|" + _STATUS + "401", "login", False),
+    (r"unauthorized|(?<!proxy )authentication required|invalid username/password|" + _STATUS + "401", "denied", False),
     (r"denied|: 403 \(|" + _STATUS + "403", "denied", False),
-    (_STATUS + r"405|: 405 \(|method not allowed|operation is unsupported", "closed", False),
-    (_STATUS + r"413|: 413 \(|entity too large", "large", False),
-    (_STATUS + r"507|: 507 \(|insufficient storage", "crammed", False),
-    (r"pinging container registry .*" + _STATUS + "404", "elsewhere", False),  # no registry has no /v2/
     (r"(manifest|name|blob) unknown|not found|" + _STATUS + "404", "absent", False),
-    (_STATUS + "5[0-9][0-9]|internal server error|unavailable", "failed", True),
     (r"(did|does) not match|mismatch", "damaged", True),
     (r"manifest[ _]invalid|unsupported media ?type", "form", False),
-    (r"exceeded maximum allowed size", "long", False),
 )  # fmt: skip
 
 Refusals = Mapping[str, tuple[type[Fault], str, str]]  # kind -> fault, fact, what to try; {host} is filled in
 
 PULL: Refusals = {
-    "name": (UserFault, "skopeo does not take such a name", "a host in small letters, and no IPv6 address"),
-    "login": (UserFault, "the registry wants a login", LOGIN),
-    "denied": (UserFault, "the registry does not let you have that", LOGIN),
-    "client": (UserFault, "the registry wants a client certificate", CLIENT),
-    "proxy": (UserFault, "the proxy wants a login, or another one", PROXY),
-    "absent": (UserFault, "the registry has no such image", "check name and tag; the registry's page lists them"),
-    "elsewhere": (WorldFault, "no registry answers there", WHO),
-    "busy": (
-        WorldFault, "the registry has had too many requests", "wait, docker login {host}, or --registry-mirror HOST",
-    ),
-    "failed": (WorldFault, "the registry failed", LATER),
-    "silent": (WorldFault, "the registry does not answer", CHECK),
-    "garbled": (WorldFault, "the registry answered without a token or a manifest", "check proxy and mirror"),
-    "unsafe": (WorldFault, "the registry wants a login at an unsafe address", "a registry or mirror with login by TLS"),
-    "certificate": (WorldFault, "the registry's certificate is not trusted", TRUST),
     "plain": (WorldFault, "the registry speaks plain HTTP, which is for this machine only", PLAIN),
-    "damaged": (WorldFault, "a download has another sha256 than expected", ON_THE_WAY),
-    "long": (WorldFault, "an answer of the registry is too long", "check the address, proxy and mirror"),
-    "closed": (WorldFault, "the registry does not do that", "check the address, proxy and mirror"),
-    "large": (WorldFault, "the registry refuses so large a request", "check the address, proxy and mirror"),
-    "crammed": (WorldFault, "the registry has no room", "ask whoever runs {host}, or --registry-mirror HOST"),
+    "certificate": (WorldFault, "the registry's certificate is not trusted", TRUST),
+    "silent": (WorldFault, "the registry does not answer", f"{NETWORK}, or --registry-mirror HOST"),
+    "busy": (WorldFault, "the registry has had too many requests", f"docker login {{host}}, or {LATER}"),
+    "crammed": (WorldFault, "the registry has no room", "ask whoever runs {host}"),
     "immutable": (UserFault, "the registry does not let a tag be replaced", "another tag"),
-    "form": (WorldFault, "the registry refuses the manifest", "check the address, proxy and mirror"),
-    "otherwise": (WorldFault, "cannot download", CHECK),
+    "denied": (UserFault, "the registry wants a login, or another one", LOGIN),
+    "absent": (UserFault, "the registry has no such image", "check host, name and tag"),
+    "damaged": (WorldFault, "a download has another sha256 than expected", ON_THE_WAY),
+    "form": (WorldFault, "the registry refuses the manifest", NETWORK),
+    "otherwise": (WorldFault, "cannot download", f"{NETWORK}, or --registry-mirror HOST"),
 }  # fmt: skip
 PUSH: Refusals = {
     **PULL,
-    "login": (UserFault, "the registry wants a login", MAY_PUSH),
     "denied": (UserFault, "the registry does not let you push there", MAY_PUSH),
     "absent": (UserFault, "the registry has no such place", "check the name; some registries want it created before"),
-    "busy": (WorldFault, "the registry has had too many requests", "wait, then run it again: what is there is kept"),
-    "failed": (WorldFault, "the registry failed", "run it again later; what is there is not sent again"),
-    "silent": (WorldFault, "the registry does not answer", STALLED),
+    "silent": (WorldFault, "the registry does not answer", f"{NETWORK}, then {LATER}"),
+    "busy": (WorldFault, "the registry has had too many requests", LATER),
     "damaged": (WorldFault, "the registry received something else than was sent", "run it again"),
-    "closed": (WorldFault, "the registry takes nothing: it is read-only", OTHER),
-    "large": (WorldFault, "the registry, or a proxy before it, does not take so large a layer", RAISE),
-    "crammed": (WorldFault, "the registry has no room", OTHER),
     "form": (WorldFault, "the registry refuses the manifest, as some do for layers in zstd", "--compression gzip"),
-    "otherwise": (WorldFault, "cannot push", "check the address, the network and proxy settings (HTTPS_PROXY)"),
+    "otherwise": (WorldFault, "cannot push", f"{NETWORK}, then {LATER}"),
 }
-LACKS = "the registry does not have what was pushed"
-PUSHED: Refusals = {**PUSH, "absent": (WorldFault, LACKS, WHO), "garbled": (WorldFault, LACKS, WHO)}
 
 
 def refusal(err: str, shown: str, host: str, refusals: Refusals, root: Path) -> tuple[Fault, bool]:

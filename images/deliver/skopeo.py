@@ -7,11 +7,11 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
-from images.deliver import docker_config
+from images.deliver import logins
 from images.deliver.refusals import PULL, PUSH, Refusals, refusal, refused
 from images.host import process
 from images.host.certificates import trusted
@@ -23,37 +23,37 @@ from images.oci.reference import Place
 OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
 PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt
-PATIENCE = "120s"  # for a manifest or a configuration, with the time in which skopeo asks a busy registry again
+FILES = ("DOCKER_CONFIG", "REGISTRY_AUTH_FILE")  # places of logins
+ANSWER = "120s"  # for a manifest or a configuration, with the time in which skopeo asks a busy registry again
 
 NOTHING = "nothing came or went for {:.0f} s"
 
 
-@dataclass(frozen=True)
-class Patience:
-    """Seconds in which no byte comes or goes: when that is said, and when a pull or a push is given up.
+class Patience(NamedTuple):
+    """Seconds in which no byte comes or goes: when that is said, and when it is given up.
 
     skopeo waits up to 60 before it asks a busy registry again. A registry copies a large layer once it has all of it.
     """
 
     said: float = 20
-    pull: float = 120
-    push: float = 300
+    ends: float = 300
+
+
+PATIENCE = Patience()
 
 
 class Server:
     """skopeo, talking to one registry: with its login in a private file, in a directory of its own."""
 
-    def __init__(
-        self, place: Place, store: Store, access: Access, aside: Path, patience: Patience = Patience()
-    ) -> None:
+    def __init__(self, place: Place, store: Store, access: Access, aside: Path, patience: Patience = PATIENCE) -> None:
         self.place, self._store, self._access, self._aside, self._patience = place, store, access, aside, patience
         self._trouble: Fault | None = None
 
-    def inspect(self, tag_or_digest: str, *options: str, refusals: Refusals = PULL) -> bytes:
+    def inspect(self, tag_or_digest: str, *options: str) -> bytes:
         """Return a manifest by its tag or digest, or with `--config` the configuration, as the registry has it."""
         tls = ["--tls-verify=false"] if self.place.plain else []
         reference = self.place.called(tag_or_digest)
-        return self._run(["inspect", "--raw", *options, *tls, f"docker://{reference}"], reference, refusals)
+        return self._run(["inspect", "--raw", *options, *tls, f"docker://{reference}"], reference, PULL)
 
     def pull(self, digest: str, tick: Callable[[], None]) -> None:
         """Copy the layers of a manifest to shared/sha256/; those that are there already are not fetched."""
@@ -76,7 +76,7 @@ class Server:
         """Run skopeo, up to three times where that may help; what it has copied is not copied again."""
         command, *rest = arguments
         environ = self._environ
-        limit = ["--command-timeout", PATIENCE] if command == "inspect" else []  # how long a copy takes, nobody knows
+        limit = ["--command-timeout", ANSWER] if command == "inspect" else []  # how long a copy takes, nobody knows
         line = ["skopeo", *limit, "--insecure-policy", command, *self._login, *rest]
         for pause in (*PAUSES, None):
             answer = self._aside / "answer"
@@ -87,7 +87,7 @@ class Server:
             if done.code == 0:
                 return answer.read_bytes()
             fault, again = refusal(done.err, shown, self.place.host, refusals, self._store.root)
-            if self._trouble and fault.kind in ("login", "denied"):
+            if self._trouble and fault.kind == "denied":
                 raise self._trouble  # the login that could not be read may be the one that is missing
             if pause is None or not again:
                 raise fault
@@ -97,12 +97,12 @@ class Server:
     def _waiting(self, shown: str, refusals: Refusals) -> Callable[[float], None]:
         """Return what says once that a registry is silent, and raises a fault when it stays so."""
         said = list[str]()
-        limit = self._patience.pull if refusals is PULL else self._patience.push
 
         def wait(seconds: float) -> None:
-            if seconds >= limit:
+            if seconds >= self._patience.ends:
                 raise refused("silent", refusals, f"{shown} ({NOTHING.format(seconds)})", self.place.host)
             if seconds >= self._patience.said and not said:
+                limit = self._patience.ends
                 said.append(f"note: waiting for {self.place.host}: {NOTHING.format(seconds)}; at most {limit:.0f} s")
                 self._access.say(said[0])
 
@@ -113,29 +113,26 @@ class Server:
         """Check that skopeo is there, and hand on the certificates that requests and pip trust."""
         environ = self._access.environ
         require(environ, f"{self.place.host}/{self.place.name}")
-        # There is no configuration of Docker's there: skopeo reads that too, but for some forms that Docker has.
-        return {**environ, **trusted(environ, self._access.certificate), "DOCKER_CONFIG": str(self._aside)}
+        named = {name: str(Path(environ[name]).absolute()) for name in FILES if environ.get(name)}  # it runs elsewhere
+        return {**environ, **named, **trusted(environ, self._access.certificate)}
 
     @cached_property
     def _login(self) -> Sequence[str]:
-        """Write Docker's login, if there is one, for skopeo alone, and return the option that names its file.
+        """Write the login of Docker's credential helper for skopeo alone, and return the option that names its file.
 
-        Nothing of it is ever on a command line. Without one, and where REGISTRY_AUTH_FILE is set, skopeo takes podman's
-        logins from all of their places (containers-auth.json(5)).
+        Nothing of it is ever on a command line. All other logins of podman and Docker skopeo finds by itself.
         """
-        entry = None
-        if not self._access.environ.get("REGISTRY_AUTH_FILE"):
-            try:
-                entry = docker_config.login(self.place.host, self._access.environ)
-            except Fault as fault:
-                self._trouble = fault
+        try:
+            named = self._access.environ.get("REGISTRY_AUTH_FILE")
+            entry = None if named else logins.of_helper(self.place.host, self._access.environ)
+        except Fault as fault:  # it matters where a login is wanted only
+            self._trouble, entry = fault, {}
         if entry is None:
             return ()
-        name = f"auth-{re.sub('[^a-z0-9]', '-', self.place.host.lower())}.json"
-        handle = os.open(self._aside / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        handle = os.open(self._aside / "auth.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as file:
             json.dump({"auths": {self.place.host: entry}}, file)
-        return ("--authfile", name)
+        return ("--authfile", "auth.json")
 
 
 def require(environ: Mapping[str, str], shown: str) -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from images.deliver.refusals import LACKS, PUSHED, WHO
 from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.disk.faults import Unwritable
@@ -26,6 +25,8 @@ from images.oci.reference import HOST, NAME, Place, Remote
 
 # Docker speaks plain HTTP with these only; `docker pull` of any other host needs `insecure-registries`.
 NEAR = re.compile(r"(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?")
+LACKS = "the registry does not have what was pushed"
+WHO = "check the address and proxy settings: a login page, or another server, may answer there in place of a registry"
 
 Got = TypeVar("Got")
 
@@ -191,10 +192,10 @@ def require_there(server: Server, digest: str, target: Remote, say: Callable[[st
     Where the user may push and not pull, that is only said.
     """
     try:
-        data = server.inspect(digest, refusals=PUSHED)
+        data = server.inspect(digest)
     except Fault as fault:
-        if fault.kind not in ("login", "denied", "busy"):
-            raise
+        if fault.kind not in ("denied", "busy"):
+            raise WorldFault(LACKS, f"{target} ({fault.value})", WHO) from fault
         say(f"note: {target} was pushed; whether the registry has it could not be read back ({fault.fact})")
         return
     if digest_of(data) != digest:

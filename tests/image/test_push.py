@@ -64,12 +64,12 @@ def test_a_killed_push_leaves_no_tag_and_the_next_one_goes_on(registry: str) -> 
 
 def test_docker_has_every_name_of_an_image(engine: None, tmp_path: Path) -> None:
     store, names = Store(tmp_path), (f"{IMAGES}:one", f"localhost:5000/{IMAGES}:two")
-    docker = engines.find(os.environ)
+    docker = engines.search(os.environ).engine
     made = finished(store, SMALL_LAYER, tags=names)
     assert docker
 
-    engines.load(docker, made, store)
-    engines.load(docker, dataclasses.replace(made, tags=(*names, f"{IMAGES}:three")), store)  # which it has by then
+    docker.load(made, store)
+    docker.load(dataclasses.replace(made, tags=(*names, f"{IMAGES}:three")), store)  # which it has by then
 
     every = [*names, f"{IMAGES}:three"]
     loaded = [call(["docker", "image", "inspect", "--format", "{{.Id}}", name]).out.strip() for name in every]

@@ -198,28 +198,6 @@ def test_a_login_of_podman_opens_a_registry(tmp_path: Path) -> None:
     assert found.config["os"] == "linux"
 
 
-def test_a_login_is_handed_over_in_a_private_file_and_on_no_command_line(
-    pull: Pull, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = pull.root / "seen"
-    (pull.root / "skopeo").write_text(
-        "#!/bin/sh\n"
-        f'[ "$1" = --version ] || {{ echo "$@"; env; stat -c %a auth-*.json; cat auth-*.json; }} >> {seen}\n'
-        f'PATH={os.environ["PATH"]} exec skopeo "$@"\n'
-    )
-    (pull.root / "skopeo").chmod(0o755)
-    pull.environ["PATH"] = f"{pull.root}:{os.environ['PATH']}"
-    monkeypatch.setenv("PATH", pull.environ["PATH"])
-    with serving(Faulty(Image(), login=BASIC)) as server:
-        pull.login(server.host)
-        pull(f"{server.host}/a/b:1")
-
-    text = seen.read_text()
-    assert text.count(BASIC.removeprefix("Basic ")) == text.count("\n600\n") == 3
-    assert "secret" not in text
-    assert pull.aside() == []
-
-
 def helper(pull: Pull, monkeypatch: pytest.MonkeyPatch, key: str, script: str) -> None:
     path = pull.root / "docker-credential-test"
     path.write_text(f"#!/bin/sh\nread -r asked\n[ \"$1 $asked\" = 'get {key}' ] || exit 3\n{script}\n")
@@ -228,12 +206,32 @@ def helper(pull: Pull, monkeypatch: pytest.MonkeyPatch, key: str, script: str) -
     monkeypatch.setenv("PATH", pull.environ["PATH"])
 
 
-def test_a_credential_helper_is_asked(locked: str, pull: Pull, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("setting", ["credsStore", "credHelpers"])
+def test_a_credential_helper_is_asked_and_its_login_is_on_no_command_line(
+    locked: str, pull: Pull, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = pull.root / "seen"
+    (pull.root / "skopeo").write_text(
+        "#!/bin/sh\n"
+        f'[ "$1" = --version ] || {{ echo "$@"; env; stat -c %a auth.json; cat auth.json; }} >> {seen}\n'
+        f'PATH={os.environ["PATH"]} exec skopeo "$@"\n'
+    )
+    (pull.root / "skopeo").chmod(0o755)
     answer = f'echo \'{{"ServerURL": "x", "Username": "user", "Secret": "{PASSWORD}"}}\''
     helper(pull, monkeypatch, locked, answer)
-    pull.configure({"credHelpers": {locked: "test"}})
+    pull.configure({setting: "test" if setting == "credsStore" else {locked: "test"}})
 
     assert pull(f"{locked}/{NAME}:{TAG}").digest == Image().digest
+
+    text = seen.read_text()
+    assert text.count(BASIC.removeprefix("Basic ")) == text.count("\n600\n") == 3
+    assert PASSWORD not in text and pull.aside() == []
+
+
+def test_a_missing_credential_helper_does_not_matter_where_no_login_is_wanted(registry: str, pull: Pull) -> None:
+    pull.configure({"credsStore": "nowhere"})
+
+    assert pull(f"{registry}/{NAME}:{TAG}").digest == Image().digest
 
 
 def test_a_mirror_is_asked_first(registry: str, folder: Path, pull: Pull) -> None:
@@ -359,15 +357,15 @@ def test_of_two_builds_at_once_one_fetches(pull: Pull) -> None:
 @pytest.mark.parametrize(
     ("end", "replies", "kind", "words"),
     [
-        ("/manifests/1", [Reply(500)] * 3, WorldFault, "status: 500"),
-        ("/manifests/1", [Reply(403)], UserFault, "does not let you"),
+        ("/manifests/1", [Reply(500)] * 3, WorldFault, "500"),
+        ("/manifests/1", [Reply(403)], UserFault, "wants a login"),
         ("/manifests/1", [Reply(404)], UserFault, "no such image"),
         ("/manifests/1", [Reply(200, b"<html>login</html>")], WorldFault, "not JSON"),
-        ("/manifests/1", [Reply(200, b"x" * (5 << 20))], WorldFault, "too long"),
+        ("/manifests/1", [Reply(200, b"x" * (5 << 20))] * 3, WorldFault, "exceeded maximum allowed size"),
         (Image().digest, [Reply(200, b"{}")], WorldFault, "another digest"),
         (f"blobs/{CONFIG}", [Reply(200, b"{}")] * 9, WorldFault, "another sha256"),
         (LAYER, [Reply(200, b"x" * SIZE)] * 3, WorldFault, "another sha256"),
-        ("/token", [Reply(200, b"<html>")], WorldFault, "without a token"),
+        ("/token", [Reply(200, b"<html>")] * 3, WorldFault, "invalid character"),
     ],
 )
 def test_every_failure_is_said_in_three_parts(
@@ -393,7 +391,7 @@ def test_a_pull_from_a_registry_that_falls_silent_is_given_up(tmp_path: Path) ->
     said, came = list[str](), list[int]()
     store = Store(tmp_path / "store")
     access = Access(environ={"PATH": os.environ["PATH"]}, say=said.append)
-    patience = skopeo.Patience(said=0.5, pull=1.5)
+    patience = skopeo.Patience(said=0.5, ends=1.5)
     with serving(Faulty(Image())) as server, connection_to(server.host) as way, store.aside(directory=True) as aside:
         place, way.limit, way.stall = reference.Place(way.host, "a/b", plain=True), 1, True
         with pytest.raises(WorldFault, match="does not answer") as caught:

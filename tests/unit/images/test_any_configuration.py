@@ -7,12 +7,13 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.deliver import daemon, docker_config
+from images.deliver import docker, logins
 from images.host import pip_config
 from images.host.context import default_root
 from images.host.errors import Fault
@@ -62,10 +63,11 @@ pip_files = st.lists(lines | st.text(max_size=9), max_size=9).map(
 
 def read_docker(directory: Path) -> None:
     (directory / "config.json").write_bytes((directory / "it").read_bytes())
-    for host in ("registry", "docker.io"):
-        found = docker_config.login(host, {"DOCKER_CONFIG": str(directory), "PATH": ""})
-        assert found is None or base64.b64decode(found["auth"])
-    daemon.named({"DOCKER_CONFIG": str(directory)})
+    environ = {"DOCKER_CONFIG": str(directory), "PATH": ""}
+    with patch.dict(os.environ, environ):
+        for host in ("registry", "docker.io"):
+            assert logins.of_helper(host, environ) is None
+        docker.connect({**environ, "DOCKER_HOST": "unix:///nowhere"}, 1)
 
 
 def ask(sources: pip_config.Sources) -> None:

@@ -183,8 +183,7 @@ def test_an_archive_is_written_where_the_engine_refuses_the_image(
 
     monkeypatch.setattr(pipeline, "image", lambda *_: SimpleNamespace(image=None, lock=locks.lock()))
     monkeypatch.setattr(output, "save", lambda place, *_: saved.append(place.path))
-    monkeypatch.setattr(engine, "choose", lambda *_, **__: engine.Engine("podman", {}))
-    monkeypatch.setattr(engine, "load", refuse)
+    monkeypatch.setattr(engine, "choose", lambda *_, **__: SimpleNamespace(name="podman", load=refuse))
 
     words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--output", str(tmp_path / "image.tar")]
     assert cli.main(words, world) == 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from images.base import pulled
 from images.check import opened
 from images.deliver import engine
-from images.deliver.daemon import Denied
 from images.deliver.engine import Engine, Search
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
@@ -19,11 +19,20 @@ from tests.support.hostile import END, entry
 HAS = "host:5000/a/b:1"  # what the engine has
 
 
+class Docker:
+    """An engine with one image."""
+
+    name = "docker"
+
+    def save(self, name: str, _: Path) -> bool:
+        """Have the one image."""
+        return name == HAS
+
+
 @pytest.fixture(autouse=True)
 def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an engine with one image, and open whatever is asked for."""
-    monkeypatch.setattr(engine, "search", lambda _: Search(Engine("docker", {}, client=object())))
-    monkeypatch.setattr(engine, "save", lambda _, name, __: name == HAS)
+    monkeypatch.setattr(engine, "search", lambda _: Search(cast("Engine", Docker())))
     monkeypatch.setattr(pulled, "contents", lambda named, *_: pulled.Contents(str(named).encode(), b"{}", ()))
 
 
@@ -76,15 +85,15 @@ def test_where_an_image_was_names_the_mirror_that_was_asked_first(
         assert inside.where == "in the registry docker.io or its mirror mirror.example"
 
 
-DENIED = Denied("permission denied on /x", "join the group")
+DENIED = WorldFault("Docker cannot be used", "permission denied on /x", "join the group")
+ODD = WorldFault("podman does not work", "no subuid", "make `podman info` work")
 
 
 @pytest.mark.parametrize(
     ("found", "why", "remedy"),
     [
-        (Search(None, "podman does not work: no subuid"), "podman does not work: no subuid", "make `podman info` work"),
-        (Search(None, None, DENIED), "permission denied on /x", "join the group"),
-        (Search(None, "no subuid", DENIED), "permission denied on /x; no subuid", "join the group"),
+        (Search(None, [ODD]), "podman does not work: no subuid", "make `podman info` work"),
+        (Search(None, [DENIED]), "Docker cannot be used: permission denied on /x", "join the group"),
     ],
 )
 def test_another_image_of_that_name_is_not_taken_where_an_engine_cannot_be_asked(
@@ -99,7 +108,7 @@ def test_another_image_of_that_name_is_not_taken_where_an_engine_cannot_be_asked
     assert caught.value.remedy == f"{remedy}; docker://a:1 is the one in the registry"
 
 
-@pytest.mark.parametrize("found", [Search(None), Search(Engine("podman", {}), None, DENIED)])
+@pytest.mark.parametrize("found", [Search(None), Search(cast("Engine", Docker()), [DENIED])])
 def test_a_registry_is_asked_where_every_engine_that_this_user_has_was_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Search
 ) -> None:

@@ -1,391 +1,77 @@
-"""Which engine is found, what is said of a configuration that Docker's SDK cannot read, and how an image is loaded.
-
-The two stores of images that Docker has are told apart by what they answer: its own knows an image by the digest of its
-configuration (moby, daemon/images), containerd's by that of its manifest (moby, daemon/containerd).
-"""
+"""Which engine is taken, and what is said of those that are not."""
 
 from __future__ import annotations
 
-import errno
-import io
-import json
-import tarfile
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from docker.errors import DockerException, ImageNotFound
-from requests.exceptions import ChunkedEncodingError, ConnectionError
 
-from images.deliver import daemon, engine, podman
-from images.deliver.engine import Engine
-from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store, sha256
-from images.model import Image, Layer, Written
-from images.oci.archive import archived_manifest
-from images.oci.image import config
-from images.oci.manifest import digest_of
-from images.oci.reference import full
+from images.deliver import engine
+from images.deliver.engine import choose, search
+from images.host.errors import Fault, WorldFault
 
-ENVIRON = {"HOME": "/nowhere", "PATH": "/nowhere"}
-CREATED = "2026-01-01T00:00:00Z"
+TAKEN = Path("taken")
+DENIED = WorldFault("Docker cannot be used", "/var/run/docker.sock (Permission denied)", "join the group")
+ODD = WorldFault("podman does not work", "no subuid", "podman info")
 
 
-@dataclass
-class Images:
-    """The images of a Docker daemon, as its API and Docker's SDK have them; `loads` has the names of each archive."""
+class Answering:
+    """An engine that is there."""
 
-    records: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> attributes
-    loads: list[list[str]] = field(default_factory=list)
-
-    def load(self, chunks: Iterable[bytes]) -> None:
-        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as tar:
-            files = {info.name: tar.extractfile(info).read() for info in tar}  # type: ignore[union-attr]
-        self.loads.append(sorted(files))
-        for name in self.take(files):
-            self.get(name)
-
-    def take(self, files: dict[str, bytes]) -> Sequence[str]:
-        entry = json.loads(files["manifest.json"])[0]
-        layers = json.loads(files[entry["Config"]])["rootfs"]["diff_ids"]
-        known = {layer for record in self.records.values() for layer in record["RootFS"]["Layers"]}
-        if any(place not in files and f"sha256:{place[-64:]}" not in known for place in entry["Layers"]):
-            raise DockerException("a layer is missing")
-        record = {"Id": digest_of(files[entry["Config"]]), "RootFS": {"Layers": layers}}
-        self.records |= {full(name): record for name in entry["RepoTags"]}
-        return list(entry["RepoTags"])
-
-    def get(self, name: str) -> Loaded:
-        found = [record for record in self.records.values() if record["Id"] == name]
-        if not found and (name.startswith("sha256:") or full(name) not in self.records):
-            raise ImageNotFound(f"No such image: {name}")
-        return Loaded(found[0] if found else self.records[full(name)], self)
-
-    def list(self) -> list[Loaded]:
-        return [Loaded(record, self) for record in self.records.values()]
-
-
-class Containerd(Images):
-    """The same on containerd: layers that are missing are not missed, and a name is looked for with its host alone."""
-
-    def take(self, files: dict[str, bytes]) -> Sequence[str]:
-        entries = json.loads(files["index.json"])["manifests"]
-        for entry in entries:
-            written = json.loads(files["blobs/sha256/" + entry["digest"][-64:]])
-            layers = json.loads(files["blobs/sha256/" + written["config"]["digest"][-64:]])["rootfs"]["diff_ids"]
-            name = entry["annotations"]["io.containerd.image.name"]
-            self.records[name] = {"Id": entry["digest"], "RootFS": {"Layers": layers}}
-        return [entry["annotations"]["io.containerd.image.name"] for entry in entries]
-
-
-@dataclass
-class Loaded:
-    attrs: dict[str, Any]
-    images: Images
-
-    @property
-    def id(self) -> str:
-        return str(self.attrs["Id"])
-
-    def tag(self, name: str, tag: str) -> None:
-        self.images.records[full(f"{name}:{tag}")] = self.images.get(self.id).attrs
-
-
-@dataclass
-class Client:
-    images: Images
-    started: list[str] = field(default_factory=list)
-    networks: list[str] = field(default_factory=list)
-    removed: list[bool] = field(default_factory=list)
-    said: bytes = b""
-    code: int = 0
-    interrupted: bool = False
-
-    @property
-    def containers(self) -> Client:
-        return self
-
-    def info(self) -> dict[str, Any]:
-        status = [["Backing Filesystem", "extfs"]]
-        if isinstance(self.images, Containerd):
-            status = [["driver-type", "io.containerd.snapshotter.v1"]]
-        return {"DriverStatus": status}
-
-    def create(self, image: str, *_: object, network_mode: str, auto_remove: bool, **__: object) -> Client:
-        assert auto_remove
-        self.started.append(self.images.get(image).id)
-        self.networks.append(network_mode)
-        return self
-
-    def attach(self, **_: object) -> Iterable[bytes]:
-        return iter([self.said])
-
-    def start(self) -> None:
-        if self.interrupted:
-            raise KeyboardInterrupt
-
-    def wait(self) -> dict[str, int]:
-        return {"StatusCode": self.code}
-
-    def remove(self, *, force: bool) -> None:
-        self.removed.append(force)
-        raise DockerException("removal is in progress")
-
-
-def image_of(store: Store, *tags: str, layers: Sequence[bytes]) -> Image:
-    """Make an image over layers that are not compressed."""
-    parts = []
-    for data in layers:
-        with store.aside() as path:
-            path.write_bytes(data)
-            digest = sha256(path)
-            store.keep(path, digest)
-        parts.append(Layer("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none"))
-    return Image(tags, config(parts, {}, CREATED), b"{}", tuple(parts))
-
-
-@pytest.mark.parametrize("kind", [Images, Containerd])
-def test_an_image_is_loaded_once_and_has_all_its_names(tmp_path: Path, kind: type[Images]) -> None:
-    store, client = Store(tmp_path), Client(kind())
-    first, again = (image_of(store, *tags, layers=[b"a layer"]) for tags in (("a:1", "host/b:2"), ("c:3",)))
-
-    for image in (first, again):
-        engine.load(Engine("docker", {}, client), image, store)
-        engine.run(Engine("docker", {}, client), image, ["true"])
-
-    known = digest_of(archived_manifest(first)) if kind is Containerd else first.id
-    assert len(client.images.loads) == 1
-    assert [client.images.get(name).id for name in ("a:1", "host/b:2", "c:3")] == [known] * 3
-    assert client.started == [known] * 2
-    assert client.networks == ["none"] * 2
+    name = "podman"
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "failure"),
-    [(0, b"a warning", None), (1, b"first\nlast: na\xc3\xafve\n", "last: na\xefve"), (137, b"", "?")],
-)
-def test_docker_says_the_last_line_of_a_command_that_fails(
-    tmp_path: Path, code: int, said: bytes, failure: str | None
-) -> None:
-    store, client = Store(tmp_path), Client(Images(), code=code, said=said)
-    image = image_of(store, "a:1", layers=[])
-    engine.load(Engine("docker", {}, client), image, store)
-
-    assert engine.run(Engine("docker", {}, client), image, ["python3"]) == failure
-
-
-def test_an_interrupt_ends_the_container_of_docker(tmp_path: Path) -> None:
-    store, client = Store(tmp_path), Client(Images(), interrupted=True)
-    image = image_of(store, "a:1", layers=[])
-    engine.load(Engine("docker", {}, client), image, store)
-
-    with pytest.raises(KeyboardInterrupt):
-        engine.run(Engine("docker", {}, client), image, ["python3"])
-    assert client.removed == [True]
-
-
-@pytest.mark.parametrize(("kind", "sent"), [(Images, 1), (Containerd, 2)])
-def test_layers_that_are_there_are_sent_where_nothing_else_says_that_they_are_whole(
-    tmp_path: Path, kind: type[Images], sent: int
-) -> None:
-    store, client = Store(tmp_path), Client(kind())
-
-    for layers in ([b"below"], [b"below", b"above"]):
-        engine.load(Engine("docker", {}, client), image_of(store, "a:1", layers=layers), store)
-
-    assert len(client.images.loads) == 2
-    blobs = [name for name in client.images.loads[1] if name.startswith("blobs/")]
-    assert len(blobs) == sent + 2  # the configuration and the manifest
-
-
-def test_an_engine_that_refuses_an_image_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, client = Store(tmp_path), Client(Images())
-    monkeypatch.setattr(client.images, "take", lambda _: [])
-
-    with pytest.raises(WorldFault, match="docker could not load the image") as caught:
-        engine.load(Engine("docker", {}, client), image_of(store, "a:1", layers=[]), store)
-
-    assert "No such image: sha256:" in caught.value.value
-
-
-@pytest.mark.parametrize("error", [ValueError("secret"), TypeError(), AttributeError(), RecursionError()])
-def test_a_configuration_that_the_sdk_cannot_read_is_named(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def connect(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(daemon, "connect", connect)
-
-    with pytest.raises(UserFault, match="Docker's configuration is damaged") as caught:
-        engine.find(ENVIRON)
-    assert caught.value.value == "/nowhere/.docker/config.json" and "secret" not in str(caught.value)
-    assert not engine.answers(ENVIRON)
-
-
-def test_a_daemon_that_does_not_answer_is_none() -> None:
-    assert engine.find({**ENVIRON, "DOCKER_HOST": "unix:///nowhere"}) is None
-
-
-def refusing(*_: object) -> None:
-    """Be a Docker that does not answer."""
-    raise DockerException("nobody there")
-
-
-REFUSED = "permission denied on /var/run/docker.sock"
-DENIED = daemon.Denied(REFUSED, "join the group")
-
-
-@pytest.mark.parametrize(
-    ("asked", "elsewhere", "denied", "host", "said"),
+    ("rows", "asked", "elsewhere", "taken", "said"),
     [
-        (
-            None,
-            False,
-            DENIED,
-            {},
-            [f"the image is kept nowhere: {REFUSED}; join the group, or --output FILE"],
-        ),
-        (None, False, None, {}, ["no Docker, no podman; start Docker (or install podman), or --output FILE"]),
-        (
-            None,
-            False,
-            None,
-            {"DOCKER_HOST": "unix:///x"},
-            ["kept nowhere: DOCKER_HOST=unix:///x (nobody there); start Docker (or install podman), or --output FILE"],
-        ),
-        (
-            None,
-            True,
-            None,
-            {"DOCKER_HOST": "unix:///x"},
-            ["the image is not loaded: DOCKER_HOST=unix:///x (nobody there)"],
-        ),
-        (None, True, DENIED, {}, []),
-        (False, False, DENIED, {}, []),
+        ([None, Answering], None, False, True, ""),
+        ([DENIED, Answering], None, False, True, "note: the image goes into podman: Docker cannot be used: /var/run/"),
+        ([None, None], None, False, False, "kept nowhere: no Docker, no podman; start Docker (or install podman), or"),
+        ([DENIED, ODD], None, False, False, "(Permission denied); podman does not work: no subuid; join the group, or"),
+        ([DENIED, None], None, True, False, "the image is not loaded: Docker cannot be used"),
+        ([None, None], None, True, False, ""),
+        ([Answering, None], False, False, False, ""),
     ],
 )
-def test_an_image_that_is_kept_nowhere_is_said_to_be(
+def test_the_first_engine_that_answers_is_taken_and_an_image_that_is_kept_nowhere_is_said_to_be(
     monkeypatch: pytest.MonkeyPatch,
-    asked: bool | None,
-    elsewhere: bool,
-    denied: daemon.Denied | None,
-    host: dict[str, str],
-    said: Sequence[str],
-) -> None:
-    monkeypatch.setattr(daemon, "connect", refusing)
-    monkeypatch.setattr(daemon, "denied", lambda _: denied)
+    rows: Sequence[object], asked: bool | None, elsewhere: bool, taken: bool, said: str,
+) -> None:  # fmt: skip
+    answering(monkeypatch, rows)
     told = list[str]()
 
-    assert engine.choose(asked, {**ENVIRON, **host}, told.append, elsewhere=elsewhere) is None
+    found = choose(asked, {}, told.append, elsewhere=elsewhere)
 
-    assert len(told) == len(said)
-    assert all(end in line for end, line in zip(said, told, strict=True))
-
-
-def test_an_engine_that_has_to_be_there_and_refuses_this_user_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daemon, "connect", refusing)
-    monkeypatch.setattr(daemon, "denied", lambda _: DENIED)
-
-    with pytest.raises(Fault) as caught:
-        engine.choose(True, ENVIRON, pytest.fail)
-    assert (caught.value.value, caught.value.remedy) == (REFUSED, "join the group, or --no-load --output FILE")
+    assert (found is not None) is taken
+    assert len(told) == bool(said) and all(said in line for line in told)
 
 
-def test_why_the_named_daemon_was_not_reached_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daemon, "connect", refusing)
-    environ, told = {**ENVIRON, "DOCKER_HOST": "tcp://h:1"}, list[str]()
-
-    with pytest.raises(Fault) as caught:
-        engine.choose(True, environ, pytest.fail)
-    (tmp_path / "podman").touch(mode=0o755)
-    monkeypatch.setattr(podman, "refusal", lambda *_: None)
-    engine.choose(None, {**environ, "PATH": str(tmp_path)}, told.append)
-
-    assert caught.value.value == "DOCKER_HOST=tcp://h:1 (nobody there)"
-    assert told == ["note: no Docker daemon answers, it goes into podman: DOCKER_HOST=tcp://h:1 (nobody there)"]
-
-
-def test_an_engine_is_waited_for_shortly_until_it_has_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Answering:
-        def __init__(self, timeout: int, **_: object) -> None:
-            self.api, self.timeout, self.timeouts = self, timeout, list[int]()
-
-        def ping(self) -> None:
-            self.timeouts.append(self.timeout)
-
-    monkeypatch.setattr(daemon, "Client", Answering)
-
-    found = engine.find(ENVIRON)
-
-    assert found and [*found.client.timeouts, found.client.timeout] == [10, engine.PATIENCE]
-
-
-@pytest.mark.parametrize(("why", "found"), [(None, "podman"), ("podman does not work: no subuid", None)])
-def test_podman_is_taken_where_it_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str | None, found: str | None
-) -> None:
-    (tmp_path / "podman").touch(mode=0o755)
-    monkeypatch.setattr(daemon, "connect", refusing)
-    monkeypatch.setattr(daemon, "SOCKET", f"{tmp_path}/docker.sock")
-    monkeypatch.setattr(podman, "refusal", lambda _, seconds: why if seconds == 10 else pytest.fail())
-    told = list[str]()
-
-    taken = engine.choose(None, {**ENVIRON, "PATH": str(tmp_path)}, told.append, elsewhere=True)
-
-    assert (taken.name if taken else None) == found
-    assert told == ([f"note: no engine answers, the image is not loaded: {why}"] if why else [])
-
-
-def test_an_image_of_too_many_layers_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: object) -> None:
-        raise DockerException("max depth exceeded")
-
-    store, client = Store(tmp_path), Client(Images())
-    monkeypatch.setattr(client.images, "load", refuse)
-    base = image_of(store, "a:1", layers=[b"%d" % number for number in range(125)])
-    own = [replace(layer, packed=None) for layer in base.layers[:2]]
-
-    with pytest.raises(WorldFault) as caught:
-        engine.load(Engine("docker", {}, client), replace(base, layers=(*base.layers, *own)), store)
-
-    assert caught.value.value == "it has 127 layers (max depth exceeded)"
-    assert caught.value.remedy.startswith("a --base of at most 123 layers, since Docker takes 125;")
-
-
-@pytest.mark.parametrize("when", ["asked", "sent"])
 @pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (None, None),
-        (ImageNotFound("No such image: a:1"), None),
-        (DockerException("it ended"), WorldFault),
-        (ChunkedEncodingError("it ended"), WorldFault),  # the daemon restarts
-        (ConnectionError("it ended"), WorldFault),
-        (OSError(errno.ENOSPC, "full"), OSError),  # of our own disk
-    ],
+    ("rows", "value", "remedy"),
+    [([None, None], "no Docker, no podman", "start Docker"), ([DENIED, None], DENIED.value, DENIED.remedy)],
 )
-def test_a_daemon_that_ends_while_it_saves_an_image_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, error: Exception | None, kind: type[Exception] | None
+def test_an_engine_that_has_to_be_there_is_missed(
+    monkeypatch: pytest.MonkeyPatch, rows: Sequence[object], value: str, remedy: str
 ) -> None:
-    def fail(at: str) -> None:
-        if error and at == when:
-            raise error
+    answering(monkeypatch, rows)
 
-    def saved(**_: object) -> Iterable[bytes]:
-        yield b"half"
-        fail("sent")
+    with pytest.raises(Fault) as caught:
+        choose(True, {}, pytest.fail)
+    assert value in caught.value.value and caught.value.remedy.startswith(remedy)
+    assert "--no-load --output FILE" in caught.value.remedy
 
-    def get(name: str) -> SimpleNamespace:
-        fail("asked")
-        return SimpleNamespace(save=saved)
 
-    client = Client(Images())
-    monkeypatch.setattr(client.images, "get", get)
+def answering(monkeypatch: pytest.MonkeyPatch, rows: Sequence[object]) -> None:
+    """Have these engines: one that answers, None, or the fault of one that cannot be used."""
 
-    with pytest.raises(kind) if kind else nullcontext() as caught:
-        assert engine.save(Engine("docker", {}, client), "a:1", tmp_path / "a.tar") is (error is None)
-    if caught and kind is WorldFault:
-        assert "docker could not save the image: it ended" in str(caught.value)
+    def connect(row: object) -> object:
+        if isinstance(row, Fault):
+            raise row
+        return row() if row is Answering else None
+
+    monkeypatch.setattr(engine, "ENGINES", [lambda *_, row=row: connect(row) for row in rows])
+
+
+def test_without_any_engine_nothing_is_found() -> None:
+    assert search({"PATH": "/nowhere", "DOCKER_HOST": "unix:///nowhere"}).engine is None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from images.deliver import podman
+from images.deliver.podman import Podman
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
@@ -30,9 +31,9 @@ def test_podman_runs_an_image_without_a_network_and_says_what_it_cannot_start(
     monkeypatch.setattr(process, "run", run)
     if is_podmans:
         with pytest.raises(WorldFault, match="podman could not start the image: an error"):
-            podman.run({}, IMAGE, ["python3", "-c", "x"])
+            Podman({}).run(IMAGE, ["python3", "-c", "x"])
     else:
-        assert podman.run({}, IMAGE, ["python3", "-c", "x"]) == ("an error" if code else None)
+        assert Podman({}).run(IMAGE, ["python3", "-c", "x"]) == ("an error" if code else None)
     assert len(commands) == 1
     assert commands[0].startswith("podman run --rm --name multinode-")
     assert commands[0].endswith(" --network none --entrypoint python3 a:1 -c x")
@@ -50,7 +51,7 @@ def test_an_interrupt_ends_the_container_of_podman(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(process, "run", run)
 
     with pytest.raises(KeyboardInterrupt):
-        podman.run({}, IMAGE, ["python3"])
+        Podman({}).run(IMAGE, ["python3"])
     begun, removed = commands
     assert "--sig-proxy=false" in begun  # the first process of a container ignores what podman would pass on
     assert removed == ["podman", "rm", "--force", "--ignore", begun[begun.index("--name") + 1]]
@@ -60,19 +61,26 @@ def test_an_interrupt_ends_the_container_of_podman(monkeypatch: pytest.MonkeyPat
     ("code", "err", "why"),
     [
         (0, "a warning", None),
-        (125, "", "podman does not work: exit code 125"),
-        (125, "Error: no subuid\nranges found\n", "podman does not work: Error: no subuid ranges found"),
-        (None, "", "podman does not answer (10 seconds)"),
-        (125, "advice " * 50 + "the cause", "podman does not work: ... " + "advice " * 41 + "the cause"),
+        (125, "", "exit code 125"),
+        (125, "Error: no subuid\nranges found\n", "Error: no subuid ranges found"),
+        (None, "", "no answer in 10 seconds"),
+        (125, "advice " * 50 + "the cause", "... " + "advice " * 41 + "the cause"),
     ],
 )
 def test_a_podman_that_does_not_work_says_why_in_whole_words(
-    monkeypatch: pytest.MonkeyPatch, code: int | None, err: str, why: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None, err: str, why: str | None
 ) -> None:
     said = None if code is None else process.Result(code, "amd64", err)
+    (tmp_path / "podman").touch(mode=0o755)
     monkeypatch.setattr(process, "answer", lambda *_: said)
 
-    assert podman.refusal({}, seconds=10) == why
+    if why is None:
+        assert podman.connect({"PATH": str(tmp_path)}, 10)
+        assert podman.connect({"PATH": "/nowhere"}, 10) is None
+        return
+    with pytest.raises(WorldFault) as caught:
+        podman.connect({"PATH": str(tmp_path)}, 10)
+    assert caught.value.value == why
 
 
 MIGRATE = (
@@ -95,7 +103,7 @@ def test_podman_that_keeps_an_old_range_of_user_ids_has_to_migrate(
     monkeypatch.setattr(podman, "write_archive", lambda *_: None)
 
     with pytest.raises(WorldFault, match="podman could not load the image") as caught:
-        podman.load({}, IMAGE, Store(tmp_path))
+        Podman({}).load(IMAGE, Store(tmp_path))
     assert (caught.value.value, caught.value.remedy.partition(";")[0]) == (err, remedy)
 
 
@@ -111,6 +119,6 @@ def test_only_an_image_that_is_absent_is_not_there(
 
     if has is None:
         with pytest.raises(WorldFault, match=r"could not save the image: a:1 \(Error: no space left\)"):
-            podman.save({}, "a:1", tmp_path)
+            Podman({}).save("a:1", tmp_path)
     else:
-        assert podman.save({}, "a:1", tmp_path) == has
+        assert Podman({}).save("a:1", tmp_path) == has

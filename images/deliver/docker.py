@@ -1,0 +1,169 @@
+"""Docker, through its own client: load an image, run a command in it, save one of its images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from docker import DockerClient
+from docker.context import ContextAPI
+from docker.context.config import get_current_context_name
+from docker.errors import DockerException, NotFound
+from requests import RequestException
+
+from images.host import process
+from images.host.context import background
+from images.host.download import reason
+from images.host.errors import UserFault, WorldFault
+from images.host.store import Store
+from images.model import Image
+from images.oci.archive import archive, archived_manifest
+from images.oci.manifest import digest_of
+
+SOCKET = "/var/run/docker.sock"  # where nothing names another one
+JOIN = "join the group docker (sudo usermod -aG docker $USER, then log in again)"  # which may write to SOCKET
+PATIENCE = 600  # seconds: for an answer of a daemon that has answered once
+# What Docker says of an image with more layers than its own store takes (moby, layer/layer_store.go, maxLayerDepth).
+TOO_DEEP, DEEPEST = "max depth exceeded", 125
+CONTAINERD = ["driver-type", "io.containerd.snapshotter.v1"]  # how `docker info` tells containerd's store of images
+
+
+def connect(environ: Mapping[str, str], seconds: int) -> Docker | None:
+    """Return the Docker that the command `docker` would use: DOCKER_HOST, else a context, else the usual socket.
+
+    None where nothing names one, and none is there. Raises a Fault for one that does not answer within so many seconds.
+    """
+    named = environ.get("DOCKER_HOST") or _context(environ)
+    if named == "default" and not Path(SOCKET).exists():
+        return None
+    try:
+        client = DockerClient.from_env(timeout=seconds, environment=dict(environ))
+        client.api.trust_env = False  # proxies and certificates of the environment are those of other servers
+        client.ping()
+    except (DockerException, OSError) as error:
+        why, place = reason(error), SOCKET if named == "default" else named
+        remedy = JOIN if "ermission denied" in why else "start it, or unset DOCKER_HOST and DOCKER_CONTEXT"
+        raise WorldFault("Docker cannot be used", f"{place} ({why})", remedy) from error
+    except Exception:  # the client lets errors of many kinds through, some with a login in them
+        raise UserFault("Docker's configuration is damaged", named, "correct ~/.docker/config.json") from None
+    client.api.timeout = PATIENCE
+    return Docker(client)
+
+
+def _context(environ: Mapping[str, str]) -> str:
+    """Return the name of the context that is chosen.
+
+    Raises UserFault for one that is not there: the client would take the usual socket instead.
+    """
+    name = environ.get("DOCKER_CONTEXT") or get_current_context_name()
+    try:
+        found = ContextAPI.get_context(name)
+    except Exception:  # as above
+        found = None
+    if found is None:
+        remedy = "docker context ls shows them; unset DOCKER_CONTEXT, or docker context use default"
+        raise UserFault("there is no such context of Docker", repr(name), remedy)
+    return str(name)
+
+
+class Docker:
+    """A Docker that has answered."""
+
+    name = "docker"
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def load(self, image: Image, store: Store) -> None:
+        """Load an image; what Docker has already is not sent again."""
+        try:
+            found = self._found(image) or self._sent(image, store)
+            for tag in image.tags:
+                found.tag(*tag.rsplit(":", 1))
+        except (DockerException, OSError) as error:
+            said, remedy = str(error).strip()[:300], "read its log; a full disk is the usual cause (docker system df)"
+            if TOO_DEEP in said:
+                own = sum(layer.packed is None for layer in image.layers)
+                remedy = f"a --base of at most {DEEPEST - own} layers, since Docker takes {DEEPEST}; or --no-load"
+            raise WorldFault("docker could not load the image", said, remedy) from error
+
+    def run(self, image: Image, command: Sequence[str]) -> str | None:
+        """Run a command in a container of a loaded image, as Engine has it."""
+        found = self._found(image)
+        try:
+            with background() as beside, self._container(found.id if found else image.tag, command) as container:
+                said = container.attach(stdout=False, stderr=True, stream=True)
+                text = beside.start(lambda: b"".join(said))  # who writes much waits for a reader
+                container.start()
+                code = container.wait()["StatusCode"]
+                lines = text().decode(errors="replace").strip().splitlines()
+        except (DockerException, OSError) as error:
+            raise WorldFault("docker could not start the image", str(error)[:300], "docker run it by hand") from error
+        return (lines or ["?"])[-1] if code else None
+
+    def save(self, name: str, path: Path) -> bool:
+        """Save an image as an archive at `path`; return False where Docker does not have it."""
+        try:
+            with path.open("wb") as file:
+                file.writelines(self._client.images.get(name).save(named=True))
+        except NotFound:
+            return False
+        except (DockerException, RequestException) as error:  # an OSError of another kind is that of the disk
+            raise WorldFault("docker could not save the image", str(error)[:300], "docker save it by hand") from error
+        return True
+
+    def _sent(self, image: Image, store: Store) -> Any:
+        """Send an image; return it as Docker has it then."""
+        if present := self._count_present(image):
+            with suppress(DockerException, OSError):  # a Docker that insists on every layer gets every layer
+                self._client.images.load(archive(image, store, skip=present))
+        if not self._found(image):
+            self._client.images.load(archive(image, store))
+        return self._found(image) or self._client.images.get(image.id)  # which says that there is none
+
+    def _found(self, image: Image) -> Any:
+        """Return the image as Docker has it, None where it does not.
+
+        Docker's own store knows an image by its configuration, containerd's by its manifest.
+        """
+        for known in (image.id, digest_of(archived_manifest(image))):
+            with suppress(DockerException, OSError):
+                if (found := self._client.images.get(known)).id == known:
+                    return found
+        return None
+
+    def _count_present(self, image: Image) -> int:
+        """Count the lowest layers that some image in Docker has already: `docker load` does not open those.
+
+        Return 0 for containerd's store: an image may be there without the tars of its layers, and a load does not say.
+        """
+        diff_ids = [f"sha256:{layer.written.diff_id}" for layer in image.layers]
+        try:
+            if CONTAINERD in (self._client.info().get("DriverStatus") or []):
+                return 0
+            known = [other.attrs["RootFS"].get("Layers") or [] for other in self._client.images.list()]
+        except (DockerException, OSError):
+            return 0
+        return max((_common(diff_ids, layers) for layers in known), default=0)
+
+    @contextmanager
+    def _container(self, image: str, command: Sequence[str]) -> Iterator[Any]:
+        """Make a container that Docker removes when it ends, also after a kill -9; an interrupt ends it."""
+        container = None
+        try:
+            with process.uninterrupted():
+                container = self._client.containers.create(
+                    image, list(command[1:]), entrypoint=command[0], network_mode="none", auto_remove=True
+                )
+            yield container
+        finally:
+            if container:
+                with suppress(DockerException, OSError):  # Docker was faster
+                    container.remove(force=True)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
