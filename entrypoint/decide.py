@@ -10,7 +10,7 @@ from entrypoint.facts import Facts
 from entrypoint.machine.certificates import trust_certificate
 from entrypoint.machine.files import can_write
 from entrypoint.machine.image import warn_hidden, warn_stack
-from entrypoint.machine.limits import MEMORY, SMOKE_MEMORY, Demand, warn
+from entrypoint.machine.limits import warn_shm
 from entrypoint.machine.network import choose_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_cache, is_mounted, list_caches
 from entrypoint.rendezvous.torchrun import complete_options, describe_meeting, prepare_restarts
@@ -18,7 +18,7 @@ from entrypoint.settings import Prepared, Setting, overlay, prepare
 from entrypoint.tasks import argv
 from entrypoint.tasks.arguments import Program, read_batch, read_program
 from entrypoint.tasks.bf16 import settle_bf16
-from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command
+from entrypoint.tasks.command import PLAIN, SCRIPT, TASK, Command
 from entrypoint.tasks.resume import find_results, plan_run, saves_ranks
 from entrypoint.tasks.table import find_task
 from entrypoint.tuning import starters
@@ -90,7 +90,9 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
         program, run = plan_run(command, program, world, environ, facts.stack)
     program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
     places = check_places(situation, program, overlay(environ, find_cache(environ)), facts)
-    return Preflight(program, run, (*program.notes, *warn_early(situation, program, facts), *places))
+    known = command.kind != SCRIPT
+    shm = warn_shm(facts.limits, program.given, world.local_size or 1, known=known) if command.trains else []
+    return Preflight(program, run, (*program.notes, *shm, *places))
 
 
 def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
@@ -225,14 +227,3 @@ def check_places(situation: Situation, program: Program, environ: Mapping[str, s
 def all_write(command: Command, given: Mapping[str, object], output: str) -> bool:
     """Return whether every rank writes results, as far as that is known; of a script of the user's it is not."""
     return command.kind == TASK and saves_ranks(find_task(command.name).kind, given, os.path.isdir(output))
-
-
-def warn_early(situation: Situation, program: Program, facts: Facts) -> list[str]:
-    """Return notes on the limits that a training will reach on this machine: shared memory, memory, AMX."""
-    command = situation.command
-    if not command.trains:
-        return []
-    memory = SMOKE_MEMORY if command.kind == SMOKE else MEMORY
-    return warn(
-        facts.limits, Demand(program.given, situation.world.local_size or 1, memory, known=command.kind != SCRIPT)
-    )

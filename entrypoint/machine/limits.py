@@ -1,11 +1,11 @@
-"""Limits that end or slow a training after its start: shared memory, memory, AMX that is hidden."""
+"""Limits that end or slow a training after its start: shared memory, memory, units of the processor."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.machine.cpus import list_directories
-from entrypoint.numbers import is_true, whole
+from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,9 +23,7 @@ MEMORY = 2 << 30
 # Names of units that compute in bf16: arch/x86/include/asm/cpufeatures.h, Documentation/arch/arm64/elf_hwcaps.rst. The
 # kernel shows no flag for AVX-NE-CONVERT, which only loads bf16.
 BF16_UNITS = ("amx_bf16", "avx512_bf16", "bf16")
-# Processors with this unit have AMX as well, which a hypervisor may hide. Without AMX they compute half as fast in
-# bfloat16 as in float32: 86 and 165 GFLOP/s on a core of the fifth generation of Xeon (torch 2.13, measured).
-AMX, BESIDE_AMX = "amx_bf16", "avx512_fp16"
+AMX = "amx_bf16"
 
 
 class Limits(NamedTuple):
@@ -39,15 +37,6 @@ class Limits(NamedTuple):
     def bf16_units(self) -> list[str]:
         """Return the units that compute in bf16."""
         return [unit for unit in BF16_UNITS if unit in self.flags]
-
-
-class Demand(NamedTuple):
-    """What a job asks for: arguments by name, processes on this node, memory for each, whether its script is known."""
-
-    given: Mapping[str, object]
-    ranks: int
-    memory: int
-    known: bool
 
 
 def read_limits(files: Files, size: Callable[[str], int | None]) -> Limits:
@@ -94,44 +83,16 @@ def read_limit(text: str | None) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def warn(limits: Limits, demand: Demand) -> list[str]:
-    """Return a line for each limit that this job will reach."""
-    return [line for check in WARNINGS if (line := check(limits, demand))]
+def warn_shm(limits: Limits, given: Mapping[str, object], ranks: int, *, known: bool) -> list[str]:
+    """Return a note on a small /dev/shm, where workers of a DataLoader and ranks of oneCCL and Intel MPI exchange data.
 
-
-def warn_shm(limits: Limits, demand: Demand) -> str | None:
-    """Warn of a small /dev/shm, where workers of a DataLoader and ranks of oneCCL and Intel MPI exchange data."""
-    workers = str(demand.given.get("dataloader_num_workers", "0")) not in ("0", "")
-    if (limits.shm or 0) > DEFAULT_SHM or (demand.known and not workers and demand.ranks == 1):
-        return None
-    return (
-        f"{SHM} has {write_size(limits.shm or 0)}, of which DataLoader workers and ranks on one node may need more: "
-        "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory"
-    )
-
-
-def warn_memory(limits: Limits, demand: Demand) -> str | None:
-    """Warn of too little memory, which ends a job by a kill without a message, often hours after its start."""
-    needed = demand.memory * demand.ranks
-    if limits.memory >= needed:
-        return None
-    each = f" for {demand.ranks} ranks" if demand.ranks > 1 else ""
-    has = f"this container has {write_size(limits.memory)} of memory{each}"
-    return f"{has}, and training a small model takes {write_size(needed)}: docker run --memory, or fewer ranks"
-
-
-def warn_hidden_amx(limits: Limits, demand: Demand) -> str | None:
-    """Warn of bf16 on a processor that is likely to be faster in float32."""
-    if not is_true(demand.given.get("bf16")) or BESIDE_AMX not in limits.flags or AMX in limits.flags:
-        return None
-    return "bf16 was asked for, and AMX is hidden on this processor: float32 is likely faster; `doctor` measures both"
-
-
-def warn_fp16(limits: Limits, demand: Demand) -> str | None:
-    """Warn of fp16, which accelerate leaves out on a CPU without a word (accelerate/accelerator.py, native_amp)."""
-    if not (demand.known and is_true(demand.given.get("fp16"))):
-        return None
-    return "fp16 was asked for, and has no effect on a CPU: take --bf16, or leave it out"
+    given: arguments by name; ranks: those of this node; known: whether the script is one of ours.
+    """
+    workers = str(given.get("dataloader_num_workers", "0")) not in ("0", "")
+    if (limits.shm or 0) > DEFAULT_SHM or (known and not workers and ranks == 1):
+        return []
+    has = f"{SHM} has {write_size(limits.shm or 0)}, of which DataLoader workers and ranks on one node may need more"
+    return [f"{has}: docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory"]
 
 
 def has_bf16(flags: frozenset[str]) -> bool:
@@ -142,6 +103,3 @@ def has_bf16(flags: frozenset[str]) -> bool:
 def write_size(count: int) -> str:
     """Return a number of bytes in MB or GB."""
     return f"{count / (1 << 30):.1f} GB" if count >= 1 << 30 else f"{count >> 20} MB"
-
-
-WARNINGS: tuple[Callable[[Limits, Demand], str | None], ...] = (warn_shm, warn_memory, warn_hidden_amx, warn_fp16)

@@ -7,11 +7,10 @@ from unittest import mock
 
 import pytest
 
-from entrypoint.decide import Plan, assemble, check_places, warn_early
+from entrypoint.decide import Plan, assemble, check_places
 from entrypoint.errors import Refusal
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
-from entrypoint.machine.limits import DEFAULT_SHM, Limits
 from entrypoint.settings import Setting, forget
 from entrypoint.situation import Situation
 from entrypoint.tasks.arguments import Program
@@ -93,13 +92,6 @@ def test_where_a_script_writes_is_looked_at(
     ):
         notes = check_places(place(JOB), given(**arguments), environ, facts)
         assert [note for note in notes if said and said in note] == notes
-
-
-@pytest.mark.parametrize(("kind", "is_warned"), [("script", True), ("smoke", False), ("plain", False)])
-def test_a_script_whose_workers_nobody_knows_is_warned_of_a_small_shared_memory(kind: str, is_warned: bool) -> None:
-    small = Limits(DEFAULT_SHM, 64 << 30, frozenset({"avx512_bf16"}))
-    notes = warn_early(place(Command(kind, "x", [])), given(), make_facts({}, limits=small))
-    assert ["/dev/shm" in note for note in notes] == [True] * is_warned
 
 
 @pytest.mark.parametrize(
