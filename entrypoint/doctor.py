@@ -25,7 +25,6 @@ from entrypoint.machine.image import (
     normalize,
     read_installed,
 )
-from entrypoint.machine.interfaces import BACKENDS, find_wrong
 from entrypoint.machine.limits import (
     AMX,
     BF16_UNITS,
@@ -409,9 +408,6 @@ def check_network(view: View) -> Finding:
     value = ", ".join(f"{name} {state}" for name, state in view.interfaces.items()) or "no interface"
     if view.plan.world.several_nodes and set(view.interfaces) <= {"lo"}:
         return Finding(f"{value}, and the world has several nodes", WRONG, "docker run --network NAME")
-    wrong = find_wrong(view.environ, list(view.interfaces), BACKENDS)
-    if wrong:
-        return Finding(f"{wrong}={view.environ[wrong]}, and there is only: {value}", WRONG, f"unset {wrong}")
     chosen = view.environ.get("GLOO_SOCKET_IFNAME") or "what the library picks"
     return Finding(f"{value}; ranks meet on {'the network of the hosts' if is_launcher(view) else chosen}")
 

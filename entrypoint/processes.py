@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from entrypoint.errors import EXIT_OUTSIDE, NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.machine.files import read_text, which
-from entrypoint.machine.reached import count_reached, explain_end
+from entrypoint.machine.reached import explain_kill, has_killed
 from entrypoint.printing.streams import print_error, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    from entrypoint.machine.reached import Reached
 
 # Python ignores them for itself (library/signal, "General rules"), and a program would inherit that: `yes | head` in a
 # shell would complain, and the shell could not change it. Python's own subprocess resets the same.
@@ -143,10 +141,9 @@ def watch_training(argv: list[str], environ: Mapping[str, str], rank: int | None
     def reached(sender: int) -> bool:
         return sender == tini or (in_step and is_of_step(sender, read_text))
 
-    before = count_reached(read_text)
     code = run_child(argv, environ, CAUGHT, reached)
     host = socket.gethostname()
-    explain_kill(code, f"the training on {host}" if rank is None else f"rank {rank} on {host}", read_text, before)
+    print_kill(code, f"the training on {host}" if rank is None else f"rank {rank} on {host}", read_text, environ)
     return code
 
 
@@ -165,8 +162,7 @@ def is_of_step(sender: int, files: Callable[[str], str | None]) -> bool:
     return sender == 0 or (files(f"/proc/{sender}/comm") or "").startswith("slurmstepd")
 
 
-def explain_kill(code: int, name: str, files: Callable[[str], str | None], before: Reached) -> None:
-    """Print which limit ended a rank, if one did; before: what the kernel had counted by then."""
-    reason = explain_end(128 - code if code > 128 else code, name, files, before)
-    if reason is not None:
-        print_error(reason)
+def print_kill(code: int, name: str, files: Callable[[str], str | None], environ: Mapping[str, str]) -> None:
+    """Print why a rank was killed, if that was for want of memory; code: that of a shell; environ: its variables."""
+    if code == 128 + signal.SIGKILL and has_killed(files, environ):
+        print_error(explain_kill(name, files))

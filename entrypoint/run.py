@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.machine.files import NETWORK, list_directory, write_in_private
-from entrypoint.machine.interfaces import check_interfaces
+from entrypoint.machine.files import write_in_private
 from entrypoint.machine.limits import read_memory_limit
-from entrypoint.machine.reached import remember_reached
+from entrypoint.machine.reached import remember_kills
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master
@@ -32,10 +31,9 @@ METRICS = "/workspace/metrics"
 def wait(situation: Situation, facts: Facts) -> None:
     """Wait until the master has a name, where this command trains with others.
 
-    Raise Refusal where it does not come, and for a variable that names an interface which this container does not have.
+    Raise Refusal where it does not come.
     """
     if situation.meets_others:
-        check_interfaces(facts.environ, list_directory(NETWORK), facts.stack.backend)
         wait_for_master(situation.world, facts.environ)
 
 
@@ -70,7 +68,7 @@ def carry_out(command: Command, plan: Plan) -> int:
     if plan.run is not None:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
     is_training = plan.becomes_ranks or plan.world.rank is not None
-    known = {TRAINING: str(os.getpid()), **remember_reached(plan.facts.files)} if is_training else {}
+    known = {TRAINING: str(os.getpid()), **remember_kills(plan.facts.files)} if is_training else {}
     return train(command, argv, {**environ, **resumed, **known}, plan)
 
 

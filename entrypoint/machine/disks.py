@@ -18,7 +18,6 @@ NEVER = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "devtmpfs", "
 # A file system counts as full with less than this left: so many bytes, or this part of the whole, one 50th. What could
 # not be written may be gone again: a file of a checkpoint that has 5 GB (transformers, max_shard_size), or several.
 LITTLE, SHARE, FILE = 1 << 20, 50, 5 << 30
-FEW_FILES = 16
 MORE_ROOM = (
     "remove what is not needed there, such as a half-written checkpoint, or mount a larger volume; the same command "
     "then goes on from the last complete checkpoint"
@@ -26,30 +25,20 @@ MORE_ROOM = (
 
 
 class Disk(NamedTuple):
-    """A directory on a file system, and what is free there for a plain user, in bytes.
-
-    files: how many more files it can have; None where it does not count them.
-    """
+    """A directory on a file system, and what is free there for a plain user, in bytes."""
 
     path: str
     size: int
     free: int
-    files: int | None = None
-
-    @property
-    def has_few_files(self) -> bool:
-        """Return whether it can have next to no more files, whatever is free."""
-        return self.files is not None and self.files < FEW_FILES
 
     @property
     def is_full(self) -> bool:
         """Return whether next to nothing is left."""
-        return self.has_few_files or self.free < max(LITTLE, min(self.size // SHARE, FILE))
+        return self.free < max(LITTLE, min(self.size // SHARE, FILE))
 
     def __str__(self) -> str:
         """Return where it is, and how much of it is free."""
-        few = f", {self.files} inodes free" if self.has_few_files else ""
-        return f"{self.path} ({write_size(self.size)}, {write_size(self.free)} free{few})"
+        return f"{self.path} ({write_size(self.size)}, {write_size(self.free)} free)"
 
 
 def find_disk(path: str) -> Disk | None:

@@ -78,17 +78,13 @@ def can_write(path: str) -> bool:
     return os.path.isdir(path or ".") and os.access(path or ".", os.W_OK | os.X_OK)
 
 
-def measure_file_system(path: str) -> tuple[int, int, int | None] | None:
-    """Return the bytes of the file system at a path, those free for a plain user, and how many files it can still have.
-
-    The last is None where it does not count them, as Btrfs, and all is None if nothing is there.
-    """
+def measure_file_system(path: str) -> tuple[int, int] | None:
+    """Return the bytes of the file system at a path, and those free for a plain user; None if nothing is there."""
     try:
         found = os.statvfs(path)
     except OSError:
         return None
-    files = found.f_favail if found.f_files else None
-    return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail, files
+    return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
 
 
 def file_system_size(path: str) -> int | None:

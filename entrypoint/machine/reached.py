@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
-import signal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.cpus import list_directories
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 
     from entrypoint.machine.cpus import Files
 
-# Says to a training what there had been before it began, in a container that runs one job after the other: `2 1 0`.
-VARIABLE = "MULTINODE_REACHED"
+# Says to a training how many had been killed before it began, in a container that runs one job after the other.
+VARIABLE = "MULTINODE_KILLED"
 MORE_MEMORY = (
     "fewer examples at once (--per_device_train_batch_size N --gradient_accumulation_steps M), or more memory "
     "(docker run --memory, limits.memory of a pod)"
@@ -27,53 +26,27 @@ MORE_PROCESSES = "docker run --pids-limit 4096, podPidsLimit of the kubelet, or 
 MORE_FILES = "docker run --ulimit nofile=65536, or fewer DataLoader workers"
 
 
-class Reached(NamedTuple):
-    """How often limits of this container have been reached since its start.
-
-    killed: processes that the kernel killed for want of memory; memory: how often the container's own limit was why,
-    None where the kernel does not count that (v1); processes: how often no process or thread could be started.
-    """
-
-    killed: int = 0
-    memory: int | None = None
-    processes: int = 0
-
-
-def count_reached(files: Files) -> Reached:
-    """Return what the kernel has counted in this container since its start.
+def count_kills(files: Files) -> int:
+    """Return how many processes the kernel has killed in this container for want of memory since its start.
 
     The line `oom_kill 1` is in memory.events (v2) or memory.oom_control (v1), the container's own before those above.
-    It counts what any OOM killer has killed, also that of the whole machine. `oom 1`, in v2 alone, says how often the
-    cgroup or one below it has reached its own limit (Documentation/admin-guide/cgroup-v2.rst): it is read wherever
-    there is a limit. `max 1` in pids.events counts processes and threads that could not be started.
     """
-    kills, reached = [], []
     for unified, directory in list_directories(files, "memory"):
-        events = read_events(files(f"{directory}/{'memory.events' if unified else 'memory.oom_control'}"))
-        kills += [events[name] for name in ("oom_kill",) if name in events]
-        if "oom" in events and read_limit(files(f"{directory}/memory.max")) is not None:
-            reached.append(events["oom"])
-    started = [read_events(files(f"{each}/pids.events")).get("max", 0) for _, each in list_directories(files, "pids")]
-    return Reached(kills[0] if kills else 0, sum(reached) if reached else None, max(started, default=0))
+        words = (files(f"{directory}/{'memory.events' if unified else 'memory.oom_control'}") or "").split()
+        if "oom_kill" in words[:-1]:
+            return whole(words[words.index("oom_kill") + 1]) or 0
+    return 0
 
 
-def read_events(text: str | None) -> dict[str, int]:
-    """Return the numbers of lines like `oom_kill 1` by their names."""
-    rows = (line.partition(" ") for line in (text or "").splitlines())
-    return {name: whole(count) or 0 for name, _, count in rows}
-
-
-def remember_reached(files: Files) -> dict[str, str]:
+def remember_kills(files: Files) -> dict[str, str]:
     """Return the variable by which a training knows what had been before it; empty where nothing had."""
-    found = count_reached(files)
-    return {VARIABLE: " ".join(str(count or 0) for count in found)} if any(found) else {}
+    count = count_kills(files)
+    return {VARIABLE: str(count)} if count else {}
 
 
-def recall_reached(environ: Mapping[str, str]) -> Reached:
-    """Return what there had been before this training began; environ: its variables."""
-    words = [whole(word) or 0 for word in environ.get(VARIABLE, "").split()]
-    killed, memory, processes = (*words, 0, 0, 0)[:3]
-    return Reached(killed, memory, processes)
+def has_killed(files: Files, environ: Mapping[str, str]) -> bool:
+    """Return whether the kernel has killed for want of memory since a training with these variables began."""
+    return count_kills(files) > (whole(environ.get(VARIABLE, "")) or 0)
 
 
 def read_process_limit(files: Files) -> int | None:
@@ -90,20 +63,13 @@ def count_processes(files: Files) -> int | None:
     return None
 
 
-def has_killed(files: Files, before: Reached) -> bool:
-    """Return whether the kernel has killed for want of memory since then."""
-    return count_reached(files).killed > before.killed
-
-
-def explain_memory(files: Files, before: Reached) -> str:
-    """Return which memory has run out since then: the container's own, or that of its pod or machine."""
-    limit, reached = read_memory_limit(files), count_reached(files).memory
-    if limit is not None and (reached is None or reached > (before.memory or 0)):
+def explain_memory(files: Files) -> str:
+    """Return which memory has run out: the container's own, or that of its pod or machine."""
+    limit, total = read_memory_limit(files), read_total(files("/proc/meminfo"))
+    if limit is not None:
         return f"the memory limit of this container, {write_size(limit)}, was reached"
-    total = read_total(files("/proc/meminfo"))
-    return (
-        f"the memory of this machine{f', {write_size(total)},' if total else ''} or a limit above the container ran out"
-    )
+    size = f", {write_size(total)}," if total else ""
+    return f"the memory of this machine{size} or a limit above the container ran out"
 
 
 def explain_processes(files: Files, who: str) -> Refusal:
@@ -129,13 +95,6 @@ def explain_error(error: OSError, files: Files, who: str) -> Refusal | None:
     return explain_files(who) if error.errno in (errno.EMFILE, errno.ENFILE) else None
 
 
-def explain_end(code: int, who: str, files: Files, before: Reached) -> Refusal | None:
-    """Return which limit ended a process, if its exit code and what the kernel has counted since then say so.
-
-    code: negative for a signal. A library that gets no thread ends its process without an exception in Python.
-    """
-    if code == -signal.SIGKILL and has_killed(files, before):
-        return Refusal(f"{who} was killed by signal 9", explain_memory(files, before), MORE_MEMORY, EXIT_OUTSIDE)
-    if code and count_reached(files).processes > before.processes:
-        return explain_processes(files, who)
-    return None
+def explain_kill(who: str, files: Files) -> Refusal:
+    """Return that somebody was killed for want of memory."""
+    return Refusal(f"{who} was killed by signal 9", explain_memory(files), MORE_MEMORY, EXIT_OUTSIDE)

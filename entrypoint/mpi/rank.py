@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from entrypoint.errors import EXIT_OUTSIDE, LATER
 from entrypoint.machine.files import read_text
-from entrypoint.machine.reached import count_reached
 from entrypoint.numbers import whole
 from entrypoint.printing.streams import print_note
-from entrypoint.processes import end_with_parent, explain_kill, run_child
+from entrypoint.processes import end_with_parent, print_kill, run_child
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,10 +43,9 @@ def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
 
     end_with_parent()
     clean = {name: value for name, value in environ.items() if name != SUPERVISED}
-    before = count_reached(read_text)
     code = run_child(argv, clean, PASSED_ON, pass_on)
     if code and not stopped:  # a job that is stopped needs no reasons
-        explain_kill(code, f"rank {rank} on {socket.gethostname()}", read_text, before)
+        print_kill(code, f"rank {rank} on {socket.gethostname()}", read_text, environ)
         print_failure(rank, code)
     if code:
         end_job(environ, code)

@@ -16,12 +16,11 @@ from entrypoint.machine.disks import MORE_ROOM, Disk, find_directory
 from entrypoint.machine.limits import SHM, write_size
 from entrypoint.machine.reached import (
     MORE_MEMORY,
-    explain_end,
     explain_files,
+    explain_kill,
     explain_memory,
     explain_processes,
     has_killed,
-    recall_reached,
 )
 
 if TYPE_CHECKING:
@@ -79,8 +78,7 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
     Times are whole seconds, and the others end with an error as soon as one is gone. Of those of one second a killed
     one comes first, then one with an error, and last what the agent itself or an abort has ended.
     """
-    before = recall_reached(place.environ)
-    killed = has_killed(place.files, before)
+    killed = has_killed(place.files, place.environ)
 
     def weigh(rank: int) -> tuple[int, int]:
         when, code = (int(getattr(failures[rank], name, 0)) for name in ("timestamp", "exitcode"))
@@ -90,8 +88,8 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
 
     rank = min(failures, key=weigh)
     code, name = int(getattr(failures[rank], "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"
-    if limit := explain_end(code, name, place.files, before):
-        return limit
+    if killed and code == -signal.SIGKILL:
+        return explain_kill(name, place.files)
     if code >= 0:
         return Refusal(f"{name} ended with exit code", code, "read what it printed before, above", EXIT_OUTSIDE)
     return Refusal(f"{name} was killed by signal", -code, f"find out who sent it, and {AGAIN}", EXIT_OUTSIDE)
@@ -125,12 +123,11 @@ def explain_shm(text: str, found: str, place: Place) -> Refusal:
 
 def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
     """Return why a worker of a DataLoader was killed, if that was for want of memory."""
-    before = recall_reached(place.environ)
     remedy = f"{MORE_MEMORY}, or fewer --dataloader_num_workers"
-    if not has_killed(place.files, before):
+    if not has_killed(place.files, place.environ):
         return None
     name = f"a DataLoader worker of {place.who} was killed by signal 9"
-    return Refusal(name, explain_memory(place.files, before), remedy, EXIT_OUTSIDE)
+    return Refusal(name, explain_memory(place.files), remedy, EXIT_OUTSIDE)
 
 
 def explain_allocation(text: str, found: str, place: Place) -> Refusal:

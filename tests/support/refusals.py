@@ -118,8 +118,6 @@ REFUSED = (
     Row("torchrun --master-port 99999 x.py", {}, "'99999'"),
     Row("torchrun --rdzv-endpoint node0:99999 x.py", {}, "'99999'"),
     Row("torchrun --nnodes two --node-rank 0 --master-addr node0 x.py", {}, "'two'"),
-    Row("smoke", {**WORKER, "GLOO_SOCKET_IFNAME": "ib9"}, "GLOO_SOCKET_IFNAME=ib9"),
-    Row("--nproc 2 smoke", {"GLOO_SOCKET_IFNAME": "ib9"}, "GLOO_SOCKET_IFNAME=ib9"),
     # tasks that would fail after minutes
     Row("summarization --dataset_name squad --output_dir HOME", {}, "tokenizers/punkt_tab"),
     Row("qa --output_dir HOME/stack.json/results", {}, "HOME/stack.json/results"),

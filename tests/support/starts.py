@@ -175,7 +175,6 @@ class Container:
         with (
             network(self.hosts),
             mock.patch("entrypoint.facts.read_text", read),
-            mock.patch("entrypoint.run.list_directory", lambda path: ["eth0", "lo"]),
             mock.patch("os.sched_getaffinity", lambda _: self.box.cpus(range(self.box.total))),
             mock.patch("os.execvpe", replace),
             mock.patch("sys.stdin", None),

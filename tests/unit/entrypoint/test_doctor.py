@@ -109,8 +109,6 @@ LOCKED = {"datasets": "4.4.1", "dill": "0.4.0"}
         (probe(mapped=(IOMP,)), "preloads", WRONG, TCMALLOC, "LD_PRELOAD"),
         ({**environ(LD_PRELOAD=""), **probe(mapped=("/lib/libc.so.6",))}, "preloads", WARNING, "libiomp5", "unset"),
         (probe(error="RuntimeError: no"), "backend", WRONG, "gloo: RuntimeError: no", "named"),
-        (environ(GLOO_SOCKET_IFNAME="ib0"), "network", WRONG, "GLOO_SOCKET_IFNAME=ib0", "unset GLOO_SOCKET_IFNAME"),
-        (environ(FI_TCP_IFACE="ib0"), "network", WRONG, "FI_TCP_IFACE=ib0", "unset FI_TCP_IFACE"),
         ({**NODES, "interfaces": {"lo": "unknown"}}, "network", WRONG, "several nodes", "--network"),
         ({"directories": {"/out": -1}}, "directories", WRONG, "/out", "-v results:/out"),
         ({"directories": {"/out": 1 << 20}}, "directories", WARNING, "/out has 1 MB left", "free"),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.reached import Reached
-from entrypoint.processes import IGNORED, TRAINING, become, execute, explain_kill, has_group, is_of_step
+from entrypoint.machine import reached
+from entrypoint.processes import IGNORED, TRAINING, become, execute, has_group, is_of_step, print_kill
 from entrypoint.programs.at_exit import VARIABLE
 
 
@@ -95,13 +95,13 @@ def test_slurm_and_who_is_outside_signal_a_whole_step(sender: int, comm: str | N
 @pytest.mark.parametrize(
     ("code", "before", "said"),
     [
-        pytest.param(137, Reached(), True, id="killed for want of memory"),
-        pytest.param(137, Reached(1, 1), False, id="killed by hand, after another had run out of memory"),
-        pytest.param(1, Reached(), False, id="a child of it was killed for want of memory"),
+        pytest.param(137, {}, True, id="killed for want of memory"),
+        pytest.param(137, {reached.VARIABLE: "1"}, False, id="killed by hand, after another had run out of memory"),
+        pytest.param(1, {}, False, id="a child of it was killed for want of memory"),
     ],
 )
 def test_only_a_kill_of_this_job_is_explained_by_memory(
-    capsys: pytest.CaptureFixture[str], code: int, before: Reached, said: bool
+    capsys: pytest.CaptureFixture[str], code: int, before: dict[str, str], said: bool
 ) -> None:
     files = {
         "/proc/self/cgroup": "0::/\n",
@@ -109,6 +109,6 @@ def test_only_a_kill_of_this_job_is_explained_by_memory(
         "/sys/fs/cgroup/memory.max": "1073741824\n",
     }
 
-    explain_kill(code, "rank 1 on node1", files.get, before)
+    print_kill(code, "rank 1 on node1", files.get, before)
 
     assert ("rank 1 on node1 was killed by signal 9: the memory limit of this" in capsys.readouterr().err) == said
