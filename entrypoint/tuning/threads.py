@@ -196,18 +196,17 @@ def place_workers(context: Context, workers: int, *, own: bool) -> str | None:
     """Return the processors of oneCCL's workers: the first cores of their ranks; None where they are not pinned.
 
     oneCCL itself takes the last processors of the host (src/common/env/env.cpp), which a container may not have. The
-    list is for all ranks of the node; a pinned rank fills it with its own cores. Nodes that see all of a host may be
-    containers beside each other, whose workers begin at other cores.
+    list is for all ranks of the node; a pinned rank fills it with its own cores. Under a quota, and where containers
+    beside this one may have the same cores, nothing is pinned.
     """
     ranks = context.world.local_size or 1
-    if not workers or not context.process.training or not context.machine.owned:
+    if not workers or not context.process.training or not context.machine.owned or not has_machine(context):
         return None
     # A number of ranks that was mistyped must not make a list of a million processors.
     if context.machine.physical // (1 if own else ranks) <= workers:
         return None
     shares = split(context.machine, 1) * ranks if own else split(context.machine, ranks)
-    first = 0 if has_machine(context) else number_node(context) * workers
-    return list_workers([rotate(share, first) for share in shares], workers)
+    return list_workers(shares, workers)
 
 
 def list_workers(shares: list[list[int]], workers: int) -> str | None:
@@ -215,18 +214,6 @@ def list_workers(shares: list[list[int]], workers: int) -> str | None:
     if any(len(share) <= workers for share in shares):
         return None
     return ",".join(str(cpu) for share in shares for cpu in share[:workers]) or None
-
-
-def number_node(context: Context) -> int:
-    """Return the number of this node; one made of its name, in which two nodes may agree, where nobody says it."""
-    known = context.world.node_rank
-    return sum(context.environ.get("HOSTNAME", "").encode(errors="replace")) if known is None else known
-
-
-def rotate(cores: list[int], first: int) -> list[int]:
-    """Return cores in their order, beginning with the one of this number, counted around."""
-    place = first % max(1, len(cores))
-    return [*cores[place:], *cores[:place]]
 
 
 def has_machine(context: Context) -> bool:
