@@ -1,4 +1,4 @@
-"""The ranks of a torchrun: each takes its share of the node's cores, and the binding of threads that the user has set.
+"""The ranks of a torchrun: each takes its share of the node's cores.
 
 Torchrun starts its ranks with the program in PYTHON_EXEC instead of Python (torch/distributed/run.py), and all have its
 mask. That would be one core if OpenMP bound the agent, which therefore gets no variable that binds threads.
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 RANK = "/opt/multinode/rank"
 # What is typed with a directory may have a Python of its own, which stays.
 BINDABLE = ("torchrun", "python3", "python")
-# For each rank: that it has to look how many they have become, the cores of its node, and the variables that bind
-# threads, which its agent did not get.
-COUNTS, CORES, BINDING = "MULTINODE_COUNTS", "MULTINODE_CORES", "MULTINODE_BINDING"
+# For each rank: that it has to look how many they have become, and the cores of its node.
+COUNTS, CORES = "MULTINODE_COUNTS", "MULTINODE_CORES"
 # Variables that bind threads to processors, and values of them that do not (OpenMP 5.2, 21.2; Intel's and GNU's).
 BINDINGS = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
 LOOSE = ("", "false", "none", "disabled")
@@ -64,9 +63,11 @@ class Node(NamedTuple):
 
 def describe_node(context: Context) -> str:
     """Return the cores of this node as a text for its ranks."""
-    machine = context.machine
+    machine, left_out = context.machine, list_bindings(context)
     ranks = context._replace(  # in a shell nobody knows yet how many there will be
-        world=context.world._replace(size=max(2, context.world.sizes[1])), process=context.process._replace(kind=RANKS)
+        world=context.world._replace(size=max(2, context.world.sizes[1])),
+        process=context.process._replace(kind=RANKS),
+        environ={name: value for name, value in context.environ.items() if name not in left_out},
     )
     node = Node(
         tuple(order_cores(machine)),
@@ -110,17 +111,10 @@ def starts_ranks(context: Context) -> bool:
     return bool(context.process.starter) and (context.process.kind != RANKS or becomes_torchrun(context.world))
 
 
-def bindings_of_ranks(context: Context) -> dict[str, str]:
-    """Return what was kept from the agent of a torchrun, and is right for ranks that have cores of their own."""
-    own = context.world.local_size == 1 or can_bind(context.machine, context.world.local_size or 1)
-    ours = starts_ranks(context) and context.process.starter == TORCHRUN and context.process.program in BINDABLE
-    return list_bindings(context) if ours and own and context.machine.owned else {}
-
-
 def bind_ranks(context: Context) -> list[Setting]:
     """Return the program by which a torchrun starts its ranks, so that each takes its own cores."""
-    process, held = context.process, bindings_of_ranks(context)
-    binds = process.checks_size or held or can_bind(context.machine, context.world.local_size or 1)
+    process = context.process
+    binds = process.checks_size or can_bind(context.machine, context.world.local_size or 1)
     starts = os.path.basename(process.program) in SHELLS or (process.program in BINDABLE and binds)
     if context.world.launcher not in (ALONE, TORCHRUN) or not starts or not process.has_file(RANK):
         return []
@@ -130,16 +124,13 @@ def bind_ranks(context: Context) -> list[Setting]:
     ]
     if process.checks_size:
         found.append(Setting(COUNTS, "1", "MULTINODE_WORLD_SIZE, and nodes that come and go"))
-    return [*found, Setting(BINDING, write_list(held), "yours, for the ranks alone")] if held else found
+    return found
 
 
 def warn_bindings(context: Context) -> list[str]:
-    """Return notes on variables that a process does not get: those for the ranks alone, and those for nobody."""
-    left, back = list_bindings(context), bindings_of_ranks(context)
-    lost = " ".join(f"{name}={value}" for name, value in left.items() if name not in back)
-    kept = " ".join(f"{name}={value}" for name, value in back.items())
-    notes = [f"{kept} is for the ranks alone: it would bind torchrun, and all of them by that"] if kept else []
-    return [*notes, f"{lost} is left out: it would bind ranks that share cores to the same one"] if lost else notes
+    """Return a note on variables that a process does not get."""
+    lost = " ".join(f"{name}={value}" for name, value in list_bindings(context).items())
+    return [f"{lost} is left out: it would bind all ranks of this node to the same core"] if lost else []
 
 
 def take_share(node: Node, world: World, environ: Mapping[str, str]) -> tuple[frozenset[int], dict[str, str]]:
@@ -171,15 +162,15 @@ def prepare_rank(
 
     mask: that of its agent, which counts unless a variable has bound the agent.
     """
-    node, held = read_node(environ.get(CORES, "")), dict(read_list(environ, BINDING))
+    node = read_node(environ.get(CORES, ""))
     if node is None:
         return frozenset(), dict(environ)
     node = node if any(map(environ.get, BINDINGS)) else restrict(node, mask)
     cpus, variables = take_share(node, world, environ)
     marked = {name: value for name, value in read_list(environ, MARK) if environ.get(name) == value}
-    yours = {*held, *(name for name in variables if environ.get(name) and name not in marked)}
+    yours = {name for name in variables if environ.get(name) and name not in marked}
     ours = {name: value for name, value in variables.items() if name not in yours}
-    return cpus, {**environ, **held, **ours, MARK: write_list({**marked, **ours})}
+    return cpus, {**environ, **ours, MARK: write_list({**marked, **ours})}
 
 
 def start_rank(words: list[str], environ: Mapping[str, str], world: World) -> NoReturn:

@@ -118,34 +118,32 @@ RANK_OF_MPI, MPIRUN = Process(has_file=lambda path: True), SHELL._replace(progra
 
 @pytest.mark.parametrize("name", BINDINGS)
 @pytest.mark.parametrize(
-    ("world", "machine", "process", "agent", "rank"),
+    ("world", "machine", "process", "kept"),
     [
-        (ALONE, look_at(TWO), TORCHRUN, False, True),
-        (ALONE, TIGHT, TORCHRUN, False, False),
-        (ALONE._replace(local_size=3), look_at(Box(1, 2)), TORCHRUN, False, False),
-        (World("torchrun", "", (2, 2), 0, 1, master="m"), look_at(TWO), TORCHRUN, False, True),
-        (ALONE, look_at(TWO), TORCHRUN._replace(program="/venv/bin/torchrun"), False, False),
-        (ALONE._replace(local_size=1), look_at(TWO), TORCHRUN._replace(kind=ANY), False, True),
-        (ALONE._replace(local_size=1), look_at(TWO), SHELL._replace(starter="accelerate"), False, False),
-        (BY_MPI, look_at(TWO, cpus="28-55,84-111", parent="0-111"), RANK_OF_MPI, True, True),
-        (BY_MPI, TIGHT, RANK_OF_MPI, False, False),
-        (BY_MPI, look_at(TWO), RANK_OF_MPI, False, False),  # nobody has pinned it
-        (ALONE, look_at(TWO), MPIRUN, True, True),
-        (ALONE, TIGHT, MPIRUN, False, False),
-        (ALONE._replace(local_size=1), TIGHT, Process(), True, True),  # one process, whose user wants it so
+        (ALONE, look_at(TWO), TORCHRUN, False),
+        (ALONE, TIGHT, TORCHRUN, False),
+        (World("torchrun", "", (2, 2), 0, 1, master="m"), look_at(TWO), TORCHRUN, False),
+        (ALONE._replace(local_size=1), look_at(TWO), TORCHRUN._replace(kind=ANY), False),
+        (ALONE._replace(local_size=1), look_at(TWO), SHELL._replace(starter="accelerate"), False),
+        (BY_MPI, look_at(TWO, cpus="28-55,84-111", parent="0-111"), RANK_OF_MPI, True),
+        (BY_MPI, TIGHT, RANK_OF_MPI, False),
+        (BY_MPI, look_at(TWO), RANK_OF_MPI, False),  # nobody has pinned it
+        (ALONE, look_at(TWO), MPIRUN, True),
+        (ALONE, TIGHT, MPIRUN, False),
+        (ALONE._replace(local_size=1), TIGHT, Process(), True),  # one process, whose user wants it so
     ],
 )
 def test_no_variable_binds_all_ranks_to_one_core(
-    name: str, world: World, machine: Machine, process: Process, agent: bool, rank: bool
+    name: str, world: World, machine: Machine, process: Process, kept: bool
 ) -> None:
     tuned = tune(world, machine, {name: BINDINGS[name]}, GLOO, process)
-    assert (name not in tuned.removed) == agent
-    assert len(tuned.notes) == (not agent)
-    ours = {each.name: each.value for each in tuned.settings}
-    if process.starter == "torchrun":
-        first = SECOND._replace(local_size=world.local_size)
-        started = prepare_rank(ours, first, machine.cpus)[1] if "PYTHON_EXEC" in ours else {}
-        assert (started.get(name) == BINDINGS[name]) == rank
+    assert (name not in tuned.removed) == kept
+    assert len(tuned.notes) == (not kept)
+
+
+def test_ranks_are_bound_as_we_do_it_where_the_users_variable_is_left_out() -> None:
+    _, environ = share(look_at(TWO), SECOND, more={"OMP_PROC_BIND": "true"})
+    assert (environ["KMP_AFFINITY"], environ.get("OMP_PROC_BIND")) == (FINE, None)
 
 
 @pytest.mark.parametrize(("name", "value"), [("OMP_PROC_BIND", "false"), ("KMP_AFFINITY", "none"), ("OMP_PLACES", "")])
