@@ -78,7 +78,7 @@ def find_starter(
         raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", command.name)
     if starter is None or launcher.started:
         return None
-    starters.check_accelerate([command.name, *command.words], environ)
+    starters.check_accelerate([command.name, *command.words])
     return starter._replace(environ=environ)
 
 

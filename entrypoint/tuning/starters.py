@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import read_file
-from entrypoint.machine.places import find_downloads
 from entrypoint.numbers import whole
 from entrypoint.rendezvous.torchrun import OPTIONS, read_options
 from entrypoint.world.model import TORCHRUN
@@ -45,12 +42,13 @@ HELP = ("-h", "--help")
 MODULE = ("-m", "--module", "--no_python")
 FLAGS = (*HELP, *MODULE, "--standalone", "--run_path", "--virtual_local_rank", "--use_env")
 EACH = "--nproc_per_node"
-# By which `accelerate launch` starts several processes on a CPU (accelerate/commands/launch.py, launch_command), its
-# usual options without a value, and what in a configuration file starts more than one.
+# By which `accelerate launch` may start several processes on a CPU (accelerate/commands/launch.py, launch_command), how
+# many of them, and its usual options without a value.
 KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
+FILE = "--config_file"
+SEVERAL = (*KINDS, FILE, "--mpirun_hostfile")
+COUNTS = ("--num_processes", "--num_machines")
 ACCELERATE_FLAGS = (*HELP, *MODULE, *KINDS, "--cpu", "--debug", "-q", "--quiet")
-HOSTFILE, FILE = "--mpirun_hostfile", "--config_file"
-SEVERAL = r"mpirun_hostfile[^\w\n]+\w|distributed_type[^\w\n]+(?!NO\b|MULTI_CPU\b)\w"
 
 # How many ranks a node gets, how many there are in all, and where; the dialects of Intel MPI, MPICH and Open MPI.
 PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
@@ -89,7 +87,7 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
         described = read_options(typed, environ, nproc)
         return Start(program, read_count(described), described, EACH in typed)
     if program == ACCELERATE:
-        return Start(program, read_accelerate(options, environ, read_file).local_size, {})
+        return Start(program, read_accelerate(options), {})
     if program == MPIRUN:
         return Start(program, read_mpirun(options, environ), {})
     return Start(program, None, {}) if program else None
@@ -127,58 +125,24 @@ def find_code(words: list[str]) -> tuple[str, str, list[str]]:
     return "", "".join(left[:1]), left
 
 
-class Accelerate(NamedTuple):
-    """What `accelerate launch` is asked for.
-
-    is_single: whether it starts one process on each machine, however many are asked for; file: its configuration, empty
-    if it has none.
-    """
-
-    processes: int
-    machines: int
-    is_single: bool
-    file: str
-
-    @property
-    def local_size(self) -> int | None:
-        """Return how many processes are started on this machine; None where nobody knows."""
-        if self.is_single:
-            return 1
-        return None if not self.processes or self.file else max(1, self.processes // self.machines)
-
-
-def read_accelerate(options: list[str], environ: Mapping[str, str], read: Read) -> Accelerate:
-    """Return what the options after `launch` ask for; what is typed comes before what is in the file."""
+def read_accelerate(options: list[str]) -> int | None:
+    """Return how many processes `accelerate launch` starts on this machine; None where a file may say so."""
     typed = {name: value for name, value, _ in walk_options(options, ACCELERATE_FLAGS)}
-    path = typed.get(FILE) or ("" if "--cpu" in typed else f"{find_downloads(environ)}/accelerate/default_config.yaml")
-    text = read(path) if path else None
-
-    def find_count(name: str) -> int:
-        found = re.search(rf"^\W*{name}[^\w\n]+(\d+)", text or "", re.MULTILINE)
-        return whole(typed.get(f"--{name}", "")) or (whole(found[1]) if found else 0) or 0
-
-    several = HOSTFILE in typed or not typed.keys().isdisjoint(KINDS) or bool(re.search(SEVERAL, text or ""))
-    is_single = not several and (text is not None or FILE not in typed)
-    return Accelerate(
-        find_count("num_processes"), find_count("num_machines") or 1, is_single, "" if text is None else path
-    )
+    if typed.keys().isdisjoint(SEVERAL):
+        return 1
+    count, machines = (whole(typed.get(name, "")) for name in COUNTS)
+    return max(1, count // (machines or 1)) if count and FILE not in typed else None
 
 
-def check_accelerate(words: list[str], environ: Mapping[str, str], read: Read = read_file) -> None:
+def check_accelerate(words: list[str]) -> None:
     """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone."""
     program, options = find_starter(words)
-    if program != ACCELERATE:
-        return
-    asked = read_accelerate(options, environ, read)
-    count = max(asked.processes, asked.machines)
-    if not asked.is_single or count < 2:
-        return
-    name = "--num_processes" if asked.processes > 1 else "--num_machines"
-    value = f"{name} {count}" + (f", with {asked.file}" if asked.file else "")
-    local = max(1, (asked.processes or asked.machines) // asked.machines)
-    several = "" if asked.machines < 2 else f"--nnodes {asked.machines} --node_rank R --master_addr HOST "
-    remedy = f"torchrun {several}--nproc_per_node {local} SCRIPT.py"
-    raise Refusal("accelerate launch starts one process on a CPU, however many are asked for", value, remedy)
+    typed = {name: value for name, value, _ in walk_options(options, ACCELERATE_FLAGS)} if program == ACCELERATE else {}
+    asked = [f"{name} {typed[name]}" for name in COUNTS if (whole(typed.get(name, "")) or 0) > 1]
+    if asked and typed.keys().isdisjoint(SEVERAL):
+        remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"
+        fact = "accelerate launch starts one process on a CPU, however many are asked for"
+        raise Refusal(fact, " ".join(asked), remedy)
 
 
 def walk_options(words: list[str], flags: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
@@ -208,7 +172,7 @@ def expand(name: str, flags: tuple[str, ...]) -> str:
 def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
     """Return how many ranks mpirun starts on a node; None where a hostfile says so, or nothing."""
     several = any(environ.get(name) for name in HOSTFILES)
-    local, count = whole(environ.get("I_MPI_PERHOST", "")), None
+    local = count = None
     for place, word in enumerate(words[:-1]):
         name = os.path.basename(word)
         if word.endswith(".py") or name.startswith("python") or name in (*SHELLS, "multinode"):
