@@ -281,7 +281,7 @@ class Directories:
 
 @dataclass(frozen=True)
 class Distribution:
-    """An installed Python package: its name in normal form, the directory it is in, its .dist-info or .egg-info.
+    """An installed Python package: its name in normal form, the directory it is in, its .dist-info.
 
     `files` are the paths of its RECORD that are there, relative to the root; None where it has no list of files.
     """
@@ -297,21 +297,17 @@ class Distribution:
 class Facts:
     """What a root file system has; every path is relative to the root.
 
-    `pythons` maps 3.X to the file of an interpreter, `starts` to the path that it is started by, which in a virtual
-    environment is a link, and `sites` to the directories that it imports from, first the one that packages go to;
-    `ahead` are those of PYTHONPATH, which come before. `listing` maps directories that packages have files in to the
-    names there. `commands` maps python3 and python to the 3.X that they start, `libraries` the names of shared
-    libraries to paths, and `status` is dpkg's list of packages. `glibcxx` maps 3.X to the newest symbols of the
-    libstdc++ that it loads, `marks` to the file that says that pip must not install anything.
+    `pythons` maps 3.X to the file of an interpreter, `sites` to the directories that it imports from, first the one
+    that packages go to, and `marks` to the file that says that pip must not install anything. `listing` maps
+    directories that packages have files in to the names there. `commands` maps python3 and python to the 3.X that they
+    start, `libraries` the names of shared libraries to paths, and `status` is dpkg's list of packages.
     """
 
     release: Mapping[str, str]
     glibc: str | None
     musl: bool
     pythons: Mapping[str, str]
-    starts: Mapping[str, str]
     sites: Mapping[str, tuple[str, ...]]
-    ahead: tuple[str, ...]
     distributions: tuple[Distribution, ...]
     listing: Mapping[str, tuple[str, ...]]
     packages: Mapping[str, str]
@@ -323,7 +319,6 @@ class Facts:
     commands: Mapping[str, str]
     libraries: Mapping[str, str]
     status: str
-    glibcxx: Mapping[str, str]
     marks: Mapping[str, str]
 
 
@@ -368,7 +363,7 @@ class Base:
     @property
     def sites(self) -> tuple[str, ...]:
         """Return the directories that its Python imports packages from, in its order."""
-        return (*self.facts.ahead, *self.facts.sites[self.site.python])
+        return self.facts.sites[self.site.python]
 
     @property
     def identity(self) -> str:

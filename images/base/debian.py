@@ -45,7 +45,7 @@ def make(store: Store, recipe: Debian, python: str, environ: Mapping[str, str]) 
         layers=(Layer(packing.BASE, Written(**made.value["written"]), made.reused),),
         facts=facts,
         site=of_debian(python),
-        links=additions.links(facts, facts.starts[python]),
+        links=additions.links(facts, facts.pythons[python]),
         modules=made.value["modules"],
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from images.base.installed import debian_packages, distributions_in, listing
 from images.base.overlay import Tree
-from images.base.pythons import interpreters, mark, sites_of
+from images.base.pythons import interpreters, is_virtual, mark, sites_of
 from images.host.errors import WorldFault
 from images.model import PLATFORM, Directories, Distribution, Facts
 from images.oci import compression
@@ -32,22 +32,19 @@ LIBRARIES = (
 )
 
 LONGEST = 16 << 20  # bytes: of the largest text that is read, dpkg's status of a system with thousands of packages
-LONGEST_LIBRARY = 64 << 20  # bytes: a libstdc++ with its debugging symbols has 20 million
 TEXTS = re.compile(
     r"etc/(passwd|os-release)$|usr/lib/os-release$|var/lib/dpkg/status$"
-    r"|.*\.dist-info/RECORD$"  # in any directory: PYTHONPATH may name it
-    r"|.*-packages/[^/]+\.egg-info(/(PKG-INFO|installed-files\.txt))?$"
+    r"|.*-packages/[^/]+\.dist-info/RECORD$"
 )
 GLIBC = re.compile(rf"(.*/)?lib(64|/{PLATFORM.multiarch})?/libc(\.so\.6|-2\.[0-9]+\.so)$")
 # What libc.so.6 prints when it is run: csu/version.c in glibc.
 BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]{1,9}\.[0-9]{1,9})(?![0-9])")
-LIBSTDCXX = re.compile(r"(.*/)?libstdc\+\+\.so\.6[0-9.]*$")
 
 
 def read_facts(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> tuple[Facts, list[int]]:
     """Return the facts of layers and their sizes unpacked; each comes with the diff_id that it must have.
 
-    The lowest is the first. `environment` is the image's own, for its PATH and PYTHONPATH. Sizes are in bytes.
+    The lowest is the first. `environment` is the image's own, for its PATH. Sizes are in bytes.
     Raises WorldFault when a layer is damaged.
     """
     tree = Tree()
@@ -66,41 +63,34 @@ def add_layer(tree: Tree, number: int, path: Path, diff_id: str) -> int:
 
 
 def keep_text(path: str, content: IO[bytes]) -> str | None:
-    """Return what `gather` needs of a file: its text, or of the C and C++ libraries their releases."""
+    """Return what `gather` needs of a file: its text, or of the C library its release."""
     if TEXTS.match(path):
         return content.read(LONGEST).decode(errors="replace")
     if GLIBC.match(path):
         found = BANNER.search(content.read(LONGEST))
         return found[1].decode() if found else None
-    if LIBSTDCXX.match(path):
-        symbols = provided(content.read(LONGEST_LIBRARY), "GLIBCXX")
-        return str(symbols) if symbols else None
     return None
 
 
 def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
-    """Return the facts of a tree; `environment` is the image's own, for its PATH and PYTHONPATH."""
+    """Return the facts of a tree; `environment` is the image's own, for its PATH."""
     bins = [directory.strip("/") for directory in environment.get("PATH", DEFAULT_PATH).split(":") if directory]
     packages = debian_packages(tree.text("var/lib/dpkg/status"))
     release = assignments(tree.text("etc/os-release"))
-    found_pythons = interpreters(tree, bins)
-    pythons = {version: file for version, (file, _) in found_pythons.items()}
-    starts = {version: start for version, (_, start) in found_pythons.items()}
-    sites = {version: sites_of(tree, path, version, release) for version, path in starts.items()}
-    ahead = _existing(tree, environment.get("PYTHONPATH", ""))
-    directories = dict.fromkeys([*ahead, *(directory for found in sites.values() for directory in found)])
+    pythons = interpreters(tree, bins)
+    sites = {version: sites_of(tree, path, version, release) for version, path in pythons.items()}
+    directories = dict.fromkeys(directory for found in sites.values() for directory in found)
     distributions = tuple(d for directory in directories for d in distributions_in(tree, directory))
     glibc = _glibc(tree, packages)
     return Facts(
         release=release, glibc=glibc, musl=glibc is None and _has(tree, LIBRARIES, PLATFORM.musl_loader) is not None,
-        pythons=pythons, starts=starts, sites=sites, ahead=ahead,
+        pythons=pythons, sites=sites,
         distributions=distributions, listing=listing(tree, distributions),
         packages=packages, passwd=tree.text("etc/passwd"), shell=_has(tree, ["bin"], "sh"),
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), tini=_has(tree, [*bins, ""], "tini"),
         directories=_directories(tree),
         commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
-        glibcxx={version: found for version, path in pythons.items() if (found := _glibcxx(tree, path))},
-        marks={version: file for version, path in starts.items() if (file := mark(tree, path, version))},
+        marks={version: file for version, path in pythons.items() if (file := mark(tree, path, version))},
     )  # fmt: skip
 
 
@@ -118,7 +108,7 @@ def from_plain(record: Mapping[str, Any]) -> Facts:
     owners = {path: (mode, uid, gid) for path, (mode, uid, gid) in record["directories"]["owners"].items()}
     tuples = {key: {name: tuple(value) for name, value in record[key].items()} for key in ("sites", "listing")}
     directories = Directories(owners, record["directories"]["links"])
-    changed = {**tuples, "ahead": tuple(record["ahead"]), "distributions": tuple(installed), "directories": directories}
+    changed = {**tuples, "distributions": tuple(installed), "directories": directories}
     return Facts(**{**record, **changed})
 
 
@@ -128,12 +118,6 @@ def assignments(text: str) -> dict[str, str]:
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
 
 
-def _existing(tree: Tree, path: str) -> tuple[str, ...]:
-    """Return the directories of a search path that are there, without links."""
-    found = (tree.directory(each) for each in path.split(":") if each.startswith("/"))
-    return tuple(dict.fromkeys(filter(None, found)))
-
-
 def _glibc(tree: Tree, packages: Mapping[str, str]) -> str | None:
     """Read the release from the library itself, else from its Debian package."""
     for directory in LIBRARIES:
@@ -141,13 +125,6 @@ def _glibc(tree: Tree, packages: Mapping[str, str]) -> str | None:
             return release
     found = re.match(r"(?:[0-9]+:)?([0-9]{1,9}\.[0-9]{1,9})(?![0-9])", packages.get("libc6", ""))
     return found[1] if found else None
-
-
-def _glibcxx(tree: Tree, interpreter: str) -> str:
-    """Ask the library beside an interpreter first: one outside of /usr, as conda's, names its directory (RPATH)."""
-    beside = posixpath.join(posixpath.dirname(posixpath.dirname(interpreter)), "lib")
-    texts = (tree.text(f"{directory}/libstdc++.so.6") for directory in (beside, *LIBRARIES))
-    return next(filter(None, texts), "")
 
 
 def _has(tree: Tree, directories: Sequence[str], name: str) -> str | None:
@@ -160,9 +137,14 @@ def _has(tree: Tree, directories: Sequence[str], name: str) -> str | None:
 
 
 def _commands(tree: Tree, bins: Sequence[str], pythons: Mapping[str, str]) -> dict[str, str]:
+    """Map python3 and python to the 3.X that they start, empty for another program and in a virtual environment."""
     places = {name: _has(tree, bins, name) for name in ("python3", "python")}
-    real = {found[0]: version for version, path in pythons.items() if (found := tree.find(path))}
-    return {name: real.get(found[0], "") for name, path in places.items() if path and (found := tree.find(path))}
+    versions = {path: version for version, path in pythons.items()}
+    return {
+        name: "" if is_virtual(tree, posixpath.dirname(path)) else versions.get(found[0], "")
+        for name, path in places.items()
+        if path and (found := tree.find(path))
+    }
 
 
 def _libraries(tree: Tree) -> dict[str, str]:
@@ -183,25 +165,13 @@ def _directories(tree: Tree) -> Directories:
 
 def needed(library: bytes, prefix: str) -> Version:
     """Return the newest symbol version `<prefix>_N.N` that a library asks of others; 0 if it asks for none."""
-    return _newest(_entries(library, ".gnu.version_r", _version_names), prefix) or Version("0")
-
-
-def provided(library: bytes, prefix: str) -> Version | None:
-    """Return the newest symbol version `<prefix>_N.N` that a library has; None if it has none or is no ELF file."""
-    return _newest(_entries(library, ".gnu.version_d", _version_names), prefix)
-
-
-def _entries(library: bytes, name: str, entries: Callable[[Any], Iterable[Any]]) -> list[Any]:
     from images.foreign import libraries  # with pyelftools, which a build does without that knows all of its files
 
-    return libraries.entries(io.BytesIO(library), name, entries)
+    names = libraries.entries(io.BytesIO(library), ".gnu.version_r", _version_names)
+    # Others, such as GLIBC_PRIVATE, are names only.
+    matches = (re.fullmatch(rf"{prefix}_([0-9]{{1,9}}(?:\.[0-9]{{1,9}})+)", name, re.ASCII) for name in names)
+    return max((Version(match[1]) for match in matches if match), default=Version("0"))
 
 
 def _version_names(section: Any) -> Iterable[str]:
     return (str(part.name) for _, parts in section.iter_versions() for part in parts)
-
-
-def _newest(names: Sequence[str], prefix: str) -> Version | None:
-    """Compare what is a version; others, such as GLIBCXX_TUNABLES or GLIBC_PRIVATE, are names only."""
-    matches = (re.fullmatch(rf"{prefix}_([0-9]{{1,9}}(?:\.[0-9]{{1,9}})+)", name, re.ASCII) for name in names)
-    return max((Version(match[1]) for match in matches if match), default=None)

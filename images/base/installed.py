@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from packaging.utils import canonicalize_name
 
 from images.base.overlay import Tree
+from images.debian.control import fields
 from images.model import Distribution
 
-# name-version.dist-info by the specification; setuptools and distutils wrote .egg-info in several forms.
-INFO = re.compile(r"(?P<name>.+?)(?:-(?P<version>[^-]+))?(?:-py[0-9.]+)?\.(dist|egg)-info")
-FIELD = re.compile(r"([!-9;-~]+):[ \t]*(.*)")
+INFO = re.compile(r"([^-]+)-([^-]+)\.dist-info")  # PyPA, "Recording installed projects"
 BLANK = re.compile(r"\n[ \t\r]*\n")
 
 
@@ -25,12 +24,7 @@ def distributions_in(tree: Tree, directory: str) -> Iterator[Distribution]:
         if match is None or not name.isprintable():  # the second: no installer makes such a name, and no SBOM has it
             continue
         info = f"{directory}/{name}"
-        text = tree.text(f"{info}/PKG-INFO") or tree.text(info)
-        version = match["version"] or _field(text, "Version")
-        if version:
-            yield Distribution(
-                str(canonicalize_name(match["name"])), version, directory, info, _files(tree, directory, info)
-            )
+        yield Distribution(str(canonicalize_name(match[1])), match[2], directory, info, _files(tree, directory, info))
 
 
 def listing(tree: Tree, distributions: Sequence[Distribution]) -> dict[str, tuple[str, ...]]:
@@ -55,45 +49,21 @@ def record_paths(text: str, directory: str) -> list[str]:
 
 def debian_packages(status: str) -> dict[str, str]:
     """Return the packages of dpkg's status file as name -> version (deb-control(5))."""
-    found = (fields for fields in paragraphs(status) if {"package", "version"} <= fields.keys())
-    return {fields["package"]: fields["version"] for fields in found}
+    found = (each for each in paragraphs(status) if {"package", "version"} <= each.keys())
+    return {each["package"]: each["version"] for each in found}
 
 
 def paragraphs(text: str) -> Iterator[dict[str, str]]:
-    """Yield each paragraph of a Debian control file as field name in lower case -> value (deb-control(5)).
-
-    A value keeps the newlines between its lines. A line that is neither a field nor the rest of one is skipped.
-    """
+    """Yield each paragraph of a Debian control file as field name in lower case -> value (deb-control(5))."""
     for block in BLANK.split(text):
-        fields: dict[str, str] = {}
-        name = None
-        for line in block.split("\n"):
-            if line.startswith((" ", "\t")):
-                if name:
-                    fields[name] += "\n" + line.strip()
-            elif match := FIELD.match(line):
-                name = match[1].lower()
-                fields[name] = match[2].strip()
-            else:
-                name = None
-        if fields:
-            yield fields
+        if found := fields(block):
+            yield {name.lower(): value.strip() for name, value in found.items()}
 
 
 def _files(tree: Tree, directory: str, info: str) -> tuple[str, ...] | None:
-    if record := tree.text(f"{info}/RECORD"):
-        paths = record_paths(record, directory)
-    elif listed := tree.text(f"{info}/installed-files.txt"):
-        paths = record_paths(listed, info)
-    else:
-        return None
-    found = (tree.find(path, follow=False) for path in paths)
-    return tuple(dict.fromkeys(entry[0] for entry in found if entry and entry[1].kind != "d"))
-
-
-def _field(text: str, name: str) -> str:
-    found = re.search(rf"^{name}: *(\S+)", text, re.MULTILINE)
-    return found[1] if found else ""
+    record = tree.text(f"{info}/RECORD")
+    found = (tree.find(path, follow=False) for path in record_paths(record, directory))
+    return tuple(dict.fromkeys(entry[0] for entry in found if entry and entry[1].kind != "d")) if record else None
 
 
 def _rows(text: str) -> Iterator[list[str]]:

@@ -49,7 +49,7 @@ class Parts:
         settings = self.config.get("config")
         found = settings.get("Env") if isinstance(settings, dict) else None
         pairs = (str(line).partition("=") for line in (found if isinstance(found, list) else ()))
-        return {name: value for name, _, value in pairs}
+        return {name: value for name, _, value in pairs if name != "PYTHONPATH"}  # what is there would go first
 
 
 class Source(Protocol):
@@ -135,8 +135,8 @@ def read_base(parts: Parts, python: str, glibc: str, store: Store) -> Base:
         name=parts.reference,
         layers=tuple(_layers(parts, record["sizes"])),
         facts=facts,
-        site=Site(python, facts.sites[python][0], f"/{facts.starts[python]}"),
-        links=additions.links(facts, facts.starts[python]),
+        site=Site(python, facts.sites[python][0], f"/{facts.pythons[python]}"),
+        links=additions.links(facts, facts.pythons[python]),
         manifest=parts.manifest,
         environment=parts.environment,
         history=_history(parts),

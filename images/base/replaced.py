@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -33,8 +33,7 @@ def decide(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Dec
 
     A version of the base with a local part, such as 2.4.0+cpu, is as good as the plain one (PyPA, "Version specifiers",
     version matching). What is only in a directory that pip does not write to, such as Debian's own, is neither removed
-    nor in the way: what is added is found before it. In PYTHONPATH it is in the way, whatever the directories after it
-    have.
+    nor in the way: what is added is found before it.
     Raises UserFault when something must be replaced that has no list of its files.
     """
     sites = facts.sites[python]
@@ -51,23 +50,8 @@ def decide(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Dec
             replaced += mine
         else:
             kinds["add"].append((project, version))
-    replaced += shadowing(facts, planned)
     _refuse_unlisted(replaced)
     return Decision(tuple(kinds["keep"]), tuple(kinds["replace"]), tuple(kinds["add"]), tuple(replaced))
-
-
-def shadowing(facts: Facts, planned: Sequence[tuple[str, str]]) -> tuple[Distribution, ...]:
-    """Return the packages in directories of PYTHONPATH that are found before planned ones, and are not exactly those.
-
-    Exactly, as in the import check: 2.4.0+cpu is not 2.4.0, which may be nowhere else in the base and is added then.
-    Of their files only those in the directory count: `pip install --target` lists programs where they are not.
-    """
-    versions = {str(canonicalize_name(project)): version for project, version in planned}
-    return tuple(
-        replace(old, files=old.files and tuple(path for path in old.files if path.startswith(f"{old.directory}/")))
-        for old in facts.distributions
-        if old.directory in facts.ahead and old.name in versions and old.version != versions[old.name]
-    )
 
 
 def fits(installed: str, planned: str) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from packaging.metadata import RawMetadata
 from packaging.utils import canonicalize_name
 
-from images.base import replaced
 from images.base.installed import paragraphs
 from images.host.store import Store
 from images.lock.collect import Wheel
@@ -107,7 +106,5 @@ def _distro(facts: Facts) -> str:
 def _kept(facts: Facts, locked: Lock) -> list[tuple[str, str]]:
     """List the Python packages of the base that are still found in the image, as (project, version)."""
     added = {str(canonicalize_name(artifact.name)) for artifact in locked.added}
-    hidden = replaced.shadowing(facts, [(artifact.name, artifact.version) for artifact in locked.artifacts])
-    infos, sites = {old.info for old in hidden}, (*facts.ahead, *facts.sites[locked.python])
-    found = (d for d in facts.distributions if d.directory in sites and d.info not in infos)
+    found = (d for d in facts.distributions if d.directory in facts.sites[locked.python])
     return sorted({(d.name, d.version) for d in found if d.name not in added})

@@ -22,8 +22,8 @@ def hidden(base: Base, lock: Lock) -> tuple[str, ...]:
     """
     if base.manifest is None:
         return ()
-    added, planned = ([(each.name, each.version) for each in one] for one in (lock.added, lock.artifacts))
-    old = (*replaced.decide(base.facts, lock.python, added).replaced, *replaced.shadowing(base.facts, planned))
+    added = [(each.name, each.version) for each in lock.added]
+    old = replaced.decide(base.facts, lock.python, added).replaced
     marks = [mark for python, mark in base.facts.marks.items() if python == lock.python]
     return (*replaced.hidden(base.facts, old), *marks)
 

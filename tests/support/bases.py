@@ -13,5 +13,5 @@ MANIFEST = Manifest(DIGEST, Descriptor("application/json", DIGEST, 1), ())
 def base(*layers: Files, python: str = "3.10", made: bool = False) -> Base:
     """Write a base that was pulled, or one that was made here, without its layers."""
     facts = facts_of(*layers)
-    site = Site(python, facts.sites[python][0], f"/{facts.starts[python]}")
+    site = Site(python, facts.sites[python][0], f"/{facts.pythons[python]}")
     return Base(name="a/b:1", layers=(), facts=facts, site=site, links={}, manifest=None if made else MANIFEST)

@@ -11,7 +11,7 @@ import pytest
 
 from images.check import components, sbom
 from images.host.store import Store
-from images.model import Base, BaseImage, Deb, Distribution, Examples, Lock
+from images.model import Base, Deb, Examples, Lock
 from tests.support.bases import MANIFEST, base
 from tests.support.locks import artifact, lock
 from tests.support.stand_in import PACKAGES, SYSTEM
@@ -112,18 +112,6 @@ def test_an_image_has_the_operating_system_of_its_base(
     rows = [row for row in parts(LOCK, below, Store(tmp_path)) if row["type"] == "operating-system"]
 
     assert [(row["name"], row.get("version")) for row in rows] == [running]
-
-
-@pytest.mark.parametrize("ahead", ["1.26.4", "2.1.0+x", "2.1.0", None])
-def test_what_the_image_hides_of_the_base_is_not_listed(tmp_path: Path, ahead: str | None) -> None:
-    places = [("2.1.0", UBUNTU.facts.sites["3.10"][0]), *([(ahead, "opt/libs")] if ahead else [])]
-    numpy = [Distribution("numpy", version, at, f"{at}/numpy-{version}.dist-info", ()) for version, at in places]
-    facts = replace(UBUNTU.facts, ahead=("opt/libs",), distributions=(*UBUNTU.facts.distributions, *numpy))
-    locked = lock([artifact("numpy", "2.1.0")], python="3.10", base_image=BaseImage(MANIFEST, ("numpy",)))
-
-    rows = parts(locked, replace(UBUNTU, facts=facts), Store(tmp_path))
-
-    assert [row["version"] for row in rows if row["name"] == "numpy"] == ["2.1.0"]
 
 
 def test_equal_contents_have_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,9 @@ from images.base.base import of_debian
 from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.layers import interpreter
-from images.model import Base, Directories, Layer, Site, Written
+from images.model import Base, Directories, Layer, Written
 from images.oci.layer import EPOCH, LayerWriter
 from tests.support.base_facts import facts_of
-from tests.support.stand_in import Files
 
 SITE = "usr/local/lib/python3.11/dist-packages"
 OLD = "usr/lib/python3/dist-packages"
@@ -89,17 +88,6 @@ def test_what_a_power_cut_left_is_unpacked_anew(store: Store, base: Base, name: 
     assert interpreter.unpack(store, interpreter.of_base(store, base)) == root
     assert (root / name).read_bytes() == BASE[name]
     assert not list((store.root / "aside").iterdir())
-
-
-def test_a_virtual_environment_compiles_with_the_python_that_it_links_to(store: Store, base: Base) -> None:
-    links: Files = {"opt/venv/pyvenv.cfg": b"", "opt/venv/bin/python3.11": "/usr/bin/python3.11"}
-    facts = replace(facts_of(BASE, links, path="/opt/venv/bin"), directories=BELOW)
-    site = Site("3.11", facts.sites["3.11"][0], f"/{facts.starts['3.11']}")
-    found = interpreter.of_base(store, replace(base, facts=facts, site=site))
-
-    assert found.site.directory == "opt/venv/lib/python3.11/site-packages"
-    assert found.site.command == "/opt/venv/bin/python3.11"
-    assert (interpreter.unpack(store, found) / found.path).read_bytes() == b"an interpreter"
 
 
 def test_what_can_be_imported_is_laid_out_with_the_times_that_bytecode_knows(
