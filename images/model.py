@@ -174,12 +174,11 @@ class BaseImage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lock:
-    """Everything that decides an image's bytes; equal locks make equal images.
+class Pins:
+    """What a plan and its lock both say.
 
-    `base` is what to ask for again: debian, intel, a name in a registry, or a digest for a base from disk. Without a
-    `base_image` the base is made from Debian's packages. `index` and `find_links` are where Intel keeps its wheels.
-    `undated` packages came from a place that does not say when: a directory, or an index without upload times.
+    `base` is what to ask for again: debian, intel, a name in a registry, or a digest for a base from disk. `index` and
+    `find_links` are where Intel keeps its wheels.
     """
 
     torch: Release
@@ -193,10 +192,45 @@ class Lock:
     family_as_of: datetime.date
     trim: Flag
     bytecode: Flag
-    artifacts: tuple[Artifact, ...]
     source_only: tuple[SourceOnly, ...] = ()
     index: Address | None = None
     find_links: Address | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Pins):
+    """What will be built: requirements, the days as of which they are resolved, the base, and notes for the user.
+
+    `base_reference` names an image to build on; without one, the base is made from `packages` of Debian's `suite`,
+    which also has what a pulled base of `base_suite` lacks. `bindings` and `ipex` are the versions of a oneCCL stack;
+    with `cpu_suffix`, a torch without +cpu may be for a GPU. `sources` say what the rows were taken from.
+    """
+
+    bindings: str | None
+    ipex: str | None
+    cpu_suffix: bool
+    requirements: tuple[str, ...]
+    intel: tuple[str, ...]
+    base_reference: str | None
+    base_suite: str
+    suite: str
+    packages: tuple[str, ...]
+    examples: str | None
+    tag: str
+    flags: tuple[str, ...]
+    notes: tuple[str, ...]
+    sources: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lock(Pins):
+    """Everything that decides an image's bytes; equal locks make equal images.
+
+    Without a `base_image` the base is made from Debian's packages. `undated` packages came from a place that does not
+    say when: a directory, or an index without upload times.
+    """
+
+    artifacts: tuple[Artifact, ...]
     undated: tuple[str, ...] = ()
     debian: Debian
     examples: Examples | None = None
@@ -220,6 +254,11 @@ class Lock:
     def tag(self) -> str:
         """Return what an image of this lock is called where nobody says otherwise."""
         return f"multinode:torch{self.torch}-transformers{self.transformers}"
+
+    @property
+    def bindings(self) -> str | None:
+        """Return the version of oneCCL's bindings, where they are in the image."""
+        return next((artifact.version for artifact in self.artifacts if artifact.name == BINDINGS), None)
 
     def version(self, name: str) -> str:
         """Return the version of a Python package in the image, with its local part, such as 2.4.0+cpu."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,11 +18,11 @@ from images.layers import assemble, bytecode, entrypoint_layer, examples, on_bas
 from images.lock import collect
 from images.lock import resolve as resolving
 from images.lock.resolve import Making
-from images.model import EXAMPLES, Artifact, Base, BaseImage, Examples, Image, Lock
+from images.model import EXAMPLES, Artifact, Base, BaseImage, Deb, Debian, Examples, Image, Lock, Pins, Plan
 from images.oci import image as oci
 from images.oci import reference
 from images.oci.compression import of_registry
-from images.plan.planner import ARCHIVE, Plan
+from images.plan.planner import ARCHIVE
 
 
 @dataclass(frozen=True)
@@ -50,24 +50,20 @@ def resolve(planned: Plan, context: Context, background: Background | None = Non
     What has no hash before it is there is downloaded for it. Debian's part is chosen and made in the `background`.
     """
     if planned.base_reference and planned.bytecode:
-        _refuse_unprotected(planned.base_name, context)
+        _refuse_unprotected(planned.base, context)
     base = _planned_base(planned, context) if planned.base_reference else None
     if base is None:
         choose, making = resolving.choose_debs(planned, context, background)
     else:
-        added = _choose_additions(base, planned, context)
+        added = Debian(planned.suite, planned.packages, "", _choose_additions(base, planned, context))
         choose, making = lambda: added, None
     with context.progress.step("choosing Python packages"):
-        found = resolving.packages(planned, context)
-    chosen = choose()
-    base_image = _base_image(base, found.artifacts) if base else None
+        artifacts, undated = resolving.packages(planned, context)
+    debian_part = choose()
+    base_image = _base_image(base, artifacts) if base else None
+    pins = {field.name: getattr(planned, field.name) for field in fields(Pins)}
     lock = Lock(
-        torch=str(planned.torch.version), transformers=str(planned.transformers.version), python=planned.python,
-        glibc=planned.base.glibc, backend=planned.backend, module=planned.torch.module,
-        base=_base_name(planned, base_image), as_of=planned.as_of, family_as_of=planned.family_as_of, trim=planned.trim,
-        bytecode=planned.bytecode, artifacts=found.artifacts, source_only=resolving.source_only(planned),
-        index=planned.index, find_links=planned.find_links, undated=found.undated,
-        debian=resolving.recipe(planned, chosen),
+        **{**pins, "base": _base_name(planned, base_image)}, artifacts=artifacts, undated=undated, debian=debian_part,
         examples=_planned_examples(planned, context), base_image=base_image,
     )  # fmt: skip
     return Locked(lock, base, making)
@@ -85,21 +81,21 @@ def _planned_base(planned: Plan, context: Context) -> Base:
     named = reference.parse(planned.base_reference)
     with or_else("--base debian"), context.progress.step("fetching the base"):
         parts = pulled.fetch(named, context.store, context.access, context.progress.advance)
-    base = pulled.read_base(parts, planned.python, planned.base.glibc, context.store)
+    base = pulled.read_base(parts, planned.python, planned.glibc, context.store)
     if base.facts.sshd is None:
         context.progress.say("note: the base has no sshd: mpirun cannot start ranks on other hosts, torchrun can")
     return base
 
 
-def _choose_additions(base: Base, planned: Plan, context: Context) -> packages.Choice:
+def _choose_additions(base: Base, planned: Plan, context: Context) -> tuple[Deb, ...]:
     """Choose the Debian packages of what a base lacks, and make sure that it runs there."""
     names, store = additions.lacking(base.facts), context.store
     if not names:
-        return packages.Choice((), "")
+        return ()
     with context.progress.step("choosing Debian's packages"):
-        debs = packages.named(planned.debian.suite, additions.packages(names), context)
+        debs = packages.named(planned.suite, additions.packages(names), context)
     additions.read_files(store, debs, names, base.facts)
-    return packages.Choice(debs, "")
+    return debs
 
 
 def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
@@ -115,8 +111,8 @@ def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
 
 def _base_name(planned: Plan, image: BaseImage | None) -> str:
     """Return what to ask for again: a base from disk by its digest, since a lock holds no place."""
-    if image is None or planned.base_name == "intel":
-        return planned.base_name
+    if image is None or planned.base == "intel":
+        return planned.base
     return image.reference or image.manifest.digest
 
 

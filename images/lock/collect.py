@@ -18,7 +18,7 @@ from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve, source_only, uv
 from images.lock.missing import explain, files_missing
-from images.lock.uv import Question
+from images.lock.uv import Pinned
 from images.model import BINDINGS, BLOB, Artifact, Deb, Lock
 from images.wheels import wheelhouse
 from images.wheels.content import content
@@ -78,13 +78,11 @@ def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> di
 
     Raises WorldFault that names what no source has any more, and where it normally comes from.
     """
-    question, sources = resolve.asked(lock, context)
-    said, found = uv.search(question, sources, context, [_pin(file) for file in artifacts], "--no-deps")
+    pins, sources = resolve.asked(lock, context)
+    said, found = uv.search(pins, sources, context, [_pin(file) for file in artifacts], "--no-deps")
     if found is None:
-        raise explain(said, question, sources, context.store.root)
-    places = {
-        file.filename: _listed(file, found) or _listed_alone(file, question, sources, context) for file in artifacts
-    }
+        raise explain(said, pins, sources, context.store.root, context.wheelhouse)
+    places = {file.filename: _listed(file, found) or _listed_alone(file, pins, sources, context) for file in artifacts}
     if lost := [name for name, place in places.items() if place is None]:
         raise files_missing(lost)
     return {name: place for name, place in places.items() if place}
@@ -119,10 +117,10 @@ def _listed(file: Artifact, found: Pylock) -> str | None:
     return known.get(file.sha256) or known.get(file.filename)
 
 
-def _listed_alone(file: Artifact, question: Question, sources: Sources, context: Context) -> str | None:
+def _listed_alone(file: Artifact, pins: Pinned, sources: Sources, context: Context) -> str | None:
     """Ask each source alone for a file: of several that have the release, uv shows the files of one."""
-    for alone in _each(uv.with_bindings(question, sources, [_pin(file)]), file.name):
-        _, found = uv.ask(question, alone, context, [_pin(file)], "--no-deps")
+    for alone in _each(uv.with_bindings(pins, sources, [_pin(file)]), file.name):
+        _, found = uv.ask(pins, alone, context, [_pin(file)], "--no-deps")
         if found and (place := _listed(file, found)):
             return place
     return None

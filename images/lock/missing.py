@@ -17,8 +17,8 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources, without_login
 from images.host.text import shortened
 from images.lock import uv
-from images.lock.uv import Question
-from images.model import BINDINGS, EXAMPLES
+from images.lock.uv import Pinned
+from images.model import BINDINGS, EXAMPLES, Plan
 from images.wheels import wheelhouse
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".
@@ -68,32 +68,33 @@ def origin(filename: str) -> str:
     return "Intel's wheel index" if name == BINDINGS else "PyPI"
 
 
-def explain(said: str, question: Question, sources: Sources, root: Path) -> Fault:
+def explain(said: str, pins: Pinned, sources: Sources, root: Path, directory: str | None = None) -> Fault:
     """Return what failed: the disk, an address, a file, a place without days, a requirement that nothing meets, or uv.
 
-    Raises UserFault when the wheelhouse has what was looked for, and it cannot be used.
+    `directory` is the wheelhouse. Raises UserFault when it has what was looked for, and it cannot be used.
     """
     if refusal := _refused(said, root):
         return refusal
-    if question.wheelhouse:
-        asked = [*_pins("\n".join(question.requirements)), *_pins(said)]
-        wheelhouse.refuse(Path(question.wheelhouse), asked, question.python, question.glibc)
+    if directory:
+        requirements = pins.requirements if isinstance(pins, Plan) else ()
+        asked = [*_pins("\n".join(requirements)), *_pins(said)]
+        wheelhouse.refuse(Path(directory), asked, pins.python, pins.glibc)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
-        return _unreachable(failed[1], failed[2], question)
+        return _unreachable(failed[1], failed[2], pins)
     if damaged := re.search(r"Failed to extract archive: (\S+\.whl)", said):
-        return _damaged(damaged[1], question.wheelhouse)
+        return _damaged(damaged[1], directory)
     if undated := _undated(said):
         return _without_days(undated, sources)
-    return _failed(" ".join(line.strip() for line in said.splitlines() if NO_DAY not in line), question)
+    return _failed(" ".join(line.strip() for line in said.splitlines() if NO_DAY not in line), pins)
 
 
-def _failed(said: str, question: Question) -> Fault:
+def _failed(said: str, pins: Pinned) -> Fault:
     """Return the fault of what uv says of no address, file or day."""
     if setting := re.search("Failed to parse: /dev/stdin.*error at.*[|^] +(.*)", said):
         fact = "uv cannot use a setting of pip's configuration"
         return UserFault(fact, setting[1].strip(), "correct it in pip.conf, or in the variable PIP_... that sets it")
     if NO_SOLUTION in said:
-        remedy = f"another release than --transformers {question.transformers}, or --wheelhouse with what is missing"
+        remedy = f"another release than --transformers {pins.transformers}, or --wheelhouse with what is missing"
         return UserFault("no set of packages fits", said[:800], remedy)
     remedy = (
         "run it again, with more memory if a signal ended uv; or pip install -e . for the release of uv it is made for"
@@ -132,23 +133,23 @@ def _pins(text: str) -> list[tuple[str, str]]:
     return re.findall(r"([\w.-]+)==([\w.!+-]*\w)", text)
 
 
-def _last_resorts(question: Question) -> Iterable[tuple[str, str, str, str | None, str]]:
+def _last_resorts(pins: Pinned) -> Iterable[tuple[str, str, str, str | None, str]]:
     """List the places that are asked for what no other has: place, fact, project, version, and another place."""
     fact = "pip's sources have no build of torch for the CPU, and PyTorch's own index cannot be reached"
-    yield uv.TORCH_INDEX, fact, "torch", question.torch, "a mirror as pip's extra-index-url"
-    for place in filter(None, (question.index, question.find_links)):
+    yield uv.TORCH_INDEX, fact, "torch", pins.torch, "a mirror as pip's extra-index-url"
+    for place in filter(None, (pins.index, pins.find_links)):
         fact = "the index of the oneCCL bindings cannot be reached"
-        yield without_login(place), fact, "oneccl_bind_pt", question.bindings, "--bindings-index URL with a mirror"
+        yield without_login(place), fact, "oneccl_bind_pt", pins.bindings, "--bindings-index URL with a mirror"
 
 
-def _unreachable(failed: str, causes: str, question: Question) -> Fault:
+def _unreachable(failed: str, causes: str, pins: Pinned) -> Fault:
     """Return the fault of an address; `causes` are uv's lines about it, of which the last one says most."""
     if status := re.search(r"HTTP status client error \((401|403) ", causes):
         return refused(failed, int(status[1]))
     cause = "".join(f" ({last.partition(' for url')[0]})" for last in re.findall("cause: (.+)", causes)[-1:])
     if re.search("invalid peer certificate|UnknownIssuer", cause):
         return WorldFault("the certificate of a package index is not trusted", failed + cause, TRUST)
-    for place, fact, project, version, elsewhere in _last_resorts(question):
+    for place, fact, project, version, elsewhere in _last_resorts(pins):
         if failed.startswith(place):
             remedy = f"--wheelhouse DIR with that wheel in it, or {elsewhere}"
             return Unreachable(fact, f"{project} {version}, {place}{cause}", remedy, project)

@@ -7,13 +7,13 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tomli_w
-from packaging.pylock import Package, Pylock
+from packaging.pylock import Pylock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -23,7 +23,7 @@ from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
 from images.lock import uv_cache
-from images.model import BINDINGS, IPEX, PLATFORM, SourceOnly
+from images.model import BINDINGS, IPEX, PLATFORM, Lock, Plan, SourceOnly
 from images.plan.planner import FAMILY
 from images.wheels import wheelhouse
 
@@ -45,91 +45,70 @@ MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==
 # https://pytorch.org/get-started/locally/
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What uv is asked: requirements, the Python and glibc of the image, and the days as of which it answers.
-
-    `index` or `find_links` is where the oneCCL bindings are, `bindings` their version; `wheelhouse` is the
-    user's own directory of wheels. With `cpu_suffix`, a torch without +cpu may be for a GPU.
-    """
-
-    requirements: tuple[str, ...]
-    torch: str
-    transformers: str
-    bindings: str | None
-    python: str
-    glibc: str
-    as_of: datetime.date
-    family_as_of: datetime.date
-    source_only: tuple[SourceOnly, ...]
-    index: str | None
-    find_links: str | None
-    wheelhouse: str | None
-    cpu_suffix: bool = False
+Pinned = Plan | Lock  # what packages are chosen for
 
 
 def search(
-    question: Question, sources: Sources, context: Context, requirements: Sequence[str], *more: str
+    pins: Pinned, sources: Sources, context: Context, requirements: Sequence[str], *more: str
 ) -> tuple[str, Pylock | None]:
     """Ask the configured sources, and Intel's index for a ccl stack; PyTorch's index only where they lack torch.
 
     Return what uv printed, and the packages; None where nothing fits. Raises UserFault for an index that may not be
     asked, or that refuses the login: uv would go on without it, and take a package of the same name from another one.
     """
-    own, sources = sources, with_bindings(question, sources, requirements)
+    own, sources = sources, with_bindings(pins, sources, requirements)
     sources.refuse_insecure()
     download.refuse_logins(own)
-    said, found = ask(question, sources, context, requirements, *more)
-    while (asked := with_torch_index(sources, said, found, question)) != sources:
+    said, found = ask(pins, sources, context, requirements, *more)
+    while (asked := with_torch_index(sources, said, found, pins, context.wheelhouse)) != sources:
         sources = asked
-        said, found = ask(question, sources, context, requirements, *more)
+        said, found = ask(pins, sources, context, requirements, *more)
     if found is None:
         download.refuse_logins(sources, suspected=True)
     return said, found
 
 
-def with_bindings(question: Question, sources: Sources, requirements: Sequence[str]) -> Sources:
+def with_bindings(pins: Pinned, sources: Sources, requirements: Sequence[str]) -> Sources:
     """Add the index of the bindings where they or IPEX are required, unless a directory here has the bindings."""
-    if sources.no_index or not {BINDINGS, IPEX} & _names(requirements) or _directory(question, sources):
+    if sources.no_index or not {BINDINGS, IPEX} & _names(requirements) or _directory(pins, sources):
         return sources
-    extra = (question.index,) if question.index and question.index not in sources.extra else ()
-    links = (question.find_links,) if question.find_links and question.find_links not in sources.links else ()
+    extra = (pins.index,) if pins.index and pins.index not in sources.extra else ()
+    links = (pins.find_links,) if pins.find_links and pins.find_links not in sources.links else ()
     return replace(sources, extra=(*sources.extra, *extra), links=(*sources.links, *links))
 
 
-def _directory(question: Question, sources: Sources) -> Path | None:
+def _directory(pins: Pinned, sources: Sources) -> Path | None:
     """Return the first directory of wheels that has the bindings."""
-    if question.bindings is None:
+    if pins.bindings is None:
         return None
     places = wheelhouse.directories(sources.links)
-    return next((place for place in places if wheelhouse.has(place, BINDINGS, question.bindings)), None)
+    return next((place for place in places if wheelhouse.has(place, BINDINGS, pins.bindings)), None)
 
 
-def with_torch_index(sources: Sources, said: str, found: Pylock | None, question: Question) -> Sources:
+def with_torch_index(sources: Sources, said: str, found: Pylock | None, pins: Pinned, directory: str | None) -> Sources:
     """Add PyTorch's index where torch was missed, unless it was asked already, or the user wants no index at all."""
     if sources.no_index:
         return sources
-    missed = for_gpu(found, question) if found is not None else MISSING_TORCH.search(said)
+    missed = for_gpu(found, pins, directory) if found is not None else MISSING_TORCH.search(said)
     if missed and TORCH_INDEX not in sources.extra:
         return replace(sources, extra=(*sources.extra, TORCH_INDEX))
     return sources
 
 
 def ask(
-    question: Question, sources: Sources, context: Context, requirements: Sequence[str], *more: str
+    pins: Pinned, sources: Sources, context: Context, requirements: Sequence[str], *more: str
 ) -> tuple[str, Pylock | None]:
     """Ask these sources and no other; return what uv printed, and the packages; None where nothing fits."""
     with tempfile.TemporaryDirectory() as directory:
         asked = Path(directory) / "pyproject.toml"
-        asked.write_text(project(question, sources, requirements))
+        asked.write_text(project(pins, sources, requirements))
         exact = Path(directory) / "exact.txt"  # with a --config-file, uv reads no constraints of a pyproject.toml
-        exact.write_text("".join(f"{row.name}==={row.version}\n" for row in question.source_only))  # == takes 1.2.2+x
+        exact.write_text("".join(f"{row.name}==={row.version}\n" for row in pins.source_only))  # == takes 1.2.2+x
         command = [_uv(), "pip", "compile", str(asked), "--constraints", str(exact), "--config-file", "/dev/stdin"]
         command += ["--cache-dir", str(uv_cache.place(context.store))]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
-        command += [*options(question, requirements), *more]
-        settings = configuration(question, sources)
+        command += [*options(pins, requirements), *more]
+        settings = configuration(pins, sources)
         environ = variables(context.environ, sources)
         run = partial(process.run, command, environ, "pip install -e .", feed=settings, tick=context.tick)
         done = uv_cache.renewed(run, context)
@@ -144,7 +123,7 @@ def _uv() -> str:
     return str(find_uv_bin())
 
 
-def project(question: Question, sources: Sources, requirements: Sequence[str]) -> str:
+def project(pins: Pinned, sources: Sources, requirements: Sequence[str]) -> str:
     """Return the pyproject.toml that is resolved; as a workspace it is the root for uv, which looks no higher.
 
     The oneCCL bindings come from their own place and from no other: on the public index anybody can take their name.
@@ -152,23 +131,23 @@ def project(question: Question, sources: Sources, requirements: Sequence[str]) -
     table = {"name": "this-image", "version": "0", "dependencies": list(requirements)}
     uv: dict[str, Any] = {"workspace": {}}
     if BINDINGS in _names(requirements):
-        uv |= {"index": [_of_bindings(question, sources)], "sources": {BINDINGS: {"index": "bindings"}}}
+        uv |= {"index": [_of_bindings(pins, sources)], "sources": {BINDINGS: {"index": "bindings"}}}
     return tomli_w.dumps({"project": table, "tool": {"uv": uv}})
 
 
-def _of_bindings(question: Question, sources: Sources) -> dict[str, Any]:
+def _of_bindings(pins: Pinned, sources: Sources) -> dict[str, Any]:
     """Return the index of the bindings as uv has it; its login is among the sources."""
-    if directory := _directory(question, sources):
+    if directory := _directory(pins, sources):
         return {"name": "bindings", "explicit": True, "url": _absolute(str(directory)), "format": "flat"}
-    place = None if sources.no_index else question.index or question.find_links
+    place = None if sources.no_index else pins.index or pins.find_links
     if place is None:
         fact = "no directory of wheels has the oneCCL bindings, and no index may be asked for them"
-        raise UserFault(fact, f"oneccl_bind_pt {question.bindings}", "--wheelhouse DIR with their wheel")
+        raise UserFault(fact, f"oneccl_bind_pt {pins.bindings}", "--wheelhouse DIR with their wheel")
     plain = _absolute(without_login(place))
-    return {"name": "bindings", "explicit": True, "url": plain, "format": "simple" if question.index else "flat"}
+    return {"name": "bindings", "explicit": True, "url": plain, "format": "simple" if pins.index else "flat"}
 
 
-def configuration(question: Question, sources: Sources) -> str:
+def configuration(pins: Pinned, sources: Sources) -> str:
     """Return the uv.toml that uv reads instead of any other: the sources, whose addresses may have passwords.
 
     It goes through a pipe: a command line is seen by everybody, and a file stays when a process is killed.
@@ -182,8 +161,8 @@ def configuration(question: Question, sources: Sources) -> str:
         "find-links": [_absolute(link) for link in sources.links],
         "allow-insecure-host": list(sources.trusted),
         # == takes 1.2.2+anything, too
-        "constraint-dependencies": [f"{row.name}==={row.version}" for row in question.source_only],
-        "dependency-metadata": [_metadata(row) for row in question.source_only],
+        "constraint-dependencies": [f"{row.name}==={row.version}" for row in pins.source_only],
+        "dependency-metadata": [_metadata(row) for row in pins.source_only],
     }
     return tomli_w.dumps(table)
 
@@ -207,16 +186,16 @@ def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:
     return made
 
 
-def options(question: Question, requirements: Sequence[str]) -> list[str]:
-    """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the question."""
-    glibc = question.glibc.replace(".", "_")
+def options(pins: Pinned, requirements: Sequence[str]) -> list[str]:
+    """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the pins."""
+    glibc = pins.glibc.replace(".", "_")
     options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
-    options += ["--python-version", question.python, "--python-platform", f"{PLATFORM.machine}-manylinux_{glibc}"]
-    options += ["--exclude-newer", _end_of(question.as_of)]
-    days = dict.fromkeys(FAMILY, _end_of(question.family_as_of)) | dict.fromkeys(_pinned(requirements), "false")
+    options += ["--python-version", pins.python, "--python-platform", f"{PLATFORM.machine}-manylinux_{glibc}"]
+    options += ["--exclude-newer", _end_of(pins.as_of)]
+    days = dict.fromkeys(FAMILY, _end_of(pins.family_as_of)) | dict.fromkeys(_pinned(requirements), "false")
     for name, day in sorted(days.items()):
         options += ["--exclude-newer-package", f"{name}={day}"]
-    for row in question.source_only:
+    for row in pins.source_only:
         options += ["--no-binary", row.name]
     return options
 
@@ -241,16 +220,15 @@ def _metadata(row: SourceOnly) -> dict[str, object]:
     return {"name": row.name, "requires-dist": list(row.requires)}
 
 
-def for_gpu(pylock: Pylock, question: Question | None = None) -> list[str]:
-    """Return the packages for a GPU, as name and version; only a `question` tells whether a plain torch is one."""
+def for_gpu(pylock: Pylock, pins: Pinned | None = None, directory: str | None = None) -> list[str]:
+    """Return the packages for a GPU, as name and version; only a plan tells whether a plain torch is one.
+
+    One of the user's own `directory` of wheels is what the user says that it is.
+    """
     names = [f"{package.name} {package.version}" for package in pylock.packages]
     found = [name for name in names if re.match(r"nvidia-|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
-    for package in pylock.packages if question and question.cpu_suffix else ():
-        if package.name == "torch" and "+" not in str(package.version) and not _is_the_users(package, question):
+    for package in pylock.packages if isinstance(pins, Plan) and pins.cpu_suffix else ():
+        own = any(wheelhouse.holds(directory, wheel.url) for wheel in package.wheels or ())
+        if package.name == "torch" and "+" not in str(package.version) and not own:
             found.append(f"torch {package.version} (without +cpu it contains CUDA)")
     return found
-
-
-def _is_the_users(package: Package, question: Question | None) -> bool:
-    directory = question.wheelhouse if question else None
-    return any(wheelhouse.holds(directory, wheel.url) for wheel in package.wheels or ())

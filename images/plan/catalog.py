@@ -1,21 +1,20 @@
-"""The rows of versions.toml as the planner reads them: one for each release of torch and of transformers."""
+"""The rows of versions.toml: one for each release of torch and of transformers."""
 
 from __future__ import annotations
 
 import datetime
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from images.foreign.typed import Mistakes
 from images.host.errors import UserFault
-from images.plan import mistakes, schema
-from images.plan.schema import Base, IntelBase, SourceOnly, Undeclared
-
-__all__ = ["TABLE", "Base", "Catalog", "SourceOnly", "Torch", "Transformers", "load"]
+from images.model import SourceOnly
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,63 +24,134 @@ else:
 TABLE = Path(__file__).parents[1] / "versions.toml"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Torch:
-    """One torch release and what goes with it; the fields from `bindings` to `find_links` are a ccl stack's."""
+def _readable(kind: type[object]) -> AfterValidator:
+    """Return what holds a text to a grammar of packages, and leaves it a text."""
 
-    version: Version
+    def check(text: str) -> str:
+        kind(text)  # type: ignore[call-arg]  # raises ValueError
+        return text
+
+    return AfterValidator(check)
+
+
+Release = Annotated[Version, BeforeValidator(Version)]
+VersionText = Annotated[str, _readable(Version)]
+Range = Annotated[str, _readable(SpecifierSet)]
+RequirementText = Annotated[str, _readable(Requirement)]
+Pythons = Annotated[tuple[VersionText, ...], Field(min_length=1)]
+
+
+class Row(BaseModel):
+    """What is in a section: with every key that it must have, and no other."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class Torch(Row):
+    """One torch release and what goes with it; a ccl stack has what is beside its `bindings`."""
+
+    line: VersionText
+    version: Release
     released: datetime.date
-    python: tuple[str, ...]
-    backend: str
-    bindings: Version | None
-    ipex: Version | None
-    module: str | None
-    ccl_python: tuple[str, ...]
-    index: str | None
-    find_links: str | None
-    intel: tuple[str, ...]
-    image: str | None
-    cpu_suffix: bool
-    numpy: str | None
-    glibc: str | None
-    notes: tuple[str, ...]
+    python: Pythons
+    backend: Literal["ccl", "gloo"]
+    impi: VersionText
+    openmp: VersionText
     source: str
+    bindings: Release | None = None
+    ipex: Release | None = None
+    module: str | None = None
+    ccl_python: tuple[VersionText, ...] = ()
+    index: str | None = None
+    find_links: str | None = None
+    image: str | None = None
+    cpu_suffix: bool = False
+    numpy: Range | None = None
+    glibc: VersionText | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def intel(self) -> tuple[str, str]:
+        """Return the requirements of Intel's libraries."""
+        return f"impi-rt=={self.impi}", f"intel-openmp=={self.openmp}"
+
+    @model_validator(mode="after")
+    def _has_all_of_its_stack(self) -> Torch:
+        ccl = self.backend == "ccl"
+        stack = (self.module, self.ccl_python, self.bindings, self.ipex, self.index or self.find_links)
+        if any(bool(part) != ccl for part in stack) or (self.index and self.find_links):
+            raise ValueError(
+                "ccl goes with module, ccl_python, bindings, ipex, one of index and find_links; gloo with none"
+            )
+        if self.version.release[:2] != Version(self.line).release[:2]:
+            raise ValueError(f"{self.version} does not belong to this line")
+        return self
 
 
-@dataclass(frozen=True, kw_only=True)
-class Transformers:
+class Transformers(Row):
     """One transformers release; `requires` are the bounds under which its set imports together."""
 
-    version: Version
-    released: datetime.date
     era: str
-    python: str
-    torch: str
-    accelerate: str
-    requires: tuple[str, ...]
+    version: Release
+    released: datetime.date
+    python: Range
+    torch: Range
+    accelerate: Range
+    requires: tuple[RequirementText, ...]
     libraries: datetime.date
     ccl: bool
     flags: tuple[str, ...]
     source: str
-    yanked: str | None
+    yanked: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Catalog:
+class Base(Row):
+    """A root file system: suite, its Python and glibc, and the packages that are put into it."""
+
+    suite: str
+    python: str
+    glibc: VersionText
+    packages: tuple[str, ...]
+    repository: str | None = None
+
+
+class Undeclared(Row):
+    """What some releases of a package import at their own import, and their metadata does not require."""
+
+    name: str
+    releases: Annotated[tuple[VersionText, ...], Field(min_length=1)]
+    requires: tuple[RequirementText, ...]
+    source: str
+
+    @property
+    def pins(self) -> frozenset[str]:
+        """Return the requirements that ask for one of these releases."""
+        return frozenset(f"{self.name}=={release}" for release in self.releases)
+
+
+class Catalog(Row):
     """Everything that versions.toml says."""
 
-    default_torch: Version
-    default_transformers: Version
-    tested_torch: tuple[Version, ...]
-    ccl_accelerate: str
+    default_torch: Release
+    default_transformers: Release
+    tested_torch: tuple[Release, ...]
+    tested_transformers: tuple[Release, ...]
+    ccl_accelerate: Range
     torch: Mapping[Version, Torch]
     transformers: Mapping[Version, Transformers]
     debian: Base
-    intel: IntelBase
-    reference_glibc: str
-    tasks: Mapping[str, tuple[str, ...]]
+    intel: Base
+    reference_glibc: VersionText
+    tasks: Mapping[str, tuple[RequirementText, ...]]
     source_only: tuple[SourceOnly, ...]
     undeclared: tuple[Undeclared, ...]
+
+    @model_validator(mode="after")
+    def _knows_what_it_names(self) -> Catalog:
+        torch, transformers = {self.default_torch, *self.tested_torch}, {*self.tested_transformers}
+        if unknown := [*(torch - {*self.torch}), *({self.default_transformers, *transformers} - {*self.transformers})]:
+            raise ValueError(f"default or tested, and not in the table: {', '.join(map(str, unknown))}")
+        return self
 
 
 def load(path: Path = TABLE) -> Catalog:
@@ -89,75 +159,57 @@ def load(path: Path = TABLE) -> Catalog:
 
     Raises UserFault with every fault of the table in one message.
     """
-    table = _read(path)
-    return Catalog(
-        default_torch=Version(table.default.torch),
-        default_transformers=Version(table.default.transformers),
-        tested_torch=tuple(map(Version, table.tested.torch)),
-        ccl_accelerate=table.ccl.accelerate,
-        torch={row.version: row for line in table.torch for row in _torch(line)},
-        transformers={row.version: row for era in table.transformers for row in _transformers(era)},
-        debian=table.base.debian,
-        intel=table.base.intel,
-        reference_glibc=table.base.reference.glibc,
-        tasks=table.tasks,
-        source_only=table.source_only,
-        undeclared=table.undeclared,
-    )
-
-
-def _read(path: Path) -> schema.Table:
     try:
-        table = schema.parse(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserFault("the version table is not TOML", f"{path}: {error}", "correct that line") from error
-    except Mistakes as error:
-        found = mistakes.inside_sections(error.mistakes)
-    else:
-        found = mistakes.between_sections(table)
-    if found:
-        raise UserFault("the version table has faults", "; ".join(found), f"correct them in {path}")
-    return table
+        return Catalog.model_validate(_arranged(tomllib.loads(path.read_text(encoding="utf-8"))))
+    except ValidationError as error:
+        value = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise UserFault("the version table has faults", value, f"correct them in {path}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # no TOML, or not these sections
+        said = f"no key {error}" if isinstance(error, KeyError) else error
+        raise UserFault("the version table cannot be read", f"{path}: {said}", "correct that line") from error
 
 
-def _torch(line: schema.Line) -> Iterable[Torch]:
-    for text, release in line.releases.items():
-        yield Torch(
-            version=Version(text),
-            released=release.released,
-            python=line.python,
-            backend=line.backend,
-            bindings=Version(release.bindings) if release.bindings else None,
-            ipex=Version(release.ipex) if release.ipex else None,
-            module=line.module,
-            ccl_python=line.ccl_python,
-            index=line.index,
-            find_links=line.find_links,
-            intel=(f"impi-rt=={release.impi}", f"intel-openmp=={release.openmp}"),
-            image=release.image,
-            cpu_suffix=line.cpu_suffix,
-            numpy=line.numpy,
-            glibc=line.glibc,
-            notes=line.notes,
-            source=line.source,
-        )
+def _arranged(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections as the catalog has them: what a line says is said of each of its releases.
+
+    Raises ValueError for a section that nobody reads.
+    """
+    base = raw["base"]
+    made = {
+        **{f"{section}_{package}": raw[section][package] for section in ("default", "tested") for package in PACKAGES},
+        "ccl_accelerate": raw["ccl"]["accelerate"],
+        "torch": _by_version(_torch(raw["torch"])),
+        "transformers": _by_version(_transformers(raw["transformers"])),
+        "debian": base["debian"], "intel": base["intel"], "reference_glibc": base["reference"]["glibc"],
+        "tasks": raw["tasks"], "source_only": raw["source-only"], "undeclared": raw["undeclared"],
+    }  # fmt: skip
+    if unknown := raw.keys() - SECTIONS:
+        raise ValueError(f"unknown sections: {', '.join(sorted(unknown))}")
+    return made
 
 
-def _transformers(era: schema.Era) -> Iterable[Transformers]:
-    good = {text: (day, None) for text, day in era.released.items()}
-    yanked = {text: (row.released, row.reason) for text, row in era.yanked.items()}
-    for text, (day, reason) in {**good, **yanked}.items():
-        yield Transformers(
-            version=Version(text),
-            released=day,
-            era=era.era,
-            python=era.python,
-            torch=era.torch,
-            accelerate=era.accelerate,
-            requires=era.requires,
-            libraries=era.libraries,
-            ccl=era.ccl,
-            flags=era.flags,
-            source=era.source,
-            yanked=reason,
-        )
+PACKAGES = ("torch", "transformers")
+SECTIONS = {"default", "tested", "ccl", "base", "tasks", "source-only", "undeclared", *PACKAGES}
+
+
+def _torch(lines: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    for line in lines:
+        common = {key: value for key, value in line.items() if key != "releases"}
+        yield from ({**common, "version": text, **release} for text, release in line["releases"].items())
+
+
+def _transformers(eras: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    for era in eras:
+        common = {key: value for key, value in era.items() if key not in ("released", "yanked")}
+        yield from ({**common, "version": text, "released": day} for text, day in era["released"].items())
+        for text, row in era["yanked"].items():
+            yield {**common, "version": text, "released": row["released"], "yanked": row["reason"]}
+
+
+def _by_version(rows: Iterable[dict[str, Any]]) -> dict[Version, dict[str, Any]]:
+    found: dict[Version, dict[str, Any]] = {}
+    for row in rows:
+        if (version := Version(row["version"])) in found:
+            raise ValueError(f"{version} is in the table twice")
+        found[version] = row
+    return found

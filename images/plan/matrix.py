@@ -13,10 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from images.host.text import shown
-from images.model import Request
-from images.plan import compatibility, nearest
+from images.model import Plan, Request
+from images.plan import choose, compatibility
 from images.plan.catalog import Catalog, Torch
-from images.plan.planner import Plan
 
 # From this width on, that of a terminal nobody has changed, no word of a table's head is cut.
 USUAL_WIDTH = 80
@@ -25,26 +24,25 @@ HEADINGS = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transforme
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """Return what a plan decides, as JSON has it."""
-    ccl = plan.backend == "ccl"
     return {
-        "torch": str(plan.torch.version),
-        "transformers": str(plan.transformers.version),
+        "torch": plan.torch,
+        "transformers": plan.transformers,
         "python": plan.python,
-        "base": shown(plan.base_reference or f"debian:{plan.base.suite}"),
-        "glibc": plan.base.glibc,
+        "base": shown(plan.base_reference or f"debian:{plan.base_suite}"),
+        "glibc": plan.glibc,
         "backend": plan.backend,
-        "bindings": str(plan.torch.bindings) if ccl else None,
-        "module": plan.torch.module if ccl else None,
-        "ipex": str(plan.torch.ipex) if ccl else None,
-        "intel": [requirement for requirement in plan.torch.intel if requirement in plan.requirements],
+        "bindings": plan.bindings,
+        "module": plan.module if plan.bindings else None,
+        "ipex": plan.ipex,
+        "intel": list(plan.intel),
         "as_of": str(plan.as_of),
         "family_as_of": str(plan.family_as_of),
         "examples": shown(plan.examples) if plan.examples else None,
         "tag": plan.tag,
         "requirements": list(plan.requirements),
-        "flags": list(plan.transformers.flags),
+        "flags": list(plan.flags),
         "notes": list(plan.notes),
-        "sources": {"torch": plan.torch.source, "transformers": plan.transformers.source},
+        "sources": dict(plan.sources),
     }
 
 
@@ -97,7 +95,7 @@ def _runs(torch: Torch, request: Request, catalog: Catalog) -> str:
     def fits(version: Version) -> bool:
         row = catalog.transformers[version]
         if row.era not in known:
-            known[row.era] = nearest.works(torch, row, request, catalog)
+            known[row.era] = choose.works(torch, row, request, catalog)
         return known[row.era]
 
     runs = [list(run) for good, run in groupby(every, key=fits) if good]

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from images.host.errors import UserFault
-from images.model import Request
-from images.plan.catalog import Base, Catalog, SourceOnly, Torch, Transformers
+from images.model import Plan, Request
+from images.plan.catalog import Catalog
+from images.plan.choose import Selection, select
 from images.plan.compatibility import BaseChoice
-from images.plan.request import Problem, problems
-from images.plan.selection import Selection, day_problems, select
-
-__all__ = ["FAMILY", "Plan", "Request", "resolve"]
 
 # The packages that move with transformers; all others stay as they were when torch was released,
 # so that images of several transformers releases share their large layers.
@@ -24,89 +19,46 @@ FAMILY = ("transformers", "tokenizers", "huggingface-hub", "hf-xet", "safetensor
 ARCHIVE = "https://github.com/huggingface/transformers/archive/refs/tags/v{version}.tar.gz"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What will be built: pins, the days as of which the rest is resolved, the base, and notes for the user.
-
-    `base_reference` names an image to build on; without one, `base` is made from Debian's packages.
-    `base_name` is what was asked for: debian, intel or a reference; `debian` has the suite of what a pulled base lacks.
-    `index` and `find_links` are where Intel keeps the oneCCL bindings.
-    """
-
-    torch: Torch
-    transformers: Transformers
-    python: str
-    base: Base
-    base_name: str
-    base_reference: str | None
-    debian: Base
-    backend: str
-    requirements: tuple[str, ...]
-    as_of: datetime.date
-    family_as_of: datetime.date
-    index: str | None
-    find_links: str | None
-    source_only: tuple[SourceOnly, ...]
-    examples: str | None
-    tag: str
-    wheelhouse: str | None
-    trim: bool
-    bytecode: bool
-    notes: tuple[str, ...]
-
-
 def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.date.max) -> Plan:
     """Return the plan of a request that is made on a day (UTC).
 
-    Raises UserFault that names every conflict of the request at once, and the nearest request that works.
+    Raises UserFault that names every conflict of the request at once, and a request that works.
     """
-    found = problems(request, catalog)
-    _refuse([*day_problems(request, found, catalog, today), *found], catalog, today)
     chosen = select(request, catalog, today)
-    torch, transformers = chosen.torch, chosen.transformers
+    torch, transformers, base = chosen.torch, chosen.transformers, chosen.base
     asked = datetime.date.fromisoformat(request.as_of) if request.as_of else None
     as_of = asked or max(torch.released, transformers.libraries)
+    requirements = _requirements(chosen, request.tasks or tuple(catalog.tasks), catalog)
     return Plan(
-        torch=torch,
-        transformers=transformers,
-        python=chosen.base_choice.base.python,
-        base=chosen.base_choice.base,
-        base_name=_base_name(chosen.base_choice, catalog),
-        base_reference=chosen.base_choice.reference,
-        debian=catalog.debian,
+        torch=str(torch.version),
+        transformers=str(transformers.version),
+        python=base.base.python,
+        glibc=base.base.glibc,
         backend=chosen.backend,
-        requirements=_requirements(chosen, request.tasks or tuple(catalog.tasks), catalog),
+        module=torch.module,
+        base=_base_name(base, catalog),
         as_of=as_of,
         family_as_of=asked or max(as_of, transformers.released),
-        index=torch.index if chosen.ccl else None,
-        find_links=torch.find_links if chosen.ccl else None,
-        source_only=catalog.source_only,
-        examples=_examples(request.examples, transformers.version),
-        tag=request.tag or f"multinode:torch{torch.version}-transformers{transformers.version}",
-        wheelhouse=request.wheelhouse,
         trim=request.trim is not False,
         bytecode=request.bytecode is not False,
+        source_only=catalog.source_only,
+        index=torch.index if chosen.ccl else None,
+        find_links=torch.find_links if chosen.ccl else None,
+        bindings=str(torch.bindings) if chosen.ccl else None,
+        ipex=str(torch.ipex) if chosen.ccl else None,
+        cpu_suffix=torch.cpu_suffix,
+        requirements=requirements,
+        intel=tuple(requirement for requirement in torch.intel if requirement in requirements),
+        base_reference=base.reference,
+        base_suite=base.base.suite,
+        suite=catalog.debian.suite,
+        packages=catalog.debian.packages,
+        examples=_examples(request.examples, transformers.version),
+        tag=request.tag or f"multinode:torch{torch.version}-transformers{transformers.version}",
+        flags=transformers.flags,
         notes=(*_notes(request, chosen, as_of, catalog), *_unfinished(asked, today)),
+        sources={"torch": torch.source, "transformers": transformers.source},
     )
-
-
-def _refuse(found: list[Problem], catalog: Catalog, today: datetime.date) -> None:
-    """Raise UserFault that names every problem; a single one gets a remedy that works with the rest of the request."""
-    if len(found) == 1:
-        raise UserFault(found[0].fact, found[0].value, _remedy(found[0], catalog, today))
-    if found:
-        values = "; ".join(f"{each.fact}: {each.value}" for each in found)
-        raise UserFault("several values cannot be used", values, " ".join(each.remedy for each in found))
-
-
-def _remedy(problem: Problem, catalog: Catalog, today: datetime.date) -> str:
-    """Return what to type instead; where the corrected request has conflicts, the nearest request that works."""
-    if problem.corrected is not None:
-        try:
-            resolve(problem.corrected, catalog, today)
-        except UserFault as further:
-            return further.remedy
-    return problem.remedy
 
 
 def _base_name(choice: BaseChoice, catalog: Catalog) -> str:

@@ -22,10 +22,9 @@ from images.host.store import Store
 from images.lock import resolve, uv_cache
 from images.lock.missing import Unreachable
 from images.lock.resolve import Resolved
-from images.model import Request
-from images.plan import compatibility, nearest, planner
+from images.model import Plan, Request
+from images.plan import choose, compatibility, planner
 from images.plan.catalog import Catalog, Torch
-from images.plan.planner import Plan
 from scripts.versions import stand_ins
 from scripts.versions.stand_ins import Requires
 
@@ -46,8 +45,8 @@ class Outcome:
     def line(self) -> str:
         """Return one line: the row, and `ok`, `fails` or `not asked` with the reason."""
         plan = self.plan
-        where = f"{plan.base_name}, Python {plan.python}, {plan.backend}"
-        row = f"torch {plan.torch.version}, transformers {plan.transformers.version} ({where})"
+        where = f"{plan.base}, Python {plan.python}, {plan.backend}"
+        row = f"torch {plan.torch}, transformers {plan.transformers} ({where})"
         if self.fault is None:
             aside = f", with a stand-in for {' and '.join(self.replaced)}" if self.replaced else ""
             return f"{row}: ok, {self.packages} packages{aside}"
@@ -80,7 +79,7 @@ def chosen(catalog: Catalog) -> list[Plan]:
 
 
 def _key(plan: Plan) -> tuple[Version, Version, str]:
-    return plan.torch.version, plan.transformers.version, plan.base_name
+    return Version(plan.torch), Version(plan.transformers), plan.base
 
 
 def _ends_of_torch(catalog: Catalog) -> Iterator[Request]:
@@ -114,7 +113,7 @@ def _good(catalog: Catalog) -> list[Version]:
 
 
 def _works(torch: Version, transformers: Version, limits: Request, catalog: Catalog) -> bool:
-    return nearest.works(catalog.torch[torch], catalog.transformers[transformers], limits, catalog)
+    return choose.works(catalog.torch[torch], catalog.transformers[transformers], limits, catalog)
 
 
 def _request(torch: Version, transformers: Version, limits: Request) -> Request:
@@ -128,7 +127,7 @@ def outcomes(plans: Iterable[Plan], context: Context, requires: Requires, jobs: 
     What has begun is ended where nobody asks for the rest.
     """
     end, stop = time.monotonic() + ALL, threading.Event()
-    runs = [list(run) for _, run in groupby(plans, key=lambda plan: plan.torch.version)]
+    runs = [list(run) for _, run in groupby(plans, key=lambda plan: plan.torch)]
     with _fresh(context) as (fresh, directory), ThreadPoolExecutor(jobs) as pool:
         tasks = [partial(_of_torch, run, fresh, requires, directory, end) for run in runs]
         try:
@@ -156,7 +155,7 @@ def _of_torch(
     plans: Sequence[Plan], context: Context, requires: Requires, directory: Path, end: float
 ) -> list[Outcome]:
     """Resolve the plans of one torch: a stand-in that one needs is there for those after it."""
-    wheels = directory / str(plans[0].torch.version)
+    wheels = directory / plans[0].torch
     wheels.mkdir()
     found = []
     for plan in plans:
@@ -191,7 +190,8 @@ def _resolved(plan: Plan, context: Context, requires: Requires, wheels: Path) ->
     while True:
         context.tick()
         try:
-            return resolve.packages(replace(plan, wheelhouse=str(wheels) if any(wheels.iterdir()) else None), context)
+            own = str(wheels) if any(wheels.iterdir()) else None
+            return resolve.packages(plan, replace(context, wheelhouse=own))
         except Unreachable as fault:
             name = fault.project
             if any(wheels.glob(f"{name}-*")):

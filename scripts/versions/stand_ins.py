@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from images.lock.source_only import WHEEL
-from images.plan.planner import Plan
+from images.model import Plan
 from images.wheels import record
 
 # What PyPI's torch requires beside its build for the CPU: setup.py of torch adds these from a variable of its builders.
@@ -23,9 +23,9 @@ Requires = Callable[[str], Iterable[str]]
 def of(name: str, plan: Plan, requires: Requires, directory: Path) -> Path:
     """Write the stand-in of a plan's `torch` or `oneccl_bind_pt` into a directory."""
     if name == "torch":
-        needs = [text for text in requires(str(plan.torch.version)) if not FOR_GPU.match(Requirement(text).name)]
-        return write(directory, name, f"{plan.torch.version}+cpu", needs)
-    return write(directory, name, str(plan.torch.bindings), ())  # setup.py of torch-ccl requires nothing
+        needs = [text for text in requires(str(plan.torch)) if not FOR_GPU.match(Requirement(text).name)]
+        return write(directory, name, f"{plan.torch}+cpu", needs)
+    return write(directory, name, str(plan.bindings), ())  # setup.py of torch-ccl requires nothing
 
 
 def write(directory: Path, name: str, version: str, requires: Iterable[str]) -> Path:

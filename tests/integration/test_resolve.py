@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from images.host.certificates import BUNDLES
+from images.host.context import Context
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
@@ -365,12 +366,17 @@ def test_bindings_that_their_own_index_lacks_are_not_taken_from_another(
         resolve.packages(BOUND, context)
 
 
+def with_wheels(directory: str, store: Store, sources: Sources) -> Context:
+    """Return a context with a wheelhouse."""
+    return dataclasses.replace(locks.context(store, sources, os.environ), wheelhouse=directory)
+
+
 def test_bindings_of_a_wheelhouse_need_no_index(index: Sources, store: Store, tmp_path: Path) -> None:
     squat(tmp_path)
     path = wheel(tmp_path / "own", BINDINGS)
-    planned = dataclasses.replace(BOUND, wheelhouse=str(path.parent), index="https://127.0.0.1:9/nobody/answers")
+    planned = dataclasses.replace(BOUND, index="https://127.0.0.1:9/nobody/answers")
 
-    made = resolve.packages(planned, locks.context(store, index, os.environ))
+    made = resolve.packages(planned, with_wheels(str(path.parent), store, index))
 
     assert made.artifacts[0].filename == path.name
     assert wheelhouse.holds(str(path.parent), made.artifacts[0].url)
@@ -397,15 +403,15 @@ def test_a_wheel_of_an_index_without_sha256_is_refused(
 
 
 def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_path: Path) -> None:
-    planned = dataclasses.replace(PLAN, wheelhouse=str(folder_of(tmp_path)))
+    context = with_wheels(str(folder_of(tmp_path)), store, index)
 
-    made = resolve.packages(planned, locks.context(store, index, os.environ))
+    made = resolve.packages(PLAN, context)
 
     assert {Path(artifact.url.removeprefix("file://")).parent for artifact in made.artifacts} == {tmp_path / "wheels"}
 
 
 def test_a_rebuilt_wheel_of_the_same_name_size_and_time_is_seen(index: Sources, store: Store, tmp_path: Path) -> None:
-    planned = dataclasses.replace(PLAN, wheelhouse=str(folder_of(tmp_path)))
+    context = with_wheels(str(folder_of(tmp_path)), store, index)
     path = tmp_path / "wheels/six-1.17.0-py3-none-any.whl"
     old, time = path.read_bytes(), path.stat().st_mtime_ns
 
@@ -413,7 +419,7 @@ def test_a_rebuilt_wheel_of_the_same_name_size_and_time_is_seen(index: Sources, 
     for data in (old, old.replace(b"a module", b"a nodule").replace(_crc(b"a module"), _crc(b"a nodule"))):
         path.write_bytes(data)
         os.utime(path, ns=(time, time))
-        made = resolve.packages(planned, locks.context(store, index, os.environ))
+        made = resolve.packages(PLAN, context)
         found += [artifact.sha256 for artifact in made.artifacts if artifact.name == "six"]
         assert found[-1] == hashlib.sha256(data).hexdigest()
 
@@ -432,8 +438,7 @@ def test_two_candidates_in_a_wheelhouse_are_refused(
     wheel(folder_of(tmp_path), more)
 
     with pytest.raises(UserFault) as caught:
-        asked = dataclasses.replace(PLAN, wheelhouse=str(tmp_path / "wheels"))
-        resolve.packages(asked, locks.context(store, index, os.environ))
+        resolve.packages(PLAN, with_wheels(str(tmp_path / "wheels"), store, index))
 
     assert all(word in str(caught.value) for word in words)
 
@@ -457,7 +462,6 @@ def test_a_wheel_that_cannot_be_used_is_named_where_nothing_else_has_it(
     nowhere = Sources(index=f"{index.index}/nothing")
 
     with pytest.raises(UserFault, match=fact) as caught:
-        asked = dataclasses.replace(PLAN, wheelhouse=str(place))
-        resolve.packages(asked, locks.context(store, nowhere, os.environ))
+        resolve.packages(PLAN, with_wheels(str(place), store, nowhere))
 
     assert name in caught.value.value

@@ -75,7 +75,7 @@ def test_each_source_is_asked_alone_before_a_file_of_a_lock_is_missed(
     other = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
     were: list[tuple[object, ...]] = []
 
-    def ask(_: uv.Question, alone: Sources, *__: object) -> tuple[str, Pylock]:
+    def ask(_: object, alone: Sources, *__: object) -> tuple[str, Pylock]:
         were.append((alone.index, "".join(alone.links), alone.no_index))
         return "", other
 

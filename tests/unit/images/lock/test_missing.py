@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
-from images.lock import missing, resolve
+from images.lock import missing
 from images.lock.uv import TORCH_INDEX
-from images.model import Request
+from images.model import Plan, Request
 from images.plan import catalog, planner
 
 PLAN = planner.resolve(Request(), catalog.load())
@@ -19,7 +18,7 @@ SOURCES = Sources(index="https://me:secret@mirror/simple")
 
 
 def fault(told: str) -> Fault:
-    return missing.explain(told, resolve.of_plan(PLAN), SOURCES, Path("/store"))
+    return missing.explain(told, PLAN, SOURCES, Path("/store"))
 
 
 def test_an_unreachable_index_is_named_without_its_password() -> None:
@@ -94,15 +93,15 @@ CCL = planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), catalog.loa
 @pytest.mark.parametrize(
     ("made", "place", "release"),
     [
-        (PLAN, TORCH_INDEX, f"torch {PLAN.torch.version}"),
+        (PLAN, TORCH_INDEX, f"torch {PLAN.torch}"),
         (CCL, TORCH_INDEX, "torch 2.4.0"),
         (CCL, str(CCL.index), "oneccl_bind_pt 2.4.0"),
     ],
 )
-def test_what_only_the_last_index_has_is_named_with_the_way_out(made: planner.Plan, place: str, release: str) -> None:
+def test_what_only_the_last_index_has_is_named_with_the_way_out(made: Plan, place: str, release: str) -> None:
     told = f"error: Request failed after 3 retries\n  cause: Failed to fetch: {place}/numpy/\n  cause: refused"
 
-    found = missing.explain(told, resolve.of_plan(made), SOURCES, Path("/store"))
+    found = missing.explain(told, made, SOURCES, Path("/store"))
 
     assert isinstance(found, missing.Unreachable) and found.project == release.partition(" ")[0]
     assert found.value == f"{release}, {place} (refused)"
@@ -230,7 +229,6 @@ def test_a_damaged_wheel_of_an_index_is_named() -> None:
 @pytest.mark.parametrize("told", ["error: Failed to download `six==1.17.0`", "because six==1.17.0 has no wheels."])
 def test_the_wheelhouse_comes_before_uvs_words(tmp_path: Path, told: str) -> None:
     (tmp_path / "six-1.17.0-py3-none-any.whl").write_bytes(b"PK")
-    planned = dataclasses.replace(PLAN, wheelhouse=str(tmp_path))
 
     with pytest.raises(UserFault, match=r"damaged.*six-1.17.0-py3-none-any.whl"):
-        missing.explain(told, resolve.of_plan(planned), SOURCES, tmp_path)
+        missing.explain(told, PLAN, SOURCES, tmp_path, str(tmp_path))

@@ -15,12 +15,12 @@ from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import resolve, uv
-from images.model import Request, SourceOnly
+from images.model import Plan, Request, SourceOnly
 from images.plan import catalog, planner
 from tests.support import locks
 
 PLAN = planner.resolve(Request(), catalog.load())
-QUESTION = replace(resolve.of_plan(PLAN), python="3.11", glibc="2.36")
+QUESTION = replace(PLAN, python="3.11", glibc="2.36")
 
 
 def pylock(*urls: str) -> Pylock:
@@ -71,7 +71,7 @@ def test_a_local_version_in_an_address_is_read() -> None:
 def test_a_wheel_of_the_users_own_directory_wins(tmp_path: Path, name: str, expected: str) -> None:
     offered = pylock("https://host/a-1-cp311-cp311-manylinux2014_x86_64.whl", (tmp_path / name).as_uri())
 
-    chosen = resolve.choose(offered, replace(QUESTION, wheelhouse=str(tmp_path)))
+    chosen = resolve.choose(offered, QUESTION, str(tmp_path))
 
     assert chosen.artifacts[0].sha256 == expected
 
@@ -100,7 +100,7 @@ def test_a_resolution_is_kept_when_its_day_is_over(
     first, again = (resolve.packages(PLAN, context) for _ in range(2))
 
     assert len(questions) == asked
-    assert first == again == resolve.choose(found, resolve.of_plan(PLAN))
+    assert first == again == resolve.choose(found, PLAN)
 
 
 def test_another_release_of_uv_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,18 +137,18 @@ def test_a_source_archive_is_taken_unless_a_directory_of_the_user_has_its_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, archives: list[str], is_wheelhouse: bool
 ) -> None:
     """An index's wheel is none of the user's: it would be taken here and not there for the same request."""
-    wheels, asked = tmp_path / "wheels", list[uv.Question]()
+    wheels, asked = tmp_path / "wheels", list[Plan]()
     wheels.mkdir()
     (wheels / name).touch()
 
-    def search(question: uv.Question, *_: object) -> tuple[str, Pylock]:
+    def search(question: Plan, *_: object) -> tuple[str, Pylock]:
         asked.append(question)
         return "", pylock("https://host/a-1-py3-none-any.whl")
 
     monkeypatch.setattr(uv, "search", search)
-    planned = replace(PLAN, wheelhouse=str(wheels) if is_wheelhouse else None)
     sources = Sources() if is_wheelhouse else Sources(links=(str(wheels),))
-    resolve.packages(planned, locks.context(Store(tmp_path / "store"), sources, {}))
+    context = locks.context(Store(tmp_path / "store"), sources, {})
+    resolve.packages(PLAN, replace(context, wheelhouse=str(wheels) if is_wheelhouse else None))
 
     assert [row.name for row in asked[0].source_only] == archives
 
@@ -160,8 +160,9 @@ def test_a_lock_says_which_projects_are_taken_as_source_archives(
     (tmp_path / SEQEVAL).touch()
     file = locks.artifact("seqeval", "1.2.2", filename)
     locked = locks.lock([file], source_only=(SourceOnly("seqeval", "1.2.2", ()),))
+    context = locks.context(Store(tmp_path / "store"), Sources(), {})
 
-    assert [row.name for row in resolve.of_lock(locked, str(tmp_path)).source_only] == archives
+    assert [row.name for row in resolve.asked(locked, context)[0].source_only] == archives
 
 
 def test_a_place_of_pips_that_is_not_on_this_machine_is_left_out_with_a_note(

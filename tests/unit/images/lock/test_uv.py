@@ -15,8 +15,8 @@ from images.host import download, process
 from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
-from images.lock import resolve, uv
-from images.model import Request, SourceOnly
+from images.lock import uv
+from images.model import Plan, Request, SourceOnly
 from images.plan import catalog, planner
 from tests.support import locks
 
@@ -28,8 +28,8 @@ else:
 PLAN = planner.resolve(Request(), catalog.load())
 
 
-def question(requested: Request) -> uv.Question:
-    return resolve.of_plan(planner.resolve(requested, catalog.load()))
+def question(requested: Request) -> Plan:
+    return planner.resolve(requested, catalog.load())
 
 
 NEWEST, ONECCL = question(Request()), question(Request(torch="2.4.0", transformers="4.46.0"))
@@ -71,9 +71,9 @@ def test_an_early_torch_without_cpu_in_its_version_is_for_a_gpu(release: str, pl
     package = {"name": "torch", "version": release, "wheels": [wheel]}
     made = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
 
-    assert bool(uv.for_gpu(made, dataclasses.replace(asked, wheelhouse="/wheels"))) is is_for_gpu
+    assert bool(uv.for_gpu(made, asked, "/wheels")) is is_for_gpu
     if is_for_gpu:
-        assert uv.with_torch_index(Sources(), "", made, asked).extra == (uv.TORCH_INDEX,)
+        assert uv.with_torch_index(Sources(), "", made, asked, None).extra == (uv.TORCH_INDEX,)
 
 
 def test_source_only_projects_are_stated_as_toml() -> None:
@@ -175,7 +175,7 @@ def test_uv_is_given_certificates_and_proxies_and_no_variables_of_its_own(
     assert uv.variables(given, sources) == expected
 
 
-def bindings_of(asked: uv.Question, sources: Sources) -> dict[str, Any]:
+def bindings_of(asked: Plan, sources: Sources) -> dict[str, Any]:
     """Return the place of the oneCCL bindings as uv is told."""
     told = tomllib.loads(uv.project(asked, sources, asked.requirements))["tool"]["uv"]
     assert told["sources"] == {"oneccl-bind-pt": {"index": "bindings"}}
@@ -236,11 +236,11 @@ def test_intels_index_is_asked_for_nothing_else() -> None:
     "missed", ["torch was not found", "no version of torch==2.13.0", "torch==2.13.0 has no wheels"]
 )
 def test_pytorchs_index_is_asked_only_for_what_was_missed(missed: str) -> None:
-    assert uv.with_torch_index(Sources(), "pytorch was good", None, NEWEST) == Sources()
-    wider = uv.with_torch_index(Sources(), f"because {missed}", None, NEWEST)
+    assert uv.with_torch_index(Sources(), "pytorch was good", None, NEWEST, None) == Sources()
+    wider = uv.with_torch_index(Sources(), f"because {missed}", None, NEWEST, None)
     assert wider.extra == (uv.TORCH_INDEX,)
-    assert uv.with_torch_index(wider, f"because {missed}", None, NEWEST) == wider
-    assert uv.with_torch_index(Sources(no_index=True), missed, None, NEWEST) == Sources(no_index=True)
+    assert uv.with_torch_index(wider, f"because {missed}", None, NEWEST, None) == wider
+    assert uv.with_torch_index(Sources(no_index=True), missed, None, NEWEST, None) == Sources(no_index=True)
 
 
 def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
@@ -257,7 +257,7 @@ def test_no_day_is_too_late_for_a_lock() -> None:
 
 
 @pytest.mark.parametrize("asked", [NEWEST, ONECCL])
-def test_no_package_is_built_that_no_row_names(asked: uv.Question) -> None:
+def test_no_package_is_built_that_no_row_names(asked: Plan) -> None:
     """Building one runs its code."""
     said = uv.options(asked, asked.requirements)
 

@@ -74,7 +74,7 @@ def test_ccl_is_taken_where_everything_allows_it(
     assert all(reason.endswith(")") for reason in reasons)  # its source
 
 
-GLIBC = replace(DEBIAN, base=replace(TABLE.debian, glibc="2.27"))
+GLIBC = replace(DEBIAN, base=TABLE.debian.model_copy(update={"glibc": "2.27"}))
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,11 @@ GLIBC = replace(DEBIAN, base=replace(TABLE.debian, glibc="2.27"))
             ["torch 1.10.0 has wheels for Python 3.6 to 3.9, the debian base (bookworm) has 3.11; it takes an"],
         ),
         (
-            "1.10.0", "4.30.0", ANY, replace(DEBIAN, base=replace(TABLE.debian, python="3.8")),
+            "1.10.0", "4.30.0", ANY, replace(DEBIAN, base=TABLE.debian.model_copy(update={"python": "3.8"})),
             ["the entrypoint requires Python 3.9 or newer, the debian base (bookworm) has 3.8"],
         ),
         (
-            "2.6.0", "5.23.0", ANY, replace(DEBIAN, base=replace(TABLE.debian, python="3.9")),
+            "2.6.0", "5.23.0", ANY, replace(DEBIAN, base=TABLE.debian.model_copy(update={"python": "3.9"})),
             ["transformers 5.23.0 requires Python >=3.11, the debian base (bookworm) has 3.9"],
         ),
     ],

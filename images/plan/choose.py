@@ -1,0 +1,205 @@
+"""Request + catalog -> the releases, the base and the backend that go together, or why nothing does."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import re
+import shlex
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from packaging.version import Version
+
+from images.host.errors import UserFault
+from images.model import Request
+from images.plan import compatibility
+from images.plan.catalog import Catalog, Torch, Transformers
+from images.plan.compatibility import BaseChoice
+
+DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")  # newer releases of Python read more forms than this one
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What goes together for a request; `against_ccl` are the reasons why oneCCL cannot be the backend."""
+
+    torch: Torch
+    transformers: Transformers
+    base: BaseChoice
+    backend: str
+    against_ccl: tuple[str, ...]
+
+    @property
+    def ccl(self) -> bool:
+        """Return whether training communicates through oneCCL."""
+        return self.backend == "ccl"
+
+
+class Problem(NamedTuple):
+    """A value that cannot be used, in the three parts of a message."""
+
+    fact: str
+    value: str
+    remedy: str
+
+
+def select(request: Request, catalog: Catalog, today: datetime.date) -> Selection:
+    """Return what a request gets that is made on a day (UTC).
+
+    Raises UserFault that names every value that cannot be used; else every conflict, and a request that works.
+    """
+    if found := problems(request, catalog, today):
+        fact, value, remedy = found[0] if len(found) == 1 else (
+            "several values cannot be used",
+            "; ".join(f"{each.fact}: {each.value}" for each in found),
+            " ".join(each.remedy for each in found),
+        )  # fmt: skip
+        raise UserFault(fact, value, remedy)
+    torch, transformers = _pair(request, catalog)
+    choices = compatibility.bases(torch, request, catalog)
+    against = {choice: compatibility.conflicts(torch, transformers, choice, request) for choice in choices}
+    early = list(_too_early(request.as_of, torch, transformers))
+    good = next((choice for choice, conflicts in against.items() if not conflicts), None)
+    if good is None or early:
+        facts = [] if good else [fact for conflicts in against.values() for fact in conflicts]
+        value = "; ".join(dict.fromkeys([*facts, *early]))
+        raise UserFault("these do not go together", value, _instead(torch, transformers, request, catalog))
+    backend, reasons = compatibility.backend(torch, transformers, good.base.python, request)
+    return Selection(torch, transformers, good, backend, tuple(reasons))
+
+
+def problems(request: Request, catalog: Catalog, today: datetime.date) -> list[Problem]:
+    """Return every value that cannot be understood or does not exist."""
+    return [
+        *_version("torch", request.torch, catalog.default_torch, catalog.torch),
+        *_version("transformers", request.transformers, catalog.default_transformers, catalog.transformers),
+        *_day(request.as_of, today),
+        *_base(request, catalog),
+        *(problem for task in request.tasks for problem in _task(task, catalog)),
+    ]
+
+
+def _version(name: str, asked: str | None, default: Version, known: Collection[Version]) -> Iterable[Problem]:
+    if asked is None:
+        return
+    try:
+        version = Version(asked)
+    except ValueError:  # also of a number with more digits than Python reads
+        yield Problem(f"that is not a version of {name}", repr(asked), f"--{name} {default}")
+        return
+    if version not in known:
+        near = max((each for each in known if each < version), default=min(known))
+        yield Problem(f"no such release of {name} in images/versions.toml", asked, f"--{name} {near}")
+
+
+def _day(text: str | None, today: datetime.date) -> Iterable[Problem]:
+    if text is None:
+        return
+    try:
+        day = datetime.date.fromisoformat(text) if DAY.fullmatch(text) and text.isascii() else None
+    except ValueError:
+        day = None
+    if day is None:
+        yield Problem("that is not a date", repr(text), "--as-of YYYY-MM-DD")
+    elif day > today:
+        fact = "nothing can be known as of a day that has not come"
+        yield Problem(fact, f"{day} (today: {today}, UTC)", f"--as-of {today - datetime.timedelta(days=1)}")
+
+
+def _base(request: Request, catalog: Catalog) -> Iterable[Problem]:
+    if request.python is not None and not re.fullmatch(r"3\.[0-9]{1,3}", request.python):
+        remedy = f"--python {catalog.debian.python}"
+        yield Problem("that is not a minor release of Python", repr(request.python), remedy)
+    if request.base is not None and not request.base.strip():
+        yield Problem("that is not a base", repr(request.base), "--base debian")
+    elif _is_own(request) and request.python is None:
+        remedy = f"--base {request.base} --python {catalog.debian.python}"
+        yield Problem("the Python of an image must be given", str(request.base), remedy)
+
+
+def _task(task: str, catalog: Catalog) -> Iterable[Problem]:
+    if task not in catalog.tasks:
+        guess = difflib.get_close_matches(task, catalog.tasks, n=1)
+        remedy = "--tasks " + (guess[0] if guess else f"with one or more of {', '.join(catalog.tasks)}")
+        yield Problem("no directory of the examples for text has that name", repr(task), remedy)
+
+
+def _is_own(request: Request) -> bool:
+    """Return whether the base is an image that the user names."""
+    return request.base not in (None, "debian", "intel")
+
+
+def works(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> bool:
+    """Return whether this pair can be built on some base as requested."""
+    choices = compatibility.bases(torch, request, catalog)
+    return any(not compatibility.conflicts(torch, transformers, choice, request) for choice in choices)
+
+
+def _pair(request: Request, catalog: Catalog) -> tuple[Torch, Transformers]:
+    """Take the two releases; the one that was not asked for follows the one that was."""
+    torch = catalog.torch[Version(request.torch) if request.torch else catalog.default_torch]
+    row = catalog.transformers[Version(request.transformers) if request.transformers else catalog.default_transformers]
+    return _fitting(torch, row, request, catalog) or (torch, row)
+
+
+def _fitting(
+    torch: Torch, transformers: Transformers, request: Request, catalog: Catalog
+) -> tuple[Torch, Transformers] | None:
+    """Return the pair itself; else with the nearest release of what the request leaves open that goes with the other.
+
+    The nearest are those before, then those after it. A withdrawn transformers is only taken where it was asked for.
+    """
+    if works(torch, transformers, request, catalog):
+        return torch, transformers
+    if request.transformers is None:
+        fits: dict[str, bool] = {}  # releases of one era require the same
+        for version in _by_nearness(transformers.version, catalog.transformers):
+            row = catalog.transformers[version]
+            if row.era not in fits:
+                fits[row.era] = works(torch, row, request, catalog)
+            if fits[row.era] and row.yanked is None:
+                return torch, row
+    if request.torch is None:
+        near = _by_nearness(torch.version, catalog.torch)
+        rows = (catalog.torch[version] for version in near)
+        return next(((row, transformers) for row in rows if works(row, transformers, request, catalog)), None)
+    return None
+
+
+def _by_nearness(asked: Version, known: Iterable[Version]) -> list[Version]:
+    every = sorted(known)
+    before = [version for version in every if version <= asked]
+    return [*reversed(before), *every[len(before) :]]
+
+
+def _instead(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> str:
+    """Return the command of a request that works: another release of one of both, then with fewer wishes."""
+    own = [replace(request, python=python) for python in torch.python] if _is_own(request) else []
+    plain = Request(as_of=request.as_of)
+    kept, found = request, None
+    for kept in (request, *own, replace(request, backend=None), plain):
+        open_ = replace(kept, torch=None, transformers=None)
+        if found := _fitting(torch, transformers, open_, catalog):
+            break
+    rows = found or (catalog.torch[catalog.default_torch], catalog.transformers[catalog.default_transformers])
+    words = ["python", "build.py", "--torch", str(rows[0].version), "--transformers", str(rows[1].version)]
+    for name, value in (("python", kept.python), ("base", kept.base), ("backend", kept.backend)):
+        words += [f"--{name}", value] if value else []
+    if request.as_of:
+        words += ["--as-of", max(request.as_of, str(_earliest_day(*rows)))]
+    return shlex.join(words)
+
+
+def _earliest_day(torch: Torch, transformers: Transformers) -> datetime.date:
+    """Return the first day on which everything in the plan had been published."""
+    return max(torch.released, transformers.released, transformers.libraries)
+
+
+def _too_early(as_of: str | None, torch: Torch, transformers: Transformers) -> Iterable[str]:
+    if as_of and datetime.date.fromisoformat(as_of) < _earliest_day(torch, transformers):
+        family = (
+            f"transformers {transformers.version} of {transformers.released}, libraries for it {transformers.libraries}"
+        )
+        yield f"{as_of} is before the releases: torch {torch.version} is of {torch.released}, {family} (PyPI)"
