@@ -13,7 +13,7 @@ from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master
 from entrypoint.rendezvous.wait import wait_for_master
 from entrypoint.tasks.argv import find_torchrun
-from entrypoint.tasks.command import LAUNCH, PLAIN, SCRIPT, SSH, TASK, WORKER, Command
+from entrypoint.tasks.command import LAUNCH, SSH, WORKER, Command
 from entrypoint.tasks.resume import open_run
 from entrypoint.world.model import TORCHRUN
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from entrypoint.decide import Plan
     from entrypoint.facts import Facts
     from entrypoint.situation import Situation
-
-# Where metrics are mounted, a directory each.
-METRICS = "/workspace/metrics"
 
 
 def wait(situation: Situation, facts: Facts) -> None:
@@ -45,11 +42,6 @@ def carry_out(command: Command, plan: Plan) -> int:
     environ, argv = plan.prepared.environ, plan.argv
     for path, text in plan.files.items():
         write_in_private(path, text)
-    if os.path.isdir(METRICS) and not plan.world.local_rank and command.kind in (TASK, SCRIPT, PLAIN):
-        from entrypoint.tasks.metrics import place_metrics
-
-        for note in place_metrics(environ, METRICS):
-            print_note(note)
     if command.kind == LAUNCH:
         from entrypoint.mpi.launch import launch
 

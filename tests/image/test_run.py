@@ -18,7 +18,6 @@ from tests.support.launchers import left_by
 from tests.support.wheels import WHEEL, record
 
 FAULTS = ROOT / "tests/data/faults"
-METRICS = ROOT / "tests/data/metrics"
 HAS_BF16 = has_bf16(read_flags(Path("/proc/cpuinfo").read_text()))
 
 
@@ -227,29 +226,6 @@ def test_a_script_without_the_trainer_finds_its_world_and_precision(image: str) 
     said = json.loads(next(line for line in done.out.splitlines() if line.startswith("{")))
     assert (said["world_size"], said["device"], said["precision"]) == (2, "cpu", "bf16")
     assert said["output_dir"] == "/workspace/output/qa-no-trainer"
-
-
-@pytest.mark.slow  # the metrics' own loader, which takes ten seconds
-def test_a_mounted_metric_is_found_without_a_network(image: str) -> None:
-    load = "import evaluate; print(evaluate.load('accuracy').compute(predictions=[1, 0], references=[1, 1]))"
-    mounted = ("--volume", f"{METRICS}/accuracy:/workspace/metrics/accuracy:ro")
-
-    done = run(image, "python3", "-c", load, options=mounted)
-
-    assert done.code == 0
-    assert "{'accuracy': 0.5}" in done.out
-
-
-@pytest.mark.slow
-def test_a_mounted_metric_hides_no_data_set_of_its_name(image: str) -> None:
-    script = "from datasets import load_dataset as load; from evaluate import load as metric;"
-    script += "metric('accuracy'); load('accuracy')"
-    mounted = ("--volume", f"{METRICS}/accuracy:/workspace/metrics/accuracy:ro")
-
-    done = run(image, "python3", "-c", script, options=mounted)
-
-    # There is no hub: what counts is that datasets asked for one.
-    assert "Couldn't reach" in done.err and "Dataset scripts are no longer supported" not in done.err
 
 
 def test_a_task_without_its_packages_says_what_to_do(image: str, tmp_path: Path) -> None:
