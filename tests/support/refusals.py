@@ -80,7 +80,6 @@ REFUSED = (
     # a world that is not the one that was meant
     Row("smoke", {"MULTINODE_WORLD_SIZE": "two"}, "'two'"),
     Row("smoke", {"MASTER_ADDR": "x", "RANK": "0", "WORLD_SIZE": "$(N)"}, "'$(N)'"),
-    Row("smoke", {"MULTINODE_BF16": "flaot32"}, "'flaot32'"),
     Row("smoke", {"MULTINODE_WORLD_SIZE": "0"}, "'0'"),
     Row("smoke", {"PET_NPROC_PER_NODE": "9999"}, "'9999'"),
     Row("smoke", {"PMI_RANK": "0", "PMI_SIZE": "x"}, "'x'"),
