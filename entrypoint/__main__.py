@@ -102,7 +102,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if command.kind == PREFETCH:
         from entrypoint.tasks.prefetch import prepare_prefetch
 
-        command, environ = prepare_prefetch(command.words, facts.environ, facts.stack, root)
+        command, environ = prepare_prefetch(command.words, facts)
         facts = facts.with_environ(environ)
     if command.kind == DOCTOR:
         from entrypoint.doctor import doctor

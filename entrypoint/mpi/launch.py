@@ -29,8 +29,7 @@ from entrypoint.numbers import seconds, whole
 from entrypoint.printing.streams import print_error
 from entrypoint.settings import forget
 from entrypoint.tasks.command import TASK, read_command
-from entrypoint.tasks.preflight import Image, check_image
-from entrypoint.tasks.table import find_task
+from entrypoint.tasks.table import place_script
 from entrypoint.tuning.threads import pin_ranks
 from entrypoint.world import model as launchers
 from entrypoint.world.alone import check_required_size
@@ -127,7 +126,7 @@ def check_command(words: list[str], environ: Mapping[str, str], root: str) -> No
     stack = read_stack(read_text(f"{root}/stack.json"))
     job = read_command(words, environ, which, stack.examples)
     if job.kind == TASK:
-        check_image(find_task(job.name), Image(stack, environ))
+        place_script(job.name, stack)
 
 
 def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> int:

@@ -8,20 +8,17 @@ import string
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import can_write, read_file, read_text
-from entrypoint.machine.identity import find_identity
-from entrypoint.machine.places import is_mounted, list_caches, mount_points, settle_caches
+from entrypoint.machine.files import can_write, read_file
+from entrypoint.machine.places import is_mounted, list_caches
 from entrypoint.printing.streams import print_note
-from entrypoint.settings import overlay
 from entrypoint.tasks.arguments import complete
 from entrypoint.tasks.command import PLAIN, Command, suggest
-from entrypoint.tasks.preflight import Image, check_image
-from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts
+from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts, place_script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from entrypoint.machine.image import Stack
+    from entrypoint.facts import Facts
 
 # Kinds: a model without its weights, one with them, a data set, a metric, data of nltk.
 FILES, WEIGHTS, DATASET, METRIC, NLTK = "files", "weights", "dataset", "metric", "nltk"
@@ -52,25 +49,21 @@ class Wanted(NamedTuple):
         return " ".join(filter(None, (kind, self.name, self.config)))
 
 
-def prepare_prefetch(
-    words: list[str], environ: Mapping[str, str], stack: Stack, root: str
-) -> tuple[Command, dict[str, str]]:
-    """Return the job that fetches for a task, and its environment; raise Refusal if it cannot."""
-    name = words[0] if words else ""
+def prepare_prefetch(words: list[str], facts: Facts) -> tuple[Command, dict[str, str]]:
+    """Return the command that fetches for a task, and its environment; raise Refusal if it cannot."""
+    name, stack = words[0] if words else "", facts.stack
     if name not in TASKS and name not in list_scripts(stack.examples):
         raise Refusal("prefetch takes a task and its arguments", name or "nothing", suggest(name) if name else USAGE)
-    settled = settle_caches({**environ, **find_identity(environ).variables}, stack.transformers)
-    caches = list_caches(overlay(environ, settled), stack.transformers)
-    for note in check_caches(caches, can_write, mount_points(read_text("/proc/self/mountinfo"))):
+    caches = list_caches(facts.environ_with_home, stack.transformers)
+    for note in check_caches(caches, can_write, list(facts.mounts)):
         print_note(note)
-    task = find_task(name)
-    script = check_image(task, Image(stack, environ))
-    given = complete(task, script, words[1:], stack, many=False).given
+    task, script = find_task(name), place_script(name, stack)
+    given = complete(task, script, words[1:], stack, many=False).arguments
     wanted = list_wanted(task, given, caches.get("models"), read_file(script) or "", os.path.exists)
     plan = {"task": name, "wanted": wanted, "whole": name in TASKS, "caches": [*caches.values()]}
     token = given.get("token")  # on a command line everybody could read it
     more = {"HF_TOKEN": token} if isinstance(token, str) and token else {}
-    return Command(PLAIN, "python3", [f"{root}/prefetch.py", json.dumps(plan)]), {**environ, **more}
+    return Command(PLAIN, "python3", [f"{facts.root}/prefetch.py", json.dumps(plan)]), {**facts.environ, **more}
 
 
 def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], points: list[str]) -> list[str]:

@@ -13,6 +13,7 @@ from entrypoint.tasks.arguments import complete
 from entrypoint.tasks.prefetch import list_wanted, prepare_prefetch
 from entrypoint.tasks.table import find_task
 from tests.support.harness import ROOT
+from tests.support.starts import make_facts
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", str(ROOT / "tests/data/offline"), "/site")
 BERT = "--model_name_or_path ours/bert "
@@ -44,7 +45,7 @@ BERT = "--model_name_or_path ours/bert "
 )  # fmt: skip
 def test_the_arguments_and_the_row_of_a_task_name_what_is_fetched(name: str, line: str, expected: list[str]) -> None:
     task = find_task(name)
-    given = complete(task, "x.py", line.split(), NEW, many=False).given
+    given = complete(task, "x.py", line.split(), NEW, many=False).arguments
     source = 'load_dataset("nyu-mll/glue") load_dataset("facebook/xnli")'
     wanted = list_wanted(task, given, None, source, lambda path: path.startswith("/d/"))
     assert [" ".join(filter(None, each[:3])) for each in wanted] == expected
@@ -71,7 +72,7 @@ def stack(tmp_path: Path) -> Stack:
 
 
 def prepare(words: list[str], environ: dict[str, str], stack: Stack) -> tuple[dict[str, object], dict[str, str]]:
-    job, environ = prepare_prefetch(words, environ, stack, "/opt/multinode")
+    job, environ = prepare_prefetch(words, make_facts(environ, stack))
     assert (job.kind, job.name, job.words[0]) == ("plain", "python3", "/opt/multinode/prefetch.py")
     assert "hf_secret" not in job.words[1]
     return json.loads(job.words[1]), environ
@@ -115,5 +116,5 @@ def test_what_cannot_be_fetched_is_refused(
     stack: Stack, tmp_path: Path, words: list[str], environ: dict[str, str], value: str
 ) -> None:
     with pytest.raises(Refusal) as caught:
-        prepare_prefetch(words, {"HF_HOME": str(tmp_path), **environ}, stack, "/opt/multinode")
+        prepare_prefetch(words, make_facts({"HF_HOME": str(tmp_path), **environ}, stack))
     assert (caught.value.value, caught.value.code) == (value, 2)

@@ -8,8 +8,8 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.preflight import Image, check_given, check_image, list_tasks, warn_failing
-from entrypoint.tasks.table import find_task
+from entrypoint.tasks.preflight import check_arguments, list_notes, list_tasks
+from entrypoint.tasks.table import find_task, place_script
 
 TEXT, MEDIA = "text-classification", "speech-recognition"
 
@@ -36,56 +36,38 @@ def stack(tmp_path: Path) -> Stack:
     ],
 )
 def test_the_requirements_beside_a_script_are_in_the_image(stack: Stack, lines: str, lacking: str) -> None:
-    image = Image(stack, {"PATH": "/nowhere"})
-    image.asked = True  # no Python finds more
-    for name, directory in (("glue", TEXT), ("speech-recognition-ctc", MEDIA)):
-        Path(f"{stack.examples}/examples/pytorch/{directory}/requirements.txt").write_text(lines)
-        if not lacking:
-            assert check_image(find_task(name), image).endswith(".py")
-            continue
-        with pytest.raises(Refusal) as caught:
-            check_image(find_task(name), image)
-        assert (caught.value.value, caught.value.code) == (lacking, 2)
-        assert caught.value.remedy.startswith("pip install jiwer librosa")
-        assert ("or build it with all tasks" in caught.value.remedy) is (name == "glue")
-
-
-def test_packages_that_only_python_knows_count(stack: Stack, tmp_path: Path) -> None:
-    (tmp_path / "python3").write_text("#!/bin/sh\necho Librosa datasets\n")
-    (tmp_path / "python3").chmod(0o755)
-    image = Image(stack, {"PATH": f"{tmp_path}:/bin:/usr/bin"})
-    assert not image.lacks("librosa") and image.lacks("jiwer")
+    script = f"{stack.examples}/examples/pytorch/{TEXT}/run_glue.py"
+    Path(f"{stack.examples}/examples/pytorch/{TEXT}/requirements.txt").write_text(lines)
+    notes = list_notes(find_task("glue"), script, stack, {})
+    assert (len(notes) == bool(lacking) and f"lacks {lacking}" in "".join(notes)) or not lacking
 
 
 @pytest.mark.parametrize(("examples", "name"), [(None, "qa"), ("", "qa"), ("", "mim")])
 def test_a_script_that_is_not_there_is_refused(stack: Stack, examples: str | None, name: str) -> None:
     with pytest.raises(Refusal) as caught:
-        check_image(find_task(name), Image(stack._replace(examples=examples), {}))
+        place_script(name, stack._replace(examples=examples))
     assert caught.value.code == 2 and ("--examples" in caught.value.remedy) is (examples is None)
 
 
 @pytest.mark.parametrize(
-    ("given", "there", "nltk", "refused"),
+    ("given", "there", "refused"),
     [
-        ({"predict_with_generate": True}, "", "nltk-3.9.1", True),
-        ({"predict_with_generate": True}, "tokenizers/punkt", "nltk-3.9.1", True),
-        ({"predict_with_generate": True}, "tokenizers/punkt_tab.zip", "nltk-3.9.1", False),
-        ({"predict_with_generate": True}, "tokenizers/punkt", "nltk-3.8.1", False),
-        ({"predict_with_generate": "False", "seed": 1}, "", "nltk-3.9.1", False),
+        ({"predict_with_generate": True}, "", True),
+        ({"predict_with_generate": True}, "tokenizers/punkt", True),
+        ({"predict_with_generate": True}, "tokenizers/punkt_tab.zip", False),
+        ({"predict_with_generate": "False", "seed": 1}, "", False),
     ],
 )
 def test_data_of_nltk_that_a_script_reads_but_does_not_download_are_there(
-    stack: Stack, tmp_path: Path, given: dict[str, object], there: str, nltk: str, refused: bool
+    tmp_path: Path, given: dict[str, object], there: str, refused: bool
 ) -> None:
-    (tmp_path / "site/nltk-3.9.1.dist-info").rename(tmp_path / f"site/{nltk}.dist-info")
     brought = tmp_path / "hf/nltk_data"
     (brought / there).mkdir(parents=True)
     environ = {"HF_HOME": str(tmp_path / "hf")}
     try:
-        found = check_given(find_task("summarization"), given, Image(stack, environ))
+        found = check_arguments(find_task("summarization"), given, environ)
         assert [(each.name, each.value) for each in found] == [("NLTK_DATA", str(brought))]
-        own = check_given(find_task("summarization"), given, Image(stack, {**environ, "NLTK_DATA": str(brought)}))
-        assert own == []
+        assert check_arguments(find_task("summarization"), given, {**environ, "NLTK_DATA": str(brought)}) == []
     except Refusal as refusal:
         assert refused and "prefetch summarization" in refusal.remedy
     else:
@@ -104,25 +86,16 @@ def test_data_of_nltk_that_a_script_reads_but_does_not_download_are_there(
 )
 def test_a_script_that_was_seen_to_fail_is_said(stack: Stack, tmp_path: Path, name: str, there: str, said: str) -> None:
     (tmp_path / f"site/{there}.dist-info").mkdir()
-    notes = warn_failing(find_task(name), Image(stack, {}))
+    notes = list_notes(find_task(name), "run.py", stack, {})
     assert len(notes) == bool(said) and said in "".join(notes)
 
 
-def test_a_directory_that_a_script_ignores_is_refused(stack: Stack) -> None:
+def test_a_directory_that_a_script_ignores_is_refused() -> None:
     with pytest.raises(Refusal) as caught:
-        check_given(find_task("mae"), {"train_dir": "/d"}, Image(stack, {}))
+        check_arguments(find_task("mae"), {"train_dir": "/d"}, {})
     assert (caught.value.value, caught.value.code) == ("--train_dir /d", 2)
-    assert check_given(find_task("mae"), {"train_dir": "/d", "dataset_name": "x"}, Image(stack, {})) == []
-    assert check_given(find_task("image-classification"), {"train_dir": "/d"}, Image(stack, {})) == []
-
-
-def test_one_of_two_packages_is_enough_to_report(stack: Stack) -> None:
-    image = Image(stack, {"PATH": "/nowhere"})
-    image.asked = True
-    assert check_given(find_task("glue"), {"report_to": "tensorboard"}, image) == []
-    with pytest.raises(Refusal) as caught:
-        check_given(find_task("glue"), {"report_to": ["tensorboard", "azure_ml"]}, image)
-    assert caught.value.value == "azure_ml" and "pip install azureml-core" in caught.value.remedy
+    assert check_arguments(find_task("mae"), {"train_dir": "/d", "dataset_name": "x"}, {}) == []
+    assert check_arguments(find_task("image-classification"), {"train_dir": "/d"}, {}) == []
 
 
 def test_the_scripts_of_the_image_are_listed_with_what_it_lacks(stack: Stack) -> None:
