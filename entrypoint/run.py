@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from entrypoint.machine.files import write_in_private
 from entrypoint.machine.limits import read_memory_limit
 from entrypoint.machine.reached import remember_kills
 from entrypoint.printing.streams import print_note
@@ -14,7 +13,7 @@ from entrypoint.rendezvous.master import check_master
 from entrypoint.rendezvous.wait import wait_for_master
 from entrypoint.tasks.argv import find_torchrun
 from entrypoint.tasks.command import LAUNCH, SSH, WORKER, Command
-from entrypoint.tasks.resume import open_run
+from entrypoint.tasks.results import open_run
 from entrypoint.world.model import TORCHRUN
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ def carry_out(command: Command, plan: Plan) -> int:
     Return the exit code where this process has to stay beside it. What only one kind of command needs is imported here.
     """
     environ, argv = plan.prepared.environ, plan.argv
-    for path, text in plan.files.items():
-        write_in_private(path, text)
     if command.kind == LAUNCH:
         from entrypoint.mpi.launch import launch
 

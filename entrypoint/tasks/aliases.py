@@ -80,20 +80,6 @@ OF_ACCELERATE = (
 ALIASES = {TRAINER: (*OF_TRAINER, *MOVED), ACCELERATE: (*OF_ACCELERATE, *MOVED), OTHER: ()}
 # Of these two, only a share of all steps is the same in both.
 WARMUP = {"warmup_ratio", "warmup_steps"}
-# Flags that are read here as well, each with the shortest beginning that argparse takes for it. A script refuses a
-# shorter one that several of its flags have.
-READ = {
-    "output_dir": "o",
-    "do_train": "do_t",
-    "overwrite_output_dir": "overwrite_o",
-    "resume_from_checkpoint": "resu",
-    "predict_with_generate": "predict_",
-    "save_only_model": "save_onl",
-    "save_strategy": "save_str",
-    "max_steps": "max_s",
-    "report_to": "rep",
-    "bf16_full_eval": "bf16_",
-}
 
 
 class Flag(NamedTuple):
@@ -143,12 +129,6 @@ def split_flags(words: Iterable[str]) -> list[Flag]:
 def plain(name: str) -> str:
     """Return the name of a flag as HfArgumentParser compares it: dashes are underscores."""
     return name.replace("-", "_")
-
-
-def spell_out(name: str) -> str:
-    """Return the whole name of a flag of READ for a beginning that argparse takes for it; any other name as it is."""
-    typed = plain(name)
-    return next((each for each, least in READ.items() if each.startswith(typed) and typed.startswith(least)), name)
 
 
 def show(flag: Flag) -> str:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import private_path, read_file
+from entrypoint.machine.files import read_file
 from entrypoint.numbers import whole
 from entrypoint.printing.secrets import hide
 from entrypoint.settings import Setting
-from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, spell_out, split_flags, translate
+from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, split_flags, translate
 from entrypoint.tasks.command import SCRIPT, SMOKE, TASK, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
-from entrypoint.tasks.preflight import Image, check_given, check_image, warn_failing
-from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, find_task
+from entrypoint.tasks.preflight import check_arguments, list_notes
+from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, find_task, place_script
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from entrypoint.machine.image import Stack
     from entrypoint.world.model import World
@@ -28,23 +27,26 @@ EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_
 BATCH = (("per_device_train_batch_size", ""), ("gradient_accumulation_steps", "1"))
 # Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
 BACKENDS = ("ddp_backend", "xpu_backend")
+# What a file of arguments gets that does not say it. Without use_cpu transformers refuses bf16 where there is no GPU,
+# since 4.52 (transformers/training_args.py).
+OF_FILE = (OUTPUT_DIR, "use_cpu", "no_cuda")
+TOKENS = ("token", "hub_token", "push_to_hub_token", "use_auth_token")
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU")
 
 
 class Program(NamedTuple):
-    """A Python script with its arguments, a note on each one that was translated, and the arguments by name.
+    """A Python script with its command line, a note on each flag that was translated, and its arguments by name.
 
-    typed: variables in place of flags that the user typed; defaults: variables for what has no flag; files: private
-    files that the script gets, by path.
+    forced: variables that it needs whatever the environment says, such as those in place of flags; defaults: variables
+    that it gets where the environment has none.
     """
 
     words: list[str]
     notes: list[str]
-    given: Mapping[str, object]
-    typed: tuple[Setting, ...] = ()
+    arguments: Mapping[str, object]
+    forced: tuple[Setting, ...] = ()
     defaults: tuple[Setting, ...] = ()
-    files: Mapping[str, str] = {}
 
 
 def read_program(command: Command, stack: Stack, environ: Mapping[str, str], world: World, root: str) -> Program:
@@ -58,8 +60,7 @@ def read_program(command: Command, stack: Stack, environ: Mapping[str, str], wor
     elif command.kind == SMOKE:
         program = read_smoke(command, stack, f"{root}/smoke.py", many=many)
     elif command.kind == SCRIPT:
-        given = read_given(command.words, read_file, strict=False)
-        program = Program([command.name, *command.words], [], given, defaults=(ON_CPU,))
+        program = Program([command.name, *command.words], [], guess_arguments(command.words), defaults=(ON_CPU,))
     else:
         program = Program([command.name, *command.words], [], {})
     # What the environment has already is the image's, not the user's.
@@ -72,76 +73,39 @@ def read_smoke(command: Command, stack: Stack, script: str, *, many: bool) -> Pr
     if command.helps:
         return Program([script, "--help"], [], {})
     made = adapt(split_flags(command.words), TRAINER, stack, many=many)
-    words = [word for flag in made.flags for word in flag.words()]
-    given = read_given(words, read_file, strict=True)
-    return Program([script, *words], made.notes, given, as_settings(made.environ))
+    return Program([script, *join_flags(made.flags)], made.notes, name_flags(made.flags), as_settings(made.environ))
 
 
 def read_task(command: Command, stack: Stack, environ: Mapping[str, str], *, many: bool) -> Program:
-    """Return the program of a task, if this image has all that it needs."""
-    task, image = find_task(command.name), Image(stack, environ)
-    script = check_image(task, image)
+    """Return the program of a task, if this image has its script."""
+    task, script = find_task(command.name), place_script(command.name, stack)
     if command.helps:
         return Program([script, "--help"], [], {})
     program = complete(task, script, command.words, stack, many=many)
-    if program.given.get(OUTPUT_DIR) == "":
-        raise Refusal(
-            "the directory for results has no name", f"{OUTPUT_DIR} ''", f"--{OUTPUT_DIR} {OUTPUT}/{task.name}"
-        )
-    found = check_given(task, program.given, image)
-    copy = f"; a corrected copy can be mounted at {script}"
-    notes = [*program.notes, *(f"{note}{copy}" for note in warn_failing(task, image))]
+    if program.arguments.get(OUTPUT_DIR) == "":
+        remedy = f"--{OUTPUT_DIR} {OUTPUT}/{task.name}"
+        raise Refusal("the directory for results has no name", f"{OUTPUT_DIR} ''", remedy)
+    found = check_arguments(task, program.arguments, environ)
+    notes = [*program.notes, *list_notes(task, script, stack, environ)]
     return program._replace(notes=notes, defaults=(*program.defaults, *found))
 
 
 def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: bool) -> Program:
     """Return the user's arguments, translated for the installed release, after the defaults that they do not replace.
 
-    A JSON file that is the only argument has to say everything but where results go and that there is no GPU, for the
-    scripts take no flag beside it.
+    A JSON file in front of them has all arguments, as HfArgumentParser reads it: with it only few defaults are left.
     """
-    if is_argfile(typed) and task.kind == TRAINER:
-        return complete_file(task, script, typed[0], stack, many=many)
-    asked = [flag._replace(name=spell_out(flag.name)) for flag in split_flags(typed)]
+    by_file = task.kind == TRAINER and is_file(typed)
+    asked = [*read_argfile(typed[0], read_file), *split_flags(typed[1:])] if by_file else split_flags(typed)
     check_first(task, asked)
     made = adapt(asked, task.kind, stack, many=many)
     names = {plain(flag.name): flag.values[0] if flag.values else "" for flag in (*asked, *made.flags) if flag.name}
     left = choose_defaults(list_defaults(task, stack, many=many), names, task)
-    words = [word for flag in (*left, *made.flags) for word in flag.words()]
-    given = read_given(words, read_file, strict=True)
-    if task.kind == ACCELERATE:  # some of its flags went into the environment
-        given = {**read_given(typed, read_file, strict=True), **given}
+    flags = [*(flag for flag in left if not by_file or flag.name in OF_FILE), *made.flags]
+    # Flags that were left out, or went into the environment, are known by the names that were typed.
+    arguments = {**name_flags(asked), **name_flags(flags)}
     own = (ON_CPU,) if task.kind == ACCELERATE else ()
-    return Program([script, *words], made.notes, given, as_settings(made.environ), own)
-
-
-def complete_file(task: Task, script: str, path: str, stack: Stack, *, many: bool) -> Program:
-    """Return the program of a task with a file of arguments; a private copy has the names that this release knows."""
-    given = read_argfile(path, read_file)
-    for name in given:
-        if "-" in name:
-            raise Refusal("the names in a file of arguments have no dashes", name, f"{plain(name)} in its place")
-    texts = {name: str(value) for name, value in given.items() if value is not None}
-    made = adapt([Flag(name, (text,)) for name, text in texts.items()], task.kind, stack, many=many)
-    found: dict[str, object] = {name: None for name in given if name not in texts}
-    found.update({flag.name: find_value(flag, given) for flag in made.flags})
-    program = Program([script, path], made.notes, found, as_settings(made.environ))
-    if found != given:
-        program = use_copy(task.name, program)
-    # Without use_cpu transformers refuses bf16 where there is no GPU, since 4.52 (transformers/training_args.py).
-    for flag in list_defaults(task, stack, many=False):
-        if flag.name in (OUTPUT_DIR, "use_cpu", "no_cuda") and found.get(flag.name) is None:
-            program = set_argument(task.name, program, flag.name, flag.values[0] if flag.values else True)
-            program.notes.append(f"{show(flag)[2:]} is added to the arguments, which do not have it")
-    return program
-
-
-def find_value(flag: Flag, given: Mapping[str, object]) -> object:
-    """Return the value of a translated flag as the file has it, as a number or `true`: a flag has only its text."""
-    text = flag.values[0] if flag.values else "True"
-    if text == str(given.get(flag.name)):
-        return given[flag.name]
-    return next((value for value in given.values() if str(value) == text), True if text == "True" else text)
+    return Program([script, *join_flags(flags)], made.notes, arguments, as_settings(made.environ), own)
 
 
 def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
@@ -161,13 +125,16 @@ def check_first(task: Task, asked: list[Flag]) -> None:
     raise Refusal(f"{task.name} takes no word before its flags", word, f"{task.name} --name value{file}")
 
 
-def is_argfile(words: list[str]) -> bool:
-    """Return whether the only argument is a JSON file, which HfArgumentParser's scripts take for all of them."""
-    return len(words) == 1 and words[0].endswith(".json")
+def is_file(words: list[str]) -> bool:
+    """Return whether a command line begins with a JSON file, which the scripts take for all arguments."""
+    return words[:1] != [] and words[0].endswith(".json")
 
 
-def read_argfile(path: str, read: Callable[[str], str | None]) -> dict[str, object]:
-    """Return the arguments in a JSON file; raise Refusal for one on which the script would end with a traceback."""
+def read_argfile(path: str, read: Callable[[str], str | None]) -> list[Flag]:
+    """Return the arguments in a JSON file as flags; raise Refusal for one that cannot be read, or has a secret.
+
+    A command line can be read by everybody on the machine.
+    """
     text = read(path)
     if text is None:
         raise Refusal("the file with arguments cannot be read", path, "an existing file, in a mounted directory")
@@ -178,56 +145,54 @@ def read_argfile(path: str, read: Callable[[str], str | None]) -> dict[str, obje
     if not isinstance(found, dict):
         kind = type(found).__name__
         raise Refusal("the file with arguments is not a JSON object", f"{path}: a {kind}", f"a file like {EXAMPLE}")
-    return found
+    for name in TOKENS:
+        if isinstance(found.get(name), str):
+            raise Refusal("a file of arguments has a token", f"{name} in {path}", "export HF_TOKEN, and leave it out")
+    return [write_flag(name, value) for name, value in found.items() if value is not None]
 
 
-def read_given(words: list[str], read: Callable[[str], str | None], *, strict: bool) -> Mapping[str, object]:
-    """Return the arguments by name; a flag without a value is True, and the last of several counts.
+def write_flag(name: str, value: object) -> Flag:
+    """Return an argument of a JSON file as it is typed."""
+    if value is True:
+        return Flag(name, ())
+    if isinstance(value, list):
+        return Flag(name, tuple(map(str, value)))
+    text = json.dumps(value) if isinstance(value, dict) else str(value)
+    return Flag(name, (text,), joined=text.startswith("-"))
 
-    strict: raise Refusal for a JSON file that HfArgumentParser cannot read, and join the values of a flag by blanks. A
-    script of the user's may take any file, and what follows the first value may belong to no flag.
-    """
-    if is_argfile(words):
+
+def join_flags(flags: Iterable[Flag]) -> list[str]:
+    """Return the words of flags."""
+    return [word for flag in flags for word in flag.words()]
+
+
+def name_flags(flags: Iterable[Flag], most: int | None = None) -> dict[str, object]:
+    """Return flags by name: True where one has no value, else its values, or the first `most`; the last counts."""
+    return {plain(flag.name): " ".join(flag.values[:most]) if flag.values else True for flag in flags if flag.name}
+
+
+def guess_arguments(words: list[str]) -> dict[str, object]:
+    """Return the arguments of a user's script; what follows the first value may belong to no flag."""
+    if is_file(words) and len(words) == 1:
         try:
-            return read_argfile(words[0], read)
-        except Refusal:
-            if strict:
-                raise
+            return name_flags(read_argfile(words[0], read_file))
+        except Refusal:  # it may take any file
             return {}
-    count = None if strict else 1
-    flags = [flag for flag in split_flags(words) if flag.name]
-    return {plain(flag.name): " ".join(flag.values[:count]) if flag.values else True for flag in flags}
+    return name_flags(split_flags(words), 1)
 
 
-def read_batch(given: Mapping[str, object]) -> int | None:
+def read_batch(arguments: Mapping[str, object]) -> int | None:
     """Return how many examples one process takes for a step of the optimizer; None if no argument says so."""
-    numbers = [whole(str(given.get(name, default))) for name, default in BATCH]
+    numbers = [whole(str(arguments.get(name, default))) for name, default in BATCH]
     return numbers[0] * numbers[1] if numbers[0] and numbers[1] else None
 
 
-def set_argument(name: str, program: Program, argument: str, value: str | int) -> Program:
-    """Return a program with an argument added or changed; a file that has all arguments is copied for that.
-
-    name: that of the copy; value: True for a flag without a value; a file has a number as such.
-    """
+def set_argument(program: Program, name: str, value: object) -> Program:
+    """Return a program in which an argument has a value; True is a flag without one."""
     script, *words = program.words
-    given, values = {**program.given, argument: value}, () if value is True else (str(value),)
-    if is_argfile(words):
-        return use_copy(name, program._replace(given=given))
-    if argument not in program.given:
-        return program._replace(words=[script, *words, f"--{argument}", *values], given=given)
-    flags = [
-        flag._replace(values=values, joined=flag.joined and bool(values)) if plain(flag.name) == argument else flag
-        for flag in split_flags(words)
-    ]
-    return program._replace(words=[script, *(word for flag in flags for word in flag.words())], given=given)
-
-
-def use_copy(name: str, program: Program) -> Program:
-    """Return a program whose arguments are in a private file; another text has another path."""
-    text = json.dumps(program.given, indent=1)
-    path = private_path(f"{name}-{zlib.crc32(text.encode()):08x}.json")
-    return program._replace(words=[program.words[0], path], files={path: text})
+    others = [flag for flag in split_flags(words) if plain(flag.name) != name]
+    words = join_flags([*others, write_flag(name, value)])
+    return program._replace(words=[script, *words], arguments={**program.arguments, name: value})
 
 
 def as_settings(environ: Mapping[str, str]) -> tuple[Setting, ...]:

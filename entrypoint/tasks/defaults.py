@@ -55,35 +55,22 @@ def list_defaults(task: Task, stack: Stack, *, many: bool) -> list[Flag]:
 
 
 def choose_defaults(defaults: list[Flag], given: Mapping[str, str], task: Task) -> list[Flag]:
-    """Return the defaults that make sense beside the given flags; argparse takes the beginning of a name for it all."""
-    short = given.keys() - {flag.name for flag in defaults}
-
-    def find(name: str) -> list[str]:
-        return [given[each] for each in given if each == name or (each in short and name.startswith(each))]
-
-    found = {name: values for name in list_asked(defaults) if (values := find(name))}
-    return [flag for flag in defaults if flag.name not in found and not is_senseless(flag.name, found, task)]
+    """Return the defaults that make sense beside the flags that are typed, by their values."""
+    return [flag for flag in defaults if flag.name not in given and not is_senseless(flag.name, given, task)]
 
 
-def list_asked(defaults: list[Flag]) -> set[str]:
-    """List the flags that decide which defaults make sense."""
-    others = {name for names in UNLESS.values() for name in names}
-    return {*(flag.name for flag in defaults), *others, *SCRATCH, *OF_PREFIX}
-
-
-def is_senseless(name: str, found: Mapping[str, list[str]], task: Task) -> bool:
-    """Return whether a default makes no sense beside the flags that were found, by their values."""
+def is_senseless(name: str, given: Mapping[str, str], task: Task) -> bool:
+    """Return whether a default makes no sense beside the flags that are typed, by their values."""
     names = UNLESS.get(name, ())
-    if any(each in found and not (each.startswith("do_") and all(map(is_no, found[each]))) for each in names):
+    if any(each in given and not (each.startswith("do_") and is_no(given[each])) for each in names):
         return True
     if name == "do_eval":  # most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing
-        return "train_file" in found and "validation_file" not in found and not task.language_model
+        return "train_file" in given and "validation_file" not in given and not task.language_model
     if name == "model_name_or_path":
-        return (task.language_model or task.kind == OTHER) and any(each in found for each in SCRATCH)
-    return name == "source_prefix" and any(map(is_other, OF_PREFIX.values(), map(found.get, OF_PREFIX)))
+        return (task.language_model or task.kind == OTHER) and any(each in given for each in SCRATCH)
+    return name == "source_prefix" and any(is_other(usual, given.get(each)) for each, usual in OF_PREFIX.items())
 
 
-def is_other(usual: str, values: list[str] | None) -> bool:
-    """Return whether one of the values does not begin like the usual one; of a path the last part counts."""
-    lasts = (os.path.basename(value.rstrip("/")).lower() for value in values or ())
-    return not all(last.startswith(usual) for last in lasts)
+def is_other(usual: str, value: str | None) -> bool:
+    """Return whether a value does not begin like the usual one; of a path the last part counts."""
+    return value is not None and not os.path.basename(value.rstrip("/")).lower().startswith(usual)
