@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from entrypoint.facts import Facts
@@ -18,9 +18,8 @@ from entrypoint.settings import Prepared, Setting, overlay, prepare
 from entrypoint.tasks import argv
 from entrypoint.tasks.arguments import Program, read_batch, read_program
 from entrypoint.tasks.bf16 import settle_bf16
-from entrypoint.tasks.command import PLAIN, SCRIPT, TASK, Command
-from entrypoint.tasks.resume import find_results, plan_run, saves_ranks
-from entrypoint.tasks.table import find_task
+from entrypoint.tasks.command import PLAIN, SCRIPT, TASK
+from entrypoint.tasks.results import check_directory, find_results, plan_run
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
@@ -34,17 +33,16 @@ if TYPE_CHECKING:
     from entrypoint.machine.cpus import Machine
     from entrypoint.machine.identity import Identity
     from entrypoint.situation import Situation
-    from entrypoint.tasks.resume import Run
+    from entrypoint.tasks.record import Run
 
 
 @dataclass(frozen=True)
 class Plan:
     """All that was decided for a command.
 
-    batch: how many examples a step takes in each process, as the arguments say; None where they do not; files: private
-    files that are written before the command starts, by path; run: a training and its directory, if it has one;
-    meets_others: whether the command is one of several ranks, or starts them; becomes_ranks: as in
-    Situation.
+    batch: how many examples a step takes in each process, as the arguments say; None where they do not; run: a training
+    and its directory, if it has one; meets_others: whether the command is one of several ranks, or starts them;
+    becomes_ranks: as in Situation.
     """
 
     facts: Facts
@@ -54,7 +52,6 @@ class Plan:
     notes: list[str]
     reasons: dict[str, str]
     batch: int | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
     run: Run | None = None
     becomes_ranks: bool = False
     meets_others: bool = False
@@ -90,8 +87,10 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
         program, run = plan_run(command, program, world, environ, facts.stack)
     program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
     places = check_places(situation, program, overlay(environ, find_cache(environ)), facts)
+    if run is not None:
+        check_directory(run, world)
     known = command.kind != SCRIPT
-    shm = warn_shm(facts.limits, program.given, world.local_size or 1, known=known) if command.trains else []
+    shm = warn_shm(facts.limits, program.arguments, world.local_size or 1, known=known) if command.trains else []
     return Preflight(program, run, (*program.notes, *shm, *places))
 
 
@@ -109,7 +108,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         *sourced,
         *(describe_meeting(world, {**environ, **situation.described}) if situation.becomes_ranks else []),
         *complete_typed(situation, environ),
-        *program.typed,
+        *program.forced,
     ]
     # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
@@ -132,8 +131,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
             *ahead.notes,
         ],
         reasons={each.name: each.why for each in [*forced, *defaults]},
-        batch=read_batch(program.given) if command.trains else None,
-        files=program.files,
+        batch=read_batch(program.arguments) if command.trains else None,
         run=ahead.run,
         becomes_ranks=situation.becomes_ranks,
         meets_others=situation.meets_others,
@@ -204,11 +202,12 @@ def assemble(
 def check_places(situation: Situation, program: Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
     """Return rank 0's note on where results and caches go, and whether they would be lost with the container.
 
-    Raise Refusal on a node that cannot write the results: rank 0's, and any other whose ranks will write some.
+    Raise Refusal on a node that cannot write the results. Each rank of a task writes some, such as its random state in
+    every checkpoint (transformers/trainer.py, _save_rng_state); of a script of the user's that is not known.
     """
     command, world, mounts = situation.command, situation.world, list(facts.mounts)
-    output, usual = find_results(command, program.given, environ)
-    if output is None or (world.rank and (world.local_rank or not all_write(command, program.given, output))):
+    output, usual = find_results(command, program.arguments, environ)
+    if output is None or (world.rank and (world.local_rank or command.kind != TASK)):
         return []
     stays = is_mounted(os.path.realpath(output), mounts)
     if stays or not usual:
@@ -222,8 +221,3 @@ def check_places(situation: Situation, program: Program, environ: Mapping[str, s
     lost = [path for path in (output, *caches.values()) if not is_mounted(os.path.realpath(path), mounts)]
     warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
     return [f"results go to {output}, {', '.join(f'{name} to {path}' for name, path in caches.items())}{warning}"]
-
-
-def all_write(command: Command, given: Mapping[str, object], output: str) -> bool:
-    """Return whether every rank writes results, as far as that is known; of a script of the user's it is not."""
-    return command.kind == TASK and saves_ranks(find_task(command.name).kind, given, os.path.isdir(output))

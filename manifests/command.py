@@ -12,7 +12,7 @@ from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide
 from entrypoint.tasks.command import DOCTOR, LAUNCH, LIST, SMOKE, SSH, WORKER
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
-from entrypoint.tasks.resume import OUTPUTS, RESULTS
+from entrypoint.tasks.record import OUTPUTS, RESULTS
 from entrypoint.tasks.table import OTHER, TASKS
 from manifests.request import DOWNLOADS, OFF, PREFETCH, PYTORCHJOB, REFERENCE, RUNTIME, Request
 

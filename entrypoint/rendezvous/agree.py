@@ -21,8 +21,8 @@ from entrypoint.world.model import PORT, PORTS
 if TYPE_CHECKING:
     from entrypoint.world.model import World
 
-# Seconds that ranks wait for each other: an image may have to be fetched first. Seconds in which a rank that was
-# refused still tells the others, for a stranger who says nothing, and between two tries.
+# Seconds that ranks wait for each other: an image may have to be fetched first. Seconds in which rank 0
+# still tells the others that it was refused, for a stranger who says nothing, and between two tries.
 WAIT, TELL, TURN, PAUSE = 900.0, 30.0, 5.0, 0.3
 YES, NO, REFUSED = "yes", "no", "refused"
 # More than a line of ours has.
@@ -42,18 +42,14 @@ def agree(world: World, job: str, offer: str, accepts: Callable[[str], bool], wa
     """
     end = time.monotonic() + wait
     if world.rank:
-        return follow(world, introduce(world, job), accepts, end)
+        return follow(world, job, accepts, end)
     return lead(world, job, offer, end)
 
 
 def tell_refused(world: World, job: str, note: str, code: int, wait: float = TELL) -> None:
-    """Tell the ranks that wait for this one that it was refused, so that they end, too; note: why, in a line."""
-    end, why = time.monotonic() + wait, f"{REFUSED} {code} rank {world.rank}: {one_row(note)}"
+    """Tell the ranks that wait for rank 0, which this is, that it was refused, so that they end, too; note: why."""
     with contextlib.suppress(Refusal):
-        if world.rank:
-            follow(world, f"{introduce(world, job)} {why}", lambda _: False, end)
-        else:
-            lead(world, job, why, end)
+        lead(world, job, f"{REFUSED} {code} rank 0: {one_row(note)}", time.monotonic() + wait)
 
 
 def introduce(world: World, job: str) -> str:
@@ -62,10 +58,14 @@ def introduce(world: World, job: str) -> str:
 
 
 def lead(world: World, job: str, offer: str, end: float) -> str:
-    """Make the offer to all other ranks, and return it if they all accept; it may be that this rank was refused."""
+    """Make the offer to all other ranks, and return it if they all accept.
+
+    It may be that this rank was refused: then those hear of it that have come.
+    """
     ranks: dict[int, socket.socket] = {}
     try:
-        offer = gather(world, job, ranks, end, offer if offer.startswith(REFUSED) else "") or offer
+        with contextlib.suppress(OSError) if offer.startswith(REFUSED) else contextlib.nullcontext():
+            gather(world, job, ranks, end)
         for caller in ranks.values():
             caller.settimeout(TURN)
             send(caller, offer)
@@ -83,23 +83,13 @@ def lead(world: World, job: str, offer: str, end: float) -> str:
     return offer if agreed else ""
 
 
-def gather(world: World, job: str, ranks: dict[int, socket.socket], end: float, refusal: str) -> str:
-    """Let all other ranks in, where one is refused those that come soon; return why that is, empty where none is.
-
-    Raise OSError where some do not come.
-    """
+def gather(world: World, job: str, ranks: dict[int, socket.socket], end: float) -> None:
+    """Let all other ranks in; raise OSError where some do not come."""
     with listen(choose_port(world), end) as server:
         while count_callers(ranks) < world.sizes[1] - 1:
-            until = min(end, time.monotonic() + TELL) if refusal else end
-            server.settimeout(max(until - time.monotonic(), 0.01))
-            try:
-                caller, _ = server.accept()
-            except OSError:
-                if refusal:
-                    break
-                raise
-            refusal = admit(caller, world, job, ranks) or refusal
-    return refusal
+            server.settimeout(max(end - time.monotonic(), 0.01))
+            caller, _ = server.accept()
+            admit(caller, world, job, ranks)
 
 
 def listen(port: int, end: float) -> socket.socket:
@@ -120,23 +110,19 @@ def listen(port: int, end: float) -> socket.socket:
             time.sleep(PAUSE)
 
 
-def admit(caller: socket.socket, world: World, job: str, ranks: dict[int, socket.socket]) -> str:
-    """Let a caller in, if it is a rank of this job, and return why it is refused, if it is.
-
-    One that calls again takes the place of its first call.
-    """
+def admit(caller: socket.socket, world: World, job: str, ranks: dict[int, socket.socket]) -> None:
+    """Let a caller in, if it is a rank of this job; one that calls again takes the place of its first call."""
     try:
-        name, _, refusal = receive(caller, time.monotonic() + TURN).partition(f" {REFUSED} ")
+        name = receive(caller, time.monotonic() + TURN)
         rank = int(name.rpartition(" ")[2])
     except (OSError, ValueError):
-        name, rank, refusal = "", 0, ""
+        name, rank = "", 0
     if name != introduce(world._replace(rank=rank), job) or not 0 < rank < world.sizes[1]:
         caller.close()
-        return ""
+        return
     if rank in ranks:
         ranks[rank].close()
     ranks[rank] = caller
-    return refusal and f"{REFUSED} {refusal}"
 
 
 def count_callers(ranks: dict[int, socket.socket]) -> int:
@@ -153,13 +139,13 @@ def count_callers(ranks: dict[int, socket.socket]) -> int:
     return len(ranks)
 
 
-def follow(world: World, name: str, accepts: Callable[[str], bool], end: float) -> str:
+def follow(world: World, job: str, accepts: Callable[[str], bool], end: float) -> str:
     """Call rank 0 until it answers, say whether we accept its offer, and return that if all do."""
     address = (world.master or "", choose_port(world))
     while True:
         try:
             with socket.create_connection(address, TURN) as caller:
-                send(caller, name)
+                send(caller, introduce(world, job))
                 offer = receive(caller, end)
                 check_offer(offer)
                 if not offer:

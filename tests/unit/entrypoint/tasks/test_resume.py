@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import write_in_private
 from entrypoint.machine.image import Stack
-from entrypoint.tasks import resume
+from entrypoint.tasks import results
 from entrypoint.tasks.arguments import Program, complete
 from entrypoint.tasks.command import PLAIN, SCRIPT, TASK, Command
-from entrypoint.tasks.resume import RESUME, RUN, Run, find_results, open_run, plan_run, resume_rank, saves_ranks
-from entrypoint.tasks.table import ACCELERATE, OTHER, TRAINER, find_task
+from entrypoint.tasks.record import RESUME, Run
+from entrypoint.tasks.results import check_directory, find_results, open_run, plan_run
+from entrypoint.tasks.resume import RUN, resume_rank
+from entrypoint.tasks.table import find_task
 from entrypoint.world.model import ALONE, MPI, TORCHRUN, TORCHRUN_WORKER, World
-from tests.support.runs import archive, checkpoint
+from tests.support.runs import checkpoint
 
 STACK = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
 ONE, TWO = World(ALONE, "", local_size=1, size=1), World(ALONE, "", local_size=2, size=2)
@@ -61,7 +62,7 @@ class Start:
         """Start a task and return the checkpoint that it goes on from."""
         program, run = self.plan(*words, stack=stack)
         assert run is not None
-        self.said.extend(program.notes)
+        check_directory(run, ONE)
         argv, variables = open_run(run, ["python3", *program.words], ONE, {}, self.said.append)
         assert variables == {}
         assert argv.count("--resume_from_checkpoint") <= 1
@@ -72,7 +73,8 @@ class Start:
         job = Command(SCRIPT, str(self.script), [*words, "--output_dir", str(self.directory)])
         program, run = self.plan(job=job, variables=variables)
         assert run is not None
-        environ = {**variables, **{each.name: each.value for each in program.typed}}
+        check_directory(run, ONE)
+        environ = {**variables, **{each.name: each.value for each in program.forced}}
         argv, handed = open_run(run, ["python3", *program.words], ONE, environ, self.said.append)
         assert argv == ["python3", *program.words]
         return handed[RESUME] or None
@@ -113,7 +115,7 @@ def test_the_same_command_goes_on_from_its_last_whole_checkpoint(start: Start, k
     assert kind("--seed", "1") == second
     (Path(second) / "optimizer.pt").write_bytes(b"")
     assert kind("--seed", "1", "--logging_steps", "1", "--save_total_limit", "2") == first
-    assert start.said[-1] == f"checkpoint-8 is damaged (optimizer.pt): goes on from {first}"
+    assert start.said[-1] == f"checkpoint-8 is damaged (optimizer.pt is empty): goes on from {first}"
 
 
 @pytest.mark.parametrize("words", [["--seed", "2"], [], ["--seed", "1", "--lr", "1"]])
@@ -206,35 +208,16 @@ def test_a_task_keeps_the_steps_of_its_run(start: Start, steps: list[str]) -> No
     start.task(*steps)
     place = Path(start.save(4))
     (place / "trainer_state.json").write_text(json.dumps({"global_step": 4, "max_steps": 1000}))
-    for rank in (0, 1):
-        (place / f"rng_state_{rank}.pth").write_bytes(archive())
     program, run = start.plan(*steps)
     assert run is not None
     argv, _ = open_run(run, program.words, ONE, {}, start.said.append)
     assert value(argv, "--max_steps") == ("7" if "7" in steps else "1000")
-    assert ("2 ranks" in start.said[-1]) is ("7" not in steps)
-
-
-def test_a_file_of_arguments_gets_it_too(start: Start, tmp_path: Path) -> None:
-    given = {"model_name_or_path": "m", "dataset_name": "d", "do_train": True, "output_dir": str(start.directory)}
-    (tmp_path / "args.json").write_text(json.dumps(given))
-    job = Command(TASK, "qa", [str(tmp_path / "args.json")])
-    for step in (None, 4):
-        program, run = start.plan(job=job)
-        assert run is not None
-        for path, text in program.files.items():
-            write_in_private(path, text)
-        argv, _ = open_run(run, ["python3", *program.words], ONE, {}, start.said.append)
-        found = json.loads(Path(argv[-1]).read_text()).get("resume_from_checkpoint")
-        assert found == (step and f"{start.directory}/checkpoint-{step}")
-        start.save(4) if step is None else None
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("qa", ["--do_train", "False"]),
-        ("qa", ["--do_tr", "n"]),
         ("qa", ["--do_eval"]),
         ("qa", ["--output_dir", "s3://bucket"]),
         ("generation", []),
@@ -270,11 +253,17 @@ def test_a_script_without_the_trainer_is_guarded_and_begins_anew(start: Start) -
         ("python3 -m {script}", None),
         ("{other} --output_dir {out}/a", None),  # which does not read it
         ("bash {script}", None),
+        ("{comment}", None),  # which names it in a comment alone
     ],
 )
 def test_a_script_that_reads_the_variable_has_a_run(start: Start, tmp_path: Path, line: str, found: str | None) -> None:
     (tmp_path / "other.py").write_text("print()")
-    names = {"script": start.script, "out": tmp_path, "other": tmp_path / "other.py"}
+    (tmp_path / "comment.py").write_text(f"print()  # {SNIPPET}")
+    names = {
+        "script": start.script,
+        "out": tmp_path,
+        **{each: tmp_path / f"{each}.py" for each in ("other", "comment")},
+    }
     name, *words = line.format(**names).split()
     job = Command(SCRIPT if name.endswith(".py") else PLAIN, name, words)
     _, run = start.plan(job=job, variables={"MULTINODE_OUTPUT": "/mine"})
@@ -310,13 +299,13 @@ def test_results_are_where_the_arguments_say_or_the_variable(
 def test_ranks_of_torchrun_look_for_themselves_at_each_start(
     start: Start, monkeypatch: pytest.MonkeyPatch, world: World, script: bool
 ) -> None:
-    monkeypatch.setattr(resume, "RANK", str(start.script))  # it is there only in an image
+    monkeypatch.setattr(results, "RANK", str(start.script))  # it is there only in an image
     job = Command(SCRIPT, str(start.script), ["--output_dir", str(start.directory)]) if script else None
     program, run = start.plan(job=job, world=world)
     assert run is not None
     argv = ["torchrun", *program.words]
     assert open_run(run, argv, world, {}, start.said.append) == (argv, {})
-    environ = {each.name: each.value for each in (*program.typed, *program.defaults)}
+    environ = {each.name: each.value for each in (*program.forced, *program.defaults)}
     assert environ["PYTHON_EXEC"] == str(start.script)
     rank = World(TORCHRUN_WORKER, "", (1, 1), 0, 1, 0, 0, 1)
     assert resume_rank(program.words, environ, rank, start.said.append) == (
@@ -332,17 +321,18 @@ def test_a_node_with_a_directory_of_its_own_is_refused_nothing_but_another_run(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has its part of each checkpoint there, and no record."""
-    monkeypatch.setattr(resume, "RANK", str(start.script))
+    monkeypatch.setattr(results, "RANK", str(start.script))
     (start.directory / "checkpoint-4").mkdir(parents=True)
     node = NODES._replace(node_rank=1)
     for words in ([], ["--seed", "1"]):
         program, run = start.plan(*words, world=node)
         assert run is not None
+        check_directory(run, node)
         assert open_run(run, program.words, node, {}, start.said.append) == (program.words, {})
     start.task("--overwrite_output_dir")
     assert run is not None
     with pytest.raises(Refusal, match="holds another run"):
-        open_run(run, program.words, node, {}, start.said.append)
+        check_directory(run, node)
 
 
 def ranks(hands: str, *directories: Path) -> list[str | None]:
@@ -376,7 +366,22 @@ def test_ranks_never_go_on_from_different_steps(tmp_path: Path, hands: str) -> N
     assert {each.name for each in (shared.directory / "_multinode").iterdir()} == {"lock", "run.json"}
 
 
-def test_other_nodes_end_where_the_directory_of_rank_0_holds_another_run(start: Start, tmp_path: Path) -> None:
+def test_another_run_is_refused_before_anybody_waits(start: Start, tmp_path: Path) -> None:
+    start.task("--seed", "2")
+    start.save(4)
+    for rank, directory, refused in ((0, start.directory, True), (1, start.directory, True), (1, tmp_path, False)):
+        world = World(MPI, "", (2, 2), None, 1, rank, 0, 2, "127.0.0.1", 1)
+        _, run = Start(directory, start.script).plan(world=world)
+        assert run is not None
+        if refused:
+            with pytest.raises(Refusal, match="holds another run"):
+                check_directory(run, world)
+        else:
+            check_directory(run, world)
+
+
+def test_other_nodes_end_where_another_job_has_the_directory_of_rank_0(start: Start, tmp_path: Path) -> None:
+    """A node that has another directory cannot know."""
     start.task("--seed", "2")
     start.save(4)
     port = next(NEXT)
@@ -395,24 +400,22 @@ def test_other_nodes_end_where_the_directory_of_rank_0_holds_another_run(start: 
 
 
 @pytest.mark.parametrize(
-    ("transformers", "torch", "words", "goes_on", "overwrites", "loose"),
+    ("transformers", "torch", "words", "overwrites", "loose"),
     [
-        ("5.23.0", "2.13.0", [], True, False, False),
-        ("4.57.6", "2.13.0", [], True, True, False),
-        ("4.57.6", "2.13.0", ["--overwrite_output_dir", "False"], True, True, False),
-        ("4.46.3", "2.13.0", [], True, True, True),
-        ("4.46.3", "2.4.0", [], True, True, False),
-        ("4.57.6", "2.4.0+cpu", [], False, True, False),
+        ("5.23.0", "2.13.0", [], False, False),
+        ("4.57.6", "2.13.0", [], True, False),
+        ("4.57.6", "2.13.0", ["--overwrite_output_dir", "False"], True, False),
+        ("4.46.3", "2.13.0", [], True, True),
+        ("4.46.3", "2.4.0", [], True, False),
     ],
 )
 def test_releases_are_told_to_go_on_in_their_own_words(
-    start: Start, transformers: str, torch: str, words: list[str], goes_on: bool, overwrites: bool, loose: bool
+    start: Start, transformers: str, torch: str, words: list[str], overwrites: bool, loose: bool
 ) -> None:
     stack = STACK._replace(transformers=transformers, torch=torch)
     start.task(*words, stack=stack)
     start.save(4)
-    assert (start.task(*words, stack=stack) is not None) is goes_on
-    assert any("begins at step 0" in note for note in start.said) is not goes_on
+    assert start.task(*words, stack=stack) is not None
     program, run = start.plan(*words, stack=stack)
     assert run is not None and not run.overwrite
     assert ("--overwrite_output_dir" in program.words and "False" not in program.words) is overwrites
@@ -429,20 +432,3 @@ def test_a_release_that_empties_the_directory_does_not_push(start: Start, transf
         assert refused
     else:
         assert not refused
-
-
-@pytest.mark.parametrize(
-    ("kind", "given", "there", "all_ranks"),
-    [
-        (TRAINER, {"do_train": True}, True, True),
-        (TRAINER, {"do_train": True, "save_strategy": "no"}, True, False),
-        (TRAINER, {"do_train": True, "save_only_model": "True"}, True, False),
-        (TRAINER, {}, False, False),
-        (ACCELERATE, {}, True, False),
-        (ACCELERATE, {}, False, True),
-        (ACCELERATE, {"checkpointing_steps": "epoch"}, True, True),
-        (OTHER, {}, False, False),
-    ],
-)
-def test_which_ranks_write_results(kind: str, given: dict[str, object], there: bool, all_ranks: bool) -> None:
-    assert saves_ranks(kind, given, there) is all_ranks

@@ -1,0 +1,213 @@
+"""The directory for results of a command, and the run that it gets there: a task's, or that of a user's script.
+
+`plan_run` says what is asked, and touches nothing; `check_directory` refuses another run's directory before anybody
+waits; `open_run` takes the directory right before the command starts, so that a second job at the same time is refused
+(machine/shared.py has what that cannot see). tasks/resume.py has the checkpoint from which all ranks go on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.files import is_path, read_file
+from entrypoint.machine.image import release
+from entrypoint.machine.places import expand_user
+from entrypoint.machine.shared import Busy, make_shared
+from entrypoint.numbers import is_true
+from entrypoint.settings import Setting
+from entrypoint.tasks.arguments import Program, guess_arguments, set_argument
+from entrypoint.tasks.argv import load_loosely
+from entrypoint.tasks.command import PLAIN, SCRIPT, TASK, Command
+from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
+from entrypoint.tasks.record import (
+    ANEW,
+    AS_FLAG,
+    AS_VARIABLE,
+    FLAG,
+    NEVER,
+    OUTPUTS,
+    OVERWRITE,
+    RESULTS,
+    RESUME,
+    Run,
+    check_run,
+    find_record,
+    leave_record,
+    read_record,
+    select_arguments,
+)
+from entrypoint.tasks.resume import PATIENCE, RUN, hand_over, tell_others
+from entrypoint.tasks.table import TRAINER, find_task
+from entrypoint.tuning.bind import BINDABLE, RANK
+from entrypoint.tuning.starters import find_starter
+from entrypoint.world.model import ALONE, TORCHRUN, World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from entrypoint.machine.image import Stack
+    from entrypoint.tasks.resume import Say
+
+PUSH = "push_to_hub"
+# How a script reads the variable; what is behind a # does not count.
+READS = re.compile(rf"^[^#\n]*[\"']{RESUME}[\"']", re.MULTILINE)
+# Before this release a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with
+# any file in it (examples/pytorch/*/run_*.py). With OVERWRITE it does neither.
+LOOKS_ITSELF = (5, 0)
+# Before this release the Trainer empties the directory for results for a clone of the repository that it pushes to
+# (transformers/trainer.py, init_git_repo).
+PUSHES_FILES = (4, 32)
+
+
+def find_results(
+    command: Command, arguments: Mapping[str, object], environ: Mapping[str, str]
+) -> tuple[str | None, bool]:
+    """Return the directory for results, and whether it is only the usual one, of which nobody has spoken.
+
+    None for a URL, what cannot be a path, and for a command that trains nothing.
+    """
+    own = (*(arguments.get(name) for name in OUTPUTS), environ.get(RESULTS))
+    for value in own if command.kind == SCRIPT else (arguments.get(OUTPUT_DIR),):
+        if isinstance(value, str) and value:
+            path = expand_user(value, environ.get("HOME", ""))  # as the Trainer does, and a shell where nobody quotes
+            return (path if "://" not in path and is_path(path) else None), False
+    return (OUTPUT, True) if command.kind == SCRIPT else (None, False)
+
+
+def plan_run(
+    command: Command, program: Program, world: World, environ: Mapping[str, str], stack: Stack
+) -> tuple[Program, Run | None]:
+    """Return the run of a command, and its program with what that needs; None for what has no run.
+
+    Raise Refusal for a release of the Trainer that empties the directory.
+    """
+    run = plan_task(command, program, world, environ) if command.kind == TASK else plan_script(command, world, environ)
+    if run is None:
+        return program, None
+    if command.kind == TASK and find_task(command.name).kind == TRAINER:
+        program = prepare_trainer(program, environ, stack)
+    forced, defaults = list(program.forced), list(program.defaults)
+    if run.handover == AS_VARIABLE:
+        forced.append(Setting(RESUME, run.resume_from, "the checkpoint to go on from; a start sets it if there is one"))
+    if run.starts:
+        why = "each start of a rank looks for the last checkpoint"
+        forced.append(Setting(RUN, f"{run.handover}:{run.directory}", why))
+        defaults.append(Setting("PYTHON_EXEC", RANK, why))
+    return program._replace(forced=tuple(forced), defaults=tuple(defaults)), run
+
+
+def plan_task(command: Command, program: Program, world: World, environ: Mapping[str, str]) -> Run | None:
+    """Return the run of a task; None where it trains nothing."""
+    arguments, task = program.arguments, find_task(command.name)
+    directory, _ = find_results(command, arguments, environ)
+    if not command.trains or directory is None or (task.kind == TRAINER and not is_true(arguments.get("do_train"))):
+        return None
+    resume_from, handover = str(arguments.get(FLAG) or ""), AS_FLAG if task.takes_checkpoint else NEVER
+    overwrite, starts = is_true(arguments.get(OVERWRITE)), starts_ranks(command, world)
+    return Run(directory, command.name, select_arguments(arguments), resume_from, overwrite, handover, starts)
+
+
+def plan_script(command: Command, world: World, environ: Mapping[str, str]) -> Run | None:
+    """Return the run of a user's script that reads the variable for it; None for any other.
+
+    Whatever starts ranks elsewhere hands them no variable that is right there.
+    """
+    script, words = find_script(command)
+    starts = starts_ranks(command, world)
+    if not READS.search(read_file(script) or "") or (world.several_nodes and world.rank is None and not starts):
+        return None
+    arguments = guess_arguments(words)
+    directory, _ = find_results(Command(SCRIPT, script, words), arguments, environ)
+    if directory is None:
+        return None
+    asked = environ.get(RESUME, "")
+    overwrite, name = asked == ANEW, os.path.basename(script)
+    resume_from = "" if overwrite else asked
+    return Run(directory, name, select_arguments(arguments), resume_from, overwrite, AS_VARIABLE, starts)
+
+
+def find_script(command: Command) -> tuple[str, list[str]]:
+    """Return the user's script that a command line starts, and its arguments; empty for other commands."""
+    if command.kind == SCRIPT:
+        return command.name, command.words
+    if command.kind != PLAIN or command.name not in BINDABLE:
+        return "", []
+    starter, words = find_starter([command.name, *command.words])
+    place = next((place for place, word in enumerate(words) if word.endswith(".py")), None)
+    if place is None or starter not in ("", TORCHRUN) or not {"-c", "-m"}.isdisjoint(words[:place]):
+        return "", []
+    return words[place], words[place + 1 :]
+
+
+def starts_ranks(command: Command, world: World) -> bool:
+    """Return whether torchrun starts the ranks of a job, by our program that takes the place of Python."""
+    if world.rank is not None or not os.path.exists(RANK):
+        return False
+    typed = command.kind == PLAIN and find_starter([command.name, *command.words])[0] == TORCHRUN
+    return typed or (
+        command.trains and (world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1))
+    )
+
+
+def prepare_trainer(program: Program, environ: Mapping[str, str], stack: Stack) -> Program:
+    """Return the program of a task with what its release needs so that it leaves checkpoints to us."""
+    if is_true(program.arguments.get(PUSH)) and release(stack.transformers) < PUSHES_FILES:
+        remedy = f"leave --{PUSH} out and upload the results at the end, or an image with transformers 4.32 or later"
+        value = f"--{PUSH}, transformers {stack.transformers}"
+        raise Refusal("this release empties the directory for results before it pushes to the hub", value, remedy)
+    if release(stack.transformers) < LOOKS_ITSELF and not is_true(program.arguments.get(OVERWRITE)):
+        program = set_argument(program, OVERWRITE, True)
+    return program._replace(defaults=(*program.defaults, *load_loosely(stack, environ)))
+
+
+def check_directory(run: Run, world: World) -> None:
+    """Raise Refusal if the directory holds another run, before anybody waits.
+
+    A node with a directory of its own has parts of checkpoints, and the record is where rank 0 is.
+    """
+    old = find_record(run.directory)
+    if is_first(world) or old is not None:
+        check_run(run, old)
+
+
+def is_first(world: World) -> bool:
+    """Return whether rank 0 is here, or may be."""
+    return not world.rank and not world.node_rank
+
+
+def open_run(
+    run: Run, argv: list[str], world: World, environ: Mapping[str, str], say: Say
+) -> tuple[list[str], dict[str, str]]:
+    """Take the directory of a run; return the command line and the variables with which it goes on.
+
+    Raise Refusal if another job writes there, or it holds another run by now.
+    """
+    if is_first(world):
+        with tell_others(run.handover, world, environ):
+            begin(run, world, say)
+    return (argv, {}) if run.starts else hand_over(run.handover, run.directory, argv, world, environ, say)
+
+
+def begin(run: Run, world: World, say: Say) -> None:
+    """Take the lock of the directory where rank 0 is, or may be, and leave the record of the run.
+
+    A process that becomes torchrun lets the lock go: rank 0 takes it again, wherever that will be.
+    """
+    elastic = world.several_nodes and world.rank is None and world.node_rank is None
+    with make_shared(run.ours) as own:
+        try:
+            lock = own.lock(0 if elastic else PATIENCE)
+        except Busy:
+            if not elastic:
+                raise
+            return  # ranks of this job are at work, which this node joins late; or another job, as rank 0 will find
+        if lock is None:
+            say(f"{run.directory} is on a file system without locks: two jobs at once are not noticed there")
+        old = read_record(own)
+        check_run(run, old)
+        leave_record(run, old, own)
+    if lock is not None and run.starts:
+        os.close(lock)
