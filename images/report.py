@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 
 from images.check.opened import Inside
-from images.check.verify import Difference, LeftOut
+from images.check.verify import Difference
 from images.model import Image
 
 
@@ -58,15 +57,11 @@ def fields(outcome: Outcome) -> dict[str, Any]:
     return {**named, **places, "layers": layers, **sizes, "seconds": round(outcome.seconds, 3)}
 
 
-def verified(inside: Inside, digest: str, difference: Difference | None, left_out: Sequence[LeftOut]) -> dict[str, Any]:
+def verified(inside: Inside, digest: str, difference: Difference | None) -> dict[str, Any]:
     """Return what a comparison found, as JSON has it; `digest` is that of the image that was built again.
 
-    Name, place, id and `manifest` are those of the image that was examined. `same` is true when everything was compared
-    and nothing differs.
+    Name, place, id and `manifest` are those of the image that was examined.
     """
     found = dataclasses.asdict(difference) if difference else None
-    rest = [each.what for each in left_out]
-    same = difference is None and not rest
-    named = {"image": inside.name, "where": inside.where, "same": same, "id": inside.id, "digest": digest}
-    named["manifest"] = inside.digest
-    return {**named, "difference": found, "not_compared": rest}
+    named = {"image": inside.name, "where": inside.where, "same": difference is None, "id": inside.id}
+    return {**named, "digest": digest, "manifest": inside.digest, "difference": found}
