@@ -12,7 +12,7 @@ from entrypoint.machine.files import can_write
 from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.limits import warn_shm
 from entrypoint.machine.network import choose_interface
-from entrypoint.machine.places import CERTIFICATE, check_output, find_cache, is_mounted, list_caches
+from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, is_mounted, list_caches
 from entrypoint.rendezvous.torchrun import complete_options, describe_meeting, prepare_restarts
 from entrypoint.settings import Prepared, Setting, overlay, prepare
 from entrypoint.tasks import argv
@@ -86,7 +86,7 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     if command.kind in (TASK, SCRIPT, PLAIN) and not command.helps:
         program, run = plan_run(command, program, world, environ, facts.stack)
     program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
-    places = check_places(situation, program, overlay(environ, find_cache(environ)), facts)
+    places = check_places(situation, program, overlay(environ, find_caches(environ, facts.stack.transformers)), facts)
     if run is not None:
         check_directory(run, world)
     known = command.kind != SCRIPT
@@ -103,8 +103,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     sourced = take_setvars(environ, stack)
     forced = [
         *set_rank_variables(world, environ),
-        *facts.caches,
-        *find_cache(facts.environ_with_home),
+        *find_caches(facts.environ_with_home, stack.transformers),
         *sourced,
         *(describe_meeting(world, {**environ, **situation.described}) if situation.becomes_ranks else []),
         *complete_typed(situation, environ),
@@ -115,7 +114,6 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
     given = {name: value for name, value in argv.clean(environ).items() if name not in tuned.removed}
     prepared = assemble(given, facts.identity, forced, defaults)
-    moved = [f"{each.name}={each.value} is set: {each.why}" for each in facts.caches]
     return Plan(
         facts=facts,
         world=world,
@@ -126,7 +124,6 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
             *warn_stack(stack, environ),
             *warn_hidden(stack, facts.environ_with_home),
             *faults,
-            *moved,
             *tuned.notes,
             *ahead.notes,
         ],

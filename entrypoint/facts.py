@@ -12,8 +12,8 @@ from entrypoint.machine.identity import Identity, find_identity
 from entrypoint.machine.image import Stack, read_stack
 from entrypoint.machine.limits import Limits, read_limits
 from entrypoint.machine.network import Route, read_routes
-from entrypoint.machine.places import mount_points, settle_caches
-from entrypoint.settings import Setting, forget, overlay
+from entrypoint.machine.places import mount_points
+from entrypoint.settings import forget
 from entrypoint.world.table import complete
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Facts:
     """What nearly every start needs beside its command line.
 
     environ: the variables of the container, with those that a scheduler left in files, and without those that an
-    entrypoint in a parent process set; caches: where the hub's libraries keep what they download, as whole paths.
+    entrypoint in a parent process set.
     """
 
     environ: Mapping[str, str]
@@ -50,19 +50,17 @@ class Facts:
     machine: Machine
     limits: Limits
     identity: Identity
-    caches: tuple[Setting, ...]
     mounts: tuple[str, ...]
     routes: tuple[Route, ...]
 
     @property
     def environ_with_home(self) -> dict[str, str]:
-        """Return the variables with those of this user's identity and of the caches."""
-        return overlay({**self.environ, **self.identity.variables}, self.caches)
+        """Return the variables with those of this user's identity."""
+        return {**self.environ, **self.identity.variables}
 
     def with_environ(self, environ: Mapping[str, str]) -> Facts:
         """Return the same container with other variables."""
-        caches = settle_caches({**environ, **self.identity.variables}, self.stack.transformers)
-        return replace(self, environ=environ, caches=tuple(caches))
+        return replace(self, environ=environ)
 
 
 def snapshot(environ: Mapping[str, str], root: str) -> Facts:
@@ -82,7 +80,6 @@ def snapshot(environ: Mapping[str, str], root: str) -> Facts:
         machine=read_this_machine(files),
         limits=read_limits(files, file_system_size),
         identity=identity,
-        caches=tuple(settle_caches({**environ, **identity.variables}, stack.transformers)),
         mounts=tuple(mount_points(files("/proc/self/mountinfo"))),
         routes=tuple(read_routes(files("/proc/net/route"), files("/proc/net/ipv6_route"))),
     )

@@ -9,7 +9,7 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.files import can_write
 from entrypoint.machine.image import release
 from entrypoint.numbers import first_set
-from entrypoint.settings import Setting
+from entrypoint.settings import Setting, overlay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +19,6 @@ CERTIFICATE = "/etc/multinode/ca.pem"
 # The names of the directory for models: huggingface_hub/constants.py, and transformers/utils/hub.py before 5.0.
 HUB_CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
 OLD_CACHE = "TRANSFORMERS_CACHE"
-# The directory for data sets, which datasets/config.py expands nowhere.
 DATA_CACHE = "HF_DATASETS_CACHE"
 WITHOUT_OLD_CACHE = (5, 0)
 
@@ -78,36 +77,20 @@ def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exi
     return {"HF_HOME": below, **hub}
 
 
-def find_cache(environ: Mapping[str, str]) -> list[Setting]:
-    """Return the variables that move the caches of the hub's libraries to where they can be written."""
+def find_caches(environ: Mapping[str, str], transformers: str) -> list[Setting]:
+    """Return the variables that move the caches of the hub's libraries to where they can be written and are read."""
+    models = move_models(environ, transformers)
+    environ = overlay(environ, models)
     moved = choose_caches(environ, environ.get("HOME", "/tmp"), can_write, os.path.isdir)
-    return [Setting(name, path, f"{environ.get('HF_HOME')} cannot be written") for name, path in moved.items()]
+    return [*models, *(Setting(name, path, f"{environ['HF_HOME']} cannot be written") for name, path in moved.items())]
 
 
-def settle_caches(environ: Mapping[str, str], transformers: str) -> list[Setting]:
-    """Return the variables with which all libraries, and this program, find the caches in one place."""
-    return [*settle_home(environ), *move_models(environ, transformers)]
-
-
-def settle_home(environ: Mapping[str, str]) -> list[Setting]:
-    """Return the caches as whole paths: not every reader expands `~` and variables, or takes an empty HF_HOME for none.
-
-    They are expanded as by huggingface_hub/constants.py; an empty one would be the working directory there.
-    """
-    whole = {name: expand(environ[name], environ) for name in (*HUB_CACHES, DATA_CACHE) if environ.get(name)}
-    whole["HF_HOME"] = expand(find_downloads(environ), environ)
-    changed = [(name, environ.get(name), path) for name, path in whole.items() if environ.get(name) not in (None, path)]
-    return [Setting(name, path, f"a whole path in the place of {typed!r}") for name, typed, path in changed]
-
-
-def expand(path: str, environ: Mapping[str, str]) -> str:
-    """Return a path with the user's home in the place of a `~` at its beginning, and with the values of variables."""
-    path = expand_user(path, environ.get("HOME", ""))
-    if "$" in path:
-        from string import Template  # only such a path pays for it
-
-        path = Template(path).safe_substitute(environ)
-    return path
+def move_models(environ: Mapping[str, str], transformers: str) -> list[Setting]:
+    """Return the variable that takes the place of TRANSFORMERS_CACHE where transformers does not read it any more."""
+    old = environ.get(OLD_CACHE)
+    if not old or release(transformers) < WITHOUT_OLD_CACHE or first_set(environ, HUB_CACHES):
+        return []
+    return [Setting(HUB_CACHES[0], old, f"transformers {transformers} does not read {OLD_CACHE}")]
 
 
 def expand_user(path: str, home: str) -> str:
@@ -115,14 +98,6 @@ def expand_user(path: str, home: str) -> str:
     if not path.startswith("~"):
         return path
     return home + path[1:] if path[1:2] in ("", "/") else os.path.expanduser(path)
-
-
-def move_models(environ: Mapping[str, str], transformers: str) -> list[Setting]:
-    """Return the variable that takes the place of TRANSFORMERS_CACHE where transformers does not read it any more."""
-    old = environ.get(OLD_CACHE)
-    if not old or release(transformers) < WITHOUT_OLD_CACHE or any(environ.get(name) for name in HUB_CACHES):
-        return []
-    return [Setting(HUB_CACHES[0], expand(old, environ), f"transformers {transformers} does not read {OLD_CACHE}")]
 
 
 def find_downloads(environ: Mapping[str, str]) -> str:

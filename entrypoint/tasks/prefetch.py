@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import can_write, read_file
-from entrypoint.machine.places import is_mounted, list_caches
+from entrypoint.machine.places import is_mounted, list_caches, move_models
 from entrypoint.printing.streams import print_note
+from entrypoint.settings import overlay
 from entrypoint.tasks.arguments import complete
 from entrypoint.tasks.command import PLAIN, Command, suggest
 from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts, place_script
@@ -54,7 +55,8 @@ def prepare_prefetch(words: list[str], facts: Facts) -> tuple[Command, dict[str,
     name, stack = words[0] if words else "", facts.stack
     if name not in TASKS and name not in list_scripts(stack.examples):
         raise Refusal("prefetch takes a task and its arguments", name or "nothing", suggest(name) if name else USAGE)
-    caches = list_caches(facts.environ_with_home, stack.transformers)
+    environ = facts.environ_with_home
+    caches = list_caches(overlay(environ, move_models(environ, stack.transformers)), stack.transformers)
     for note in check_caches(caches, can_write, list(facts.mounts)):
         print_note(note)
     task, script = find_task(name), place_script(name, stack)

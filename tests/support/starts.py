@@ -21,7 +21,6 @@ from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import Limits
 from entrypoint.machine.network import Route
-from entrypoint.machine.places import settle_caches
 from entrypoint.situation import Situation, detect
 from entrypoint.tasks.command import Command
 from entrypoint.tasks.table import TASKS
@@ -43,7 +42,6 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
         "machine": look_at(Box(2, 28, 2)),
         "limits": PLENTY,
         "identity": Identity({}, None, (), {}),
-        "caches": tuple(settle_caches(environ, stack.transformers)),
         "mounts": (),
         "routes": ROUTES,
     }

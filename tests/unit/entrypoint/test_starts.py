@@ -114,9 +114,6 @@ def test_a_start_becomes_a_command(furnished: Container, words: str, environ: di
         ("smoke", {**WORKER, "MASTER_PORT": LINK, "PET_MASTER_PORT": LINK}, {"MASTER_PORT": None}),
         ("smoke", {"PMI_PORT": LINK}, {"PMI_PORT": None}),
         # caches are whole paths
-        ("true", {"HF_HOME": "~/hf"}, {"HF_HOME": "HOME/hf"}),
-        ("true", {"HF_HOME": "$HOME/hf"}, {"HF_HOME": "HOME/hf"}),
-        ("true", {"HF_HOME": ""}, {"HF_HOME": "HOME/.cache/huggingface"}),
         ("ner --output_dir HOME", {"TRANSFORMERS_CACHE": "/pvc/models"}, {"HF_HUB_CACHE": "/pvc/models"}),
     ],
 )  # fmt: skip

@@ -16,7 +16,6 @@ from entrypoint.machine.places import (
     list_caches,
     mount_points,
     move_models,
-    settle_caches,
 )
 
 INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
@@ -88,30 +87,6 @@ def test_models_stay_where_the_guide_puts_them(
     environ: dict[str, str], transformers: str, moved: dict[str, str]
 ) -> None:
     assert {each.name: each.value for each in move_models(environ, transformers)} == moved
-
-
-@pytest.mark.parametrize(
-    ("environ", "settled"),
-    [
-        ({}, {}),
-        ({"HF_HOME": "/hf"}, {}),
-        ({"HF_HOME": "hf"}, {}),
-        ({"HF_HOME": "~/hf"}, {"HF_HOME": "/h/hf"}),
-        ({"HF_HOME": "~"}, {"HF_HOME": "/h"}),
-        ({"HF_HOME": "$HOME/hf"}, {"HF_HOME": "/h/hf"}),
-        ({"HF_HOME": "${DATA}/hf$NONE"}, {"HF_HOME": "/data/hf$NONE"}),
-        ({"HF_HOME": "/hf/$(NONE)"}, {}),
-        ({"HF_DATASETS_CACHE": "~/d"}, {"HF_DATASETS_CACHE": "/h/d"}),
-        ({"HF_DATASETS_CACHE": "$DATA/d"}, {"HF_DATASETS_CACHE": "/data/d"}),
-        ({"HF_DATASETS_CACHE": "/d"}, {}),
-        ({"HF_HOME": ""}, {"HF_HOME": "/h/.cache/huggingface"}),
-        ({"HF_HOME": "", "XDG_CACHE_HOME": "/x"}, {"HF_HOME": "/x/huggingface"}),
-        ({"HF_HOME": "~/hf", "TRANSFORMERS_CACHE": "/m"}, {"HF_HOME": "/h/hf", "HF_HUB_CACHE": "/m"}),
-    ],
-)
-def test_all_libraries_read_one_directory(environ: dict[str, str], settled: dict[str, str]) -> None:
-    found = settle_caches({"HOME": "/h", "DATA": "/data", **environ}, "5.23.0")
-    assert {each.name: each.value for each in found} == settled
 
 
 @pytest.mark.parametrize(
