@@ -13,6 +13,7 @@ from entrypoint.explain import plan_as_json, plan_as_text, print_start
 from entrypoint.facts import Facts, snapshot
 from entrypoint.machine.files import read_text, which
 from entrypoint.machine.reached import explain_error
+from entrypoint.mpi.rank import SUPERVISED, report_refused, take_cores
 from entrypoint.printing.streams import print_error, print_note, print_output
 from entrypoint.run import carry_out, wait
 from entrypoint.settings import forget
@@ -59,9 +60,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
 def report(environ: Mapping[str, str], code: int) -> None:
     """Tell `launch` that a rank of its job has been refused: the others would wait for it."""
-    if environ.get("MULTINODE_SUPERVISED"):
-        from entrypoint.mpi.rank import report_refused  # as in `run`
-
+    if environ.get(SUPERVISED):
         report_refused(environ, code)
 
 
@@ -81,7 +80,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if argv[:1] == [RANK]:
         become_rank(argv[1:], environ)
     options, words = read_options(argv)
-    facts = snapshot(environ, root)
+    facts = take_cores(snapshot(environ, root))
     command = read_command(words or shell(), facts.environ, which, facts.stack.examples)
     if command.kind == USAGE:
         (print_output if command.name else print_error)(HELP)
@@ -123,7 +122,7 @@ def explain(situation: Situation, facts: Facts) -> Plan:
         return plan
     from entrypoint.mpi.launch import explain_launch  # as in `run`
 
-    return explain_launch(situation.command.words, plan, facts.root)
+    return explain_launch(situation.command.words, plan)
 
 
 def start(situation: Situation, facts: Facts) -> int:

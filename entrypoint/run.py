@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from entrypoint.machine.limits import read_memory_limit
 from entrypoint.machine.reached import remember_kills
+from entrypoint.mpi.rank import SUPERVISED, find_rank, supervise
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master
@@ -42,7 +43,7 @@ def carry_out(command: Command, plan: Plan) -> int:
     if command.kind == LAUNCH:
         from entrypoint.mpi.launch import launch
 
-        return launch(command.words, environ, plan.facts.root, plan.machine)
+        return launch(command.words, environ, plan.facts)
     if command.kind == WORKER:
         from entrypoint.mpi.sshd import serve
 
@@ -64,9 +65,7 @@ def carry_out(command: Command, plan: Plan) -> int:
 def train(command: Command, argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
     """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
     program, rank = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0], plan.world.rank
-    if environ.get("MULTINODE_SUPERVISED"):
-        from entrypoint.mpi.rank import find_rank, supervise
-
+    if environ.get(SUPERVISED):
         # The agent of a typed torchrun has no rank in its own world.
         started = find_rank(environ) if rank is None else rank
         if started is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
 # Letters of a line that are shown.
 LONGEST = 200
-FORMS = "one host a line: node0, node0:2 or node0 slots=2"
+FORMS = "one host a line: node0, node0:2 or node0 slots=2; an address of IPv6 needs a name in /etc/hosts"
 
 
 class Host(NamedTuple):
@@ -51,14 +51,8 @@ def read_hostfile(text: str, path: str) -> list[Host]:
 
 
 def read_host(word: str, where: str) -> Host:
-    """Return one host; raise Refusal for what is no name, as an address of IPv6, and for MVAPICH's network device."""
+    """Return one host; raise Refusal for what is no name, as an address of IPv6: hydra takes a number after a colon."""
     name, colon, slots = word.partition(":")
-    if ":" in slots:
-        if is_name(name) and whole(slots.partition(":")[0]):
-            remedy = f"{name}:{slots.partition(':')[0]}; I_MPI_OFI_PROVIDER and I_MPI_HYDRA_IFACE choose a network"
-            raise Refusal("a hostfile of Intel MPI has no network device", where, remedy)
-        remedy = "a name for it in /etc/hosts of every node, or its address of IPv4"
-        raise Refusal("hydra's hostfile takes no address of IPv6: what follows a colon is a number", where, remedy)
     if not is_name(name) or (colon and not whole(slots)):
         raise Refusal("this is not the name of a host", where, FORMS)
     return Host(name, whole(slots) if colon else None)

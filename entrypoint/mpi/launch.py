@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
-from entrypoint.machine.files import make_private, name_aside, private_path, read_text, which, write_private
-from entrypoint.machine.image import LAUNCHED, name_stack, read_stack
+from entrypoint.machine.files import make_private, name_aside, private_path, which, write_private
+from entrypoint.machine.image import LAUNCHED, name_stack
 from entrypoint.machine.network import (
     address_of,
     find_free_port,
@@ -24,21 +24,21 @@ from entrypoint.machine.network import (
 from entrypoint.mpi.hosts import USAGE, Host, fill_hosts, find_hosts, place_ranks
 from entrypoint.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_client
 from entrypoint.mpi.rank import LOST, SUPERVISED
-from entrypoint.mpi.wait import PIN, Access, wait_for_hosts
+from entrypoint.mpi.wait import Access, wait_for_hosts
 from entrypoint.numbers import seconds, whole
 from entrypoint.printing.streams import print_error
 from entrypoint.settings import forget
 from entrypoint.tasks.command import TASK, read_command
 from entrypoint.tasks.table import place_script
-from entrypoint.tuning.threads import pin_ranks
 from entrypoint.world import model as launchers
 from entrypoint.world.alone import check_required_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from entrypoint.decide import Plan
-    from entrypoint.machine.cpus import Machine
+    from entrypoint.facts import Facts
+    from entrypoint.machine.image import Stack
     from entrypoint.world.model import World
 
 TIMEOUT = 120
@@ -50,6 +50,8 @@ OPTIONS = {
     "-n": "ranks", "-np": "ranks", "--ppn": "each", "-ppn": "each", "--timeout": "timeout",
     "--hosts": "hosts", "-hosts": "hosts", "--hostfile": "hostfile", "-f": "hostfile",
 }  # fmt: skip
+# Any of these says that the user binds the ranks.
+PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST")
 # Hydra would read these and follow them rather than the machinefile.
 HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
@@ -86,23 +88,23 @@ def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
     return Request(hosts, numbers.get("ranks"), numbers.get("each"), timeout, left)
 
 
-def explain_launch(words: list[str], plan: Plan, root: str) -> Plan:
+def explain_launch(words: list[str], plan: Plan) -> Plan:
     """Return the plan with the ranks that `launch` would start; it asks for no keys, and waits for no host.
 
     Of the variables only those for every rank are left: the others are this process's, and each rank has its own.
     """
-    environ, machine = plan.prepared.environ, plan.machine
+    environ = plan.prepared.environ
     request = read_request(words, environ)
-    check_command(request.words, environ, root)
-    hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
-    variables = {**job_variables(environ, hosts, ranks), **share_cores(environ, hosts, ranks, machine)}
+    check_command(request.words, environ, plan.facts.stack)
+    hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, plan.machine.filled_nodes)
+    variables = job_variables(environ, hosts, ranks)
     filled = fill_hosts(hosts, ranks)
     placed = " ".join(f"{host.name}:{host.slots}" for host in filled)
     return replace(
         plan,
         world=make_world(plan.world, filled, ranks, variables),
         prepared=plan.prepared._replace(added=variables),
-        argv=make_hydra_command(ranks, "HOSTS", root, request.words),
+        argv=make_hydra_command(ranks, "HOSTS", plan.facts.root, request.words),
         notes=[
             *plan.notes,
             f"ranks on {placed}; HOSTS is a file that is written with them",
@@ -121,48 +123,39 @@ def make_world(here: World, filled: list[Host], ranks: int, variables: Mapping[s
     )  # fmt: skip
 
 
-def check_command(words: list[str], environ: Mapping[str, str], root: str) -> None:
+def check_command(words: list[str], environ: Mapping[str, str], stack: Stack) -> None:
     """Raise Refusal for what the ranks would refuse: no command, or a task that the image of all nodes lacks."""
-    stack = read_stack(read_text(f"{root}/stack.json"))
     job = read_command(words, environ, which, stack.examples)
     if job.kind == TASK:
         place_script(job.name, stack)
 
 
-def launch(words: list[str], environ: Mapping[str, str], root: str, machine: Machine) -> int:
+def launch(words: list[str], environ: Mapping[str, str], facts: Facts) -> int:
     """Wait for the hosts, run the ranks, and return the exit code of the job."""
     request = read_request(words, environ)
-    check_command(request.words, environ, root)
-    hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, machine.filled_nodes)
+    check_command(request.words, environ, facts.stack)
+    hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, facts.machine.filled_nodes)
     shared, away = job_variables(environ, hosts, ranks), find_away(hosts)
-    answers: list[str | None] = [] if len(away) == len(hosts) else [None]
     if away:
-        bootstrap, others = reach(away, environ, root, request.timeout)
-        shared |= bootstrap
-        answers += others
-    pins = {environ.get(PIN, "") if pin is None else pin for pin in answers}
-    if "0" not in pins:
-        shared |= share_cores(environ, hosts, ranks, machine)
+        shared |= reach(away, environ, facts, request.timeout)
     machines = name_aside(os.path.join(make_private(private_path()), "hosts"))  # containers may share the directory
     write_private(machines, "".join(f"{host.name}:{host.slots}\n" for host in hosts))
     try:
         # With it hydra takes IPv6 alone, and without it IPv4 alone.
         network = ["-v6"] if select(away, has_only_ipv6) else []
-        command = make_hydra_command(ranks, machines, root, request.words, *network)
-        return run_hydra(command, {**list_shared_variables(environ, pins), **shared})
+        command = make_hydra_command(ranks, machines, facts.root, request.words, *network)
+        return run_hydra(command, {**forget(environ), **shared})
     finally:
         os.unlink(machines)
 
 
-def reach(
-    away: list[str], environ: Mapping[str, str], root: str, timeout: int
-) -> tuple[dict[str, str], list[str | None]]:
-    """Wait until other hosts answer; return the variables by which hydra reaches them, and the I_MPI_PIN of each."""
+def reach(away: list[str], environ: Mapping[str, str], facts: Facts, timeout: int) -> dict[str, str]:
+    """Wait until other hosts answer, and return the variables by which hydra reaches them."""
     keys, port = find_keys(environ, private=True), read_ssh_port(environ)
     config = write_client(keys, environ, port)
-    pins = wait_for_hosts(away, Access(config, port, strip_preloads(environ), time.monotonic() + timeout), timeout)
-    stack = name_stack(read_stack(read_text(f"{root}/stack.json")))
-    return {LAUNCHED: stack, **make_bootstrap_variables(environ, config, root, find_hydra_interface(away[0]))}, pins
+    wait_for_hosts(away, Access(config, port, strip_preloads(environ), time.monotonic() + timeout), timeout)
+    bootstrap = make_bootstrap_variables(environ, config, facts.root, find_hydra_interface(away[0]))
+    return {LAUNCHED: name_stack(facts.stack), **bootstrap}
 
 
 def run_hydra(argv: list[str], environ: Mapping[str, str]) -> int:
@@ -206,15 +199,6 @@ def make_hydra_command(ranks: int, machines: str, root: str, words: list[str], *
     return [*hydra, "python3", "-I", "-S", root, *words]
 
 
-def list_shared_variables(environ: Mapping[str, str], pins: Iterable[str]) -> dict[str, str]:
-    """Return the variables that hydra sets for all ranks, without those that the entrypoint set for this process only.
-
-    pins: the I_MPI_PIN of each node with ranks. Hydra itself binds ranks to cores, before they have an entrypoint, on
-    all nodes as it is told on this one. So it binds none where that would be wrong on one node, but as the user says.
-    """
-    return {**({PIN: "0"} if "0" in pins else {}), **forget(environ)}
-
-
 def find_hydra_interface(host: str) -> str | None:
     """Return the interface on the way to a host; None where its address is not of IPv4, for which hydra asks."""
     own = own_address(host)
@@ -239,27 +223,18 @@ def make_bootstrap_variables(
     }
 
 
-def share_cores(environ: Mapping[str, str], hosts: list[Host], ranks: int, machine: Machine) -> dict[str, str]:
-    """Return variables that pin ranks and oneCCL's workers, if this host and all others have as many ranks.
-
-    Whether this host is one of them is asked last: it may need a name server.
-    """
-    counts = {host.slots or 1 for host in hosts}
-    if len(counts) > 1 or ranks != len(hosts) * max(counts) or ranks < 2 or not environ.get("CCL_ROOT"):
-        return {}
-    return pin_ranks(machine, counts.pop(), environ) if any(is_here(host.name) for host in hosts) else {}
-
-
 def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> dict[str, str]:
     """Return the variables that are the same for all ranks; hydra puts rank 0 on the first host: the master.
 
-    What was set for this process is not for them: an mpirun may have started it as its only rank. Raise Refusal for a
-    world of another size than MULTINODE_WORLD_SIZE.
+    What was set for this process is not for them: an mpirun may have started it as its only rank. Each rank takes its
+    cores itself, so hydra binds none, unless the user says how. Raise Refusal for a world of another size than
+    MULTINODE_WORLD_SIZE.
     """
     given = forget(environ)
     check_required_size(given, launchers.World(launchers.MPI, "launch", size=ranks))
     master = given.get("MASTER_ADDR") or ("127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name))
     return {
+        **({} if any(given.get(name) for name in PINNED) else {PINNED[0]: "0"}),
         "MASTER_ADDR": master,
         "MASTER_PORT": given.get("MASTER_PORT") or str(choose_free_port()),
         "MULTINODE_WORLD_SIZE": str(ranks),

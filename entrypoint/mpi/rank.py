@@ -11,16 +11,21 @@ import contextlib
 import os
 import signal
 import socket
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from entrypoint.errors import EXIT_OUTSIDE, LATER
+from entrypoint.facts import read_this_machine
 from entrypoint.machine.files import read_text
 from entrypoint.numbers import whole
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import end_with_parent, print_kill, run_child
+from entrypoint.tuning.threads import can_bind, divide, order_cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from entrypoint.facts import Facts
 
 # Set for the ranks of `launch`, and in no process that they start.
 SUPERVISED = "MULTINODE_SUPERVISED"
@@ -50,6 +55,19 @@ def supervise(argv: list[str], environ: Mapping[str, str], rank: int) -> int:
     if code:
         end_job(environ, code)
     return code
+
+
+def take_cores(facts: Facts) -> Facts:
+    """Give this process its share of the node's cores, as a rank of torchrun takes it: hydra has bound none.
+
+    Under a quota, and with more ranks than cores, they share them. A rank that the user had bound stays where it is.
+    """
+    machine, environ = facts.machine, facts.environ
+    count, place = whole(environ.get("MPI_LOCALNRANKS", "")) or 0, whole(environ.get("MPI_LOCALRANKID", ""))
+    if not environ.get(SUPERVISED) or place not in range(count) or machine.pinned or not can_bind(machine, count):
+        return facts
+    os.sched_setaffinity(0, frozenset().union(*divide(order_cores(machine), count)[place or 0]))
+    return replace(facts, machine=read_this_machine(facts.files))
 
 
 def find_rank(environ: Mapping[str, str]) -> int | None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.printing.streams import print_note
-from entrypoint.settings import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,10 +26,6 @@ REFUSED, SILENT = "ssh is refused", "ssh does not answer"
 # first let in, and then lost.
 DENIED = ("Permission denied (publickey", "Failed to set uids to", "Broken pipe")
 
-PIN = "I_MPI_PIN"
-# What a host is asked: the variables that the entrypoint of its worker, or the user, has set there.
-ASK = f"env | grep -e ^{MARK}= -e ^{PIN}=; true"
-
 
 class Access(NamedTuple):
     """How to reach hosts: ssh's configuration, port and environment, and the deadline (time.monotonic)."""
@@ -41,59 +36,44 @@ class Access(NamedTuple):
     deadline: float
 
 
-class State(NamedTuple):
-    """Why a host does not answer; empty once it does.
-
-    pin: its I_MPI_PIN, which its own entrypoint or the user has set; None where no entrypoint of ours runs.
-    """
-
-    fault: str
-    pin: str | None = None
-
-
-def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> list[str | None]:
-    """Try all hosts at once until each answers, and return the I_MPI_PIN of each.
-
-    Raise Refusal with those that do not answer.
-    """
-    states = dict.fromkeys(hosts, State("not tried"))
-    threads = [threading.Thread(target=try_host, args=(host, access, states), daemon=True) for host in hosts]
+def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> None:
+    """Try all hosts at once until each answers; raise Refusal with those that do not."""
+    faults = dict.fromkeys(hosts, "not tried")
+    threads = [threading.Thread(target=try_host, args=(host, access, faults), daemon=True) for host in hosts]
     for thread in threads:
         thread.start()
-    remind = threading.Timer(SILENCE, print_waiting, [states])
+    remind = threading.Timer(SILENCE, print_waiting, [faults])
     remind.daemon = True
     remind.start()
     for thread in threads:
         thread.join(max(0.0, access.deadline - time.monotonic()) + 0.1)
     remind.cancel()
-    silent = list_silent(states)
+    silent = list_silent(faults)
     if silent:
         how = f"with the same key and the same --user, reachable on port {access.port}"
         remedy = f"start `worker` there {how}, or wait longer: --timeout S, or MULTINODE_TIMEOUT=S"
         raise Refusal(f"not every host answered within {timeout:g} s", silent, remedy, EXIT_OUTSIDE)
-    return [states[host].pin for host in hosts]
 
 
-def list_silent(states: Mapping[str, State]) -> str:
+def list_silent(faults: Mapping[str, str]) -> str:
     """List the hosts that do not answer, each with the reason."""
-    return ", ".join(f"{host} ({state.fault})" for host, state in states.items() if state.fault)
+    return ", ".join(f"{host} ({fault})" for host, fault in faults.items() if fault)
 
 
-def print_waiting(states: Mapping[str, State]) -> None:
+def print_waiting(faults: Mapping[str, str]) -> None:
     """Print what is being waited for."""
-    if silent := list_silent(states):
+    if silent := list_silent(faults):
         print_note(f"waiting for {silent}")
 
 
-def try_host(host: str, access: Access, states: dict[str, State]) -> None:
-    """Try one host until it answers, and keep its state."""
-    while states[host].fault and time.monotonic() < access.deadline:
-        fault = try_port(host, access)
-        found = State(fault) if fault else try_ssh(host, access)
+def try_host(host: str, access: Access, faults: dict[str, str]) -> None:
+    """Try one host until it answers, and keep why it does not; empty once it does."""
+    while faults[host] and time.monotonic() < access.deadline:
+        found = try_port(host, access) or try_ssh(host, access)
         # The deadline cuts the last try short; what an earlier one said is worth more.
-        if found.fault != SILENT or not states[host].fault.startswith(REFUSED):
-            states[host] = found
-        if found.fault:
+        if found != SILENT or not faults[host].startswith(REFUSED):
+            faults[host] = found
+        if found:
             time.sleep(PAUSE)
 
 
@@ -111,12 +91,12 @@ def try_port(host: str, access: Access) -> str:
         return (error.strerror or "no answer").lower()
 
 
-def try_ssh(host: str, access: Access) -> State:
-    """Return why a login fails, or what the host says. A port may be open before the right server listens on it."""
+def try_ssh(host: str, access: Access) -> str:
+    """Return why a login fails; empty if it does not. A port may be open before the right server listens on it."""
     left = min(LONGEST, max(0.5, access.deadline - time.monotonic()))
     try:
         done = subprocess.run(
-            ["ssh", "-F", access.config, host, ASK],
+            ["ssh", "-F", access.config, host, "true"],
             env=dict(access.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -126,17 +106,11 @@ def try_ssh(host: str, access: Access) -> State:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return State(SILENT)
-    if done.returncode:
-        said = done.stderr.strip() or done.stdout  # a shell that runs no command says so on stdout
-        return State(f"{REFUSED}: {complaint(said, done.returncode, os.getuid())}")
-    return read_state(done.stdout)
-
-
-def read_state(said: str) -> State:
-    """Return what a host says to ASK, among whatever its shell prints at a login."""
-    found = dict(line.split("=", 1) for line in said.splitlines() if line.startswith((f"{MARK}=", f"{PIN}=")))
-    return State("", found.get(PIN, "") if MARK in found else None)
+        return SILENT
+    if not done.returncode:
+        return ""
+    said = done.stderr.strip() or done.stdout  # a shell that runs no command says so on stdout
+    return f"{REFUSED}: {complaint(said, done.returncode, os.getuid())}"
 
 
 def complaint(text: str, code: int, user: int) -> str:

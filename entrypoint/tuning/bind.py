@@ -21,6 +21,7 @@ from entrypoint.tuning.threads import (
     can_bind,
     count_lost,
     count_workers,
+    divide,
     has_own_cores,
     may_bind_threads,
     order_cores,
@@ -137,7 +138,7 @@ def take_share(node: Node, world: World, environ: Mapping[str, str]) -> tuple[fr
     """Return the processors and variables of one rank; torchrun numbers the ranks of a node in a row."""
     count, total = world.local_size or 1, len(node.cores)
     own, place = node.owned and count <= total, (world.rank or 0) % count
-    cores = node.cores[total * place // count : total * (place + 1) // count] if own else node.cores
+    cores = divide(node.cores, count)[place] if own else node.cores
     per_rank = len(cores) if own else max(1, node.most // count)
     several = world.sizes[1] > 1 and environ.get("CCL_WORKER_OFFLOAD") != "0"
     workers = node.workers if several and node.workers < per_rank else 0

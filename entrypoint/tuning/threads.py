@@ -27,8 +27,6 @@ RANKS, SINGLE, ANY, UNKNOWN = "ranks", "one", "any", "unknown"
 # From here on Python makes new processes by a server that it starts anew, and not by a fork of its own process
 # (docs.python.org/3.14/whatsnew, multiprocessing).
 SERVES_FORKS = (3, 14)
-# Any of these says that the user pins the ranks of an mpirun.
-PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST", "CCL_WORKER_AFFINITY")
 # By which a user has bound threads, or not; Intel's OpenMP would ignore them beside KMP_AFFINITY.
 OF_THE_USER = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
 
@@ -112,11 +110,10 @@ def order_cores(machine: Machine) -> list[frozenset[int]]:
     return [core for node in machine.nodes for core in machine.siblings if min(core) in node]
 
 
-def split(machine: Machine, count: int) -> list[list[int]]:
-    """Return the cores of each of `count` ranks, neighbours together; a core is the number of its first processor."""
-    ordered = [min(core) for core in order_cores(machine)]
-    total = len(ordered)
-    return [ordered[total * rank // count : total * (rank + 1) // count] for rank in range(count)]
+def divide(cores: Sequence[frozenset[int]], count: int) -> list[Sequence[frozenset[int]]]:
+    """Return the cores of each of `count` ranks, neighbours together."""
+    total = len(cores)
+    return [cores[total * rank // count : total * (rank + 1) // count] for rank in range(count)]
 
 
 def divide_cores(context: Context) -> Cores:
@@ -205,15 +202,11 @@ def place_workers(context: Context, workers: int, *, own: bool) -> str | None:
     # A number of ranks that was mistyped must not make a list of a million processors.
     if context.machine.physical // (1 if own else ranks) <= workers:
         return None
-    shares = split(context.machine, 1) * ranks if own else split(context.machine, ranks)
-    return list_workers(shares, workers)
-
-
-def list_workers(shares: list[list[int]], workers: int) -> str | None:
-    """List the processors of all workers, rank by rank; None if a rank has no core to spare."""
-    if any(len(share) <= workers for share in shares):
+    cores = order_cores(context.machine)
+    shares = [cores] * ranks if own else divide(cores, ranks)
+    if any(len(share) <= workers for share in shares):  # a rank has no core to spare
         return None
-    return ",".join(str(cpu) for share in shares for cpu in share[:workers]) or None
+    return ",".join(str(min(core)) for share in shares for core in share[:workers])
 
 
 def has_machine(context: Context) -> bool:
@@ -264,14 +257,3 @@ def list_preloads(environ: Mapping[str, str], exists: Callable[[str], bool]) -> 
     found = environ.get("LD_PRELOAD", "").replace(":", " ").split()
     yours = [part for part in found if "libnss_wrapper" not in part]  # that one gives this user a name
     return yours if any("/" not in part or "$" in part or exists(part) for part in yours) else []
-
-
-def pin_ranks(machine: Machine, count: int, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return variables by which hydra's ranks do not share cores with oneCCL's workers, on nodes of `count` ranks."""
-    workers = number(environ, "CCL_WORKER_COUNT") if environ.get("CCL_ROOT") else None
-    if not workers or not machine.owned or count > machine.physical or any(environ.get(name) for name in PINNED):
-        return {}
-    shares = split(machine, count)
-    cpus = list_workers(shares, workers)
-    masks = ",".join(hex(sum(1 << cpu for cpu in share[workers:])) for share in shares)
-    return {"CCL_WORKER_AFFINITY": cpus, "I_MPI_PIN_DOMAIN": f"[{masks}]"} if cpus else {}

@@ -79,7 +79,7 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         ("CCL_ATL_TRANSPORT", "ofi" if has_ccl else None, NO_MPI_TRANSPORT),
         ("I_MPI_ROOT", MPI_ROOT if has_mpi else None, "Intel MPI"),
         ("FI_PROVIDER_PATH", provider, "Intel MPI"),
-        ("I_MPI_PIN", None if context.machine.owned else "0", SHARED_CORES),
+        ("I_MPI_PIN", None if context.machine.owned or world.rank is not None else "0", SHARED_CORES),
         ("MULTINODE_WORLD_SIZE", required_size(context), "what was asked for"),
         ("MULTINODE_JOB", (process.training and world.job) or None, "only its ranks share this"),
     )

@@ -22,7 +22,7 @@ def train(job: Command, argv: list[str], environ: dict[str, str], world: World, 
         mock.patch.object(run, "find_torchrun", lambda _: "/usr/local/bin/torchrun"),
         mock.patch.object(run, "execute", lambda program, words, _: f"exec {program}"),
         mock.patch.object(run, "watch_training", lambda words, *_: f"watch {words[0]}"),
-        mock.patch("entrypoint.mpi.rank.supervise", lambda words, _, rank: f"supervise {rank}"),
+        mock.patch("entrypoint.run.supervise", lambda words, _, rank: f"supervise {rank}"),
     ):
         return str(run.train(job, argv, environ, plan))
 

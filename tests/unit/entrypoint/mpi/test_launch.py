@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 
@@ -15,14 +14,12 @@ from entrypoint.mpi.launch import (
     find_away,
     job_variables,
     launch,
-    list_shared_variables,
     make_bootstrap_variables,
     read_request,
-    share_cores,
 )
 from entrypoint.settings import Setting, prepare
 from entrypoint.world.model import PORTS
-from tests.support.machines import Box, look_at
+from tests.support.starts import make_facts
 
 A, B = Host("a", 1), Host("b", 1)
 
@@ -59,7 +56,8 @@ def test_wrong_words_of_launch_are_refused(words: list[str], value: str) -> None
 def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
     assert job_variables({}, [Host("a", 2)], 2)["MASTER_ADDR"] == "127.0.0.1"
     given = {"MASTER_ADDR": "m", "MASTER_PORT": "1"}
-    assert job_variables(given, [A, B], 2) == {**given, "MULTINODE_WORLD_SIZE": "2"}
+    assert job_variables(given, [A, B], 2) == {**given, "MULTINODE_WORLD_SIZE": "2", "I_MPI_PIN": "0"}
+    assert "I_MPI_PIN" not in job_variables({**given, "I_MPI_PIN_DOMAIN": "socket"}, [A, B], 2)
     ports = {int(job_variables({}, [Host("a", 2)], 2)["MASTER_PORT"]) for _ in range(20)}
     assert len(ports) > 1 and ports <= set(PORTS)
 
@@ -97,42 +95,6 @@ def test_all_names_are_looked_up_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("hosts", "ranks", "domain"),
-    [
-        ([Host("localhost", 2)], 2, "[0xffffffe,0xffffffe0000000]"),
-        ([Host("localhost", 2)], 1, None),
-        ([Host("localhost", 2), Host("192.0.2.1", 1)], 3, None),
-        ([Host("192.0.2.1", 2)], 2, None),
-    ],
-)
-def test_cores_are_shared_among_ranks(hosts: list[Host], ranks: int, domain: str | None) -> None:
-    environ = {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}
-    assert share_cores(environ, hosts, ranks, look_at(Box(2, 28, 2))).get("I_MPI_PIN_DOMAIN") == domain
-    assert share_cores({"CCL_WORKER_COUNT": "1"}, hosts, ranks, look_at(Box(2, 28, 2))) == {}
-
-
-@pytest.mark.parametrize(
-    ("given", "pins", "expected"),
-    [
-        ({}, {""}, None),
-        ({}, {"", "0"}, "0"),  # a node with ranks has a quota
-        ({}, {"1"}, None),
-        ({"I_MPI_PIN": "1"}, {"0"}, "1"),  # as the user says
-        ({"I_MPI_PIN": "0"}, {""}, "0"),
-    ],
-)
-def test_hydra_gets_what_the_user_has_set_and_not_what_is_right_for_this_node(
-    given: dict[str, str], pins: set[str], expected: str | None
-) -> None:
-    """It puts what it has over the values of a worker, and binds ranks on all nodes as it is told here."""
-    rows = [Setting(name, "2", "") for name in ("OMP_NUM_THREADS", "KMP_BLOCKTIME")]
-    rows += [Setting("I_MPI_PIN", "0", "")] * (not given)
-    environ = prepare({**given, "KMP_BLOCKTIME": "7"}, [Setting("LD_PRELOAD", "/lib/x", "")], rows).environ
-    wanted = {"KMP_BLOCKTIME": "7", **({"I_MPI_PIN": expected} if expected else {})}
-    assert list_shared_variables(environ, pins) == wanted
-
-
-@pytest.mark.parametrize(
     ("environ", "interface", "given"),
     [
         ({}, "eth1", "eth1"),
@@ -148,7 +110,6 @@ def test_hydra_reaches_the_others_by_our_ssh(environ: dict[str, str], interface:
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
 
 
-STACK = {"torch": "2.13.0", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": None, "site": ""}
 HYDRA = """#!/bin/sh
 echo "$@" > {0}/argv
 cat {1} > {0}/hosts
@@ -166,9 +127,9 @@ def test_hydra_is_started_with_the_hosts_and_what_all_ranks_get(
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile", "I_MPI_PERHOST": "1"}
 
-    (tmp_path / "stack.json").write_text(json.dumps(STACK))
+    facts = make_facts(environ, root=str(tmp_path))
 
-    code = launch(["--hosts", "127.0.0.1:2", "true"], environ, str(tmp_path), look_at(Box(1, 1)))
+    code = launch(["--hosts", "127.0.0.1:2", "true"], {**environ, "MULTINODE_SET": "A=1", "A": "1"}, facts)
 
     assert code == 7
     words = (tmp_path / "argv").read_text().split()
@@ -177,11 +138,10 @@ def test_hydra_is_started_with_the_hosts_and_what_all_ranks_get(
     assert (tmp_path / "hosts").read_text() == "127.0.0.1:2\n"
     assert not Path(words[2]).exists()
     given = dict(line.split("=", 1) for line in (tmp_path / "environ").read_text().splitlines())
-    assert given["MULTINODE_WORLD_SIZE"] == "2" and given["MULTINODE_SUPERVISED"] == "1"
-    assert not given.keys() & {"I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST"}
+    assert given["MULTINODE_WORLD_SIZE"] == "2" and given["MULTINODE_SUPERVISED"] == "1" and given["I_MPI_PIN"] == "0"
+    assert not given.keys() & {"A", "I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST"}
 
 
-def test_a_task_that_the_image_lacks_is_refused_before_hosts_are_looked_for(tmp_path: Path) -> None:
-    (tmp_path / "stack.json").write_text(json.dumps(STACK))
+def test_a_task_that_the_image_lacks_is_refused_before_hosts_are_looked_for() -> None:
     with pytest.raises(Refusal, match="built without the examples"):
-        launch(["--hosts", "node0,node1", "qa"], {}, str(tmp_path), look_at(Box(1, 4)))
+        launch(["--hosts", "node0,node1", "qa"], {}, make_facts({}))

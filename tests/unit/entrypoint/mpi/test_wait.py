@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
 from entrypoint.mpi import wait
-from entrypoint.mpi.wait import REFUSED, SILENT, Access, State, complaint, try_host, try_ssh
+from entrypoint.mpi.wait import REFUSED, SILENT, Access, complaint, try_host, try_ssh
 
 CHANGED = "No ED25519 host key is known for [node1]:2222 and you have requested strict checking.\r\n"
 
@@ -46,16 +45,16 @@ def test_it_is_said_why_ssh_gave_up(text: str, said: str) -> None:
 def test_a_refusal_is_not_forgotten_when_the_deadline_cuts_a_try_short(
     tries: list[str], state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    states, left = {"a": State("not tried")}, list(tries)
+    states, left = {"a": "not tried"}, list(tries)
     clock = iter([*([0.0] * len(tries)), 2.0])
     monkeypatch.setattr(wait, "try_port", lambda *_: "")
-    monkeypatch.setattr(wait, "try_ssh", lambda *_: State(left.pop(0)))
+    monkeypatch.setattr(wait, "try_ssh", lambda *_: left.pop(0))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(time, "sleep", lambda _: None)
 
     try_host("a", Access("config", 2222, {}, 1.0), states)
 
-    assert states == {"a": State(state)}
+    assert states == {"a": state}
     assert not left
 
 
@@ -68,7 +67,7 @@ def test_what_ssh_says_may_be_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
         return subprocess.CompletedProcess(argv, 255, "", "no\ufffd")
 
     monkeypatch.setattr(subprocess, "run", run)
-    assert try_ssh("a", Access("config", 2222, {}, time.monotonic() + 3_000_000)) == State(f"{REFUSED}: no\ufffd")
+    assert try_ssh("a", Access("config", 2222, {}, time.monotonic() + 3_000_000)) == f"{REFUSED}: no\ufffd"
     assert said["errors"] == "replace"
     assert said["timeout"] == 86400  # Python refuses the three million
 
@@ -86,24 +85,4 @@ def test_a_shell_that_runs_no_command_says_so_on_stdout(
     monkeypatch: pytest.MonkeyPatch, out: str, err: str, said: str
 ) -> None:
     monkeypatch.setattr(subprocess, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, out, err))
-    assert said in try_ssh("a", Access("config", 2222, {}, time.monotonic() + 60)).fault
-
-
-@pytest.mark.parametrize(
-    ("said", "pin"),
-    [
-        ("MULTINODE_SET=A B\nI_MPI_PIN=0\n", "0"),
-        ("Welcome\nI_MPI_PIN=0\nMULTINODE_SET=A\n", "0"),
-        ("MULTINODE_SET=A\n", ""),
-        ("I_MPI_PIN=1\n", None),  # another sshd
-        ("", None),
-    ],
-)
-def test_a_host_says_whether_it_binds_ranks(said: str, pin: str | None, tmp_path: Path) -> None:
-    """Asked by a stand-in for ssh, which runs what it is asked to run."""
-    (tmp_path / "ssh").write_text('#!/bin/sh\neval "$4"\n')
-    (tmp_path / "ssh").chmod(0o755)
-    (tmp_path / "env").write_text(f"#!/bin/sh\nprintf '%s' '{said}'\n")
-    (tmp_path / "env").chmod(0o755)
-    access = Access("config", 2222, {"PATH": f"{tmp_path}:/usr/bin:/bin"}, time.monotonic() + 60)
-    assert try_ssh("a", access) == State("", pin)
+    assert said in try_ssh("a", Access("config", 2222, {}, time.monotonic() + 60))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.cpus import Machine
@@ -15,10 +13,8 @@ from entrypoint.tuning.threads import (
     SINGLE,
     UNKNOWN,
     Process,
-    pin_ranks,
     read_threads,
     set_local_size,
-    split,
 )
 from entrypoint.tuning.variables import is_training, set_rank_variables, tune
 from entrypoint.world.model import World
@@ -105,7 +101,7 @@ def test_how_many_ranks_a_node_gets(
         (BOTH, SOCKET, "28", FINE, None),
         (BOTH, look_at(TWO), "28", None, None),
         # Nobody pinned the ranks (I_MPI_PIN=0), or two of them share a socket: they share its cores.
-        (BOTH, look_at(HOST, pod(8), parent="0-239"), "4", None, "0"),
+        (BOTH, look_at(HOST, pod(8), parent="0-239"), "4", None, None),
         (FOUR, SOCKET, "14", None, None),
         (BOTH, look_at(Box(1, 5), cpus="0-2", parent="0-4"), "3", FINE, None),
         (FOUR, look_at(TWO, cpus="14-27,70-83", parent="0-111"), "14", FINE, None),
@@ -308,41 +304,3 @@ def test_a_number_of_threads_is_one_that_openmp_reads(text: str) -> None:
     with pytest.raises(Refusal) as caught:
         read_threads({"OMP_NUM_THREADS": text})
     assert (caught.value.code, caught.value.value) == (2, repr(text))
-
-
-# launch starts the ranks of hydra.
-C1, C4 = {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "1"}, {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": "4"}
-
-
-@pytest.mark.parametrize(
-    ("machine", "ranks", "environ", "cpus", "masks"),
-    [
-        # IPEX's own example (cpu/launch/launcher_distributed.py), and the guide's (huggingface/blog).
-        (look_at(TWO), 2, C4, "0,1,2,3,28,29,30,31", "[0xffffff0,0xffffff00000000]"),
-        (look_at(Box(1, 32, 2)), 1, C4, "0,1,2,3", "[0xfffffff0]"),
-        (look_at(TWO, cpus="8-11"), 2, C1, "8,10", "[0x200,0x800]"),
-        (look_at(TWO), 2, {"CCL_WORKER_COUNT": "1"}, None, None),  # gloo: hydra's own division is right
-        (look_at(TWO), 999_999_999, C1, None, None),
-        (look_at(TWO), 56, C1, None, None),
-        (look_at(TWO, pod(8)), 2, C1, None, None),
-        (look_at(TWO), 2, {**C1, "I_MPI_PIN_DOMAIN": "socket"}, None, None),
-    ],
-)
-def test_ranks_of_hydra_and_workers_of_oneccl_get_cores_of_their_own(
-    machine: Machine, ranks: int, environ: dict[str, str], cpus: str | None, masks: str | None
-) -> None:
-    found = pin_ranks(machine, ranks, environ)
-    assert (found.get("CCL_WORKER_AFFINITY"), found.get("I_MPI_PIN_DOMAIN")) == (cpus, masks)
-
-
-@given(st.integers(1, 3), st.integers(1, 9), st.integers(1, 2), st.integers(1, 30), st.integers(1, 3))
-def test_every_core_belongs_to_one_rank(sockets: int, cores: int, threads: int, ranks: int, workers: int) -> None:
-    machine = look_at(Box(sockets, cores, threads))
-    shares = split(machine, ranks)
-    assert sorted(cpu for share in shares for cpu in share) == list(range(sockets * cores))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-    found = pin_ranks(machine, ranks, {"CCL_ROOT": "/ccl", "CCL_WORKER_COUNT": str(workers)})
-    if found:
-        masks = [int(mask, 16) for mask in found["I_MPI_PIN_DOMAIN"][1:-1].split(",")]
-        places = [int(cpu) for cpu in found["CCL_WORKER_AFFINITY"].split(",")]
-        assert all(masks) and sum(masks) + sum(1 << cpu for cpu in places) == (1 << sockets * cores) - 1
