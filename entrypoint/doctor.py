@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Callable
@@ -26,7 +25,6 @@ from entrypoint.machine.image import (
     read_installed,
 )
 from entrypoint.machine.limits import (
-    AMX,
     BF16_UNITS,
     DEFAULT_SHM,
     MEMORY,
@@ -37,7 +35,6 @@ from entrypoint.machine.limits import (
     write_size,
 )
 from entrypoint.machine.places import is_mounted
-from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES, count_processes, read_process_limit
 from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output
@@ -59,14 +56,9 @@ UNITS = (
     "avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
     "amx_fp16", "asimddp", "i8mm", "sve", "bf16",
 )  # fmt: skip
-NEARLY = 0.8  # a difference that may be noise: other work runs on most machines
-# Processes and threads of two ranks with a DataLoader each, with room; open files of a rank that has some workers.
-PROCESSES, FILES = 256, 1024
 NAMED = "correct what is named; the other rows may say why"
 OWN_PYTHON = "put /usr/local/bin and /usr/bin first in PATH"
 EXPECTED = ("libtcmalloc", "libiomp5")
-# A datasets before 4, which loads data sets that are scripts, brings older releases of other packages.
-OLDER = frozenset({"datasets", "dill", "fsspec", "multiprocess", "pandas"})
 # A checkpoint of DistilBERT with its optimizer: 66 million parameters, 12 bytes each.
 CHECKPOINT = 800 << 20
 
@@ -84,9 +76,8 @@ class Finding:
 class Probe:
     """What a process with the prepared environment saw of itself.
 
-    float32, bfloat16: GFLOP/s of a core in these types, 0 where that was not measured; error: why no group of ranks
-    forms; broken: why the Trainer, or something it needs (importing), cannot be imported; each is empty if nothing
-    failed.
+    error: why no group of ranks forms; broken: why the Trainer, or something it needs (importing), cannot be imported;
+    each is empty if nothing failed.
     """
 
     python: str = ""
@@ -99,8 +90,6 @@ class Probe:
     transformers: str = ""
     broken: str = ""
     importing: str = ""
-    float32: float = 0.0
-    bfloat16: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,7 +98,7 @@ class View:
 
     refusal: why a training would not start here; locked, installed: releases of packages; hidden: packages of the image
     that Python takes from the user's home; directories: where a training writes, and the bytes free there, -1 where it
-    may not write; processes, files: limits, and how many processes there are.
+    may not write.
     """
 
     plan: Plan
@@ -120,8 +109,6 @@ class View:
     hidden: frozenset[str]
     interfaces: Mapping[str, str]
     directories: Mapping[str, int]
-    processes: tuple[int | None, int | None]
-    files: int
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -188,8 +175,6 @@ def read_view(plan: Plan, refusal: Refusal | None) -> View:
             name: (facts.files(f"{NETWORK}/{name}/operstate") or "unknown").strip() for name in list_directory(NETWORK)
         },
         directories={path: measure_room(path) for path in places if path},
-        processes=(read_process_limit(facts.files), count_processes(facts.files)),
-        files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     )
 
 
@@ -252,17 +237,6 @@ def check_processor(view: View) -> Finding:
     return Finding(f"{value}; none computes in bf16, so --bf16 trains in float32", WARNING, remedy)
 
 
-def check_speed(view: View) -> Finding:
-    """Compare how fast a layer is computed in bfloat16 and in float32; where bf16 is emulated, the units say it."""
-    probe = view.probe
-    if not probe.float32 or not probe.bfloat16:
-        return Finding("not measured")
-    value = f"{probe.bfloat16:.0f} GFLOP/s in bfloat16, {probe.float32:.0f} in float32, on one core"
-    if probe.bfloat16 >= probe.float32 * NEARLY or not has_bf16(view.plan.facts.limits.flags):
-        return Finding(value)
-    return Finding(value, WARNING, f"leave --bf16 out here, or take a machine that shows {AMX}: bf16 saves memory only")
-
-
 def check_cores(view: View) -> Finding:
     """Count the cores that this container may use, and name their NUMA nodes."""
     machine = view.plan.machine
@@ -311,24 +285,6 @@ def check_shm(view: View) -> Finding:
     return Finding(write_size(has))
 
 
-def check_processes(view: View) -> Finding:
-    """Compare the limit of processes and threads, the container's or the user's, with what two ranks take."""
-    (limit, count), user = view.processes, resource.getrlimit(resource.RLIMIT_NPROC)[0]
-    if limit is None:
-        value, limit = "no limit of this container", user if user != resource.RLIM_INFINITY else PROCESSES
-    else:
-        value = f"{count} of {limit} processes and threads of this container"
-    if limit < PROCESSES:
-        return Finding(f"{value}, at most {limit}", WARNING, MORE_PROCESSES)
-    return Finding(value)
-
-
-def check_files(view: View) -> Finding:
-    """Compare the limit of open files with what a rank with DataLoader workers takes."""
-    value = f"{view.files} open files of a process"
-    return Finding(value, WARNING, MORE_FILES) if 0 <= view.files < FILES else Finding(value)
-
-
 def check_packages(view: View) -> Finding:
     """Compare what Python would import with what the image was built from."""
     site = view.plan.facts.stack.site
@@ -347,38 +303,29 @@ def check_packages(view: View) -> Finding:
     pins = [f"{name}=={view.locked[name]}" for name in differing]
     index = f"--extra-index-url {TORCH_INDEX} " if any("==" in pin and "+" in pin for pin in pins) else ""
     again = f"pip install --no-deps --force-reinstall {index}{' '.join(pins)}"
-    if "datasets" in differing and differing.keys() <= OLDER and all(view.installed.get(name) for name in differing):
-        return Finding("; ".join(differing.values()), WARNING, f"leave it for data sets that are scripts; else {again}")
     return Finding("; ".join(differing.values()), WRONG, again if view.hidden.isdisjoint(differing) else WITHOUT_HOME)
 
 
 def check_torch(view: View) -> Finding:
-    """Return whether the Python and the torch that are used are the image's own."""
+    """Return whether torch can be imported, and is the image's own."""
     probe, stack = view.probe, view.plan.facts.stack
-    if probe.python and probe.python.split(".")[:2] != stack.python.split("."):
-        return Finding(f"Python {probe.python} instead of {stack.python}", WRONG, OWN_PYTHON)
     if probe.file and not probe.file.startswith(f"{stack.site}/"):
         remedy = WITHOUT_HOME if "torch" in view.hidden else "unset PYTHONPATH, or remove what is in front"
         return Finding(f"{probe.torch} from {probe.file}", WRONG, remedy)
     if not probe.torch:
         return Finding(f"cannot be imported: {probe.error}", WRONG, NAMED)
-    if probe.torch != stack.torch:
-        return Finding(f"{probe.torch} instead of {stack.torch}", WRONG, REBUILD)
     return Finding(f"{probe.torch}, Python {probe.python}")
 
 
 def check_transformers(view: View) -> Finding:
-    """Return whether the transformers that is imported is the image's own, and has a Trainer that can be imported."""
-    probe, wanted = view.probe, view.plan.facts.stack.transformers
+    """Return whether transformers has a Trainer that can be imported."""
+    probe = view.probe
     if not probe.transformers:
         name, remedy = probe.importing, f"{NAMED}; or {WITHOUT_HOME}" if view.hidden else NAMED
         if name in BESIDE_TORCH:  # pip takes no other build of a version while that is installed
             remedy = f"pip uninstall -y {name} && pip install --index-url {TORCH_INDEX} {name}"
         subject = "" if name in ("", "transformers") else f"{name} "
         return Finding(f"{subject}cannot be imported: {probe.broken or probe.error}", WRONG, remedy)
-    if probe.transformers != wanted:
-        remedy = WITHOUT_HOME if "transformers" in view.hidden else REBUILD
-        return Finding(f"{probe.transformers} instead of {wanted}", WRONG, remedy)
     return Finding(probe.transformers)
 
 
@@ -431,13 +378,10 @@ def check_directories(view: View) -> Finding:
 CHECKS: dict[str, Callable[[View], Finding]] = {
     "launcher": check_launcher,
     "processor": check_processor,
-    "speed": check_speed,
     "cores": check_cores,
     "threads": check_threads,
     "memory": check_memory,
     "shm": check_shm,
-    "processes": check_processes,
-    "files": check_files,
     "packages": check_packages,
     "torch": check_torch,
     "transformers": check_transformers,

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
 QUOTA = "Disk quota exceeded"
-# A kernel that hands out no more memory than it has refuses to copy a large process, of which next to nothing would be
-# used: no worker of a DataLoader starts (Documentation/mm/overcommit-accounting.rst).
-OVERCOMMIT, NEVER = "/proc/sys/vm/overcommit_memory", "2"
 PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
@@ -130,15 +127,6 @@ def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
     return Refusal(name, explain_memory(place.files), remedy, EXIT_OUTSIDE)
 
 
-def explain_allocation(text: str, found: str, place: Place) -> Refusal:
-    """Return that there was no memory left to allocate, or that the kernel promises none beyond what it has."""
-    value, remedy = found, MORE_MEMORY
-    if (place.files(OVERCOMMIT) or "").strip() == NEVER:
-        value = f"{found}, and vm.overcommit_memory is {NEVER} on this machine"
-        remedy = f"sysctl vm.overcommit_memory=0 on the host, or fewer --dataloader_num_workers, or {MORE_MEMORY}"
-    return Refusal(f"{place.who} got no memory", value, remedy, EXIT_OUTSIDE)
-
-
 def explain_peer(text: str, found: str, place: Place) -> Refusal:
     """Return where the other rank was."""
     peers = [each.group(1) for each in PEER.finditer(text)]
@@ -168,7 +156,6 @@ ENDPOINT = (
     "back, start this node again"
 )
 CPU = "TrainingArguments(..., use_cpu=True), or --use_cpu where the script takes its flags"
-COMPILER = "apt-get install -y g++ libpython3-dev in a Dockerfile FROM this image, or leave --torch_compile out"
 NCCL = 'init_process_group("gloo"), or the backend that `doctor` names'
 
 # What an error's text has, in the order in which it is looked for, and what to print then.
@@ -181,7 +168,8 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (r"can't start new thread|BlockingIOError.*Resource temporarily unavailable|Cannot fork",
      lambda text, found, place: explain_processes(place.files, place.who)),
     (r"Too many open files", lambda text, found, place: explain_files(place.who)),
-    (r"can't allocate memory|Cannot allocate memory|MemoryError|std::bad_alloc", explain_allocation),
+    (r"can't allocate memory|Cannot allocate memory|MemoryError|std::bad_alloc",
+     lambda text, found, place: Refusal(f"{place.who} got no memory", found, MORE_MEMORY, EXIT_OUTSIDE)),
     # Of torchrun's agent (torch/distributed/elastic/rendezvous/api.py).
     (r"Rendezvous(?:Connection|Timeout|Closed)Error", say("too few nodes have come to the rendezvous", ENDPOINT)),
     # Of torch's store (c10d/TCPStore.cpp, socket.cpp), and of an agent whose fellows do not report
@@ -194,8 +182,6 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (r"doesn't have NCCL built in", say("this image trains on CPUs, and nccl is a backend for GPUs", NCCL, EXIT_USER)),
     # transformers/training_args.py, where there is no GPU; version 4 does not say what to do.
     (r"Your setup doesn't support (bf16)/gpu", say("transformers looks for a GPU", CPU, EXIT_USER)),
-    (r"(No working C\+\+ compiler found)|fatal error: (Python\.h)",
-     say("torch.compile has no compiler, or no headers of Python", COMPILER, EXIT_USER)),
     # The words of gloo (gloo/transport/tcp/pair.cc, unbound_buffer.cc) and of torch's store, behind a word that shows
     # that they are theirs: a hub's server may reset a connection, too.
     (r"(?s)(?:gloo|c10d|C10d|Dist\w+Error).*?(Connection closed by peer|Connection reset by peer|Connection timed out"

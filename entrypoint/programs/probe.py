@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import sys
-import time
 from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 from entrypoint.machine.image import BESIDE_TORCH
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 # What transformers imports where it is installed, and then itself with its Trainer.
 TRAINER = (*BESIDE_TORCH, "transformers", "transformers.trainer")
-# A layer of DistilBERT on 8 sequences of 128 words, and for how many seconds it is computed again and again.
-ROWS, WIDTH, PATIENCE = 1024, 768, 0.5
 
 
 def mapped() -> list[str]:
@@ -42,28 +39,6 @@ def examine_torch(found: dict[str, Any], backend: str) -> None:
     number = torch.ones(1)
     dist.all_reduce(number)
     found["reduced"] = number.item()
-
-
-def examine_speed(found: dict[str, Any]) -> None:
-    """Add how fast one core computes a layer in float32 and in bfloat16, in GFLOP/s.
-
-    Both take turns and the fastest of each counts; several threads would measure what else runs on the machine.
-    """
-    import torch
-
-    torch.set_num_threads(1)
-    operands = {
-        name: [torch.randn(count, WIDTH).to(getattr(torch, name)) for count in (ROWS, WIDTH)]
-        for name in ("float32", "bfloat16")
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in operands}
-    end = time.perf_counter() + PATIENCE
-    while not seconds["bfloat16"] or time.perf_counter() < end:  # where bfloat16 is emulated, once takes seconds
-        for name, (words, weights) in operands.items():
-            began = time.perf_counter()
-            torch.nn.functional.linear(words, weights)
-            seconds[name].append(time.perf_counter() - began)
-    found.update({name: 2 * ROWS * WIDTH * WIDTH / min(each) / 1e9 for name, each in seconds.items()})
 
 
 def examine_transformers(found: dict[str, Any]) -> None:
@@ -94,7 +69,6 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
     """
     found: dict[str, Any] = {"python": platform.python_version(), "path": sys.path[1:], "mapped": mapped()}
     found["error"] = attempt(lambda: examine_torch(found, argv[0]))
-    attempt(lambda: examine_speed(found))
     found["broken"] = attempt(lambda: examine_transformers(found))
     print(json.dumps(found), flush=True)
     os._exit(0)

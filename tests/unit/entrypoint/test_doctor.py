@@ -49,7 +49,7 @@ PLAN = Plan(
 PROBE = Probe("3.11.2", ("/x", SITE), (TCMALLOC, IOMP), "2.13.0+cpu", f"{SITE}/torch/__init__.py", 4, "", "5.23.0")
 HEALTHY = View(
     PLAN, None, PROBE, {"six": "1.17.0"}, {"six": ("1.17.0",), "extra": ("1.0",)}, frozenset(),
-    {"eth0": "up", "lo": "unknown"}, {"/out": 9 * GB, "/tmp": 9 * GB}, (None, None), 1 << 20,
+    {"eth0": "up", "lo": "unknown"}, {"/out": 9 * GB, "/tmp": 9 * GB},
 )  # fmt: skip
 
 
@@ -70,8 +70,6 @@ def limits(**changes: Any) -> dict[str, Any]:
 
 
 NODES = {"plan": replace(PLAN, world=World("torchrun", "", nodes=(2, 2), local_size=1))}
-OLD = {"datasets": ("3.6.0",), "dill": ("0.3.8",)}
-LOCKED = {"datasets": "4.4.1", "dill": "0.4.0"}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +77,6 @@ LOCKED = {"datasets": "4.4.1", "dill": "0.4.0"}
     [
         ({"refusal": Refusal("alone", "RANK=1", "unset RANK")}, "launcher", WRONG, "RANK=1", "unset RANK"),
         (limits(flags=frozenset({"avx2"})), "processor", WARNING, "avx2; none computes in bf16", "amx_bf16"),
-        (probe(bfloat16=86.4, float32=165.2), "speed", WARNING, "86 GFLOP/s in bfloat16, 165", "--bf16"),
         (facts(machine=MACHINE._replace(quota=0.5)), "cores", WARNING, "quota 0.5", "--cpus"),
         (environ(OMP_NUM_THREADS="64"), "threads", WRONG, "OMP_NUM_THREADS=64", "unset OMP_NUM_THREADS"),
         (environ(OMP_NUM_THREADS='"4"'), "threads", WRONG, "no number that OpenMP reads", "export OMP_NUM_THREADS="),
@@ -89,21 +86,13 @@ LOCKED = {"datasets": "4.4.1", "dill": "0.4.0"}
         (limits(shm=64 << 20), "shm", WARNING, "64 MB", "--shm-size"),
         (limits(shm=65_535_999), "shm", WRONG, "62 MB", "--shm-size"),
         (limits(shm=None), "shm", WRONG, "0 MB", "--shm-size"),
-        ({"processes": (20, 12)}, "processes", WARNING, "12 of 20", "--pids-limit"),
-        ({"files": 256}, "files", WARNING, "256", "--ulimit nofile"),
         ({"installed": {}}, "packages", WRONG, "six missing instead of 1.17.0", "six==1.17.0"),
         ({"installed": {"six": ("1.17.0", "9")}}, "packages", WRONG, "six 1.17.0 and 9 instead", "six==1.17.0"),
         ({"installed": {}, "locked": {"torch": "2.1+cpu"}}, "packages", WRONG, "torch", f"{TORCH_INDEX} torch==2.1"),
         ({"installed": {}, "hidden": frozenset({"six"})}, "packages", WRONG, "six", WITHOUT_HOME),
-        ({"locked": LOCKED, "installed": OLD}, "packages", WARNING, "datasets 3.6.0", "leave it"),
-        ({"locked": LOCKED, "installed": {**OLD, "dill": ()}}, "packages", WRONG, "dill missing", "dill==0.4.0"),
-        ({"locked": LOCKED, "installed": {**OLD, "datasets": ("4.4.1",)}}, "packages", WRONG, "dill", "dill==0.4.0"),
         ({**probe(path=("/venv",)), "installed": {}}, "packages", WRONG, f"does not read {SITE}", "PATH"),
         ({"locked": {}}, "packages", WRONG, "constraints.txt", "build.py"),
-        (probe(python="3.12.1"), "torch", WRONG, "3.12.1 instead of 3.11", "PATH"),
         (probe(file="/home/me/torch/__init__.py"), "torch", WRONG, "/home/me/torch", "PYTHONPATH"),
-        (probe(torch="2.12.0"), "torch", WRONG, "2.12.0 instead of 2.13.0+cpu", "build.py"),
-        (probe(transformers="4.57.6"), "transformers", WRONG, "4.57.6 instead of 5.23.0", "build.py"),
         (probe(transformers="", broken="E: no nms", importing="torchvision"), "transformers", WRONG,
          "torchvision cannot be imported: E: no nms", f"pip install --index-url {TORCH_INDEX} torchvision"),
         (probe(mapped=(IOMP,)), "preloads", WRONG, TCMALLOC, "LD_PRELOAD"),
@@ -131,9 +120,6 @@ def test_a_fault_is_named_with_its_remedy(
     [
         ({}, "packages", "1 as locked, 1 more"),
         ({"locked": {"pip": "26", "six": "1.17.0"}, "installed": {"six": ("1.17.0",)}}, "packages", "1 as locked"),
-        (probe(bfloat16=0.0), "speed", "not measured"),
-        (probe(bfloat16=1400.0, float32=165.0), "speed", "1400 GFLOP/s in bfloat16"),
-        ({"processes": (4096, 12)}, "processes", "12 of 4096"),
         ({"directories": {"/lost": GB, "/out": GB}}, "directories", "lost with the container: /lost"),
         ({"plan": replace(PLAN, world=World("mpijob-launcher", "role"))}, "launcher", "hosts of the hostfile"),
     ],
@@ -152,9 +138,8 @@ def test_a_probe_that_died_is_said_where_something_was_to_be_imported() -> None:
 
 
 def test_the_answer_of_a_probe_is_read() -> None:
-    line = '{"python": "3.11.2", "path": ["/a"], "mapped": ["/b.so"], "torch": "2.13.0", "threads": 2, "reduced": 1.0, '
-    line += '"float32": 165.2, "bfloat16": 86}'
-    found = Probe("3.11.2", ("/a",), ("/b.so",), "2.13.0", "", 2, "", float32=165.2, bfloat16=86.0)
+    line = '{"python": "3.11.2", "path": ["/a"], "mapped": ["/b.so"], "torch": "2.13.0", "threads": 2, "reduced": 1.0}'
+    found = Probe("3.11.2", ("/a",), ("/b.so",), "2.13.0", "", 2, "")
     assert read_probe(line, "") == found
 
 
