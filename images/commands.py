@@ -48,8 +48,8 @@ def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
     bundle.require_free(options.output)  # said now, not after the downloads
     context = _context(options, world)
     locked = _locked(options, context)
-    pipeline.download(locked, context)
     lock = locked.lock
+    pipeline.fetch(lock, context)
     with context.progress.step("writing the bundle"):
         place = bundle.write(lock, context.store, options.output)
     if options.json:
@@ -63,7 +63,8 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     named = _given_lock(options, asked, context)
     with opened.opened(options.image, context.store, context.access) as inside:
         lock = named or _lock_inside(inside, options.image, asked)
-        made = pipeline.image(Locked(lock), (options.image,), context, "zstd").image
+        files = pipeline.fetch(lock, context)
+        made = pipeline.image(Locked(lock), files, (options.image,), context, "zstd").image
         own = [context.store.place(layer.written.digest) for layer in made.layers]
         difference = verify.compare(inside, made, own)
     if options.json:
@@ -104,7 +105,8 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
         tags = tuple(names(options)) or (locked.lock.tag,)
 
         def make() -> Image:
-            made = pipeline.image(locked, tags, context, options.compression)
+            files = pipeline.fetch(locked.lock, context)
+            made = pipeline.image(locked, files, tags, context, options.compression)
             if place:
                 output.save(place, made.image, context.store, options.compression)
                 bundle.write_lock(made.lock, lockfile.path_for(place.path))  # what follows may fail

@@ -17,6 +17,7 @@ from images.host.errors import Damaged, UserFault, or_else
 from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
+from images.lock.collect import Wheel
 from images.lock.resolve import Making
 from images.model import EXAMPLES, Artifact, Base, BaseImage, Deb, Debian, Examples, Image, Lock, Pins, Plan
 from images.oci import image as oci
@@ -36,11 +37,19 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class Files:
+    """Every file of a lock in the store: wheels in order, the archive of the examples, the parts of a pulled base."""
+
+    wheels: tuple[Wheel, ...]
+    examples: tuple[str, Path] | None
+    base: pulled.Parts | None
+
+
+@dataclass(frozen=True)
 class Locked:
-    """A lock; `base` if that was pulled to make the lock, `making` if the Debian base is being made already."""
+    """A lock; `making` if its Debian base is being made already."""
 
     lock: Lock
-    base: Base | None = None
     making: Making = None
 
 
@@ -66,7 +75,7 @@ def resolve(planned: Plan, context: Context, background: Background | None = Non
         **{**pins, "base": _base_name(planned, base_image)}, artifacts=artifacts, undated=undated, debian=debian_part,
         examples=_planned_examples(planned, context), base_image=base_image,
     )  # fmt: skip
-    return Locked(lock, base, making)
+    return Locked(lock, making)
 
 
 def _refuse_unprotected(base: str | None, context: Context) -> None:
@@ -124,34 +133,32 @@ def _planned_examples(planned: Plan, context: Context) -> Examples | None:
     return Examples(EXAMPLES, taken[0]) if taken else None
 
 
-def download(locked: Locked, context: Context) -> None:
-    """Bring every file of a lock into the store.
+def fetch(lock: Lock, context: Context) -> Files:
+    """Bring every file of a lock into the store: the only pass over them, after which each is there and whole.
 
     Raises WorldFault that names what is missing and cannot be had.
     """
-    if locked.base is None and locked.lock.base_image:
-        _fetch_locked_base(locked.lock.base_image, context)
-    _locked_examples(locked.lock, context)
-    collect.packages(locked.lock, context)
-
-
-def image(locked: Locked, tags: tuple[str, ...], context: Context, compression: str) -> Finished:
-    """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
-    lock = locked.lock
     if lock.base_image and lock.bytecode:
         _refuse_unprotected(lock.base, context)
-    base = locked.base if locked.base and locked.base.is_in(context.store) else None
-    if base is None and lock.base_image:
-        base = _locked_base(lock, lock.base_image, context)
+    base = _locked_base(lock.base_image, context) if lock.base_image else None
     taken = _locked_examples(lock, context)
-    found = collect.packages(lock, context)
+    return Files(tuple(collect.packages(lock, context)), taken, base)
+
+
+def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context, compression: str) -> Finished:
+    """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
+    lock, found = locked.lock, files.wheels
     if locked.making:
         assemble.compile_beside(locked.making, lock, found, context)
-    base = on_base.with_bindings(base or _debian_base(locked, context), lock, found)
+    if files.base:
+        base = pulled.read_base(files.base, lock.python, lock.glibc, context.store)
+    else:
+        base = _debian_base(locked, context)
+    base = on_base.with_bindings(base, lock, found)
     hidden = on_base.hidden(base, lock)
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
     extras = on_base.extras(base, lock, hidden, context)
-    ingredients = assemble.Ingredients(lock, found, base, taken)
+    ingredients = assemble.Ingredients(lock, found, base, files.examples)
     control = partial(packages.control, context.store)
     above = assemble.layers(ingredients, extras, lambda: sbom.write(lock, found, base, context.store, control), context)
     layers = (*base.layers, *above)
@@ -173,12 +180,7 @@ def _debian_base(locked: Locked, context: Context) -> Base:
     return base
 
 
-def _locked_base(lock: Lock, known: BaseImage, context: Context) -> Base:
-    base = pulled.read_base(_fetch_locked_base(known, context), lock.python, lock.glibc, context.store)
-    return replace(base, name=known.reference)
-
-
-def _fetch_locked_base(known: BaseImage, context: Context) -> pulled.Parts:
+def _locked_base(known: BaseImage, context: Context) -> pulled.Parts:
     """Fetch the base of a lock, from the store where it is there.
 
     Raises WorldFault when a part of it cannot be had, UserFault when another one was named.
@@ -187,12 +189,13 @@ def _fetch_locked_base(known: BaseImage, context: Context) -> pulled.Parts:
     with context.progress.step("fetching the base"):
         if context.base is None:
             access = context.access if context.pip else None
-            return pulled.fetch_locked(known.manifest, known.reference, store, access, advance)
-        parts = pulled.fetch(reference.parse(context.base), store, context.access, advance)
+            parts = pulled.fetch_locked(known.manifest, known.reference, store, access, advance)
+        else:
+            parts = pulled.fetch(reference.parse(context.base), store, context.access, advance)
     if parts.manifest.digest != known.manifest.digest:
         value = f"{context.base} ({parts.manifest.digest}, not {known.manifest.digest})"
         raise UserFault("that is not the base of the lock", value, "the base that the lock was made with")
-    return parts
+    return replace(parts, reference=known.reference)
 
 
 def _locked_examples(lock: Lock, context: Context) -> tuple[str, Path] | None:

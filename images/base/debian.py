@@ -15,7 +15,7 @@ from images.base.base import of_debian
 from images.debian import rootfs
 from images.host import fingerprint, process
 from images.host.disk.faults import disk_fault
-from images.host.errors import Damaged, Fault, UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.model import Base, Debian, Layer, Written
 from images.oci import packing
@@ -28,8 +28,8 @@ USER, WORLD = UserFault.exit_code, WorldFault.exit_code
 def make(store: Store, recipe: Debian, python: str, environ: Mapping[str, str]) -> Base:
     """Make the base from exactly these packages, for Python `python` (3.X).
 
-    The same packages give the same bytes. Raises Damaged when one is not in the store, and WorldFault for what no image
-    can have, and for packages whose scripts are not known.
+    They are in the store, and the same ones give the same bytes. Raises WorldFault for what no image can have, and for
+    packages whose scripts are not known.
     """
 
     def usable(known: Mapping[str, Any]) -> bool:
@@ -52,12 +52,7 @@ def make(store: Store, recipe: Debian, python: str, environ: Mapping[str, str]) 
 
 def _make_apart(store: Store, recipe: Debian, environ: Mapping[str, str]) -> dict[str, object]:
     """Let another process make the layer: it takes seconds of one processor, which this one needs."""
-    debs = []
-    for deb in sorted(recipe.debs):
-        path = store.whole(deb.sha256, deb.filename)
-        if path is None:
-            raise Damaged(store.place(deb.sha256, deb.filename))
-        debs.append(str(path))
+    debs = [str(store.place(deb.sha256, deb.filename)) for deb in sorted(recipe.debs)]
     with store.aside(directory=True) as place:
         asked = {"debs": debs, "packages": recipe.packages, "sources": recipe.sources, "place": str(place)}
         asked["root"] = str(store.root)

@@ -73,10 +73,7 @@ def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str) -> P
     def fill(root: Path) -> None:
         root.mkdir()
         for deb in found.values():
-            whole = store.whole(deb.sha256, deb.filename)
-            if whole is None:
-                raise Damaged(store.place(deb.sha256, deb.filename))
-            package = packages.load(whole)
+            package = packages.load(store.place(deb.sha256, deb.filename))
             list(packages.entries(package))  # refuses what no image can have
             with tars.open_seekable(io.BytesIO(package.data)) as tar:
                 _unpack(tar, root, MERGED, needed)

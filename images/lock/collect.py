@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -44,16 +44,20 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
     """
     lost = missing(lock, context.store)
     if lost and context.wheelhouse:
-        _take(wheelhouse.require(context.wheelhouse), lost, lock, context)
-        lost = missing(lock, context.store)
+        lost = _take(wheelhouse.require(context.wheelhouse), lost, lock, context)
     if lost and context.pip is None:
         raise files_missing(lost)
     places = {artifact.filename: artifact.url for artifact in lock.added}
     if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
         places |= addresses(lock, unknown, context)
-    _bring_debs(lost, lock, context)
-    if lost:
-        _refuse_unknown(places, lock, context.store)
+    debs = [deb for deb in lock.debian.debs if deb.filename in lost]
+    if never := [name for name in lost if name not in {*places, *(deb.filename for deb in debs)}]:
+        raise files_missing(never)
+    if debs:
+        with context.progress.step("downloading Debian's packages"):
+            debian.bring(lock.debian.suite, debs, context)
+        if gone := [deb.filename for deb in debian.missing(context.store, debs)]:
+            raise files_missing(gone)
     at_once = max(DOWNLOADS, context.jobs) if lost else 1
     try:
         return _wheels(lock, places, at_once, context)
@@ -61,16 +65,18 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
         return _wheels(lock, places | _renewed(fault, lock, context), at_once, context)
 
 
-def _take(directory: Path, lost: Collection[str], lock: Lock, context: Context) -> None:
-    """Copy files of a lock, also .debs, from the user's directory: no mirror may have them any more."""
+def _take(directory: Path, lost: Sequence[str], lock: Lock, context: Context) -> list[str]:
+    """Copy files of a lock, also .debs, from the user's directory; return what it does not have."""
     files: list[Artifact | Deb] = [*lock.added, *lock.debian.debs]
-    tasks, store = [], context.store
+    tasks, store, taken = [], context.store, set()
     for digest, name in {(file.sha256, file.filename): None for file in files if file.filename in lost}:
         if found := wheelhouse.find(directory, name, digest, store):
             place = found.as_uri()
             tasks.append(partial(fetch, store, place, digest, name, context.sources, context.progress.advance))
+            taken.add(name)
     if tasks:
         context.side_by_side("copying from the wheelhouse", tasks, context.jobs)
+    return [name for name in lost if name not in taken]
 
 
 def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
@@ -153,19 +159,6 @@ def unsigned(lock: Lock, context: Context) -> list[Deb]:
         except WorldFault:
             pass  # without a network, what is remembered has to do
     return debian.unsigned(context.store, lock.debian.debs)
-
-
-def _bring_debs(lost: Collection[str], lock: Lock, context: Context) -> None:
-    """Bring Debian's packages where some are missing."""
-    if wanted := [deb for deb in lock.debian.debs if deb.filename in lost]:
-        with context.progress.step("downloading Debian's packages"):
-            debian.bring(lock.debian.suite, wanted, context)
-
-
-def _refuse_unknown(places: Collection[str], lock: Lock, store: Store) -> None:
-    """Raise WorldFault that names what the store lacks and no place is known for."""
-    if never := [name for name in missing(lock, store) if name not in places]:
-        raise files_missing(never)
 
 
 def _wheels(lock: Lock, places: Mapping[str, str], at_once: int, context: Context) -> list[Wheel]:

@@ -19,7 +19,7 @@ from packaging.utils import parse_wheel_filename
 from images.base import debian
 from images.debian import packages as debs
 from images.host.context import Background, Context, Started
-from images.host.errors import UserFault
+from images.host.errors import Damaged, UserFault
 from images.host.pip_config import Sources, check_addresses
 from images.lock import missing, uv
 from images.model import Artifact, Base, Debian, Lock, Plan, SourceOnly
@@ -59,7 +59,13 @@ def choose_debs(planned: Plan, context: Context, background: Background | None) 
             chosen = choose()
         return lambda: chosen, None
     choosing = background.start(choose)
-    making = background.start(lambda: debian.make(context.store, choosing(), planned.python, context.environ))
+
+    def make() -> Base:
+        if gone := debs.missing(context.store, choosing().debs):  # of an earlier choice, where no mirror answers
+            raise Damaged(gone[0].filename)
+        return debian.make(context.store, choosing(), planned.python, context.environ)
+
+    making = background.start(make)
 
     def wait() -> Debian:
         with context.progress.step(text):

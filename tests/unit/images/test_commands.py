@@ -95,6 +95,7 @@ def test_an_image_is_made_again_as_long_as_another_file_of_the_cache_is_damaged(
     def image(*_: object) -> None:
         raise found.pop(0)
 
+    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
     monkeypatch.setattr(pipeline, "image", image)
 
     assert cli.main(["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load"], world) == 1
@@ -115,6 +116,7 @@ def test_a_push_that_is_done_is_said_where_the_next_one_fails(
         if target.host == "second:1":
             raise WorldFault("cannot push", target, "the network")
 
+    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
     monkeypatch.setattr(pipeline, "image", lambda *_: made)
     monkeypatch.setattr(commands, "_check_imports", lambda *_: None)
     monkeypatch.setattr(skopeo, "require", lambda *_: None)
@@ -142,6 +144,7 @@ def test_a_push_that_finds_a_damaged_layer_is_made_once_more_and_the_ones_before
         steps.append("image")
         return made
 
+    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
     monkeypatch.setattr(pipeline, "image", image)
     monkeypatch.setattr(commands, "_check_imports", lambda *_: None)
     monkeypatch.setattr(skopeo, "require", lambda *_: None)
@@ -163,6 +166,7 @@ def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
     monkeypatch.setattr(pipeline, "image", lambda *_: SimpleNamespace(image=None, lock=locks.lock()))
     monkeypatch.setattr(output, "save", lambda *_: None)
     monkeypatch.setattr(commands, "_check_imports", interrupted)
@@ -181,6 +185,7 @@ def test_an_archive_is_written_where_the_engine_refuses_the_image(
     def refuse(*_: object) -> None:
         raise WorldFault("podman could not load the image", "no subuid", "podman info")
 
+    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
     monkeypatch.setattr(pipeline, "image", lambda *_: SimpleNamespace(image=None, lock=locks.lock()))
     monkeypatch.setattr(output, "save", lambda place, *_: saved.append(place.path))
     monkeypatch.setattr(engine, "choose", lambda *_, **__: SimpleNamespace(name="podman", load=refuse))
