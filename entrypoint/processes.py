@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from entrypoint.errors import EXIT_OUTSIDE, NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.machine.files import read_text, which
 from entrypoint.machine.reached import explain_kill, has_killed
-from entrypoint.printing.streams import print_error, quote
+from entrypoint.printing.streams import print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,6 @@ IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
 # Says to the Pythons of a training that they are, and which process it was (programs/at_exit.py).
 TRAINING = "MULTINODE_TRAINING"
 PR_SET_PDEATHSIG = 1
-FIRST_LINE = 256  # bytes that the kernel reads of it (BINPRM_BUF_SIZE)
 SI_KERNEL = 0x80  # sigaction(2): sent by the kernel, as for a key of the terminal
 # These cannot be caught, or are about the child itself.
 OWN = (signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT)
@@ -46,8 +45,6 @@ def become(program: str, argv: list[str], environ: Mapping[str, str]) -> NoRetur
 
 def execute(program: str, argv: list[str], environ: Mapping[str, str]) -> NoReturn:
     """Replace this process by a program; raise Refusal with the exit code of a shell for one that cannot be run."""
-    if "/" in program:
-        check_script(program)
     try:
         become(program, argv, environ)
     except FileNotFoundError:
@@ -62,18 +59,6 @@ def execute(program: str, argv: list[str], environ: Mapping[str, str]) -> NoRetu
         remedy = "begin a script with #!/bin/sh or #!/usr/bin/env python3, make it executable, and match the machine"
         value = f"{program}: {error.strerror}"
         raise Refusal("the program cannot be executed", value, remedy, NOT_EXECUTABLE) from None
-
-
-def check_script(program: str) -> None:
-    """Raise Refusal for a script whose first line ends as on Windows: no interpreter has a name with that letter."""
-    try:
-        with open(program, "rb") as file:
-            first = file.readline(FIRST_LINE)
-    except OSError:  # a name that is looked up in PATH, or a program that may be executed and not read
-        return
-    if first.startswith(b"#!") and first.endswith(b"\r\n"):
-        remedy = f"sed -i 's/\\r$//' {quote(program)}"
-        raise Refusal("a script has the line ends of Windows", program, remedy, NOT_EXECUTABLE)
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:

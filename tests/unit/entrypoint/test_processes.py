@@ -37,7 +37,7 @@ def test_a_program_that_is_not_there_changes_nothing() -> None:
     [
         ("exit 0\n", 0o755, 126, "Exec format error"),
         ("#!/missing/interpreter\n", 0o755, 126, "the interpreter of a program is not there"),
-        ("#!/bin/sh\r\nexit 0\r\n", 0o755, 126, "line ends of Windows"),
+        ("#!/bin/sh\r\nexit 0\r\n", 0o755, 126, "the interpreter of a program is not there"),
         ("#!/bin/sh\nexit 0\n", 0o644, 126, "Permission denied"),
         (None, 0o755, 127, "there is no such program"),
     ],
