@@ -143,7 +143,7 @@ def has_own_cores(context: Context) -> bool:
     machine, count = context.machine, context.world.local_size or 1
     even = is_pinned(context) and machine.cores <= -(-machine.around // count)
     slurms = (count_task_cpus(context) or 0) * count > len(machine.cpus)  # too few for all tasks, so they are ours
-    return count == 1 or even or slurms or is_hydras_own(context)
+    return count == 1 or even or slurms
 
 
 def is_pinned(context: Context) -> bool:
@@ -157,16 +157,6 @@ def count_task_cpus(context: Context) -> int | None:
     if world.launcher not in (MPI, SLURM) or whole(environ.get("SLURM_STEP_NUM_TASKS", "")) != world.size:
         return None
     return whole(environ.get("SLURM_CPUS_PER_TASK", ""))
-
-
-def is_hydras_own(context: Context) -> bool:
-    """Return whether Intel MPI has pinned every rank of this node to other processors: `2:0 0,1 28`, rank and first."""
-    environ = context.environ
-    if context.world.launcher != MPI or read_cpus(environ.get("I_MPI_PIN_INFO", "")) != context.machine.cpus:
-        return False
-    rows = environ.get("I_MPI_PIN_MAPPING", "").partition(":")[2].split(",")
-    first = [row.split()[-1] for row in rows if row.strip()]
-    return len(first) > 1 and len(set(first)) == len(first)
 
 
 def count_cores(context: Context, *, own: bool) -> int:

@@ -169,8 +169,6 @@ def test_workers_of_oneccl_take_cores_from_the_threads(
 
 SLURM = World("slurm", "", (2, 2), None, 4, 1, 1, 8, "node0", 29500)
 STEP = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_CPUS_PER_TASK": "14"}
-HYDRA = World("mpi", "", (1, 1), None, 4, 1, 1, 4, "127.0.0.1", 29500)
-PIN = {"I_MPI_PIN_INFO": "14-27,70-83", "I_MPI_PIN_MAPPING": "4:0 0,1 14,2 28,3 42"}
 
 
 @pytest.mark.parametrize(
@@ -183,9 +181,6 @@ PIN = {"I_MPI_PIN_INFO": "14-27,70-83", "I_MPI_PIN_MAPPING": "4:0 0,1 14,2 28,3 
         (SLURM, "0-54", STEP, "14", None),
         (SLURM, "0-55", {**STEP, "SLURM_CPUS_PER_TASK": "2"}, "2", None),
         (SLURM, "0-55", {**STEP, "SLURM_STEP_NUM_TASKS": "1"}, "14", None),  # of another step
-        (HYDRA, "14-27,70-83", PIN, "14", FINE),
-        (HYDRA, "14-27,70-83", {**PIN, "I_MPI_PIN_MAPPING": "4:0 14,1 14,2 28,3 28"}, "3", None),
-        (HYDRA, "0-111", PIN, "14", None),
     ],
 )
 def test_a_launcher_may_say_whose_cores_they_are(
