@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
-from entrypoint.rendezvous.torchrun import check_backend
+from entrypoint.rendezvous.meeting import check_backend
 from entrypoint.tasks.command import PLAIN, SSH, TASK, WORKER, Command
 from entrypoint.tuning import starters
 from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, read_threads, set_local_size

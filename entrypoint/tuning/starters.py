@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
-from entrypoint.rendezvous.torchrun import OPTIONS, read_options
+from entrypoint.rendezvous.meeting import OPTIONS, read_options
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.mpi import HOSTFILES
 from entrypoint.world.torchrun import AUTO, COUNT, read_count

@@ -11,7 +11,7 @@ import pytest
 from entrypoint.errors import EXIT_USER, LATER, Refusal
 from entrypoint.rendezvous import master, wait
 from entrypoint.rendezvous.master import check_master
-from entrypoint.rendezvous.torchrun import (
+from entrypoint.rendezvous.meeting import (
     ALIKE,
     NEW_STORE,
     check_backend,
