@@ -11,9 +11,9 @@ from entrypoint.machine.certificates import trust_certificate
 from entrypoint.machine.files import can_write
 from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.limits import warn_shm
-from entrypoint.machine.network import choose_interface
+from entrypoint.machine.network import find_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, is_mounted, list_caches
-from entrypoint.rendezvous.torchrun import complete_options, describe_meeting, prepare_restarts
+from entrypoint.rendezvous.meeting import complete_options, describe_meeting, prepare_restarts
 from entrypoint.settings import Prepared, Setting, overlay, prepare
 from entrypoint.tasks import argv
 from entrypoint.tasks.arguments import Program, read_batch, read_program
@@ -152,7 +152,7 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
         program=TORCHRUN if command.trains else command.name,
         starter=TORCHRUN if command.trains else situation.starter.program if situation.starter else "",
         checks_size=situation.becomes_ranks and may_differ(environ, world),
-        find_interface=lambda: choose_interface(list(facts.routes), world.master),
+        find_interface=lambda: find_interface(world.master),
         has_file=os.path.exists,
     )
     tuned = tune(world, facts.machine, environ, stack, process)

@@ -11,7 +11,6 @@ from entrypoint.machine.files import file_system_size, read_text
 from entrypoint.machine.identity import Identity, find_identity
 from entrypoint.machine.image import Stack, read_stack
 from entrypoint.machine.limits import Limits, read_limits
-from entrypoint.machine.network import Route, read_routes
 from entrypoint.machine.places import mount_points
 from entrypoint.settings import forget
 from entrypoint.world.table import complete
@@ -51,7 +50,6 @@ class Facts:
     limits: Limits
     identity: Identity
     mounts: tuple[str, ...]
-    routes: tuple[Route, ...]
 
     @property
     def environ_with_home(self) -> dict[str, str]:
@@ -81,7 +79,6 @@ def snapshot(environ: Mapping[str, str], root: str) -> Facts:
         limits=read_limits(files, file_system_size),
         identity=identity,
         mounts=tuple(mount_points(files("/proc/self/mountinfo"))),
-        routes=tuple(read_routes(files("/proc/net/route"), files("/proc/net/ipv6_route"))),
     )
 
 

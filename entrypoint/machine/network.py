@@ -2,124 +2,68 @@
 
 from __future__ import annotations
 
+import fcntl
+import re
 import socket
+import struct
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Tuple
+from array import array
+from typing import TYPE_CHECKING, Any, Tuple
 
 from entrypoint.addresses import ANYWHERE, is_loopback
 from entrypoint.machine.files import read_text
-from entrypoint.numbers import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 # A name server that does not answer must not keep a job from starting.
 SECONDS = 3.0
 # Longer than a resolver asks two servers twice (resolv.conf(5), timeout and attempts).
 PATIENCE = 30.0
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
-# Every interface has these: link-local and multicast addresses of IPv6.
-EVERYWHERE = ("fe8", "ff0")
 # Addresses that nobody has (RFC 5737, RFC 3849): the way to them is the default route.
 SOMEWHERE = ("192.0.2.1", "2001:db8::1")
 DISCARD = 9
+# What asks the kernel for the addresses of all interfaces, the bytes of a row, and those of as many as anybody has.
+SIOCGIFCONF, ROW = 0x8912, 40
+MOST = 1000 * ROW
 
 # A family, and an address as a socket takes it.
 Place = Tuple[int, Tuple[Any, ...]]
 
 
-class Route(NamedTuple):
-    """One row of a routing table: the first `length` bits of an address lead to an interface."""
+def find_interface(host: str | None) -> str | None:
+    """Return the interface on the way to a host, or to anywhere if that is unknown; None if there is only loopback.
 
-    interface: str
-    network: bytes
-    length: int
-    metric: int
-
-
-def read_routes(text: str | None, text6: str | None) -> list[Route]:
-    """Return the rows of both tables, without those that are not in use, refuse, or lead back to this node."""
-    rows = [read_row(line.split()) for line in (text or "").splitlines()[1:]]
-    rows += [read_row6(line.split()) for line in (text6 or "").splitlines()]
-    return [route for route in rows if route is not None and route.interface != "lo"]
+    The kernel chooses among the routes: it takes an address of that interface. A zone names it (RFC 4007).
+    """
+    zone = (host or "").partition("%")[2]
+    own = "" if zone else own_address(host)
+    return zone or (name_interface(own) if own else None)
 
 
-def read_row(words: list[str]) -> Route | None:
-    """Return the route in `eth0 000200C0 00000000 0001 0 0 0 00FFFFFF ...`: little-endian words."""
-    if len(words) < 8 or not is_up(words[3]):
-        return None
-    network, mask = read_hex(words[1], 4), read_hex(words[7], 4)
-    if network is None or mask is None:
-        return None
-    length = bin(int.from_bytes(mask, "big")).count("1")
-    return Route(words[0], network[::-1], length, whole(words[6]) or 0)
+def name_interface(address: str) -> str | None:
+    """Return the interface that has an address; None where it is loopback, which may have others than its own."""
+    rows = list_ipv6(read_text("/proc/net/if_inet6")) if ":" in address else list_ipv4()
+    return next((name for name, each in rows if each == address and name != "lo"), None)
 
 
-def read_row6(words: list[str]) -> Route | None:
-    """Return the route in `fd00... 40 0000... 00 0000... 00000100 00000001 00000000 00000001 eth0`: big-endian."""
-    if len(words) < 10 or not is_up(words[8]) or words[0].lower().startswith(EVERYWHERE):
-        return None
-    network, length, metric = read_hex(words[0], 16), read_hex(words[1], 1), read_hex(words[5], 4)
-    if network is None or length is None or metric is None or length[0] > 128:
-        return None
-    return Route(words[9], network, length[0], int.from_bytes(metric, "big"))
+def list_ipv4() -> Iterator[tuple[str, str]]:
+    """Yield the interface of each address of IPv4 (netdevice(7), SIOCGIFCONF), without the label of an address."""
+    rows = array("B", bytes(MOST))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        found = fcntl.ioctl(probe, SIOCGIFCONF, struct.pack("iP", MOST, rows.buffer_info()[0]))
+    for place in range(0, struct.unpack("iP", found)[0], ROW):
+        name = rows[place : place + 16].tobytes().partition(b"\0")[0].decode(errors="replace")
+        yield name.partition(":")[0], socket.inet_ntoa(rows[place + 20 : place + 24])
 
 
-def is_up(flags: str) -> bool:
-    """Return whether a route is in use and not a refusal (RTF_UP 1, RTF_REJECT 0x200)."""
-    value = read_hex(flags.rjust(8, "0"), 4)
-    return value is not None and int.from_bytes(value, "big") & 0x201 == 1
-
-
-def read_hex(text: str, count: int) -> bytes | None:
-    """Return the bytes of hexadecimal digits, two for each; None if the text is anything else."""
-    digits = "0123456789abcdefABCDEF"
-    return bytes.fromhex(text) if len(text) == 2 * count and all(letter in digits for letter in text) else None
-
-
-def choose_interface(routes: list[Route], master: str | None) -> str | None:
-    """Return the interface that leads to the master, whose name is resolved only if there is a choice."""
-    zone = (master or "").partition("%")[2]
-    names = {route.interface for route in routes}
-    if zone or len(names) < 2:
-        return zone or next(iter(names), None)
-    addresses = resolve(master) if master else []
-    return next((name for name in (match_route(routes, address) for address in (*addresses, None)) if name), None)
-
-
-def find_interface_to(host: str | None) -> str | None:
-    """Return the interface of this machine that leads to a host."""
-    return choose_interface(read_routes(read_text("/proc/net/route"), read_text("/proc/net/ipv6_route")), host)
-
-
-def match_route(routes: list[Route], address: bytes | None) -> str | None:
-    """Return the interface of the longest matching route, then the lowest metric; without an address the default's."""
-    fits = [route for route in routes if (covers(route, address) if address is not None else not route.length)]
-    return max(fits, key=lambda route: (route.length, -route.metric)).interface if fits else None
-
-
-def covers(route: Route, address: bytes) -> bool:
-    """Return whether a route leads to an address of its family."""
-    rest = 8 * len(address) - route.length
-    if len(address) != len(route.network) or rest < 0:
-        return False
-    return int.from_bytes(address, "big") >> rest == int.from_bytes(route.network, "big") >> rest
-
-
-def resolve(host: str) -> list[bytes]:
-    """Return the addresses of a host, waiting for them at most SECONDS; IPv4 comes first, and loopback is left out."""
-    for family in FAMILIES:
-        try:
-            return keep([(family, host)])
-        except (OSError, ValueError):  # a name, or bytes that are no text
-            continue
-    rows = look_up(host, None, socket.SOCK_STREAM, SECONDS)
-    return keep(sorted((family, write_address(place)) for family, place in rows))
-
-
-def keep(found: list[tuple[int, str]]) -> list[bytes]:
-    """Return addresses as bytes, without those of loopback."""
-    return [socket.inet_pton(family, text) for family, text in found if not is_loopback(text)]
+def list_ipv6(text: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the interface of each address of IPv6, out of rows like `fd00...01 02 40 00 80 eth0`."""
+    for row in (text or "").splitlines():
+        words = row.split()
+        if len(words) == 6 and re.fullmatch("[0-9a-f]{32}", words[0]):
+            yield words[5], socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0]))
 
 
 def look_up(host: str, port: int | None, kind: int, seconds: float) -> list[Place]:

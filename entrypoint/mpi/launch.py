@@ -16,9 +16,9 @@ from entrypoint.machine.image import LAUNCHED, name_stack
 from entrypoint.machine.network import (
     address_of,
     find_free_port,
-    find_interface_to,
     has_only_ipv6,
     is_here,
+    name_interface,
     own_address,
 )
 from entrypoint.mpi.hosts import USAGE, Host, fill_hosts, find_hosts, place_ranks
@@ -202,7 +202,7 @@ def make_hydra_command(ranks: int, machines: str, root: str, words: list[str], *
 def find_hydra_interface(host: str) -> str | None:
     """Return the interface on the way to a host; None where its address is not of IPv4, for which hydra asks."""
     own = own_address(host)
-    return find_interface_to(host) if own and ":" not in own else None
+    return name_interface(own) if own and ":" not in own else None
 
 
 def make_bootstrap_variables(

@@ -56,21 +56,15 @@ ETC = {
     "/etc/group": "root:x:0:\n",
     "/etc/mpi/hostfile": "192.0.2.7 slots=2\n192.0.2.8 slots=2\n",
 }
-# Two interfaces: eth0 with the default route and 192.0.2.0/24, and a bridge of an engine.
-ROUTES = """\
-Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT
-eth0 00000000 010200C0 0003 0 0 0 00000000 0 0 0
-eth0 000200C0 00000000 0001 0 0 0 00FFFFFF 0 0 0
-docker0 000011AC 00000000 0001 0 0 0 0000FFFF 0 0 0
-"""
 PROC = {
-    "/proc/net/route": ROUTES,
     "/proc/meminfo": "MemTotal: 263000000 kB\n",
     "/proc/cpuinfo": "processor: 0\nflags: fpu avx2 avx512f amx_bf16\n",
     "/proc/self/mountinfo": "1 0 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /workspace/output rw - ext4 /dev/sda rw\n",
 }
 PARENT, ONLINE = 7, "/sys/devices/system/cpu/online"
 ADDRESSES = {"job-master-0": "172.17.0.9", "node0": "192.0.2.5"}
+# Two interfaces: eth0 with the default route, and a bridge of an engine.
+INTERFACES = (("eth0", "192.0.2.2"), ("docker0", "172.17.0.1"))
 
 LAPTOP, SERVER, HOST = Box(1, 4), Box(2, 6, 2), Box(2, 16, 2)
 ARGFILE = '{"output_dir": "/workspace/output/mine", "bf16": true, "model_name_or_path": "m"}'
@@ -267,11 +261,13 @@ def pretend(case: Case) -> Iterator[None]:
             ("grp.getgrgid", {0: ("root",)}.__getitem__),
             ("socket.getaddrinfo", look_up),
             ("entrypoint.machine.network.is_free", lambda _: True),
-            ("entrypoint.rendezvous.torchrun.own_address", lambda _: "192.0.2.2"),
+            ("entrypoint.machine.network.find_way", find_way),
+            ("entrypoint.machine.network.list_ipv4", lambda: INTERFACES),
+            ("entrypoint.rendezvous.meeting.own_address", lambda _: "192.0.2.2"),
             ("entrypoint.world.table.own_address", lambda _: "192.0.2.2"),
-            ("entrypoint.rendezvous.torchrun.is_here", lambda host: host == "192.0.2.2"),
-            ("entrypoint.rendezvous.torchrun.split_addresses", lambda _: ([], [])),
-            ("entrypoint.rendezvous.torchrun.is_free", lambda _: True),
+            ("entrypoint.rendezvous.meeting.is_here", lambda host: host == "192.0.2.2"),
+            ("entrypoint.rendezvous.meeting.split_addresses", lambda _: ([], [])),
+            ("entrypoint.rendezvous.meeting.is_free", lambda _: True),
             ("entrypoint.mpi.launch.find_free_port", lambda *_: 20007),
             ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),
         ):
@@ -279,8 +275,14 @@ def pretend(case: Case) -> Iterator[None]:
         yield
 
 
+def find_way(to: tuple[int, tuple[str, int]]) -> tuple[str, str]:
+    """Return an address, and that of the interface on the way there."""
+    return to[1][0], "172.17.0.1" if to[1][0].startswith("172.17.") else "192.0.2.2"
+
+
 def look_up(host: str, *_: object, **__: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
     """Look up a name in a table."""
-    if host not in ADDRESSES:
+    address = ADDRESSES.get(host, host)
+    if not address.replace(".", "").isdigit():
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ADDRESSES[host], 0))]
+    return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))]

@@ -20,7 +20,6 @@ from entrypoint.machine.files import read_text
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import Limits
-from entrypoint.machine.network import Route
 from entrypoint.situation import Situation, detect
 from entrypoint.tasks.command import Command
 from entrypoint.tasks.table import TASKS
@@ -31,7 +30,6 @@ GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
 PLENTY = Limits(1 << 30, 64 << 30, frozenset({"avx512_bf16"}))
 OWN = "10.77.0.2"
-ROUTES = (Route("eth0", b"\0" * 4, 0, 0),)
 
 
 def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) -> Facts:
@@ -43,7 +41,6 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
         "limits": PLENTY,
         "identity": Identity({}, None, (), {}),
         "mounts": (),
-        "routes": ROUTES,
     }
     return Facts(environ=environ, stack=stack, **{**values, **changes})
 
@@ -72,6 +69,7 @@ def network(hosts: Mapping[str, str] | None = None) -> Iterator[None]:
     with (
         mock.patch("entrypoint.machine.network.look_up", look_up),
         mock.patch("entrypoint.machine.network.find_way", lambda to: (to[1][0], OWN)),
+        mock.patch("entrypoint.machine.network.list_ipv4", lambda: [("lo", "127.0.0.1"), ("eth0", OWN)]),
         mock.patch("entrypoint.machine.network.try_port", lambda port: None),
     ):
         yield
@@ -79,8 +77,6 @@ def network(hosts: Mapping[str, str] | None = None) -> Iterator[None]:
 
 # The kernel's files of a container with one interface, eth0.
 KERNEL = {
-    "/proc/net/route": "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
-    "eth0 00000000 0100000A 0003 0 0 0 00000000 0 0 0\neth0 0000000A 00000000 0001 0 0 0 000000FF 0 0 0\n",
     "/proc/meminfo": "MemTotal: 263000000 kB\n",
     "/proc/cpuinfo": "processor: 0\nflags: fpu avx2 avx512f avx512_bf16\n",
     "/proc/self/mountinfo": "1 0 0:1 / / rw - overlay overlay rw\n",

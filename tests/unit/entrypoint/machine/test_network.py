@@ -1,4 +1,4 @@
-"""Routing tables, and the interface that leads to a master."""
+"""Names, addresses and ports, and the interface that leads to a master."""
 
 from __future__ import annotations
 
@@ -14,97 +14,59 @@ from hypothesis import strategies as st
 from entrypoint.machine import network
 from entrypoint.machine.network import (
     can_resolve,
-    choose_interface,
     find_both_ends,
     find_free_port,
+    find_interface,
     has_only_ipv6,
     is_free,
     is_here,
-    match_route,
+    list_ipv4,
+    list_ipv6,
     own_address,
-    read_routes,
-    resolve,
     split_addresses,
 )
 from entrypoint.world.model import PORTS
 
-HEAD = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
-ETH0 = "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
-LAN = "eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
-DOCKER = "docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"
-BRIDGE = "br-19ca043e9aa4\t000012AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n"
-FABRIC = "ib0\t0000A8C0\t00000000\t0001\t0\t0\t100\t0000FFFF\t0\t0\t0\n"
-SECOND = "eth1\t00000000\t010300C0\t0003\t0\t0\t200\t00000000\t0\t0\t0\n"
-DOWN = "eth9\t000200C0\t00000000\t0000\t0\t0\t0\t00FFFFFF\t0\t0\t0\n"
-REFUSED = "eth9\t080200C0\t00000000\t0201\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n"
-V4 = HEAD + ETH0 + LAN + DOCKER + BRIDGE + FABRIC + SECOND + DOWN + REFUSED
-
-
-def row6(network: str, length: int, interface: str, *, metric: str = "00000100", flags: str = "00000001") -> str:
-    packed = socket.inet_pton(socket.AF_INET6, network).hex()
-    return f"{packed} {length:02x} {'0' * 32} 00 {'0' * 32} {metric} 00000001 00000000 {flags} {interface:>8}\n"
-
-
-V6 = (
-    row6("fd00:1::", 64, "eth0")
-    + row6("fd00:2::", 64, "ib0")
-    + row6("fe80::", 64, "docker0")
-    + row6("ff00::", 8, "veth6dd80b0")
-    + row6("fd00:1::7", 128, "lo", flags="80200001")
-    + row6("::", 0, "eth0", metric="00000400", flags="00000003")
-    + row6("::", 0, "lo", metric="ffffffff", flags="00200200")
-)
-
 
 @pytest.mark.parametrize(
-    ("master", "interface"),
+    ("host", "ways", "interface"),
     [
-        ("192.0.2.9", "eth0"),
-        ("192.0.2.8", "eth0"),
-        ("172.17.0.3", "docker0"),
-        ("192.168.7.7", "ib0"),
-        ("8.8.8.8", "eth0"),
-        ("fd00:1::9", "eth0"),
-        ("fd00:2::9", "ib0"),
-        ("2001:db8::1", "eth0"),
-        ("fe80::1%ib0", "ib0"),
-        ("127.0.0.1", "eth0"),
-        ("::1", "eth0"),
-        (None, "eth0"),
+        ("node0", {"node0": "10.77.0.2"}, "eth0"),
+        ("node0", {"node0": "192.168.7.2"}, "ib0"),
+        ("node0", {"node0": "fd00:2::2"}, "ib0"),
+        ("node0", {"node0": "10.77.0.9"}, "eth0"),  # a second address of it
+        ("fe80::1%ib0", {}, "ib0"),
+        ("node0", {"node0": "127.0.1.1", "192.0.2.1": "10.77.0.2"}, "eth0"),  # this node
+        (None, {"192.0.2.1": "192.168.7.2"}, "ib0"),
+        ("nowhere", {"2001:db8::1": "fd00:2::2"}, "ib0"),
+        ("node0", {"node0": "10.99.0.1"}, None),  # of loopback, as routers of a host have it
+        ("nowhere", {}, None),
     ],
 )
-def test_an_address_has_the_interface_of_its_longest_route(
-    monkeypatch: pytest.MonkeyPatch, master: str | None, interface: str
+def test_the_interface_on_the_way_to_a_master(
+    monkeypatch: pytest.MonkeyPatch, host: str | None, ways: dict[str, str], interface: str | None
 ) -> None:
-    monkeypatch.setattr(network, "append_addresses", lambda host, *_: pytest.fail(f"looked up {host}"))
-    assert choose_interface(read_routes(V4, V6), master) == interface
+    four = [
+        ("lo", "127.0.0.1"),
+        ("lo", "10.99.0.1"),
+        ("eth0", "10.77.0.2"),
+        ("eth0", "10.77.0.9"),
+        ("ib0", "192.168.7.2"),
+    ]
+    six = f"{1:032x} 01 80 10 80 lo\nfd000002{2:024x} 02 40 00 80 ib0\nno row\n"
+    monkeypatch.setattr(network, "find_both_ends", lambda name: ("", ways.get(name, "")))
+    monkeypatch.setattr(network, "list_ipv4", lambda: four)
+    monkeypatch.setattr(network, "read_text", lambda path: six)
+    assert find_interface(host) == interface
 
 
-@pytest.mark.parametrize(
-    ("addresses", "interface"),
-    [
-        ([("fd00:2::9", socket.AF_INET6), ("192.0.2.9", socket.AF_INET)], "eth0"),
-        ([("fd00:2::9", socket.AF_INET6)], "ib0"),
-        ([("127.0.1.1", socket.AF_INET), ("192.168.7.7", socket.AF_INET)], "ib0"),
-        ([("127.0.1.1", socket.AF_INET)], "eth0"),
-        ([], "eth0"),
-    ],
-)
-def test_interface_of_a_name(monkeypatch: pytest.MonkeyPatch, addresses: list[tuple[str, int]], interface: str) -> None:
-    def answer(host: str, port: None, **_: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
-        if not addresses:
-            raise socket.gaierror(-2, "Name or service not known")
-        return [(family, 1, 6, "", (text, 0)) for text, family in addresses]
-
-    monkeypatch.setattr(socket, "getaddrinfo", answer)
-    assert choose_interface(read_routes(V4, V6), "job-master-0") == interface
+def test_the_kernel_lists_the_addresses_of_this_machine() -> None:
+    assert ("lo", "127.0.0.1") in list(list_ipv4())
 
 
-def test_one_interface_needs_no_append_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "resolve", lambda host: pytest.fail(f"looked up {host}"))
-    assert choose_interface(read_routes(HEAD + ETH0, row6("fe80::", 64, "docker0")), "nowhere") == "eth0"
-    assert choose_interface(read_routes(None, row6("fd00:1::", 64, "eth0")), "nowhere") == "eth0"
-    assert choose_interface([], "nowhere") is None
+@given(st.text(st.sampled_from("0123456789abcdef \neth")))
+def test_any_list_of_addresses_is_read(text: str) -> None:
+    assert all(name and address for name, address in list_ipv6(text))
 
 
 @pytest.fixture
@@ -125,29 +87,9 @@ def test_a_name_server_that_does_not_answer_is_not_waited_for(
         found.append((socket.AF_INET, ("127.0.0.1", 9)))
 
     monkeypatch.setattr(network, "append_addresses", answer_late)
-    assert resolve("nowhere") == []
     assert find_both_ends("nowhere") == ("", "")
     monkeypatch.setattr(network, "PATIENCE", 0.01)
     assert not can_resolve("nowhere")
-
-
-@given(st.text(), st.text(), st.sampled_from([None, b"\1\2\3\4", bytes(16)]))
-def test_any_table_is_read(text: str, text6: str, address: bytes | None) -> None:
-    match_route(read_routes(HEAD + text, text6), address)
-
-
-@given(st.lists(st.sampled_from([*"0123456789abcdef gF", "eth0", "0001", "ffffffff"]), max_size=60))
-def test_any_row_is_read(words: list[str]) -> None:
-    text = "".join(words)
-    match_route(read_routes(f"{HEAD}{text}", text), bytes(4))
-
-
-def test_a_master_that_is_no_text_has_no_address() -> None:
-    assert resolve("\udc80") == []
-
-
-def test_no_answer_where_no_route_leads() -> None:
-    assert match_route(read_routes(HEAD + LAN, ""), b"\x08\x08\x08\x08") is None
 
 
 def test_a_port_that_is_listened_on_is_not_free() -> None:
