@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import platform
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -15,14 +17,13 @@ from images.check import import_check, opened, verify
 from images.deliver import engine as engines
 from images.deliver import skopeo, transfer
 from images.deliver.engine import Engine
-from images.foreign import sandbox
 from images.host import download, pip_config
 from images.host.context import Access, Background, Context, World, background, default_root
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import bundle, lockfile
-from images.model import Image, Lock, Request
+from images.model import PLATFORM, Image, Lock, Request
 from images.oci import output, reference
 from images.options import names, request
 from images.pipeline import Locked
@@ -149,22 +150,15 @@ def _push(image: Image, target: reference.Remote, context: Context, compression:
 
 
 def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
-    """Import every package once: in the engine, or where there is none, by the base's own interpreter in a sandbox."""
-    if engine:
-        place = import_check.in_engine(engine, made.image)
-        remedy = "another --transformers; the image stays loaded, so that you can examine it"
-    elif load is False and engines.search(context.environ, seconds=5).engine:
-        return  # the image is not for the engine here, and unpacking it costs as much as building it
-    else:
-        found = sandbox.find(context.environ)
-        if found.refusal:
-            said = f"no engine to import the packages in, and no sandbox ({found.refusal})"
-            context.progress.say(f"note: the packages were not imported once: {said}; {found.remedy}")
-            return
-        place = import_check.unpacked(made.base, made.image, context.store, found)
-        remedy = "another --transformers, or --wheelhouse DIR with a wheel that can"
+    """Import every package once in the engine that has the image."""
+    if engine is None:
+        if load is not False:
+            context.progress.say("note: the packages were not imported once: no engine has the image")
+        return
+    remedy = "another --transformers; the image stays loaded, so that you can examine it"
     with context.progress.step("importing every package once"):
-        import_check.imports(made.image, made.wanted, place, context.store, remedy)
+        run = partial(engine.run, made.image)
+        import_check.imports(made.image, made.wanted, run, context.store, remedy)
 
 
 def _context(options: argparse.Namespace, world: World) -> Context:
@@ -187,6 +181,7 @@ def _context(options: argparse.Namespace, world: World) -> Context:
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
         jobs=jobs, pip=pip, access=access, wheelhouse=getattr(options, "wheelhouse", None), base=_base_on_disk(options),
         examples=_examples(options), bindings_index=getattr(options, "bindings_index", None),
+        native=PLATFORM.runs_on(platform.system(), platform.machine()),
     )  # fmt: skip
 
 

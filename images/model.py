@@ -56,6 +56,10 @@ class Platform:
     def __str__(self) -> str:
         return f"{self.os}/{self.architecture}"
 
+    def runs_on(self, system: str, machine: str) -> bool:
+        """Return whether a machine, as uname(1) describes it, can start programs that are made for this."""
+        return (system.lower(), machine) == (self.os, self.machine)
+
 
 PLATFORMS = (
     Platform(

@@ -11,10 +11,9 @@ from images.base import additions, debian, pulled, replaced
 from images.check import import_check, sbom, sonames
 from images.check.import_check import Wanted
 from images.debian import packages
-from images.foreign import sandbox
 from images.host.context import Background, Context
 from images.host.errors import Damaged, UserFault, or_else
-from images.layers import assemble, bytecode, entrypoint_layer, examples, on_base
+from images.layers import assemble, compiler, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
 from images.lock.collect import Wheel
@@ -58,8 +57,7 @@ def resolve(planned: Plan, context: Context, background: Background | None = Non
 
     What has no hash before it is there is downloaded for it. Debian's part is chosen and made in the `background`.
     """
-    if planned.base_reference and planned.bytecode:
-        _refuse_unprotected(planned.base, context)
+    compiler.require(planned, context)
     base = _planned_base(planned, context) if planned.base_reference else None
     if base is None:
         choose, making = resolving.choose_debs(planned, context, background)
@@ -76,12 +74,6 @@ def resolve(planned: Plan, context: Context, background: Background | None = Non
         examples=_planned_examples(planned, context), base_image=base_image,
     )  # fmt: skip
     return Locked(lock, making)
-
-
-def _refuse_unprotected(base: str | None, context: Context) -> None:
-    """Refuse a base that others made where its Python could not compile, before anything is downloaded."""
-    if context.compiles and (found := sandbox.find(context.environ)).refusal:
-        bytecode.refuse(found, base)
 
 
 def _planned_base(planned: Plan, context: Context) -> Base:
@@ -138,8 +130,8 @@ def fetch(lock: Lock, context: Context) -> Files:
 
     Raises WorldFault that names what is missing and cannot be had.
     """
-    if lock.base_image and lock.bytecode:
-        _refuse_unprotected(lock.base, context)
+    if lock.base_image:
+        compiler.choose(lock, context)  # refused now, not after the downloads
     base = _locked_base(lock.base_image, context) if lock.base_image else None
     taken = _locked_examples(lock, context)
     return Files(tuple(collect.packages(lock, context)), taken, base)
@@ -148,8 +140,9 @@ def fetch(lock: Lock, context: Context) -> Files:
 def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context, compression: str) -> Finished:
     """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
     lock, found = locked.lock, files.wheels
-    if locked.making:
-        assemble.compile_beside(locked.making, lock, found, context)
+    chosen = compiler.choose(lock, context)
+    if locked.making and chosen:
+        assemble.compile_beside(locked.making, chosen, found, context)
     if files.base:
         base = pulled.read_base(files.base, lock.python, lock.glibc, context.store)
     else:
@@ -160,7 +153,8 @@ def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context,
     extras = on_base.extras(base, lock, hidden, context)
     ingredients = assemble.Ingredients(lock, found, base, files.examples)
     control = partial(packages.control, context.store)
-    above = assemble.layers(ingredients, extras, lambda: sbom.write(lock, found, base, context.store, control), context)
+    write_sbom = partial(sbom.write, lock, found, base, context.store, control)
+    above = assemble.layers(ingredients, extras, write_sbom, chosen, context)
     layers = (*base.layers, *above)
     config = oci.config(layers, entrypoint_layer.settings(lock, base), f"{lock.family_as_of}T00:00:00Z", base.history)
     manifest = oci.registry_manifest(config, layers, context.store, of_registry(compression))

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from images.base.inspect import LIBRARIES
-from images.deliver.engine import Engine
-from images.foreign.sandbox import HOME, Given, Sandbox
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.layers import entrypoint_layer, interpreter
-from images.layers.bytecode import ALONE, REMOVE_TREES, Interpreter
-from images.model import Base, Image
+from images.layers import entrypoint_layer
+from images.model import Image
 from images.wheels.content import Content, content
 
 # Not importable by itself, or only on other systems: module, reason.
@@ -32,14 +26,7 @@ SKIPPED = {
 # Packages bring these by mistake and never import them; a project of the base may have its own.
 ANYBODYS = {"benchmarks", "docs", "examples", "scripts", "test", "tests"}
 # It gets modules, and releases with the modules of the package behind each.
-SCRIPT = (Path(interpreter.__file__).with_name("programs") / "import_all.py").read_text()
-
-# Do what Python does at its start (site), for directories that lie elsewhere.
-SITES = """
-import site, sys
-for directory in sys.argv.pop(1).split(":"):
-    site.addsitedir(directory)
-"""
+SCRIPT = Path(__file__).with_name("import_all.py").read_text()
 OTHER = re.compile(r"\((\S+) instead of \S+\)")
 OTHERS = re.compile(r"(?:^|; )\w+ \(/")
 NEXT = (
@@ -50,18 +37,9 @@ ABSENT = "{0} (ModuleNotFoundError: No module named '{0}')"
 ELSEWHERE = "another --base whose python3 imports from its own prefix, or --base debian"
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
 
-# Run Python with a script and its arguments; return None if it went well, else the last line of what it printed.
+# Run a command in a container of an image; return None if it went well, else the last line of what it printed.
 Run = Callable[[Sequence[str]], "str | None"]
-ENGINE, SANDBOX = "engine", "sandbox"
 DECISIVE = ("Env", "User", "WorkingDir")  # what in an image's configuration decides what Python imports
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the check is made: in an ENGINE, or in a SANDBOX, which sees less of the image; `run` runs Python there."""
-
-    kind: str
-    run: Run
 
 
 class Wanted(NamedTuple):
@@ -88,25 +66,24 @@ def _release(said: Content) -> str | None:
     return " ".join((f"{name}=={version}", *own)) if name and version else None
 
 
-def imports(image: Image, wanted: Wanted, place: Place, store: Store, remedy: str) -> bool:
+def imports(image: Image, wanted: Wanted, run: Run, store: Store, remedy: str) -> bool:
     """Import the modules in the image's Python, and ask it for its releases; return False if that was done before.
 
-    What was done in an engine counts for a sandbox too, but not the other way round. Of the last layer, which is our
-    own, counts what every Python runs.
+    Of the last layer, which is our own, counts what every Python runs.
     Raises WorldFault that names every module that cannot be imported or is another one, and every package whose release
     is not found; `remedy` is for modules that are there and fail.
     """
 
-    def check() -> str:
-        if (said := place.run([SCRIPT, *wanted.modules, *wanted.releases])) is not None:
+    def check() -> bool:
+        if (said := run(["python3", "-c", SCRIPT, *wanted.modules, *wanted.releases])) is not None:
             raise _fault(said, wanted.modules, remedy)
-        return place.kind
+        return True
 
     diff_ids = [layer.written.diff_id for layer in image.layers[:-1]]
     settings = json.loads(image.config).get("config", {})
     decisive = [settings.get(name) for name in DECISIVE]
     inputs = [diff_ids, entrypoint_layer.at_start(), decisive, wanted.modules, wanted.releases]
-    return not store.cached("import checks", inputs, check, lambda kind: kind in (place.kind, ENGINE)).reused
+    return not store.cached("import checks", inputs, check).reused
 
 
 def _fault(said: str, names: Sequence[str], remedy: str) -> WorldFault:
@@ -132,31 +109,3 @@ def _of_missing(said: str) -> str | None:
         return None
     place = "a row [[undeclared]] in images/versions.toml for the package that imports it"
     return f"{place}; `requires` names the package that has the module {', '.join(missing)}"
-
-
-def in_engine(engine: Engine, image: Image) -> Place:
-    """Run Python in a container of the image, without network."""
-    return Place(ENGINE, lambda arguments: engine.run(image, ["python3", "-c", *arguments]))
-
-
-def unpacked(base: Base, image: Image, store: Store, sandbox: Sandbox) -> Place:
-    """Run the base's own interpreter on the image's packages, unpacked for it: without an engine and without root.
-
-    It sees the directories of PYTHONPATH and of the interpreter, but neither ~/.local of the image's user, nor the
-    working directory, nor other variables of the base.
-    """
-
-    def run(arguments: Sequence[str]) -> str | None:
-        with store.aside(directory=True) as root:
-            interpreter.importable(store, base, image.layers[len(base.layers) :], root)
-            beside = tuple(root / directory for directory in LIBRARIES)
-            source = interpreter.of_base(store, base)
-            python = Interpreter(interpreter.unpack(store, source), source, sandbox, beside)
-            script, *names = arguments
-            directories = os.pathsep.join(str(root / site) for site in base.sites if (root / site).is_dir())
-            environment = {**entrypoint_layer.ENVIRONMENT, "HOME": HOME, "HF_HOME": HOME}
-            given = Given(environment, (root,))
-            said = python.run([*ALONE, "-c", SITES + script, directories, *names], given, REMOVE_TREES).failure
-            return said.replace(str(root), "") if said else said
-
-    return Place(SANDBOX, run)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
@@ -12,6 +13,7 @@ from docker import DockerClient
 from docker.context import ContextAPI
 from docker.context.config import get_current_context_name
 from docker.errors import DockerException, NotFound
+from docker.types import LogConfig
 from requests import RequestException
 
 from images.host import process
@@ -20,9 +22,10 @@ from images.host.download import reason
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.model import Image
-from images.oci.archive import archive, archived_manifest
+from images.oci.archive import archive, archived_manifest, file_archive
 from images.oci.manifest import digest_of
 
+GIVEN = "/given"  # in a container
 SOCKET = "/var/run/docker.sock"  # where nothing names another one
 JOIN = "join the group docker (sudo usermod -aG docker $USER, then log in again)"  # which may write to SOCKET
 PATIENCE = 600  # seconds: for an answer of a daemon that has answered once
@@ -90,13 +93,18 @@ class Docker:
                 remedy = f"a --base of at most {DEEPEST - own} layers, since Docker takes {DEEPEST}; or --no-load"
             raise WorldFault("docker could not load the image", said, remedy) from error
 
-    def run(self, image: Image, command: Sequence[str]) -> str | None:
+    def run(
+        self, image: Image, command: Sequence[str], given: Path | None = None, out: Path | None = None
+    ) -> str | None:
         """Run a command in a container of a loaded image, as Engine has it."""
         found = self._found(image)
         try:
-            with background() as beside, self._container(found.id if found else image.tag, command) as container:
-                said = container.attach(stdout=False, stderr=True, stream=True)
-                text = beside.start(lambda: b"".join(said))  # who writes much waits for a reader
+            words = [*command, GIVEN] if given else command
+            with background() as beside, self._container(found.id if found else image.tag, words) as container:
+                if given:
+                    container.put_archive("/", file_archive(GIVEN.lstrip("/"), given))
+                said = container.attach(stdout=True, stderr=True, stream=True, demux=True)
+                text = beside.start(lambda: _gather(said, out))  # who writes much waits for a reader
                 container.start()
                 code = container.wait()["StatusCode"]
                 lines = text().decode(errors="replace").strip().splitlines()
@@ -156,13 +164,24 @@ class Docker:
         try:
             with process.uninterrupted():
                 container = self._client.containers.create(
-                    image, list(command[1:]), entrypoint=command[0], network_mode="none", auto_remove=True
-                )
+                    image, list(command[1:]), entrypoint=command[0], network_mode="none", auto_remove=True,
+                    cap_drop=["ALL"], security_opt=["no-new-privileges"], log_config=LogConfig(type="none"),
+                )  # fmt: skip
             yield container
         finally:
             if container:
                 with suppress(DockerException, OSError):  # Docker was faster
                     container.remove(force=True)
+
+
+def _gather(streams: Iterable[tuple[bytes | None, bytes | None]], out: Path | None) -> bytes:
+    """Write what a command says to `out`, and return what it says on stderr."""
+    found = b""
+    with (out or Path(os.devnull)).open("wb") as file:
+        for said, error in streams:
+            file.write(said or b"")
+            found += error or b""
+    return found
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:

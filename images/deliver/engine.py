@@ -28,9 +28,13 @@ class Engine(Protocol):
         Raises WorldFault where the engine refuses it.
         """
 
-    def run(self, image: Image, command: Sequence[str]) -> str | None:
-        """Run a command in a container of a loaded image, without network.
+    def run(
+        self, image: Image, command: Sequence[str], given: Path | None = None, out: Path | None = None
+    ) -> str | None:
+        """Run a command in a container of a loaded image, without network or capabilities.
 
+        Where a file is `given`, the last argument of the command says where it is, empty for its standard input; `out`
+        gets its standard output.
         Returns None when it ends well, else the last line that it wrote on stderr.
         Raises WorldFault when the container cannot be started.
         """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from images.host import process
 from images.host.errors import WorldFault
@@ -58,13 +60,18 @@ class Podman:
             remedy = f"{first}; --output FILE keeps the image as a file"
             raise WorldFault("podman could not load the image", _complaint(done), remedy)
 
-    def run(self, image: Image, command: Sequence[str]) -> str | None:
+    def run(
+        self, image: Image, command: Sequence[str], given: Path | None = None, out: Path | None = None
+    ) -> str | None:
         """Run a command in a container of a loaded image, as Engine has it."""
         name = f"multinode-{secrets.token_hex(6)}"
         # An interrupt ends podman alone, at once: Python, as the first process of a container, ignores what is passed.
         options = ["--rm", "--name", name, "--sig-proxy=false", "--stop-timeout", "0", "--network", "none"]
+        options += ["--cap-drop", "all", "--security-opt", "no-new-privileges", "--interactive"]
         try:
-            done = self._podman("run", *options, "--entrypoint", command[0], image.tag, *command[1:])
+            with (given or Path(os.devnull)).open("rb") as feed, (out or Path(os.devnull)).open("wb") as written:
+                words = ["--entrypoint", command[0], image.tag, *command[1:], *([""] if given else [])]
+                done = self._podman("run", *options, *words, feed=feed, out=written)
         except BaseException:
             self._podman("rm", "--force", "--ignore", name)
             raise
@@ -85,8 +92,8 @@ class Podman:
             raise WorldFault("podman could not save the image", value, "podman save it by hand")
         return True
 
-    def _podman(self, *arguments: str) -> process.Result:
-        return process.run(["podman", *arguments], self._environ, INSTALL)
+    def _podman(self, *arguments: str, feed: str | IO[bytes] = "", out: IO[bytes] | None = None) -> process.Result:
+        return process.run(["podman", *arguments], self._environ, INSTALL, feed, out=out)
 
 
 def _complaint(done: process.Result) -> str:

@@ -1,15 +1,15 @@
-"""Run programs that somebody else brought, by bubblewrap: they see what they are given, and no network."""
+"""Run a program that somebody else brought, by bubblewrap: it sees its own files, and no network."""
 
 from __future__ import annotations
 
 import functools
-import secrets
 import shutil
 import struct
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from images.host import process
 from images.host.errors import WorldFault
@@ -20,7 +20,7 @@ HOME = "/home/nobody"
 # started it outside. So /proc and the devices are not there: some are files that root may write to, or may chmod(2).
 ISOLATED = (
     "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
-    "--new-session", "--die-with-parent", "--chdir", "/", "--dir", HOME, "--dir", "/tmp", "--dir", "/dev/shm",
+    "--new-session", "--die-with-parent", "--chdir", "/", "--dir", HOME, "--dir", "/tmp",
 )  # fmt: skip
 # The keys of the user's session (keyrings(7)) are in no namespace: a filter answers ENOSYS to what leads to them. A row
 # is an instruction of seccomp(2): code, jumps where true and false, operand. Other architectures and x32 are killed.
@@ -30,18 +30,8 @@ FILTER = b"".join(struct.pack("=HBBI", *row) for row in (
     (0x35, 0, 1, KEYS[0]), (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x80000000),
 ))  # fmt: skip
 OPENED = ("/bin/sh", "-c", 'exec 9<"$0"; exec "$@"')  # starts bubblewrap with the filter open
-ENOUGH = 1 << 16  # bytes of /dev/urandom, which torch opens; for keys the kernel is asked, getrandom(2)
 INSTALL = "sudo apt-get install bubblewrap (on Debian or Ubuntu)"
 ALLOW = "allow user namespaces here (docs/build.md, What the machine needs)"
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a program is given: its environment, and what it may read or write, each at its own path."""
-
-    environment: Mapping[str, str]
-    reads: Sequence[Path]
-    writes: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
@@ -56,29 +46,28 @@ class Sandbox:
         """Return what makes it usable."""
         return ALLOW if self.program else INSTALL
 
-    def run(self, command: Sequence[str], given: Given, remedy: str) -> process.Result:
-        """Run a command to its end as nobody, without network or capabilities, with an empty home and what is `given`.
+    def run(
+        self, command: Sequence[str], reads: Sequence[Path], environment: Mapping[str, str], remedy: str,
+        feed: str | IO[bytes] = "", out: IO[bytes] | None = None,
+    ) -> process.Result:  # fmt: skip
+        """Run a command to its end as nobody, without network or capabilities, with an empty home; it `reads` files.
 
         Raises WorldFault when there is no sandbox: nothing is ever run without.
         """
         if self.refusal:
             raise WorldFault("there is no sandbox to run the programs of a base image in", self.refusal, self.remedy)
-        with tempfile.TemporaryDirectory() as place:  # its maker's alone: what is inside may be made setuid
-            Path(place, "null").touch()
-            Path(place, "random").write_bytes(secrets.token_bytes(ENOUGH))
-            Path(place, "filter").write_bytes(FILTER)
-            line = [*OPENED, f"{place}/filter", *wrapped(self.program, command, given, Path(place))]
-            return process.run(line, {}, remedy)
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(FILTER)
+            file.flush()
+            line = [*OPENED, file.name, *wrapped(self.program, command, reads, environment)]
+            return process.run(line, {}, remedy, feed, out=out)
 
 
-def wrapped(program: str, command: Sequence[str], given: Given, devices: Path) -> list[str]:
-    """Return the command line that runs `command` in a sandbox; `devices` has the files that stand for devices."""
-    environment = {"HOME": HOME, **given.environment}
-    variables = [word for name, value in environment.items() for word in ("--setenv", name, value)]
-    reads = [word for path in given.reads for word in ("--ro-bind", str(path), str(path))]
-    writes = [word for path in given.writes for word in ("--bind", str(path), str(path))]
-    stand_ins = ["--bind", f"{devices}/null", "/dev/null", "--ro-bind", f"{devices}/random", "/dev/urandom"]
-    return [program, *ISOLATED, "--seccomp", "9", *stand_ins, *variables, *reads, *writes, "--", *command]
+def wrapped(program: str, command: Sequence[str], reads: Sequence[Path], environment: Mapping[str, str]) -> list[str]:
+    """Return the command line that runs `command` in a sandbox."""
+    variables = [word for pair in {"HOME": HOME, **environment}.items() for word in ("--setenv", *pair)]
+    binds = [word for path in reads for word in ("--ro-bind", str(path), str(path))]
+    return [program, *ISOLATED, "--seccomp", "9", *variables, *binds, "--", *command]
 
 
 def find(environ: Mapping[str, str]) -> Sandbox:
@@ -89,5 +78,5 @@ def find(environ: Mapping[str, str]) -> Sandbox:
 
 @functools.cache
 def _tried(program: str) -> Sandbox:
-    failure = Sandbox(program).run(["/bin/true"], Given({}, [Path("/")]), INSTALL).failure
+    failure = Sandbox(program).run(["/bin/true"], [Path("/")], {}, INSTALL).failure
     return Sandbox(program, failure)

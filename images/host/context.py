@@ -67,7 +67,8 @@ class Context:
     `wheelhouse` is the user's directory of wheels, `bindings_index` the index that the user names for the oneCCL
     bindings. For a lock, `base` is the layout or archive that its base lies in, and `examples` is where its examples
     come from. `tick` is called while uv runs; what it raises ends uv.
-    Where `compiles` is false, layers are made without bytecode, whatever the lock says: nothing of a base is run.
+    Where `compiles` is false, layers are made without bytecode, whatever the lock says: nothing of a base is run. A
+    machine is `native` where it can start the programs of an image.
     """
 
     store: Store
@@ -83,6 +84,7 @@ class Context:
     examples: str | None = None
     tick: Callable[[], None] | None = None
     compiles: bool = False
+    native: bool = True
 
     @property
     def sources(self) -> Sources:

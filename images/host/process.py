@@ -110,11 +110,12 @@ class Result:
 
 
 def run(
-    command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str = "", *,
+    command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str | IO[bytes] = "", *,
     out: IO[bytes] | None = None, cwd: Path | None = None,
     tick: Callable[[], None] | None = None, idle: Callable[[float], None] | None = None,
 ) -> Result:  # fmt: skip
-    """Run a command to its end, whatever its exit code; `feed` is its standard input, `out` a file for its output.
+    """Run a command to its end, whatever its exit code; `feed` is its standard input, a text or a file, `out` a
+    file for its output.
 
     `tick` is called every TICK seconds while it runs, and `idle` with the seconds since it last read or wrote anything;
     what they raise ends it. An interrupted command is asked to terminate and waited for, so that it can clean up after
@@ -122,10 +123,11 @@ def run(
     Raises WorldFault with `remedy` if the program is not there.
     """
     pipe = subprocess.PIPE
-    given = pipe if feed else subprocess.DEVNULL
+    text = feed if isinstance(feed, str) else ""
+    given = (pipe if text else subprocess.DEVNULL) if isinstance(feed, str) else feed
     child = _start(command, env, remedy, cwd=cwd, stdin=given, stdout=out or pipe)
     try:
-        _feed(child, feed.encode())
+        _feed(child, text.encode())
         said, err = _communicate(child, _watching(tick, Idle(child.pid, idle) if idle else None))
     except BaseException:
         child.terminate()

@@ -147,12 +147,16 @@ class Store:
 
         A change of our own sources, or of a package whose release shows in the bytes, makes everything anew.
         """
-        key = key_of([inputs, self._makers])
-        if (known := self.record(kind, key)) is not None and usable(known):
+        if (known := self.known(kind, inputs, usable)) is not None:
             return Cached(known, True)
         made = json.loads(canonical(make()))
-        self.write_record(kind, key, made)
+        self.write_record(kind, key_of([inputs, self._makers]), made)
         return Cached(made, False)
+
+    def known(self, kind: str, inputs: object, usable: Callable[[Any], bool]) -> Any | None:
+        """Return what `cached` has made of `inputs` earlier; None where nothing is, or that is not `usable`."""
+        found = self.record(kind, key_of([inputs, self._makers]))
+        return found if found is not None and usable(found) else None
 
     def record(self, kind: str, key: str) -> Any | None:
         """Return a record, or None where there is none, or a damaged one."""

@@ -9,15 +9,14 @@ from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from images.foreign import sandbox
 from images.host.context import Context, Started
 from images.host.errors import Damaged
 from images.host.store import Store, key_of
-from images.layers import bytecode, entrypoint_layer, examples, interpreter, oneccl
+from images.layers import bytecode, entrypoint_layer, examples, oneccl
 from images.layers import wheel as wheels
-from images.layers.bytecode import Interpreter
+from images.layers.compiler import Chosen, Compiler
 from images.layers.wheel import Parts
-from images.lock import collect, lockfile
+from images.lock import lockfile
 from images.lock.collect import Wheel
 from images.model import BINDINGS, Base, Directories, Layer, Lock, Written
 from images.oci import packing
@@ -60,14 +59,16 @@ class Extra:
     fill: Callable[[LayerWriter], None]
 
 
-def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[], str], context: Context) -> list[Layer]:
+def layers(
+    ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[], str], chosen: Chosen | None, context: Context
+) -> list[Layer]:
     """Make every layer above the base, several at a time; the order of the image does not depend on it.
 
     `extras` are the layers directly above the base. `sbom` writes the software bill of materials, which takes as long
-    as a small layer.
+    as a small layer. Modules are compiled in the way that was `chosen`.
     """
     store, below = context.store, ingredients.base.facts.directories
-    compiler = _compiler(ingredients.lock, ingredients.base, context)
+    compiler = chosen.compiler(ingredients.base) if chosen else None
     tasks: list[Callable[[], Layer]] = [partial(_layer, store, e.name, e.inputs, below, e.fill) for e in extras]
     if ingredients.base.modules and ingredients.lock.bytecode:
         tasks.append(partial(_base_bytecode, store, ingredients.base, ingredients.base.modules, compiler))
@@ -81,51 +82,27 @@ def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[],
     return context.side_by_side("writing layers", tasks, context.jobs)
 
 
-def compile_beside(making: Started[Base], lock: Lock, found: Sequence[Wheel], context: Context) -> None:
+def compile_beside(making: Started[Base], chosen: Chosen, found: Sequence[Wheel], context: Context) -> None:
     """Compile wheels while the base of Debian is being made, which takes one processor.
 
     The largest is the first, so that none is long at the end. What is left when the base is there is compiled for its
     layer.
     """
-    compiler = None if making.done else _compiler(lock, None, context)
+    compiler, trimmed = None if making.done else chosen.compiler(None), chosen.lock.trim
     if compiler is None:
         return
 
     def compile_(wheel: Wheel) -> None:
         if not making.done:
-            compiler.compiled([wheel])
+            bytecode.make(context.store, [_job(wheel, compiler, trimmed=trimmed)], compiler)
 
     ordered = sorted(found, key=lambda wheel: -wheel.path.stat().st_size)
     tasks = [partial(compile_, wheel) for wheel in ordered]
     context.side_by_side("compiling modules while the base is made", tasks, max(1, context.jobs - 1))
 
 
-@dataclass(frozen=True)
-class Compiler:
-    """The base's own interpreter, unpacked; whether it leaves modules out that tasks do not import."""
-
-    store: Store
-    python: Interpreter
-    trimmed: bool
-
-    def compiled(self, members: Sequence[Wheel]) -> dict[str, str]:
-        """Return sha256 of a wheel -> sha256 of its bytecode."""
-        listed = [(wheel.project, wheel.sha256, wheel.path) for wheel in members]
-        return bytecode.make(self.store, listed, self.python, trimmed=self.trimmed)
-
-
-def _compiler(lock: Lock, base: Base | None, context: Context) -> Compiler | None:
-    """Return what compiles for an image; that of Debian needs no base, but its packages."""
-    if not (lock.bytecode and context.compiles):
-        return None
-    found, store, debian = sandbox.find(context.environ), context.store, lock.debian
-    if base and base.manifest:
-        return Compiler(
-            store, bytecode.unpacked(store, interpreter.of_base(store, base), found, trusted=False), lock.trim
-        )
-    trusted = bool(found.refusal) and not collect.unsigned(lock, context)
-    source = interpreter.of_packages(store, debian.suite, debian.debs, lock.python)
-    return Compiler(store, bytecode.unpacked(store, source, found, trusted=trusted), lock.trim)
+def _job(wheel: Wheel, compiler: Compiler, *, trimmed: bool) -> bytecode.Job:
+    return bytecode.of_wheel(wheel.project, wheel.sha256, wheel.path, compiler.source.site.directory, trimmed=trimmed)
 
 
 def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | None) -> Layer:
@@ -133,7 +110,7 @@ def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | 
     archive = store.whole(modules, "blob")
     if archive is None:
         raise Damaged(store.place(modules))
-    made = bytecode.of_base(store, modules, archive, compiler.python) if compiler else ""
+    made = bytecode.make(store, [bytecode.of_base(store, modules)], compiler)[0] if compiler else ""
 
     def fill(layer: LayerWriter) -> None:
         pyc = bytecode.read(store, made) if made else {}
@@ -149,10 +126,12 @@ def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | 
 def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler | None) -> Layer:
     """Write a layer of some of the wheels, or of the examples, or of both."""
     lock, base, archive = part.lock, part.base, part.examples
-    compiled = compiler.compiled(part.wheels) if compiler else {}
+    digests = [wheel.sha256 for wheel in part.wheels]
+    jobs = [_job(wheel, compiler, trimmed=lock.trim) for wheel in part.wheels] if compiler else []
+    made = bytecode.make(store, jobs, compiler) if compiler else []
+    compiled = dict(zip(digests, made, strict=False))
     paths = {wheel.project: wheel.path for wheel in part.wheels}
     module = lock.module if BINDINGS in paths else None
-    digests = [wheel.sha256 for wheel in part.wheels]
     inputs = [digests, compiled, archive and archive[0], lock.trim, astuple(base.site), module]
 
     def fill(layer: LayerWriter) -> None:
@@ -171,7 +150,7 @@ def _own_layer(ingredients: Ingredients, sbom: str, store: Store, compiler: Comp
     """Write the highest layer: the entrypoint, what it knows of the image, the lock and the SBOM."""
     lock, base = ingredients.lock, ingredients.base
     files = entrypoint_layer.files(base.site)
-    pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler.python) if compiler else {}
+    pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler) if compiler else {}
     texts = {
         "stack.json": json.dumps(entrypoint_layer.stack(lock, base), indent=1) + "\n",
         lockfile.NAME: lockfile.text(lock),

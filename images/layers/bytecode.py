@@ -1,208 +1,125 @@
-"""Bytecode of a wheel's modules, made by the base's own interpreter, once per wheel and interpreter."""
+"""Bytecode of modules, made by the base's own interpreter, once per archive and interpreter."""
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
-import struct
+import re
 import zipfile
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import IO
 
-from images.foreign.sandbox import Given, Sandbox
-from images.host import process
-from images.host.disk.faults import ELSEWHERE, require_programs
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store, sha256
-from images.layers import interpreter, trim
-from images.layers.interpreter import PythonSource
-from images.model import PLATFORM
+from images.layers import trim
+from images.layers.compiler import Compiler
 from images.oci.layer import EPOCH
-from images.wheels.archive import require_whole
+from images.wheels import archive
 
-WORKER = Path(__file__).parent / "programs" / "compile_wheel.py"
+PROGRAMS = Path(__file__).parent / "programs"
+WORKER, SETTLE = PROGRAMS / "compile_modules.py", PROGRAMS / "settle.py"
 # Before this release marshal writes a set in the order of hashes: they need a seed, which -I would ignore.
 SORTED = (3, 11)
-SETTLED = WORKER.with_name("compile_settled.py")
-ALONE = ("-I", "-S", "-B")
-OWN = """
-import importlib._bootstrap_external, py_compile, re, sys, warnings, zipfile
-for module in list(sys.modules.values()):
-    if (getattr(module, "__file__", None) or "").endswith(".py"):
-        py_compile.compile(module.__file__, doraise=True)
-"""
-REMOVE_TREES = "remove the store's directory `trees` and build again"
-REMEDY = f"{REMOVE_TREES}, or build with --no-bytecode"
-WITHOUT = "--no-bytecode, without --lock"
-UNREADABLE = (
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError,
-)  # fmt: skip
+# No bytecode of its own modules, which a base may have or not; no SyntaxWarnings of others' code.
+QUIET = ("-S", "-B", "-X", "pycache_prefix=/nonexistent", "-W", "ignore")
+LONGEST = 64  # bytes of the line before an entry
+REMEDY = "remove the store's directory `trees` and build again, or build with --no-bytecode"
+
+Modules = Iterable[tuple[str, bytes]]  # path below the site, source or bytecode
 
 
 @dataclass(frozen=True)
-class Interpreter:
-    """The Python of a base, unpacked: the root directory, where it is from, and further directories of libraries.
+class Job:
+    """Modules that will lie in `site` of the image, empty for its root; `inputs` decide what they are.
 
-    `sandbox` is None for the one base whose programs may run without: Debian's own packages.
+    `name` is what messages call them.
     """
 
-    root: Path
-    source: PythonSource
-    sandbox: Sandbox | None
-    beside: tuple[Path, ...] = ()
-
-    @property
-    def command(self) -> list[str]:
-        """Say how it is started without root and without entering its root file system: through its own loader."""
-        directories = [self.root / directory for directory in interpreter.libraries(self.source.path)]
-        there = [str(directory) for directory in dict.fromkeys((*directories, *self.beside)) if directory.is_dir()]
-        loaders = [
-            f"{directory}/{PLATFORM.loader}" for directory in there if Path(directory, PLATFORM.loader).is_file()
-        ]
-        return [*loaders[:1], "--library-path", ":".join(there), str(self.root / self.source.path)]
-
-    def run(self, arguments: Sequence[str], given: Given, remedy: str) -> process.Result:
-        """Run it to its end, with nothing but its own files and what it is `given`.
-
-        Raises WorldFault where the disk of the store lets no program start.
-        """
-        require_programs(self.root, "the store", f"{ELSEWHERE} where they can, or {WITHOUT}")
-        command = [*self.command, *arguments]
-        if self.sandbox is None:
-            return process.run(command, given.environment, remedy)
-        return self.sandbox.run(command, Given(given.environment, (self.root, *given.reads), given.writes), remedy)
+    name: str
+    site: str
+    inputs: object
+    modules: Callable[[], Modules]
 
 
-def unpacked(store: Store, source: PythonSource, found: Sandbox, *, trusted: bool) -> Interpreter:
-    """Unpack the Python of a base, once; a `trusted` one also runs where there is no sandbox.
+def of_wheel(project: str, digest: str, path: Path, site: str, *, trimmed: bool) -> Job:
+    """Return the modules of a wheel; without those that no task imports, where the image is to be `trimmed`."""
+    left_out = trim.uncompiled(project, trimmed=trimmed)
 
-    Raises WorldFault for another one there.
-    """
-    if found.refusal is not None and not trusted:
-        refuse(found, source.name)
-    sandbox = None if found.refusal else found
+    def modules() -> Iterator[tuple[str, bytes]]:
+        skip = re.compile(left_out)
+        with archive.reopened(path) as wheel:
+            for member in wheel.members:
+                module = re.sub(r"^[^/]+\.data/(purelib|platlib)/", "", member.info.filename)
+                if module.endswith(".py") and ".data/" not in module and not skip.match(module):
+                    yield module, member.read()
 
-    def ready(root: Path) -> None:
-        if source.packaged:
-            _compile_own(Interpreter(root, source, sandbox))
-
-    return Interpreter(interpreter.unpack(store, source, ready), source, sandbox)
-
-
-def _compile_own(python: Interpreter) -> None:
-    """Compile the modules that WORKER imports, as a package does when it is installed: else each wheel takes longer.
-
-    Raises WorldFault when the interpreter fails.
-    """
-    home = python.root / "usr/lib" / posixpath.basename(python.source.path)
-    done = python.run([*ALONE, "-c", OWN], Given({}, (), (home,)), REMOVE_TREES)
-    if done.code:
-        raise WorldFault("the Python of the base does not run", f"{python.source.name}: {done.failure}", REMEDY)
+    return Job(path.name, site, [digest, left_out], modules)
 
 
-def refuse(found: Sandbox, base: str | None) -> None:
-    """Raise WorldFault: there is no sandbox, and the Python of this base does not run without."""
-    value = f"{base or 'the base'} ({found.refusal})"
-    fact = "the Python of a base image compiles in a sandbox only, and there is none here"
-    raise WorldFault(fact, value, f"{found.remedy}, or {WITHOUT}")
+def of_base(store: Store, digest: str) -> Job:
+    """Return the modules of a base, which are in a zip of the store by their paths."""
+
+    def modules() -> Iterator[tuple[str, bytes]]:
+        path = store.whole(digest, "blob")
+        if path is None:
+            raise Damaged(store.place(digest))
+        with zipfile.ZipFile(path) as opened:
+            yield from ((name, opened.read(name)) for name in opened.namelist())
+
+    return Job("the base", "", [digest, "own"], modules)
 
 
-def make(
-    store: Store, wheels: Sequence[tuple[str, str, Path]], python: Interpreter, *, trimmed: bool
-) -> dict[str, str]:
-    """Compile wheels given as (project, sha256, path); return sha256 of the wheel -> sha256 of its bytecode.
+def of_files(name: str, site: str, files: Mapping[str, bytes]) -> Job:
+    """Return the modules among some files."""
+    found = {path: data for path, data in files.items() if path.endswith(".py")}
+    hashes = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in found.items())
+    return Job(name, site, [name, hashes], lambda: found.items())
 
-    Modules that this Python cannot compile (templates, other languages' dialects) are left out, as pip does, and those
-    that no task imports, where the image is to be `trimmed`.
+
+def make(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]:
+    """Compile; return the sha256 of each bytecode, which is in the store then.
+
+    Modules that this Python cannot compile (templates, other languages' dialects) are left out, as pip does.
     Raises WorldFault when the interpreter itself fails.
     """
-    made = {}
-    for project, digest, path in wheels:
-        process.end_if_stopped()
-        left_out = trim.uncompiled(project, trimmed=trimmed)
+    keys = [[compiler.source.identity, job.site, job.inputs] for job in jobs]
+    lacking = [n for n, key in enumerate(keys) if store.known("bytecode", key, store.has) is None]
+    made = dict(zip(lacking, _compile(store, [jobs[n] for n in lacking], compiler), strict=True)) if lacking else {}
+    return [str(store.cached("bytecode", key, partial(made.get, n), store.has).value) for n, key in enumerate(keys)]
 
-        def compile_(path: Path = path, left_out: str = left_out) -> str:
-            return _compile(store, path, python.source.site.directory, python, left_out)
 
-        inputs = [digest, python.source.identity, left_out]
-        made[digest] = str(store.cached("bytecode", inputs, compile_, store.has).value)
+def _compile(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]:
+    names = ", ".join(job.name for job in jobs)
+    with store.aside() as given, store.aside() as out:
+        with given.open("wb") as stream:
+            for job in jobs:
+                _write(stream, ((posixpath.join(job.site, path), text) for path, text in job.modules()))
+        if failure := compiler.run(_arguments(compiler.source.site.python), given, out):
+            raise WorldFault("the Python of the base cannot compile", f"{names}: {failure}", REMEDY)
+        with out.open("rb") as stream:
+            made = [_kept(store, job, _read(stream, out.stat().st_size, names)) for job in jobs]
+            if stream.read(1):
+                raise _damaged(names)
     return made
 
 
-def of_base(store: Store, digest: str, modules: Path, python: Interpreter) -> str:
-    """Compile the modules of a base, which are in an archive by their paths; return the sha256 of the bytecode.
-
-    Raises WorldFault when the interpreter itself fails.
-    """
-    inputs = [digest, python.source.identity, "own"]
-    made = store.cached("bytecode", inputs, lambda: _compile(store, modules, "", python, "(?!)"), store.has)
-    return str(made.value)
+def _arguments(python: str) -> list[str]:
+    program = WORKER.read_text()
+    if tuple(map(int, python.split("."))) < SORTED:
+        return ["-s", *QUIET, "-c", f"{SETTLE.read_text()}\n{program}", str(EPOCH)]
+    return ["-I", *QUIET, "-c", program, str(EPOCH)]
 
 
-def place_of(module: str, python: str) -> str:
-    """Return where the bytecode of a module lies (PEP 3147), for Python `python` (3.X)."""
-    directory, _, name = module.rpartition("/")
-    return f"{directory}/__pycache__/{name.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
-
-
-def _compile(store: Store, wheel: Path, site: str, python: Interpreter, left_out: str) -> str:
-    with store.aside(directory=True) as place:
-        out = place / "bytecode.zip"
-        done = compile_to(out, wheel, site, python, left_out)
-        if done.code:
-            require_whole(wheel)  # else it is not the interpreter's fault
-            raise WorldFault("cannot compile the modules of a wheel", f"{wheel.name}: {done.failure}", REMEDY)
-        return keep(store, out, wheel.name)
-
-
-def keep(store: Store, compiled: Path, name: str) -> str:
-    """Move what a base's Python wrote into the store; return its sha256.
-
-    Raises WorldFault when it is no bytecode of the archive `name`.
-    """
-    contents(compiled, name)
-    digest = sha256(compiled)
-    store.keep(compiled, digest)
+def _kept(store: Store, job: Job, found: Modules) -> str:
+    with store.aside() as path:
+        with path.open("wb") as stream:
+            _write(stream, ((name.removeprefix(f"{job.site}/"), data) for name, data in found))
+        digest = sha256(path)
+        store.keep(path, digest)
     return digest
-
-
-def compile_to(out: Path, archive: Path, site: str, python: Interpreter, left_out: str) -> process.Result:
-    """Compile the modules of an archive that will lie in `site` of the image, empty for its root, into another one.
-
-    `out` is a new file in a directory that nobody else enters.
-    """
-    out.touch()
-    options, environment, programs = ALONE, {}, [WORKER]
-    if tuple(map(int, python.source.site.python.split("."))) < SORTED:
-        options, environment, programs = ("-s", "-S", "-B"), {"PYTHONHASHSEED": "0"}, [SETTLED, WORKER]
-    arguments = [
-        *options,
-        *map(str, programs),
-        str(archive),
-        str(out),
-        f"/{site}" if site else "",
-        str(EPOCH),
-        left_out,
-    ]
-    return python.run(arguments, Given(environment, (*programs, archive), (out,)), REMOVE_TREES)
-
-
-def contents(compiled: Path, name: str) -> dict[str, bytes]:
-    """Read what a base's Python wrote: path of the module -> bytecode; `name` is the archive that it was given.
-
-    Raises WorldFault when it wrote something else.
-    """
-    try:
-        with zipfile.ZipFile(compiled) as archive:
-            if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
-                raise ValueError("compressed")  # it could unpack to any size
-            if sum(info.file_size for info in archive.infolist()) > compiled.stat().st_size:
-                raise ValueError("files that overlap")
-            return {info.filename: archive.read(info) for info in archive.infolist()}
-    except UNREADABLE as error:
-        fact = "the Python of the base wrote something else than bytecode"
-        raise WorldFault(fact, f"{name} ({error})", "another base, or --no-bytecode") from error
 
 
 def read(store: Store, digest: str) -> Mapping[str, bytes]:
@@ -210,4 +127,43 @@ def read(store: Store, digest: str) -> Mapping[str, bytes]:
     path = store.whole(digest, "blob")
     if path is None:
         raise Damaged(store.place(digest))
-    return contents(path, path.parent.name)
+    with path.open("rb") as stream:
+        return dict(_read(stream, path.stat().st_size, path.parent.name))
+
+
+def _write(stream: IO[bytes], modules: Modules) -> None:
+    for path, data in modules:
+        name = path.encode()
+        stream.write(b"%d %d\n" % (len(name), len(data)) + name + data)
+    stream.write(b"0 0\n")
+
+
+def _read(stream: IO[bytes], size: int, name: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the entries of an archive as a base's Python wrote it to a file of `size` bytes.
+
+    Raises WorldFault when it wrote something else.
+    """
+    while True:
+        found = re.fullmatch(rb"(\d{1,18}) (\d{1,18})\n", stream.readline(LONGEST))
+        if found is None:
+            raise _damaged(name)
+        path, length = map(int, found.groups())
+        if not path:
+            return
+        if stream.tell() + path + length > size:
+            raise _damaged(name)
+        try:
+            yield stream.read(path).decode(), stream.read(length)
+        except UnicodeError as error:
+            raise _damaged(name) from error
+
+
+def _damaged(name: str) -> WorldFault:
+    fact = "the Python of the base wrote something else than bytecode"
+    return WorldFault(fact, name, "another base, or --no-bytecode")
+
+
+def place_of(module: str, python: str) -> str:
+    """Return where the bytecode of a module lies (PEP 3147), for Python `python` (3.X)."""
+    directory, _, name = module.rpartition("/")
+    return f"{directory}/__pycache__/{name.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"

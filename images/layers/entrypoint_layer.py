@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
@@ -13,10 +11,9 @@ from typing import Any
 from packaging.version import Version
 
 from images.base.base import GID, UID
-from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 from images.layers import bytecode, oneccl
-from images.layers.bytecode import Interpreter
+from images.layers.compiler import Compiler
 from images.layers.examples import PLACE
 from images.model import Base, Lock, Site
 from images.oci.layer import LayerWriter
@@ -169,33 +166,13 @@ def _below(directory: Path, place: str, name: re.Pattern[str]) -> dict[str, byte
     return {place + p: path.read_bytes() for p, path in paths.items() if name.fullmatch(p) and path.is_file()}
 
 
-def compiled(store: Store, sources: Mapping[str, bytes], python: Interpreter) -> dict[str, bytes]:
+def compiled(store: Store, sources: Mapping[str, bytes], compiler: Compiler) -> dict[str, bytes]:
     """Compile the entrypoint with the base's own interpreter, once: it starts in every container."""
-    modules = {
-        p.removeprefix(f"{MULTINODE}/"): d for p, d in sources.items() if p.startswith(MULTINODE) and p.endswith(".py")
-    }
-    hashes = sorted((name, hashlib.sha256(data).hexdigest()) for name, data in modules.items())
-    inputs = ["the entrypoint", hashes, python.source.identity]
-    made = store.cached("bytecode", inputs, lambda: _compile(store, modules, python), store.has)
-    found = bytecode.read(store, str(made.value))
-    return {
-        bytecode.place_of(f"{MULTINODE}/{name}", python.source.site.python): data
-        for name, data in found.items()
-        if name in modules
-    }
-
-
-def _compile(store: Store, modules: Mapping[str, bytes], python: Interpreter) -> str:
-    """Return the sha256 of the archive of bytecode, which is in the store then."""
-    with store.aside() as source, store.aside(directory=True) as place:
-        with zipfile.ZipFile(source, "w") as archive:
-            for name, data in modules.items():
-                archive.writestr(zipfile.ZipInfo(name), data)  # for a name alone zipfile asks the clock
-        out = place / "bytecode.zip"
-        done = bytecode.compile_to(out, source, MULTINODE, python, "(?!)")
-        if done.code:
-            raise WorldFault("cannot compile the entrypoint", done.failure, "build with --no-bytecode")
-        return bytecode.keep(store, out, "the entrypoint")
+    start = f"{MULTINODE}/"
+    own = {path.removeprefix(start): data for path, data in sources.items() if path.startswith(start)}
+    [made] = bytecode.make(store, [bytecode.of_files("the entrypoint", MULTINODE, own)], compiler)
+    python = compiler.source.site.python
+    return {bytecode.place_of(start + name, python): data for name, data in bytecode.read(store, made).items()}
 
 
 def with_user(passwd: str) -> str | None:

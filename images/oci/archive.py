@@ -6,7 +6,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from images.host.store import Store
+from images.host.store import CHUNK, Store
 from images.model import Image
 from images.oci import manifest
 from images.oci.compression import uncompressed
@@ -43,6 +43,16 @@ def write_archive(path: Path, image: Image, store: Store) -> None:
     with path.open("wb") as file:
         for chunk in archive(image, store):
             file.write(chunk)
+
+
+def file_archive(name: str, path: Path) -> Iterator[bytes]:
+    """Yield an archive of one file."""
+    size = path.stat().st_size
+    yield _header(name, size)
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+    yield bytes(-size % tarfile.BLOCKSIZE + 2 * tarfile.BLOCKSIZE)
 
 
 def _blob(digest: str) -> str:

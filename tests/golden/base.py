@@ -15,14 +15,14 @@ LOADER = f"{LIBRARY}/ld-linux-x86-64.so.2"
 COMPILER = b"""\
 #!/bin/sh
 unset PYTHONHOME
-shift 6
-[ "$1" = -c ] || exec python3 -I -S -B -c '
-import importlib._bootstrap_external as bootstrap, runpy, sys
+shift 11
+exec python3 -I -S -B -c '
+import importlib._bootstrap_external as bootstrap, sys
 def code_to_text(code, mtime, size):
     return f"bytecode of {code.co_filename}, {size} bytes of {mtime}".encode()
 bootstrap._code_to_timestamp_pyc = code_to_text
-sys.argv = sys.argv[1:]
-runpy.run_path(sys.argv[0], run_name="__main__")
+program = sys.argv.pop(1)
+exec(program)
 ' "$@"
 """
 STATUS = """\
@@ -52,7 +52,7 @@ SYSTEM: Files = {
     "usr/bin/python3.11": b"#! an interpreter",
     "usr/bin/tini": b"#! an init",
     "usr/sbin/sshd": b"#! a server",
-    # It starts the interpreter, which on a machine without an engine imports every package once: say that it could.
+    # It starts the interpreter: say that it could.
     LOADER: b"#!/bin/sh\nexit 0\n",
     f"{LIBRARY}/libtcmalloc.so.4": b"an allocator",
     f"{LIBRARY}/libnss_wrapper.so": b"names for users",

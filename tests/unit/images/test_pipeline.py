@@ -19,17 +19,16 @@ from images.model import Base, BaseImage, Examples, Lock, Request
 from images.oci import reference
 from images.pipeline import Locked
 from images.plan import catalog, planner
+from tests.golden.command import NO_ENGINE
 from tests.support import locks
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM, Image, layout, write
 from tests.support.wheels import pack
 
-NO_PROGRAMS = {"PATH": ""}
-
 
 def context(directory: Path, **changes: object) -> Context:
     """Have a store in a directory, and nothing to download from."""
-    return replace(locks.context(Store(directory / "store"), None, NO_PROGRAMS), **changes)  # type: ignore[arg-type]
+    return replace(locks.context(Store(directory / "store"), None, NO_ENGINE), **changes)  # type: ignore[arg-type]
 
 
 def lock_of(files: Sequence[Path], store: Store) -> Lock:
@@ -138,7 +137,7 @@ def test_offline_missing_examples_are_named_with_the_missing_packages(tmp_path: 
     assert "other-1.0" in caught.value.value
 
 
-REFUSAL = "the Python of a base image compiles in a sandbox only, and there is none here"
+REFUSAL = "nothing here may run the Python of the base"
 
 
 def test_a_pulled_base_does_not_compile_without_a_sandbox_and_is_not_fetched(tmp_path: Path, locked: Lock) -> None:

@@ -113,7 +113,6 @@ def build_on(facts: Facts, parts: pulled.Parts, store: Store, scratch: Path) -> 
     components.document("a", "1", datetime.datetime(2026, 1, 1), listed).encode()
     for each in (
         lambda: interpreter.unpack(store, interpreter.of_base(store, base)),
-        lambda: interpreter.importable(store, base, layers, scratch / "root"),
         lambda: hide(facts, scratch / "layer"),
     ):
         try:

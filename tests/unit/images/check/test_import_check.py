@@ -30,7 +30,7 @@ class Python:
         self.asked: list[list[str]] = []
 
     def __call__(self, arguments: Sequence[str]) -> str | None:
-        self.asked.append(list(arguments[1:]))
+        self.asked.append(list(arguments[3:]))
         return self.says
 
 
@@ -40,15 +40,11 @@ def store(tmp_path: Path) -> Store:
 
 
 def look(
-    store: Store,
-    python: Python,
-    parts: tuple[Layer, ...] = PARTS,
-    settings: Mapping[str, object] | None = None,
-    kind: str = import_check.ENGINE,
+    store: Store, python: Python, parts: tuple[Layer, ...] = PARTS, settings: Mapping[str, object] | None = None
 ) -> bool:
     wanted = import_check.Wanted(["six", "torch"], ["six==1.17.0 six"])
     image = Image(("a:b",), json.dumps({"config": settings or {}}).encode(), b"{}", parts)
-    return import_check.imports(image, wanted, import_check.Place(kind, python), store, "what to do")
+    return import_check.imports(image, wanted, python, store, "what to do")
 
 
 def test_equal_layers_below_ours_are_looked_at_once(store: Store) -> None:
@@ -108,19 +104,6 @@ def test_equal_layers_are_looked_at_again_where_settings_differ_that_decide_what
 
     assert look(store, Python(None), settings=first)
     assert look(store, Python(None), settings=settings) == again
-
-
-@pytest.mark.parametrize(
-    ("kinds", "done"),
-    [
-        (("sandbox", "sandbox", "engine", "engine", "sandbox"), [True, False, True, False, False]),
-        (("engine", "sandbox", "engine"), [True, False, False]),
-    ],
-)
-def test_an_engine_looks_again_at_what_was_looked_at_in_a_sandbox(
-    store: Store, kinds: Sequence[str], done: list[bool]
-) -> None:
-    assert [look(store, Python(None), kind=kind) for kind in kinds] == done
 
 
 def test_what_cannot_be_imported_is_named_each_time(store: Store) -> None:

@@ -122,8 +122,8 @@ class Client:
         self.networks.append(network_mode)
         return self
 
-    def attach(self, **_: object) -> Iterable[bytes]:
-        return iter([self.said])
+    def attach(self, **_: object) -> Iterable[tuple[None, bytes]]:
+        return iter([(None, self.said)])
 
     def start(self) -> None:
         if self.interrupted:

@@ -36,13 +36,14 @@ def test_podman_runs_an_image_without_a_network_and_says_what_it_cannot_start(
         assert Podman({}).run(IMAGE, ["python3", "-c", "x"]) == ("an error" if code else None)
     assert len(commands) == 1
     assert commands[0].startswith("podman run --rm --name multinode-")
-    assert commands[0].endswith(" --network none --entrypoint python3 a:1 -c x")
+    assert " --network none --cap-drop all " in commands[0]
+    assert commands[0].endswith(" --entrypoint python3 a:1 -c x")
 
 
 def test_an_interrupt_ends_the_container_of_podman(monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[Sequence[str]] = []
 
-    def run(command: Sequence[str], *_: object) -> process.Result:
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
         commands.append(command)
         if command[1] == "run":
             raise KeyboardInterrupt
@@ -99,7 +100,7 @@ MIGRATE = (
 def test_podman_that_keeps_an_old_range_of_user_ids_has_to_migrate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, err: str, remedy: str
 ) -> None:
-    monkeypatch.setattr(process, "run", lambda *_: process.Result(125, "", err))
+    monkeypatch.setattr(process, "run", lambda *_, **__: process.Result(125, "", err))
     monkeypatch.setattr(podman, "write_archive", lambda *_: None)
 
     with pytest.raises(WorldFault, match="podman could not load the image") as caught:
@@ -111,7 +112,7 @@ def test_podman_that_keeps_an_old_range_of_user_ids_has_to_migrate(
 def test_only_an_image_that_is_absent_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: int, saves: int, has: bool | None
 ) -> None:
-    def run(command: Sequence[str], *_: object) -> process.Result:
+    def run(command: Sequence[str], *_: object, **__: object) -> process.Result:
         code = exists if command[1] == "image" else saves
         return process.Result(code, "", "Error: no space left" if code else "")
 

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from images.host.store import Store, sha256
-from images.layers import assemble, bytecode
+from images.layers import assemble
 from images.layers.assemble import GROUPS, Extra, Ingredients
 from images.lock.collect import Wheel
 from images.model import BINDINGS, IPEX, Base, Layer
@@ -42,12 +42,9 @@ def ingredients(directory: Path, *names: str, found: Base = BASE, **changes: Any
     return Ingredients(locks.lock(artifacts, python="3.10", **changes), wheels, found, None)
 
 
-def made(
-    parts: Ingredients, store: Path, extras: Sequence[Extra] = (), sbom: str = SBOM, *, compiles: bool = False
-) -> dict[str, Layer]:
+def made(parts: Ingredients, store: Path, extras: Sequence[Extra] = (), sbom: str = SBOM) -> dict[str, Layer]:
     """Write the layers, by their names in the order of the image."""
-    context = replace(locks.context(Store(store), None, {}), compiles=compiles)
-    found = assemble.layers(parts, extras, lambda: sbom, context)
+    found = assemble.layers(parts, extras, lambda: sbom, None, locks.context(Store(store), None, {}))
     return {layer.name: layer for layer in found}
 
 
@@ -179,13 +176,3 @@ def test_an_extra_is_written_again_when_its_inputs_change(tmp_path: Path) -> Non
     reused = [made(parts, tmp_path / "store", [Extra("x", inputs, fill)])["x"].reused for inputs in ([1], [1], [2])]
 
     assert reused == [False, True, False]
-
-
-@pytest.mark.parametrize(("wanted", "compiles"), [(False, True), (True, False)])
-def test_nothing_is_compiled_for_an_image_without_bytecode_or_where_nothing_may_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool, compiles: bool
-) -> None:
-    monkeypatch.setattr(bytecode, "unpacked", None)  # which fails where it is called
-    parts = ingredients(tmp_path / "wheels", "torch", bytecode=wanted)
-
-    assert [*made(parts, tmp_path / "store", compiles=compiles)] == ["torch", "multinode"]

@@ -1,173 +1,196 @@
-"""Whose Python may compile without a sandbox, with what, and what is taken of what it wrote."""
+"""What is compiled, by which arguments, and what is taken of what a base's Python wrote."""
 
 from __future__ import annotations
 
-import io
+import marshal
 import os
+import subprocess
+import sys
 import threading
-import zipfile
+from collections.abc import Mapping, Sequence
 from contextvars import copy_context
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.foreign.sandbox import Given, Sandbox
 from images.host import process
 from images.host.errors import Fault, WorldFault
-from images.host.process import Result
 from images.host.store import Store
-from images.layers import bytecode, interpreter
-from images.layers.bytecode import Interpreter
+from images.layers import bytecode
+from images.layers.bytecode import Job
+from images.layers.compiler import Compiler
+from images.layers.interpreter import PythonSource
 from images.model import Site
-from images.wheels.archive import ANOTHER
-from tests.support.bases import base
-from tests.support.stand_in import SYSTEM
-from tests.support.wheels import damaged, pack
+from tests.support.wheels import pack
 
-NONE = Sandbox("", "no bwrap in PATH")
-
-
-def packed(method: int = zipfile.ZIP_STORED) -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", method) as archive:
-        archive.writestr("one/two.py", b"bytecode " * 9)
-    return stream.getvalue()
+MTIME = 1_704_067_200
+HEADER = 16  # bytes (PEP 552)
+GOOD = b"6 7\none.pybytecod0 0\n"
 
 
-def overlapping() -> bytes:
-    """Pack one file that its directory lists a hundred times."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("one.py", bytes(10_000))
-        archive.filelist *= 100
-    return stream.getvalue()
+def source(release: str = "3.11") -> PythonSource:
+    return PythonSource(
+        "a/b:1", "usr/bin/python", Site(release, "usr/lib/site", "/usr/bin/python"), "", lambda: iter(())
+    )
 
 
-@pytest.mark.parametrize("trusted", [True, False])
-def test_a_sandbox_is_used_where_there_is_one(tmp_path: Path, trusted: bool) -> None:
-    found = Sandbox("/usr/bin/bwrap")
+@dataclass
+class Running:
+    """This Python in the place of a base's."""
 
-    store = Store(tmp_path)
+    program: str = sys.executable
+    asked: list[Sequence[str]] = field(default_factory=list)
 
-    source = interpreter.of_base(store, base(SYSTEM))
+    def __call__(self, arguments: Sequence[str], given: Path, out: Path) -> str | None:
+        self.asked.append(arguments)
+        with given.open("rb") as feed, out.open("wb") as written:
+            return process.run([self.program, *arguments, ""], {"PYTHONHASHSEED": "0"}, "", feed, out=written).failure
 
-    assert bytecode.unpacked(store, source, found, trusted=trusted).sandbox is found
+
+def made(tmp_path: Path, *jobs: Job, running: Running | None = None) -> list[Mapping[str, bytes]]:
+    store = Store(tmp_path / "store")
+    digests = bytecode.make(store, jobs, Compiler(source(), running or Running()))
+    return [bytecode.read(store, digest) for digest in digests]
 
 
-def test_without_one_only_debians_own_packages_run(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    source = interpreter.of_base(store, base(SYSTEM))
+def wheel(tmp_path: Path, files: Mapping[str, bytes], project: str = "thing", *, trimmed: bool = True) -> Job:
+    path = pack(tmp_path, files, project)
+    return bytecode.of_wheel(project, path.name, path, "usr/lib/site", trimmed=trimmed)
 
-    assert bytecode.unpacked(store, source, NONE, trusted=True).sandbox is None
-    with pytest.raises(WorldFault, match=r"a/b:1 \(no bwrap in PATH\)\n  try: .*install bubblewrap.*--no-bytecode"):
-        bytecode.unpacked(store, source, NONE, trusted=False)
+
+def test_bytecode_has_the_time_and_the_size_of_its_source_and_its_path_in_the_image(tmp_path: Path) -> None:
+    [found] = made(tmp_path, wheel(tmp_path, {"a/one.py": b"x = 1\n"}))
+
+    data = found["a/one.py"]
+    assert [int.from_bytes(data[at : at + 4], "little") for at in (4, 8, 12)] == [0, MTIME, len("x = 1\n")]
+    assert marshal.loads(data[HEADER:]).co_filename == "/usr/lib/site/a/one.py"
 
 
 @pytest.mark.parametrize(
-    ("release", "options", "environment", "programs"),
+    ("name", "module"),
     [
-        ("3.9", ["-s", "-S", "-B"], {"PYTHONHASHSEED": "0"}, [bytecode.SETTLED, bytecode.WORKER]),
-        ("3.10", ["-s", "-S", "-B"], {"PYTHONHASHSEED": "0"}, [bytecode.SETTLED, bytecode.WORKER]),
-        ("3.11", ["-I", "-S", "-B"], {}, [bytecode.WORKER]),
-        ("3.13", ["-I", "-S", "-B"], {}, [bytecode.WORKER]),
+        ("one.py", "one.py"), ("thing-1.0.data/purelib/two.py", "two.py"), ("thing-1.0.data/platlib/b/c.py", "b/c.py"),
+        ("a/data.json", None), ("thing-1.0.data/scripts/run.py", None),
     ],
-)
-def test_sets_have_one_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, options: list[str], environment: dict[str, str],
-    programs: list[Path],
-) -> None:  # fmt: skip
-    """Before 3.11 by a seed, which -I would ignore; so nothing else of ours is in the environment."""
-    ran: list[tuple[list[str], dict[str, str]]] = []
-
-    def run(command: list[str], environ: dict[str, str], _: str) -> Result:
-        ran.append((command, environ))
-        return Result(0, "", "")
-
-    monkeypatch.setattr(process, "run", run)
-    source = interpreter.PythonSource(
-        "a/b:1", "usr/bin/python", Site(release, "site", "/usr/bin/python"), "", lambda _: None
-    )
-    out, wheel = tmp_path / "out", tmp_path / "a.whl"
-    bytecode.compile_to(out, wheel, "site", Interpreter(tmp_path, source, None), "(?!)")
-
-    ((command, given),) = ran
-    assert given == environment
-    assert command[command.index(options[0]) : command.index(str(wheel))] == [*options, *map(str, programs)]
-
-
-@pytest.mark.parametrize("sandbox", [None, Sandbox("/usr/bin/bwrap")])
-def test_a_store_on_a_disk_without_programs_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox | None
+)  # fmt: skip
+def test_modules_of_a_wheel_lie_in_site_wherever_the_wheel_has_them(
+    tmp_path: Path, name: str, module: str | None
 ) -> None:
-    """To remove the store's trees, as the message said before, changed nothing."""
-    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC))
-    python = Interpreter(tmp_path, interpreter.of_base(Store(tmp_path), base(SYSTEM)), sandbox)
+    [found] = made(tmp_path, wheel(tmp_path, {name: b""}))
 
-    with pytest.raises(WorldFault, match=r"programs cannot be started in the store: .* \(noexec\)") as caught:
-        python.run(["-c", "pass"], Given({}, ()), bytecode.REMOVE_TREES)
-
-    assert caught.value.remedy == f"set XDG_CACHE_HOME to a directory where they can, or {bytecode.WITHOUT}"
+    assert [*found] == ([module] if module else [])
 
 
-def test_bytecode_that_fits_its_wheel_is_read(tmp_path: Path) -> None:
-    (tmp_path / "out").write_bytes(packed())
+@pytest.mark.parametrize("text", [b"def", b"x = '\0'", b"lambda:" * 1200 + b"0", b"\xff"])
+def test_a_module_that_does_not_compile_is_left_out_and_the_others_are_not(tmp_path: Path, text: bytes) -> None:
+    [found] = made(tmp_path, wheel(tmp_path, {"bad.py": text, "good.py": b"x = 1"}))
 
-    assert bytecode.contents(tmp_path / "out", "a.whl") == {"one/two.py": b"bytecode " * 9}
+    assert [*found] == ["good.py"]
 
 
-@pytest.mark.parametrize("written", [b"", b"#!/bin/sh", packed()[:-9], packed(zipfile.ZIP_DEFLATED), overlapping()])
+@pytest.mark.parametrize("trimmed", [True, False])
+def test_what_no_task_imports_is_left_out(tmp_path: Path, trimmed: bool) -> None:
+    files = {"torch/one.py": b"", "torch/_inductor/x.py": b""}
+
+    [found] = made(tmp_path, wheel(tmp_path, files, "torch", trimmed=trimmed))
+
+    assert found.keys() == ({"torch/one.py"} if trimmed else files.keys())
+
+
+def test_what_is_compiled_before_does_not_show(tmp_path: Path) -> None:
+    """marshal marks names that the process has elsewhere, too."""
+    shared = "\n".join(f"def rare_{n}(other_{n}): return other_{n}.rare_{n}" for n in range(99)).encode()
+    first, job = (wheel(tmp_path, {"a.py": shared}, name) for name in ("first", "second"))
+
+    [alone] = made(tmp_path / "alone", job)
+    _, behind = made(tmp_path / "behind", first, job)
+
+    assert alone == behind
+
+
+def test_each_is_compiled_once(tmp_path: Path) -> None:
+    running, one, other = Running(), wheel(tmp_path, {"a.py": b"a"}, "one"), wheel(tmp_path, {"b.py": b"b"}, "other")
+
+    first = made(tmp_path, one, running=running)
+    both = made(tmp_path, one, other, running=running)
+    again = made(tmp_path, other, one, running=running)
+
+    assert ([first[0], both[1]], [both[1], both[0]], len(running.asked)) == (both, again, 2)
+
+
+@pytest.mark.parametrize(("release", "options"), [("3.10", "-s"), ("3.11", "-I"), ("3.13", "-I")])
+def test_sets_have_one_order(tmp_path: Path, release: str, options: str) -> None:
+    """Before 3.11 by a seed, which -I would ignore."""
+    running = Running()
+    bytecode.make(Store(tmp_path), [wheel(tmp_path, {"a.py": b"x in {None, 1}"})], Compiler(source(release), running))
+
+    ((first, *_, program, _),) = running.asked
+    assert (first, "def settle(" in program) == (options, release == "3.10")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [b"", b"#!/bin/sh", GOOD[:-1], GOOD + b"x", GOOD + GOOD, b"6 99\none.pybytecod0 0\n", b"1 1\n\xffx0 0\n",
+     b"-1 1\n", b"9" * 99 + b" 1\n"],
+)  # fmt: skip
 def test_what_is_no_bytecode_is_refused(tmp_path: Path, written: bytes) -> None:
-    (tmp_path / "out").write_bytes(written)
-
-    with pytest.raises(WorldFault, match=r"wrote something else than bytecode: a\.whl \(.*\n  try: "):
-        bytecode.contents(tmp_path / "out", "a.whl")
+    with pytest.raises(WorldFault, match=r"wrote something else than bytecode: thing-1\.0.*\n  try: "):
+        take(tmp_path, written)
 
 
-@given(st.integers(0, len(packed()) - 1), st.binary(max_size=4))
+def take(tmp_path: Path, written: bytes) -> list[Mapping[str, bytes]]:
+    """Compile with a Python that writes this."""
+    program = tmp_path / "python"
+    (tmp_path / "written").write_bytes(written)
+    program.write_text(f"#!/bin/sh\nexec cat {tmp_path}/written\n")
+    program.chmod(0o755)
+    return made(tmp_path, wheel(tmp_path, {"one.py": b""}), running=Running(str(program)))
+
+
+def test_what_fits_is_read(tmp_path: Path) -> None:
+    assert take(tmp_path, GOOD) == [{"one.py": b"bytecod"}]
+
+
+@given(st.integers(0, len(GOOD) - 1), st.binary(max_size=4))
 def test_whatever_it_wrote_is_taken_or_refused(tmp_path_factory: pytest.TempPathFactory, at: int, more: bytes) -> None:
-    out = tmp_path_factory.getbasetemp() / "changed"
-    good = packed()
-    out.write_bytes(good[:at] + more + good[at + len(more) :])
+    place = tmp_path_factory.getbasetemp() / "changed"
+    place.write_bytes(GOOD[:at] + more + GOOD[at + len(more) :])
 
-    try:
-        bytecode.contents(out, "a.whl")
-    except Fault:
-        pass
+    with place.open("rb") as stream:
+        try:
+            dict(bytecode._read(stream, place.stat().st_size, "a.whl"))
+        except Fault:
+            pass
 
 
-def test_no_wheel_is_begun_that_is_not_wanted_any_more(tmp_path: Path) -> None:
-    store, stop = Store(tmp_path), threading.Event()
-    python = Interpreter(tmp_path, interpreter.of_base(store, base(SYSTEM)), None)
+def test_nothing_is_begun_that_is_not_wanted_any_more(tmp_path: Path) -> None:
+    stop = threading.Event()
     stop.set()
 
+    def sleeping(*_: object) -> str | None:
+        return process.run(["sleep", "60"], {}, "").failure
+
     def task() -> None:
-        bytecode.make(store, [("one", "0" * 64, tmp_path / "missing.whl")], python, trimmed=True)
+        bytecode.make(Store(tmp_path), [wheel(tmp_path, {})], Compiler(source(), sleeping))
 
     with pytest.raises(process.Stopped):
         copy_context().run(process.run_stoppable, stop, task)
 
 
-@pytest.mark.parametrize(
-    ("is_damaged", "fact", "remedy"),
-    [
-        (True, "cannot install a wheel", ANOTHER),
-        (False, "cannot compile the modules of a wheel", bytecode.REMEDY),
-    ],
-)
-def test_an_interpreter_that_fails_is_not_blamed_for_a_damaged_wheel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool, fact: str, remedy: str
-) -> None:
-    store, wheel = Store(tmp_path / "store"), pack(tmp_path, {"one.py": b"first = second = third = 1\n" * 9})
-    if is_damaged:
-        damaged(wheel, "one.py")
-    monkeypatch.setattr(process, "run", lambda *_, **__: Result(1, "", "zlib.error: Error -3"))
-    python = Interpreter(tmp_path, interpreter.of_base(store, base(SYSTEM)), None)
+def test_an_interpreter_that_fails_is_named_with_what_it_said(tmp_path: Path) -> None:
+    with pytest.raises(WorldFault, match=r"cannot compile: thing-1\.0-py3-none-any\.whl: no memory\n  try: ") as caught:
+        bytecode.make(Store(tmp_path), [wheel(tmp_path, {})], Compiler(source(), lambda *_: "no memory"))
 
-    with pytest.raises(WorldFault) as caught:
-        bytecode.make(store, [("thing", "0" * 64, wheel)], python, trimmed=True)
+    assert "--no-bytecode" in caught.value.remedy
 
-    assert (caught.value.fact, caught.value.remedy) == (fact, remedy)
-    assert wheel.name in caught.value.value
+
+def test_a_process_that_dies_fails_all(tmp_path: Path) -> None:
+    program = bytecode.WORKER.read_text().replace("posix._exit(0)", "posix._exit(3)")
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, "0", ""], input=b"0 0\n", env=dict(os.environ), capture_output=True
+    )
+
+    assert (done.returncode, done.stderr.strip()) == (1, b"the process that compiles has failed")

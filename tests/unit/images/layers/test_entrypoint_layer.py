@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from entrypoint.programs.at_exit import VARIABLE
-from images.foreign.sandbox import Given
 from images.host import process
 from images.host.store import Store
 from images.layers import entrypoint_layer
@@ -176,9 +174,10 @@ class Compiling:
     source: PythonSource
     asked: list[str] = field(default_factory=list)
 
-    def run(self, arguments: Sequence[str], given: Given, remedy: str) -> process.Result:
+    def run(self, arguments: Sequence[str], given: Path, out: Path) -> str | None:
         self.asked.append(arguments[1])
-        return process.run([sys.executable, "-I", *arguments], {}, remedy)
+        with given.open("rb") as feed, out.open("wb") as written:
+            return process.run([sys.executable, *arguments, ""], {}, "", feed, out=written).failure
 
 
 def test_the_entrypoint_is_compiled_once_and_again_when_it_or_the_base_changed(tmp_path: Path) -> None:
@@ -197,21 +196,6 @@ def test_the_entrypoint_is_compiled_once_and_again_when_it_or_the_base_changed(t
     other = dataclasses.replace(base(SYSTEM), site=Site("3.10", "elsewhere", "/usr/bin/python3"))
     compiled(store, sources, Compiling(of_base(store, other), python.asked))  # type: ignore[arg-type]
     assert len(python.asked) == 3
-
-
-@pytest.mark.parametrize(("clock", "epoch"), [(0.0, None), (2e9, "0"), (2e9, "abc")])
-def test_neither_the_clock_nor_the_shell_decides_the_bytecode_of_the_entrypoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: float, epoch: str | None
-) -> None:
-    """A zip has no time before 1980, and zipfile reads SOURCE_DATE_EPOCH from Python 3.14 on."""
-    sources = {f"{MULTINODE}/one.py": b"a = 1"}
-    usual, other = Store(tmp_path / "usual"), Store(tmp_path / "other")
-    expected = compiled(usual, sources, Compiling(of_base(usual, base(SYSTEM))))  # type: ignore[arg-type]
-    if epoch:
-        monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
-    monkeypatch.setattr(time, "time", lambda: clock)
-
-    assert compiled(other, sources, Compiling(of_base(other, base(SYSTEM)))) == expected  # type: ignore[arg-type]
 
 
 def test_bytecode_of_the_entrypoint_that_is_gone_is_made_again(tmp_path: Path) -> None:

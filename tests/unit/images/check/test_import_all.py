@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from images.layers.programs.import_all import main
+from images.check.import_all import main
 
 
 @pytest.fixture
