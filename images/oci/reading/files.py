@@ -2,58 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from images.foreign import tars
+from images.foreign.files import Files
 from images.host.download import Advance
-from images.host.errors import UserFault, WorldFault
-from images.host.store import CHUNK, Store
-from images.model import Descriptor, Manifest
-from images.oci.manifest import LIMIT
+from images.host.store import Store
+from images.model import BLOB, Descriptor, Manifest
 
-AGAIN = "copy or save the image again: the file is damaged"
 REMEDY = "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"
-
-
-@dataclass(frozen=True)
-class Files:
-    """The files of an image by their paths; `name` is what messages call it, `remedy` what to type if one is missing.
-
-    `open` raises KeyError or FileNotFoundError for a path that is no file.
-    """
-
-    name: str
-    remedy: str
-    open: Callable[[str], IO[bytes]]
-
-    def chunks(self, path: str, most: int | None = None) -> Iterator[bytes]:
-        """Yield the content of a file.
-
-        Raises UserFault where it is missing, WorldFault where it cannot be read or has more than `most` bytes.
-        """
-        try:
-            file = self.open(path)
-        except (KeyError, FileNotFoundError) as error:
-            raise UserFault("the image is not whole", f"{self.name} (no {path})", self.remedy) from error
-        size = 0
-        try:
-            with file:
-                while chunk := file.read(CHUNK):
-                    size += len(chunk)
-                    if most is not None and size > most:
-                        value = f"{self.name} (more than {most} bytes)"
-                        raise WorldFault("a file of the image is too long", value, AGAIN)
-                    yield chunk
-        except tars.CONTENT as error:
-            raise WorldFault("a file of the image cannot be read", f"{self.name} ({error})", AGAIN) from error
-
-    def read(self, path: str) -> bytes:
-        """Return the content of a document, as `chunks` does."""
-        return b"".join(self.chunks(path, LIMIT))
 
 
 @dataclass(frozen=True)
@@ -80,19 +38,7 @@ class OnDisk:
         return [self._copy(layer, advance) for layer in found.layers]
 
     def _copy(self, part: Descriptor, advance: Advance) -> Path:
-        if found := self.store.whole(part.sha256, "blob"):
-            return found
-        hashed = hashlib.sha256()
-        with self.store.aside() as path:
-            with path.open("wb") as file:
-                for chunk in self.files.chunks(self.place(part.digest), part.size):
-                    hashed.update(chunk)
-                    file.write(chunk)
-                    advance(len(chunk))
-            if (got := hashed.hexdigest()) != part.sha256:
-                value = f"{self.files.name}: {got}, not {part.sha256}"
-                raise WorldFault("a blob has another sha256 than its name", value, AGAIN)
-            return self.store.keep(path, got)
+        return self.files.keep(self.place(part.digest), (part.sha256, BLOB), self.store, part.size, advance)
 
 
 def listed(tags: Iterable[str]) -> str:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from images.foreign import bounds, tars
-from images.host.errors import UserFault, WorldFault
+from images.foreign import files as foreign
+from images.foreign.files import Files, in_tar
+from images.host.errors import UserFault
 from images.host.store import Store
 from images.oci import manifest
-from images.oci.manifest import NAME, SUBJECT, TAG, encode
+from images.oci.manifest import LIMIT, NAME, SUBJECT, TAG, encode
 from images.oci.reading import saved
-from images.oci.reading.files import AGAIN, REMEDY, Files, OnDisk, listed
+from images.oci.reading.files import REMEDY, OnDisk, listed
 from images.oci.reference import Archive, Directory, full
 
 INDEX = "index.json"
@@ -31,13 +31,7 @@ def in_directory(reference: Directory, store: Store) -> OnDisk:
     root, tag = _split(reference)
     if not (root / INDEX).is_file():
         raise UserFault("that is not an OCI layout", f"{reference} (no {INDEX})", REMEDY)
-
-    def open_(path: str) -> IO[bytes]:
-        if not (root / path).is_file():  # a pipe would be waited for, and a device read without end
-            raise FileNotFoundError(path)
-        return (root / path).open("rb")
-
-    return _layout(Files(str(reference), REMEDY, open_), tag, store)
+    return _layout(foreign.in_directory(root, str(reference)), tag, store)
 
 
 def _split(reference: Directory) -> tuple[Path, str | None]:
@@ -54,33 +48,13 @@ def in_archive(reference: Archive, store: Store) -> Iterator[OnDisk]:
 
     Raises UserFault when it is not a tar that can be read, WorldFault when it is cut short.
     """
-    name = str(reference)
-    try:
-        tar = tars.open_file(Path(reference.path), "r")  # what goes wrong later is another matter
-        members = _members(tar, bounds.LAYER.of(Path(reference.path).stat().st_size))
-    except (tars.CutShort, EOFError) as error:  # EOFError: it is compressed
-        raise WorldFault("the archive is cut short", name, AGAIN) from error
-    except tars.CONTENT as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole tar"
-        raise UserFault("cannot read the archive", f"{name} ({said})", REMEDY) from error
-
-    def open_(path: str) -> IO[bytes]:
-        try:
-            file = tar.extractfile(members[tars.below_root(path)])
-        except RecursionError as error:  # it follows a link to itself
-            raise KeyError(path) from error
-        if file is None:
-            raise KeyError(path)
-        return file
-
-    with tar:
-        if INDEX in members:
-            files = Files(name, REMEDY, open_)
-            lists = [path for path in ("manifest.json", "repositories") if path in members]
-            agrees = partial(saved.require_same, files) if lists else lambda _: None
-            yield replace(_layout(files, None, store), check=agrees)
+    with in_tar(Path(reference.path), str(reference), REMEDY, plain=True) as files:
+        if files.has(INDEX):
+            agrees = any(map(files.has, ("manifest.json", "repositories")))
+            check = partial(saved.require_same, files) if agrees else lambda _: None
+            yield replace(_layout(files, None, store), check=check)
         else:
-            yield saved.read(Files(name, saved.AGAIN, open_), store)
+            yield saved.read(files, store)
 
 
 def _layout(files: Files, tag: str | None, store: Store) -> OnDisk:
@@ -91,8 +65,8 @@ def _layout(files: Files, tag: str | None, store: Store) -> OnDisk:
 def _manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
     """Read a manifest by digest, or for None the part of the index that the tag or NAME:TAG means."""
     if digest is not None:
-        return files.read(_place(digest))
-    index = manifest.read(files.read(INDEX), files.name)
+        return files.read(_place(digest), LIMIT)
+    index = manifest.read(files.read(INDEX, LIMIT), files.name)
     entries = _entries(index)
     names = [_names(entry) for entry in entries]
     wanted = {tag, full(tag)} if tag and ":" in tag else {tag}
@@ -108,17 +82,6 @@ def _manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
 
 def _place(digest: str) -> str:
     return "blobs/" + digest.replace(":", "/")
-
-
-def _members(tar: tarfile.TarFile, most: int) -> dict[str, tarfile.TarInfo]:
-    """List a tar, which may unpack to `most` bytes; closed again when it is damaged."""
-    try:
-        found = tars.listed(tar, most)
-        tars.refuse_unusual(tar, found)
-        return found
-    except BaseException:
-        tar.close()
-        raise
 
 
 def _entries(index: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from images.foreign import documents
+from images.foreign.files import Files
 from images.foreign.tars import below_root
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.model import Manifest
 from images.oci import manifest
-from images.oci.manifest import digest_of
-from images.oci.reading.files import REMEDY, Files, OnDisk, listed
+from images.oci.manifest import LIMIT, digest_of
+from images.oci.reading.files import REMEDY, OnDisk, listed
 
 AGAIN = "docker save it again"
 KEYS = ("Config", "RepoTags", "Layers", "Parent", "LayerSources")
@@ -27,7 +28,7 @@ def read(files: Files, store: Store) -> OnDisk:
     """
     image = _image(files)
     manifest.refuse_more(len(image["Layers"]), files.name)
-    config = files.read(image["Config"])
+    config = files.read(image["Config"], LIMIT)
     measured = {path: _measured(files, path) for path in dict.fromkeys(image["Layers"])}
     paths = {f"sha256:{sha256}": path for path, (sha256, _) in measured.items()}
     paths[digest_of(config)] = image["Config"]
@@ -49,8 +50,8 @@ def require_same(files: Files, found: Manifest) -> None:
 
 def _image(files: Files) -> Mapping[str, Any]:
     try:
-        images = documents.parse(files.read("manifest.json"))
-    except (UserFault, ValueError) as error:  # it is not there, or not JSON
+        images = documents.parse(files.read("manifest.json", LIMIT))
+    except (Fault, ValueError) as error:  # it is not there, or not JSON
         remedy = f"{REMEDY}; what Docker before 1.10 saved must be loaded and saved again"
         raise UserFault("that is no archive of an image", files.name, remedy) from error
     if (

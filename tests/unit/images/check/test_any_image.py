@@ -320,7 +320,7 @@ def test_a_blob_that_is_no_file_is_not_waited_for(place: Path) -> None:
         path = stand_in.write(scratch / "layout", files) / "blobs" / digest(SYSTEM_TAR).replace(":", "/")
         path.unlink()
         os.mkfifo(path)
-        with pytest.raises(UserFault, match="the image is not whole"):
+        with pytest.raises(WorldFault, match="a file is missing"):
             take(scratch / "layout", scratch)
 
 

@@ -177,7 +177,7 @@ def put_a_pipe(place: Path) -> None:
     ("spoil", "words", "code"),
     [
         (damage, ("damaged", "debs/tini_1_amd64.deb"), 1),
-        (lose, ("missing", "wheels/torch-2.13.0+cpu-x.whl", "download.pytorch.org"), 1),
+        (lose, ("missing", "wheels/torch-2.13.0+cpu-x.whl"), 1),
         (lose_lock, ("missing", "pylock.toml"), 1),
         (change_lock, ("damaged", "pylock.toml"), 1),
         (lose_sums, ("not a bundle", "SHA256SUMS"), 2),
@@ -232,24 +232,18 @@ def test_what_the_store_refuses_is_not_the_bundles_fault(locked: Lock, store: St
     assert caught.value.filename2 == str(taken)
 
 
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (PermissionError(errno.EACCES, "Permission denied"), "cannot read the bundle: b.tar (Permission denied)"),
-        (FileNotFoundError(errno.ENOENT, "No such file or directory"), "there is no such bundle: b.tar"),
-    ],
-)
 def test_a_tar_that_cannot_be_opened_is_refused_with_the_reason(
-    store: Store, monkeypatch: pytest.MonkeyPatch, error: OSError, text: str
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise error
+        raise PermissionError(errno.EACCES, "Permission denied")
 
+    (tmp_path / "b.tar").touch()
     monkeypatch.setattr(tarfile, "open", refuse)
     with pytest.raises(UserFault) as caught:
-        bundle.take("b.tar", store)
+        bundle.take(str(tmp_path / "b.tar"), store)
 
-    assert str(caught.value) == f"error: {text}\n  try: {bundle.REMEDY}"
+    assert (caught.value.value, caught.value.remedy) == (f"{tmp_path}/b.tar (Permission denied)", bundle.REMEDY)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path, store: Store) -> None:
@@ -269,8 +263,7 @@ def test_a_bundle_that_is_cut_short_is_to_be_copied_again(
     with pytest.raises(WorldFault) as caught:
         bundle.take(str(place), Store(tmp_path / "other"))
 
-    assert caught.value.value == f"{place} (it is cut short)"
-    assert (caught.value.fact, caught.value.remedy) == ("the bundle is damaged", "copy the bundle again")
+    assert (caught.value.fact, caught.value.value) == ("the archive is cut short", str(place))
 
 
 @pytest.mark.parametrize("name", ["nowhere", "text.tar", "large.tar", "odd.tar"])
@@ -338,13 +331,3 @@ def test_a_directory_in_the_place_of_a_file_in_a_tar_counts_as_missing(
 
     with pytest.raises(Fault, match="missing"):
         bundle.take(str(tmp_path / "bundle.tar"), Store(tmp_path / "other"))
-
-
-def test_a_bundle_that_has_lost_its_lock_is_to_be_made_again(locked: Lock, store: Store, tmp_path: Path) -> None:
-    place = bundle.write(locked, store, str(tmp_path / "bundle"))
-    (place / bundle.LOCK).unlink()
-
-    with pytest.raises(WorldFault, match=f"a file of the bundle is missing: .*{bundle.LOCK}") as caught:
-        bundle.take(str(place), Store(tmp_path / "other"))
-
-    assert caught.value.remedy == "copy the bundle again, or make it again: build.py bundle"

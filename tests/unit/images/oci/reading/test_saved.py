@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.host.errors import Fault, UserFault, WorldFault
+from images.foreign.files import Files
+from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.oci import manifest
 from images.oci.manifest import MOST_LAYERS
 from images.oci.reading import saved
-from images.oci.reading.files import Files, OnDisk
+from images.oci.reading.files import OnDisk
 from tests.support import hostile
 
 GOOD: dict[str, Any] = {"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["1/layer.tar", "2/layer.tar"]}
@@ -33,9 +34,11 @@ def read(images: object, parts: Mapping[str, bytes] = PARTS, read_paths: list[st
     def open_(path: str) -> IO[bytes]:
         if read_paths is not None:
             read_paths.append(path)
+        if path not in files:
+            raise FileNotFoundError(path)
         return io.BytesIO(files[path])
 
-    return saved.read(Files("it", saved.AGAIN, open_), NO_STORE)
+    return saved.read(Files("it", files.__contains__, open_), NO_STORE)
 
 
 def test_layers_get_the_digests_of_their_tars() -> None:
@@ -86,12 +89,12 @@ AGAIN = "docker save it again"
         ([{**GOOD, "RepoTags": 5}] * 2, "the list of images in the archive is damaged", "it", AGAIN),
         ([{**GOOD, "RepoTags": [5]}] * 2, "the list of images in the archive is damaged", "it", AGAIN),
         ([GOOD, {**GOOD, "RepoTags": None}], "there are several images", "it (a:1, without a tag)", "docker save one"),
-        ([{**GOOD, "Config": "x.json"}], "the image is not whole", "it (no x.json)", AGAIN),
-        ([{**GOOD, "Layers": ["x.tar"]}], "the image is not whole", "it (no x.tar)", AGAIN),
+        ([{**GOOD, "Config": "x.json"}], "a file is missing", "it: x.json", "copy or save"),
+        ([{**GOOD, "Layers": ["x.tar"]}], "a file is missing", "it: x.tar", "copy or save"),
     ],
 )
 def test_what_is_no_whole_image_is_refused(images: object, fact: str, value: str, remedy: str) -> None:
-    with pytest.raises(UserFault) as caught:
+    with pytest.raises(Fault) as caught:
         read(images)
 
     assert (caught.value.fact, caught.value.value) == (fact, value)

@@ -1,0 +1,63 @@
+"""Files of others by their paths: what cannot be had is said, and what comes into the store is what it should be."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import IO
+
+import pytest
+
+from images.foreign.files import AGAIN, Files
+from images.host.errors import WorldFault
+
+
+def files(contents: Mapping[str, bytes | Exception]) -> Files:
+    """Have these files; for an exception, one that cannot be opened."""
+
+    def open_(path: str) -> IO[bytes]:
+        found = contents.get(path, FileNotFoundError())
+        if isinstance(found, Exception):
+            raise found
+        return io.BytesIO(found)
+
+    return Files("it", contents.__contains__, open_)
+
+
+def unreadable(_: int) -> bytes:
+    raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize(
+    ("contents", "text"),
+    [
+        ({}, f"error: a file is missing: it: a\n  try: {AGAIN}"),
+        ({"a": FileNotFoundError()}, f"error: a file is missing: it: a\n  try: {AGAIN}"),
+        ({"a": bytes(100)}, f"error: a file is too long: it: a (more than 99 bytes)\n  try: {AGAIN}"),
+    ],
+)
+def test_a_document_that_cannot_be_had(contents: Mapping[str, bytes | Exception], text: str) -> None:
+    with pytest.raises(WorldFault) as caught:
+        files(contents).read("a", 99)
+
+    assert str(caught.value) == text
+
+
+def test_a_document_may_be_as_long_as_it_may() -> None:
+    assert files({"a": bytes(99)}).read("a", 99) == bytes(99)
+
+
+def test_a_file_that_the_user_may_not_read_is_not_said_to_be_missing() -> None:
+    with pytest.raises(PermissionError):
+        files({"a": PermissionError(13, "Permission denied", "/layout/a")}).read("a", 99)
+
+
+def test_a_disk_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.BytesIO()
+    monkeypatch.setattr(file, "read", unreadable)
+
+    with pytest.raises(WorldFault, match=r"cannot be read: it: a \(\[Errno 5\] Input/output error\)") as caught:
+        Files("it", lambda _: True, lambda _: file).read("a", 99)
+
+    assert caught.value.remedy == AGAIN
+    assert file.closed
