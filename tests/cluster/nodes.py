@@ -16,6 +16,7 @@ from tests.support.harness import ENTRYPOINT, Done, call
 
 # Said by rank 0 when the gradients of all ranks have met.
 TRAINS = "smoke: first step done"
+WORKERS = tuple(f"transformers-pytorchjob-worker-{number}" for number in (0, 1))
 NEWEST = "pid=$(pgrep -n -f 'multinode/[s]moke.py')"
 GRACE = 30  # seconds: terminationGracePeriodSeconds of a pod that says nothing else
 KILL_A_RANK = f"{NEWEST} && kill -9 $pid"
@@ -118,8 +119,9 @@ def one_said(text: str, children: Sequence[Started], seconds: float = 180) -> bo
 
 @dataclass
 class Cluster:
-    """Two nodes, and what was started on them."""
+    """Two nodes, the name of their network, and what was started on them."""
 
+    network: str
     nodes: tuple[Node, Node]
     started: list[Started] = field(default_factory=list)
 
@@ -152,17 +154,23 @@ class Cluster:
 
 
 @contextmanager
-def two_pods(name: str, image: str, mounts: Mapping[Path, str], *options: str) -> Iterator[Cluster]:
-    """Lend two containers, named as an operator names the pods of a job, on a network of their own."""
+def two_pods(
+    name: str, image: str, mounts: Mapping[Path, str], *options: str, hosts: tuple[str, str] | None = None
+) -> Iterator[Cluster]:
+    """Lend two containers on a network of their own.
+
+    hosts: their names, and each has a core then; without, they are named as an operator names the pods of a job.
+    """
     volumes = [word for place, inside in mounts.items() for word in ("--volume", f"{place}:{inside}:ro")]
-    nodes = [Node(f"transformers-pytorchjob-worker-{number}", f"{name}{number}") for number in (0, 1)]
+    nodes = [Node((hosts or WORKERS)[number], f"{name}{number}") for number in (0, 1)]
     try:
         assert call(["docker", "network", "create", name]).code == 0
-        for node in nodes:
+        for number, node in enumerate(nodes):
             start = ["docker", "run", "--detach", "--name", node.container, "--hostname", node.host, "--network", name]
             start += ["--network-alias", node.host, *volumes, *options]
+            start += ["--cpuset-cpus", str(number)] if hosts else []
             assert call([*start, "--entrypoint", "tini", image, "--", "sleep", "infinity"]).code == 0
-        cluster = Cluster((nodes[0], nodes[1]))
+        cluster = Cluster(name, (nodes[0], nodes[1]))
         yield cluster
         for child in cluster.started:
             child.end()

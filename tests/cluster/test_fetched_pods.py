@@ -15,8 +15,6 @@ from tests.support.hub_repositories import fill
 from tests.support.manifests import run
 from tests.support.operators import TORCH_DISTRIBUTED, fill_secrets, make_job_pod, make_pods, make_trainjob_pods
 
-pytestmark = pytest.mark.slow
-
 SIZES = ("--cpu", "1", "--memory", "3Gi", "--shm", "256Mi", "--workers", "2")
 LOG = "transformers-prefetch-x7k2p-prefetch"
 Operator = Callable[[dict[str, Any], list[str]], list[dict[str, Any]]]
@@ -53,13 +51,13 @@ def make_trainjob(manifest: dict[str, Any], addresses: list[str]) -> list[dict[s
     return make_trainjob_pods(manifest, TORCH_DISTRIBUTED, addresses)
 
 
+ELASTIC = ("pytorchjob", ("--elastic", "2:2"), make_pods, ("qa-worker-0-pytorch", "qa-worker-1-pytorch"))
+TRAINJOB = ("trainjob", (), make_trainjob, ("qa-node-0-0-node", "qa-node-0-1-node"))
+
+
 @pytest.mark.parametrize(
     ("kind", "form", "operator", "containers"),
-    [
-        ("pytorchjob", ("--elastic", "2:2"), make_pods, ("qa-worker-0-pytorch", "qa-worker-1-pytorch")),
-        ("trainjob", (), make_trainjob, ("qa-node-0-0-node", "qa-node-0-1-node")),
-    ],
-    ids=["pytorchjob", "trainjob"],
+    [pytest.param(*ELASTIC, id="pytorchjob"), pytest.param(*TRAINJOB, id="trainjob", marks=pytest.mark.slow)],
 )
 def test_what_a_job_has_fetched_is_trained_without_a_network(
     pulled: str, node: Podman, apart: Podman, hub: Hub, kind: str, form: tuple[str, ...], operator: Operator,
@@ -81,6 +79,7 @@ def test_what_a_job_has_fetched_is_trained_without_a_network(
     assert hub.requests == []
 
 
+@pytest.mark.slow
 def test_a_token_without_access_is_said_in_the_log_and_ends_the_job(pulled: str, node: Podman, hub: Hub) -> None:
     hub.gated = {"models/distilbert/distilbert-base-uncased"}
 
@@ -92,6 +91,7 @@ def test_a_token_without_access_is_said_in_the_log_and_ends_the_job(pulled: str,
     assert f"ask for access on {hub.url}" in said and "hf_closed" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "words", "message"),
     [
@@ -115,6 +115,7 @@ def test_a_claim_that_may_only_be_read_is_refused(
     assert message in node.logs(name)
 
 
+@pytest.mark.slow
 def test_a_directory_of_another_user_is_refused(pulled: str, node: Podman) -> None:
     words = ("--image", pulled, "--pvc", node.network, *SIZES, "--elastic", "off", "--workers", "1", "--name", "qa")
     first = make_pods(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cluster.nodes import places
+from tests.cluster.nodes import Cluster, places
 from tests.cluster.packages import MEET
 from tests.support.harness import ROOT, call
 
@@ -49,8 +49,7 @@ def job(
     request: pytest.FixtureRequest,
     image: str,
     tmp_path: Path,
-    docker_services: object,
-    docker_compose_project_name: str,
+    nodes: Cluster,
 ) -> Iterator[list[str]]:
     """Start two workers as the operator does; give the options of the launcher."""
     each: Job = request.param
@@ -63,8 +62,8 @@ def job(
         path.chmod(each.mode)
     hosts = ("mpi0", "mpi1")
     (config / "hostfile").write_text("".join(each.hostfile.format(host=host) for host in hosts))
-    name = docker_compose_project_name
-    options = ["--network", f"{name}_default", "--user", each.user, "--volume", f"{secret}:{each.place}:ro"]
+    name = nodes.network
+    options = ["--network", name, "--user", each.user, "--volume", f"{secret}:{each.place}:ro"]
     options += ["--volume", f"{ROOT}/tests/cluster/meet.py:{MEET}:ro"]
     try:
         for host in hosts:

@@ -26,10 +26,10 @@ def test_torchrun_by_the_variables_of_an_elastic_pytorchjob(cluster: Cluster) ->
     assert len(weights(done[0].out + done[1].out)) == 1
 
 
-def test_launch_over_ssh(any_cluster: Cluster) -> None:
-    any_cluster.start(1, "worker")
+def test_launch_over_ssh(cluster: Cluster) -> None:
+    cluster.start(1, "worker")
 
-    done = any_cluster.nodes[0].run(*any_cluster.launch("smoke", "--bf16"))
+    done = cluster.nodes[0].run(*cluster.launch("smoke", "--bf16"))
 
     assert done.code == 0
     assert len(weights(done.out)) == 1
