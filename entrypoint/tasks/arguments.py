@@ -13,8 +13,8 @@ from entrypoint.printing.secrets import hide
 from entrypoint.settings import Setting
 from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, split_flags, translate
 from entrypoint.tasks.command import SCRIPT, SMOKE, TASK, Command
-from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
-from entrypoint.tasks.preflight import check_arguments, list_notes
+from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, describe_batches, list_defaults
+from entrypoint.tasks.preflight import check_arguments, check_order, list_notes
 from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, find_task, place_script
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def read_task(command: Command, stack: Stack, environ: Mapping[str, str], *, man
     if program.arguments.get(OUTPUT_DIR) == "":
         remedy = f"--{OUTPUT_DIR} {OUTPUT}/{task.name}"
         raise Refusal("the directory for results has no name", f"{OUTPUT_DIR} ''", remedy)
+    check_order(task, program.arguments, stack)
     found = check_arguments(task, program.arguments, environ)
     notes = [*program.notes, *list_notes(task, script, stack, environ)]
     return program._replace(notes=notes, defaults=(*program.defaults, *found))
@@ -100,12 +101,14 @@ def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: b
     check_first(task, asked)
     made = adapt(asked, task.kind, stack, many=many)
     names = {plain(flag.name): flag.values[0] if flag.values else "" for flag in (*asked, *made.flags) if flag.name}
-    left = choose_defaults(list_defaults(task, stack, many=many), names, task)
-    flags = [*(flag for flag in left if not by_file or flag.name in OF_FILE), *made.flags]
+    left = choose_defaults(list_defaults(task, stack, many=many), names, task, stack)
+    left = [flag for flag in left if not by_file or flag.name in OF_FILE]
+    flags = [*left, *made.flags]
     # Flags that were left out, or went into the environment, are known by the names that were typed.
     arguments = {**name_flags(asked), **name_flags(flags)}
     own = (ON_CPU,) if task.kind == ACCELERATE else ()
-    return Program([script, *join_flags(flags)], made.notes, arguments, as_settings(made.environ), own)
+    notes = [*made.notes, *describe_batches(task, left)]
+    return Program([script, *join_flags(flags)], notes, arguments, as_settings(made.environ), own)
 
 
 def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:

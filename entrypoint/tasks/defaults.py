@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from entrypoint.machine.image import release
 from entrypoint.numbers import is_no
 from entrypoint.tasks.aliases import ALIASES, Flag, has_ccl, split_flags, translate
 from entrypoint.tasks.table import ACCELERATE, OTHER
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from entrypoint.tasks.table import Task
 
 OUTPUT, OUTPUT_DIR = "/workspace/output", "output_dir"
-# A default, and the flags beside which it makes no sense; one of `do_` counts if it is switched on.
+# A default, and the flags beside which it makes no sense; one of `do_` and `pad_` counts if it is switched on.
 UNLESS = {
     "dataset_name": ("train_file", "validation_file", "test_file", "task_name"),
     "dataset_config_name": ("dataset_name", "train_file", "validation_file"),
@@ -30,7 +31,14 @@ UNLESS = {
     "do_train": ("do_eval", "do_predict"),
     "do_eval": ("do_train", "do_predict"),
     "model_type": ("model_name_or_path",),
+    "group_by_length": ("train_sampling_strategy", "pad_to_max_length"),
+    "train_sampling_strategy": ("group_by_length", "pad_to_max_length"),
 }
+# Since then the Trainer also evaluates and predicts in the order of lengths that a training with --group_by_length has,
+# and gives what it predicts back in that order (transformers/trainer.py, _get_eval_sampler).
+REORDERED = (4, 46)
+GROUPS = ("group_by_length", "train_sampling_strategy")
+EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
 # Flags that describe a model without weights, of the tasks that can train one.
 SCRATCH = ("model_type", "config_name", "config_overrides")
 # What the default prefix of T5 is for, which has learned each of its languages with another.
@@ -54,15 +62,37 @@ def list_defaults(task: Task, stack: Stack, *, many: bool) -> list[Flag]:
     return translate(defaults, stack, ALIASES[task.kind]).flags
 
 
-def choose_defaults(defaults: list[Flag], given: Mapping[str, str], task: Task) -> list[Flag]:
+def choose_defaults(defaults: list[Flag], given: Mapping[str, str], task: Task, stack: Stack) -> list[Flag]:
     """Return the defaults that make sense beside the flags that are typed, by their values."""
-    return [flag for flag in defaults if flag.name not in given and not is_senseless(flag.name, given, task)]
+    left = [flag for flag in defaults if flag.name not in given and not is_senseless(flag.name, given, task)]
+    if find_reordered(task, {**dict.fromkeys((flag.name for flag in left), ""), **given}, stack):
+        return [flag for flag in left if flag.name not in GROUPS]
+    return left
+
+
+def find_reordered(task: Task, arguments: Mapping[str, object], stack: Stack) -> str | None:
+    """Return the argument for which predictions have to be in the order of the examples, where they would not be."""
+    if release(stack.transformers) < REORDERED:
+        return None
+    names = ("do_predict", *(EVALUATES if task.ordered else ()))
+    return next((name for name in names if name in arguments and not is_no(str(arguments[name]))), None)
+
+
+def describe_batches(task: Task, left: list[Flag]) -> list[str]:
+    """Return a note on what the defaults make of batches; none where they make nothing of them."""
+    names = {flag.name for flag in left}
+    if names.isdisjoint(("pad_to_max_length", *GROUPS)):
+        return []
+    if names.isdisjoint(GROUPS):
+        more = ", and with --do_train alone put together by length" if task.ordered else ""
+        return [f"batches are padded to their longest example{more}; --pad_to_max_length True for a fixed length"]
+    return ["batches have examples of like length and are padded to the longest; --group_by_length False for any order"]
 
 
 def is_senseless(name: str, given: Mapping[str, str], task: Task) -> bool:
     """Return whether a default makes no sense beside the flags that are typed, by their values."""
     names = UNLESS.get(name, ())
-    if any(each in given and not (each.startswith("do_") and is_no(given[each])) for each in names):
+    if any(each in given and not (each.startswith(("do_", "pad_")) and is_no(given[each])) for each in names):
         return True
     if name == "do_eval":  # most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing
         return "train_file" in given and "validation_file" not in given and not task.language_model

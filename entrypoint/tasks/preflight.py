@@ -21,7 +21,7 @@ from entrypoint.machine.places import find_downloads
 from entrypoint.numbers import is_true
 from entrypoint.printing.streams import quote
 from entrypoint.settings import Setting
-from entrypoint.tasks.defaults import list_defaults
+from entrypoint.tasks.defaults import choose_defaults, find_reordered, list_defaults
 from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER, find_task, list_scripts
 
 if TYPE_CHECKING:
@@ -42,6 +42,16 @@ def check_arguments(task: Task, arguments: Mapping[str, object], environ: Mappin
         remedy = f"--dataset_name {arguments[flag]} in its place, which datasets loads as images"
         raise Refusal(f"the script of {task.name} does not load a directory", f"--{flag} {arguments[flag]}", remedy)
     return find_nltk(task, arguments, environ) if task.nltk else []
+
+
+def check_order(task: Task, arguments: Mapping[str, object], stack: Stack) -> None:
+    """Raise Refusal where predictions would be compared with, or written down for, other examples than their own."""
+    grouped = is_true(arguments.get("group_by_length")) or arguments.get("train_sampling_strategy") == "group_by_length"
+    if grouped and (reader := find_reordered(task, arguments, stack)):
+        version = f"transformers {stack.transformers}"
+        fact = f"{version} evaluates and predicts in the order of lengths, too, and {task.name} needs that of the data"
+        remedy = "--do_train alone, and the rest in a start of its own with --model_name_or_path DIRECTORY"
+        raise Refusal(fact, f"--group_by_length and --{reader}", remedy)
 
 
 def list_notes(task: Task, script: str, stack: Stack, environ: Mapping[str, str]) -> list[str]:
@@ -102,7 +112,7 @@ def list_tasks(stack: Stack, environ: Mapping[str, str]) -> str:
         task, script = find_task(name), scripts[name]
         notes = "; ".join(list_notes(task, script, stack, environ))
         about = f"{task.about} ({notes})".strip() if notes else task.about
-        flags = list_defaults(task, stack, many=False)
+        flags = choose_defaults(list_defaults(task, stack, many=False), {}, task, stack)
         defaults = " ".join(quote(word) for flag in flags for word in flag.words())
         lines.append(f"{name:{width}} {about}".rstrip() + f"\n    {'/'.join(script.split('/')[-2:])} {defaults}")
     lines.append(f"examples: {stack.examples or 'none in this image: build it with --examples'}")

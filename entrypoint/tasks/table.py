@@ -25,6 +25,8 @@ class Task(NamedTuple):
     For `prefetch`, beside the model and the data set of the arguments: data that the script itself names, metrics, of
     which it loads the first whose flags are given, both with their configuration; nltk: data of that package.
 
+    ordered: whether its evaluation finds the example of a prediction by its place.
+
     fails: a package, the release since which the script fails with it whatever its arguments are, and why.
     """
 
@@ -36,6 +38,7 @@ class Task(NamedTuple):
     data: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     nltk: tuple[str, ...] = ()
+    ordered: bool = False
     fails: tuple[str, tuple[int, int], str] | None = None
 
     @property
@@ -68,6 +71,9 @@ DISTILBERT = "--model_name_or_path distilbert/distilbert-base-uncased --dataset_
 XLNET = "--model_name_or_path xlnet/xlnet-large-cased --dataset_name rajpurkar/squad "
 BERT = "--model_name_or_path google-bert/bert-base-cased "
 ROBERTA, GPT2 = "--model_name_or_path FacebookAI/roberta-base ", "--model_name_or_path openai-community/gpt2 "
+# Batches of examples of like length, and where a script has another length for all, padded to their longest only.
+LIKE = "--group_by_length "
+SHORT = "--pad_to_max_length False " + LIKE
 SQUAD = BATCH + "--learning_rate 3e-5 --num_train_epochs 2 --max_seq_length 384 --doc_stride 128 "
 THREE = "--per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 3"
 WIKITEXT = "--dataset_name Salesforce/wikitext --dataset_config_name wikitext-2-raw-v1 "
@@ -93,7 +99,13 @@ TYPED_WRONG = ("transformers", (4, 46), "it calls the Trainer with processing_cl
 # logs or wants a GPU; data sets have the names that aliases.py says, and ner has one without the script that datasets
 # 4 loads no more.
 ROWS = (
-    Task("qa", "extractive question answering", DISTILBERT + TRAIN + SQUAD.format(12), metrics=("squad",)),
+    Task(
+        "qa",
+        "extractive question answering",
+        DISTILBERT + TRAIN + SHORT + SQUAD.format(12),
+        metrics=("squad",),
+        ordered=True,
+    ),
     Task("qa-no-trainer", "extractive question answering", DISTILBERT + SQUAD.format(12), metrics=("squad",)),
     Task(
         "qa-beam",
@@ -113,14 +125,15 @@ ROWS = (
         "qa-seq2seq",
         "generative question answering",
         T5 + "--dataset_name rajpurkar/squad_v2 --context_column context --question_column question "
-        "--answer_column answers " + TRAIN + SQUAD.format(12),
+        "--answer_column answers " + TRAIN + SHORT + SQUAD.format(12),
         "run_seq2seq_qa.py",
         metrics=("squad",),
+        ordered=True,
     ),
     Task(
         "glue",
         "sentence pairs of the GLUE benchmark",
-        BERT + "--task_name mrpc " + TRAIN + "--max_seq_length 128 " + THREE,
+        BERT + "--task_name mrpc " + TRAIN + SHORT + "--max_seq_length 128 " + THREE,
         data=GLUE,
         metrics=OF_GLUE,
     ),
@@ -135,7 +148,10 @@ ROWS = (
         "classification",
         "classification of any text",
         "--model_name_or_path google-bert/bert-base-uncased --dataset_name stanfordnlp/imdb --metric_name accuracy "
-        "--text_column_names text --label_column_name label --shuffle_train_dataset " + TRAIN + "--max_seq_length 512 "
+        "--text_column_names text --label_column_name label --shuffle_train_dataset "
+        + TRAIN
+        + SHORT
+        + "--max_seq_length 512 "
         "--per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 1",
         metrics=("{metric_name}",),
     ),
@@ -144,6 +160,7 @@ ROWS = (
         "inference across languages",
         "--model_name_or_path google-bert/bert-base-multilingual-cased --language de --train_language en "
         + TRAIN
+        + SHORT
         + "--max_seq_length 128 --per_device_train_batch_size 32 --learning_rate 5e-5 --num_train_epochs 2",
         data=XNLI,
         metrics=("xnli",),
@@ -152,7 +169,7 @@ ROWS = (
     Task(
         "ner",
         "named entities",
-        "--model_name_or_path google-bert/bert-base-uncased --dataset_name lhoestq/conll2003 " + TRAIN,
+        "--model_name_or_path google-bert/bert-base-uncased --dataset_name lhoestq/conll2003 " + TRAIN + LIKE,
         metrics=("seqeval",),
     ),
     Task(
@@ -197,7 +214,7 @@ ROWS = (
     Task(
         "summarization",
         "summaries of news",
-        NEWS + "--predict_with_generate " + TRAIN + BOTH.format(4),
+        NEWS + "--predict_with_generate " + TRAIN + LIKE + BOTH.format(4),
         metrics=("rouge",),
         nltk=PUNKT,
     ),
@@ -210,6 +227,7 @@ ROWS = (
         + ROMANIAN
         + "--predict_with_generate "
         + TRAIN
+        + LIKE
         + BOTH.format(4),
         metrics=("sacrebleu",),
     ),

@@ -31,10 +31,10 @@ GUIDE = NEW._replace(torch="2.4.0+cpu", transformers="4.46.0", backend="ccl")
 OLD = GUIDE._replace(transformers="4.31.0", backend="gloo")
 QA = (
     "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name rajpurkar/squad --do_train --do_eval "
-    "--per_device_train_batch_size 12 --learning_rate 3e-5 --num_train_epochs 2 --max_seq_length 384 "
-    "--doc_stride 128 --output_dir /workspace/output/qa --use_cpu"
+    "--pad_to_max_length False --per_device_train_batch_size 12 --learning_rate 3e-5 --num_train_epochs 2 "
+    "--max_seq_length 384 --doc_stride 128 --output_dir /workspace/output/qa --use_cpu"
 )
-ALONE_QA = QA.replace("--do_train --do_eval ", "").replace("/qa --use_cpu", "/qa-no-trainer")
+ALONE_QA = QA.replace("--do_train --do_eval --pad_to_max_length False ", "").replace("/qa --use_cpu", "/qa-no-trainer")
 
 
 def make(name: str, line: str, stack: Stack = NEW, *, many: bool = False) -> Program:
@@ -52,7 +52,8 @@ def text(name: str, line: str, stack: Stack = NEW, *, many: bool = False) -> str
         ("qa", "", NEW, True, QA),
         ("qa", "", GUIDE, True, f"{QA} --ddp_backend ccl"),
         ("qa", "", GUIDE, False, QA),
-        ("qa", "", OLD, False, QA.replace("--use_cpu", "--no_cuda")),
+        ("qa", "", OLD, False,
+         QA.replace("--use_cpu", "--no_cuda").replace("length False", "length False --group_by_length")),
         ("qa", "--bf16", NEW, False, f"{QA} --bf16"),
         ("qa", "--learning-rate=1e-4", NEW, False, QA.replace("--learning_rate 3e-5 ", "") + " --learning-rate=1e-4"),
         ("qa", "--ddp_backend ccl --seed 1", GUIDE, False, f"{QA} --seed 1"),
@@ -108,6 +109,47 @@ def test_a_default_that_makes_no_sense_beside_the_user_s_is_left_out(
     assert flag in text(name, "").split() and (flag in text(name, line).split()) is stays
 
 
+PAD, GROUP, OLD_GROUP = "--pad_to_max_length False", "--train_sampling_strategy group_by_length", "--group_by_length"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "release", "added"),
+    [
+        ("glue", "", "5.23.0", [PAD, GROUP]),
+        ("glue", "", "5.1.0", [PAD, OLD_GROUP]),
+        ("glue", "--do_predict", "5.23.0", [PAD]),
+        ("glue", "--do_train --do_predict", "4.45.2", [PAD, OLD_GROUP]),
+        ("glue", "--train_sampling_strategy random", "5.23.0", [PAD]),
+        ("glue", "--group_by_length False", "5.23.0", [PAD]),
+        ("glue", "--group_by_length False", "4.57.6", [PAD]),
+        ("glue", "--pad_to_max_length", "5.23.0", []),
+        ("glue", "--pad_to_max_length False", "5.23.0", [GROUP]),
+        ("ner", "", "5.23.0", [GROUP]),
+        ("ner", "--pad_to_max_length True", "5.23.0", []),
+        ("summarization", "", "4.46.0", [OLD_GROUP]),
+        ("summarization", "--do_train --do_predict", "4.46.0", []),
+        ("qa", "", "4.45.2", [PAD, OLD_GROUP]),
+        ("qa", "", "4.46.0", [PAD]),
+        ("qa", "--do_train", "5.23.0", [PAD, GROUP]),
+        ("qa", "--do_train --eval_strategy no", "5.23.0", [PAD, GROUP]),
+        ("qa", "--do_train --eval_strategy epoch", "5.23.0", [PAD]),
+        ("qa-seq2seq", "", "5.23.0", [PAD]),
+        # These pad to a fixed length, pad by themselves, have one length, or fill each example.
+        *((name, "--do_train", "5.23.0", []) for name in ("qa-beam", "glue-no-trainer", "swag", "clm", "mim")),
+    ],
+)
+def test_batches_are_short_and_of_like_length_where_the_result_is_the_same(
+    name: str, line: str, release: str, added: list[str]
+) -> None:
+    made, typed = (
+        make(name, line, NEW._replace(transformers=release)),
+        [flag.name for flag in split_flags(line.split())],
+    )
+    names = {"pad_to_max_length", "group_by_length", "train_sampling_strategy"}.difference(typed)
+    assert [" ".join(flag.words()) for flag in split_flags(made.words[1:]) if flag.name in names] == added
+    assert sum("batches" in note for note in made.notes) == bool(added)
+
+
 def test_values_may_have_blanks() -> None:
     assert "translate English to Romanian: " in make("translation", "").words
 
@@ -131,7 +173,7 @@ def test_a_word_before_the_flags_is_no_value_of_a_default(name: str, line: str, 
 def test_what_is_unknown_ends_the_line_as_it_was_typed(words: list[str], name: str) -> None:
     made = complete(TASKS[name], "x.py", ["--zeta", *words], NEW, many=True)
     assert made.words[len(made.words) - len(words) - 1 :] == ["--zeta", *words]
-    assert made.notes == []
+    assert made.notes == complete(TASKS[name], "x.py", [], NEW, many=True).notes
 
 
 @pytest.mark.parametrize(

@@ -418,7 +418,8 @@ def test_releases_are_told_to_go_on_in_their_own_words(
     assert start.task(*words, stack=stack) is not None
     program, run = start.plan(*words, stack=stack)
     assert run is not None and not run.overwrite
-    assert ("--overwrite_output_dir" in program.words and "False" not in program.words) is overwrites
+    line = " ".join(program.words)
+    assert ("--overwrite_output_dir" in line and "--overwrite_output_dir False" not in line) is overwrites
     assert ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" in {each.name for each in program.defaults}) is loose
 
 

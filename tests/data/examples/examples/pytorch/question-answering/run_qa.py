@@ -17,6 +17,7 @@ class ModelArguments:
     dataset_name: str = field(default="")
     max_seq_length: int = field(default=0)
     doc_stride: int = field(default=0)
+    pad_to_max_length: bool = field(default=True)
 
 
 def main() -> None:
