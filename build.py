@@ -32,6 +32,8 @@ if __name__ == "__main__":
             stream.reconfigure(errors="backslashreplace")  # a locale may have ASCII only
     terminal.raise_interrupts()
     process.end_as_interrupted()
+    if os.environ.get("COLUMNS") == "0":  # in which rich prints nothing; others ask the terminal
+        del os.environ["COLUMNS"]
     today = datetime.datetime.now(datetime.timezone.utc).date()
     code = cli.main(sys.argv[1:], cli.World(os.environ, today, time.monotonic))
     gc.freeze()  # the memory goes with the process: a last collection takes as long as a short command

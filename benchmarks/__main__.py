@@ -30,7 +30,7 @@ from benchmarks.start import measure as start
 from benchmarks.store import measure as store
 from benchmarks.train import measure as train
 from images.host.errors import Fault, UserFault
-from images.parser import Parser
+from images.options import Parser
 
 PARTS: Mapping[str, ModuleType] = {"build": build, "image": image, "start": start, "train": train, "store": store}
 WRITE = "python -m benchmarks write"

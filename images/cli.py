@@ -6,10 +6,8 @@ import argparse
 import errno
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from images import terminal
 from images.host.context import World
@@ -38,10 +36,8 @@ def main(argv: Sequence[str], world: World) -> int:
         command = argv[0] if argv and argv[0] in COMMANDS else None
         options = parse(command, argv[1:] if command else argv)
         run, console = _handler(command or "build")
-        with redirect_stdout(cast("TextIO", _Stdout(sys.stdout)) if sys.stdout else None):
-            width = terminal.width(world.environ)
-            run(options, world, console(stderr=getattr(options, "json", False), emoji=False, width=width))
-            print(end="", flush=True)  # what cannot be written is said here, and not by Python at its end
+        run(options, world, console(stderr=options.json, emoji=False))
+        print(end="", flush=True)  # what cannot be written is said here, and not by Python at its end
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
@@ -53,49 +49,17 @@ def main(argv: Sequence[str], world: World) -> int:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 128 + int((*stop.args, signal.SIGINT)[0])
     except OSError as error:
-        if error.filename == terminal.STDOUT:
+        print(_refused(error), file=sys.stderr)
+        if error.filename is None:  # stdout, of which Python would report at its end what is left in it
             terminal.mute(sys.stdout)
-        print(_gone(error, world.environ) or _refused(error), file=sys.stderr)
         return 1
     return 0
 
 
-def _gone(error: OSError, environ: Mapping[str, str]) -> WorldFault | None:
-    """Return what to say where the current directory was removed, below which nothing is found or written."""
-    if error.errno != errno.ENOENT or str(error.filename or "").startswith("/"):
-        return None
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        remedy = "cd to a directory that is there"
-        return WorldFault("the current directory was removed", environ.get("PWD", "."), remedy)
-    return None
-
-
 def _refused(error: OSError) -> WorldFault:
     """Return what the system says of a file that is not the store's; of a copy it is the second one that is written."""
-    unread = error.errno == errno.EPIPE and error.filename == terminal.STDOUT
-    remedy = UNREAD if unread else REMEDIES.get(error.errno or 0, "correct that and run it again")
-    value = error.filename2 or error.filename or type(error).__name__
-    return WorldFault(error.strerror or "the system refuses", value, remedy)
-
-
-class _Stdout:
-    """Stdout whose errors name it."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        with terminal.naming_stdout():
-            return self._stream.write(text)
-
-    def flush(self) -> None:
-        with terminal.naming_stdout():
-            self._stream.flush()
+    remedy = UNREAD if error.errno == errno.EPIPE else REMEDIES.get(error.errno or 0, "correct that and run it again")
+    return WorldFault(error.strerror or "the system refuses", error.filename2 or error.filename or "stdout", remedy)
 
 
 def _handler(command: str) -> tuple[Handler, type[Console]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from images import pipeline, report, terminal
+from images import pipeline, report
 from images.check import import_check, opened, verify
 from images.deliver import engine as engines
 from images.deliver import skopeo, transfer
@@ -60,7 +60,7 @@ def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     context = dataclasses.replace(_context(options, world), compiles=True)
-    asked = Request(base=options.base, examples=options.examples)
+    asked = request(options)
     named = _given_lock(options, asked, context)
     with opened.opened(options.image, context.store, context.access) as inside:
         lock = named or _lock_inside(inside, options.image, asked)
@@ -163,38 +163,23 @@ def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | 
 
 def _context(options: argparse.Namespace, world: World) -> Context:
     world.require_clock()
-    jobs = getattr(options, "jobs", 1)
-    if jobs < 1:
-        raise UserFault("cannot work with that many jobs", jobs, "--jobs 2")
-    offline = getattr(options, "offline", None) is not None
-    pip = None if offline else pip_config.read(world.environ)
-    progress = Progress(Console(stderr=True, emoji=False, width=terminal.width(world.environ)))
+    if options.jobs < 1:
+        raise UserFault("cannot work with that many jobs", options.jobs, "--jobs 2")
+    pip = None if options.offline is not None else pip_config.read(world.environ)
+    progress = Progress(Console(stderr=True, emoji=False))
     if pip:
         download.require_usable(pip, world.environ)
     access = Access(
-        environ=world.environ, certificate=pip.certificate if pip else None,
-        mirror=getattr(options, "registry_mirror", None), say=progress.say,
+        environ=world.environ, certificate=pip.certificate if pip else None, mirror=options.registry_mirror,
+        say=progress.say,
     )  # fmt: skip
-    if not Path(place := world.environ.get("XDG_CACHE_HOME") or "/").is_absolute():
-        progress.say(f"note: XDG_CACHE_HOME is ignored, since it is no absolute path: {place}")
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
-        jobs=jobs, pip=pip, access=access, wheelhouse=getattr(options, "wheelhouse", None), base=_base_on_disk(options),
-        examples=_examples(options), bindings_index=getattr(options, "bindings_index", None),
+        jobs=options.jobs, pip=pip, access=access, wheelhouse=options.wheelhouse, bindings_index=options.bindings_index,
+        base=options.base if lockfile.is_base_on_disk(options.base) else None,
+        examples=None if options.examples == "none" else options.examples,
         native=PLATFORM.runs_on(platform.system(), platform.machine()),
     )  # fmt: skip
-
-
-def _examples(options: argparse.Namespace) -> str | None:
-    """Return where the examples of a lock are looked for, if that was said."""
-    examples = getattr(options, "examples", None)
-    return None if examples == "none" else examples
-
-
-def _base_on_disk(options: argparse.Namespace) -> str | None:
-    """Return the layout or archive that was named as the base."""
-    base = getattr(options, "base", None)
-    return base if lockfile.is_base_on_disk(base) else None
 
 
 def _locked(options: argparse.Namespace, context: Context, tasks: Background | None = None) -> Locked:

@@ -42,7 +42,7 @@ try:
     from images.host.progress import Progress
     from images.host.store import Store
     from images.host.text import shown
-    from images.parser import Parser
+    from images.options import Parser
     from images.plan import catalog
     from scripts.versions import package_index, resolvable
     from scripts.versions.package_index import File, Releases
@@ -74,10 +74,10 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        if error.filename == terminal.STDOUT:
+        remedy = "--table FILE" if error.filename else READ
+        print(f"error: {error.strerror}: {error.filename or 'stdout'}\n  try: {remedy}", file=sys.stderr)
+        if not error.filename:
             terminal.mute(sys.stdout)
-        remedy = READ if error.filename == terminal.STDOUT else "--table FILE"
-        print(f"error: {error.strerror}: {error.filename or options.table}\n  try: {remedy}", file=sys.stderr)
         return 1
 
 
@@ -90,9 +90,8 @@ def _check_index(url: str | None) -> None:
 
 
 def _say(text: str) -> None:
-    """Print on stdout at once; an error names it."""
-    with terminal.naming_stdout():
-        print(text, end="", flush=True)
+    """Print on stdout at once."""
+    print(text, end="", flush=True)
 
 
 def _propose(options: argparse.Namespace, environ: Mapping[str, str]) -> int:

@@ -50,16 +50,6 @@ def test_a_name_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert capsys.readouterr().out == "multinode:a: 7 layers\n"
 
 
-@pytest.mark.parametrize("command", ["list", "plan"])
-def test_a_terminal_without_columns_is_printed_to(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    monkeypatch.setenv("COLUMNS", "0")
-
-    assert cli.main([command], cli.World({"COLUMNS": "0"}, WORLD.today, WORLD.clock)) == 0
-    assert "2.13.0" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["list", "--markdown"], ["plan"]])
 def test_commands_that_only_plan_print_the_versions(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == 0
@@ -171,7 +161,6 @@ def test_build_is_a_command_and_what_is_done_without_one(capsys: pytest.CaptureF
             ("full: /small/a.whl", "make room there, in TMPDIR (default /tmp) too"),
         ),
         (PermissionError(errno.EACCES, "no", "/a"), ("no: /a", cli.REMEDIES[errno.EACCES])),
-        (BrokenPipeError(errno.EPIPE, "cut"), ("cut: BrokenPipeError", "correct that and run it again")),
     ],
 )
 def test_what_the_system_refuses_is_said_of_the_file_that_was_written(
@@ -184,33 +173,6 @@ def test_what_the_system_refuses_is_said_of_the_file_that_was_written(
 
     assert run(["list"]) == 1
     assert capsys.readouterr().err == "error: {}\n  try: {}\n".format(*rows)
-
-
-@pytest.mark.parametrize(
-    ("name", "gone", "said"),
-    [
-        (None, True, "the current directory was removed: /was/here\n  try: cd to a directory that is there"),
-        ("x.tar", True, "the current directory was removed: /was/here\n  try: cd to a directory that is there"),
-        ("/a/x.tar", True, "none: /a/x.tar\n  try: correct that and run it again"),
-        ("x.tar", False, "none: x.tar\n  try: correct that and run it again"),
-    ],
-)
-def test_a_current_directory_that_was_removed_is_named(
-    name: str | None, gone: bool, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:  # fmt: skip
-    def refuse(*_: object) -> None:
-        raise FileNotFoundError(errno.ENOENT, "none", name)
-
-    monkeypatch.setitem(planning.HANDLERS, "list", refuse)
-    (tmp_path / "here").mkdir()
-    with monkeypatch.context() as moved:
-        moved.chdir(tmp_path / "here")
-        if gone:
-            (tmp_path / "here").rmdir()
-        code = cli.main(["list"], cli.World({"PWD": "/was/here"}, WORLD.today, WORLD.clock))
-
-    assert (code, capsys.readouterr().err) == (1, f"error: {said}\n")
 
 
 @pytest.mark.parametrize("words", [["plan", "--json"], ["list", "--markdown"]])  # less and more than a buffer

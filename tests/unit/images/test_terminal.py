@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 from collections.abc import Callable
 from types import FrameType
@@ -31,14 +29,3 @@ def test_an_interrupt_has_no_traceback_until_it_is_handled_and_stays_ignored_whe
         assert signal.getsignal(signal.SIGINT) == before
     finally:
         signal.signal(signal.SIGINT, kept)
-
-
-@pytest.mark.parametrize(
-    ("columns", "width"), [(None, None), ("", None), ("0", 70), ("00", 70), ("-5", None), ("1", None), ("x", None)]
-)
-def test_no_columns_at_all_are_those_of_the_terminal(
-    monkeypatch: pytest.MonkeyPatch, columns: str | None, width: int | None
-) -> None:
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((70, 20)))
-
-    assert terminal.width({} if columns is None else {"COLUMNS": columns}) == width
