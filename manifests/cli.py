@@ -1,4 +1,4 @@
-"""The command line of scripts/manifest.py: a manifest on stdout, what becomes of the cores and results on stderr."""
+"""The command line of scripts/manifest.py: a manifest on stdout, how many pods and where results are on stderr."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import yaml
 
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, one_row
 from entrypoint.printing.streams import mute
-from manifests import command, cores
+from manifests import command
 from manifests.kinds import mpijob, pytorchjob, storage, trainer
-from manifests.request import MPIJOB, PREFETCH, PVC, PYTORCHJOB, TRAINJOB, make_parser, make_request
+from manifests.request import MPIJOB, PREFETCH, PVC, PYTORCHJOB, TRAINJOB, Request, make_parser, make_request
 
 
 class Plain(yaml.SafeDumper):
@@ -54,15 +54,24 @@ def decide(argv: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     tag = [] if "@" in request.image else ["the image has no digest, so that pods may get different ones of a tag"]
     if request.kind == PREFETCH:
         return storage.write_prefetch(request), tag
-    division = cores.divide(request)
-    said = [*cores.describe(request, division), *command.describe_results(request)]
+    said = [describe_pods(request), *command.describe_results(request)]
     if request.kind == PYTORCHJOB:
         return pytorchjob.write_pytorchjob(request), [*said, *pytorchjob.list_notes(request), *tag]
     if request.kind == MPIJOB:
-        return mpijob.write_mpijob(request, division), [*said, *tag]
+        return mpijob.write_mpijob(request), [*said, *tag]
     if request.kind == TRAINJOB:
-        return trainer.write_trainjob(request, division), [*said, *trainer.list_job_notes(request), *tag]
-    return trainer.write_runtime(request, division), [*said, *trainer.list_runtime_notes(request, division), *tag]
+        return trainer.write_trainjob(request), [*said, *trainer.list_job_notes(request), *tag]
+    return trainer.write_runtime(request), [*said, *trainer.list_runtime_notes(request), *tag]
+
+
+def describe_pods(request: Request) -> str:
+    """Return how many pods and processes there will be."""
+    low, high = request.elastic or (request.workers, request.workers)
+    pods = f"{low} pod(s)" if low == high else f"{low} to {high} pod(s)"
+    if request.nproc is None and request.kind == PYTORCHJOB:
+        return f"{pods}, each with a process for each NUMA node that its cores fill"
+    end = "" if request.nproc else "; --nproc 2 where its cores fill two NUMA nodes (lscpu)"
+    return f"{pods} x {request.processes} process(es){end}"
 
 
 def write_all(stream: TextIO | None, text: str) -> str:

@@ -43,7 +43,7 @@ def write_variables(request: Request) -> list[dict[str, Any]]:
 
 def write_sizes(request: Request) -> dict[str, Any]:
     """Return requests that equal the limits, which gives a pod the class Guaranteed."""
-    size = {"cpu": request.cpu.text, "memory": request.memory.text}
+    size = {"cpu": str(request.cpu), "memory": request.memory}
     return {"requests": size, "limits": size}
 
 
@@ -58,7 +58,7 @@ def write_volumes(request: Request) -> list[dict[str, Any]]:
     claims = name_claims(request).items()
     return [
         *({"name": name, "persistentVolumeClaim": {"claimName": each.claim}} for name, each in claims),
-        {"name": SHARED, "emptyDir": keep(medium="Memory", sizeLimit=request.shm and request.shm.text)},
+        {"name": SHARED, "emptyDir": keep(medium="Memory", sizeLimit=request.shm)},
         {"name": TEMPORARY, "emptyDir": {}},
     ]
 
@@ -127,7 +127,6 @@ def write_rest(request: Request, container: Mapping[str, Any]) -> dict[str, Any]
         securityContext=restrict_pod(request),
         containers=[dict(container)],
         nodeSelector=dict(request.node_selector),
-        tolerations=[dict(each) for each in request.toleration],
         volumes=write_volumes(request),
     )
 

@@ -11,8 +11,6 @@ from argparse import REMAINDER, ArgumentParser
 from argparse import ArgumentTypeError as Wrong
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import partial
 from typing import Any, NoReturn
 
 from entrypoint.errors import Refusal
@@ -39,44 +37,12 @@ TRAINING, PODS = (*JOBS, RUNTIME), (*JOBS, RUNTIME, PREFETCH)
 MOST_CPUS, MOST_PODS, MOST_SECONDS = 4096, 10_000, (1 << 31) - 1
 # Uids of Linux have 32 bits, of which the last stands for none; 0 is root, which these pods never are.
 MOST_UID = (1 << 32) - 2
-SMALLEST = 1 << 20  # bytes; the unit of a smaller size was forgotten
 OFF = (0, 0)
-# k8s.io/apimachinery, pkg/api/resource/quantity.go, without exponents.
-QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,9})?|\.\d{1,9})(m|[kMGTPE]|[KMGTPE]i)?", re.ASCII)
-# Kubernetes asks a registry for an image: github.com/distribution/reference, without its lengths.
-IMAGE = re.compile(
-    r"(?:[\w.-]+(?::\d+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::\w[\w.-]*)?(?:@sha256:[0-9a-f]{64})?", re.ASCII
-)
+# A quantity of Kubernetes with its unit, without which it would be bytes.
+SIZE = re.compile(r"\d{1,9}(\.\d{1,9})?(k|[MGTPE]|[KMGTPE]i)", re.ASCII)
 # Where a volume would hide what the image or the kernel has there, or another volume is.
 TAKEN = ("/bin", "/dev", "/etc", "/home/multinode", "/lib", "/lib64", "/opt/multinode", "/proc", "/run", "/sbin",
          "/sys", "/usr", "/var", "/workspace/transformers")  # fmt: skip
-# What the operators say of a job themselves, by its other options: the last of two values counts, and that is theirs.
-OPERATORS = re.compile(
-    r"PET_(NNODES|NPROC_PER_NODE|NODE_RANK|MASTER_ADDR|MASTER_PORT|RDZV_ENDPOINT|RDZV_BACKEND|MAX_RESTARTS)"
-    r"|MASTER_ADDR|MASTER_PORT|RANK|WORLD_SIZE|K_MPI_JOB_ROLE|I_MPI_HYDRA_HOST_FILE|I_MPI_PERHOST|MULTINODE_SSH_KEYS"
-)
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A number of CPUs or bytes, as it was typed and as a number."""
-
-    text: str
-    number: Fraction
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A node of the cluster: NUMA nodes, cores of each, hardware threads of each core."""
-
-    nodes: int
-    cores: int
-    threads: int = 1
-
-    @property
-    def cpus(self) -> int:
-        """Count what Kubernetes calls CPUs."""
-        return self.nodes * self.cores * self.threads
 
 
 @dataclass(frozen=True)
@@ -91,7 +57,7 @@ class Volume:
 class Request:
     """What was typed, by the names of the options; a kind that has no such option has the default.
 
-    nproc: processes of each pod, None where the entrypoint decides; elastic: the fewest and the most pods, None for a
+    nproc: processes of each pod, None where nobody has said; elastic: the fewest and the most pods, None for a
     job that starts with all of them; env_secret: by variable, the name of a Secret and a key in it.
     """
 
@@ -102,19 +68,17 @@ class Request:
     image: str = ""
     workers: int = 1
     nproc: int | None = None
-    cpu: Quantity = Quantity("1", Fraction(1))
-    memory: Quantity = Quantity("4Gi", Fraction(4 << 30))
-    shm: Quantity | None = None
+    cpu: int = 1
+    memory: str = "4Gi"
+    shm: str | None = None
     pvc: str = ""
     mount: str = ""
     volume: Sequence[Volume] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    toleration: Sequence[Mapping[str, str]] = ()
     queue: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     env_secret: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     uid: int = 1000
-    node_shape: Shape | None = None
     elastic: tuple[int, int] | None = None
     max_restarts: int = 0
     deadline: int | None = None
@@ -123,12 +87,16 @@ class Request:
     policy: str = TORCH
     size: str = ""
     storage_class: str | None = None
-    access: str = ""
 
     @property
     def by_mpi(self) -> bool:
         """Return whether mpirun starts the ranks, from a pod of its own."""
         return self.kind == MPIJOB or self.policy == MPI
+
+    @property
+    def processes(self) -> int:
+        """Return how many processes a pod has, for operators that would start one for each CPU otherwise."""
+        return self.nproc or 1
 
     @property
     def claims(self) -> list[Volume]:
@@ -183,46 +151,16 @@ def count(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-def read_nproc(text: str) -> int | None:
-    """Return a number of processes; None for `auto`."""
-    return None if text == "auto" else count(1, MOST_CPUS)(text)
-
-
 def read_elastic(text: str) -> tuple[int, int]:
     """Return the fewest and the most pods of an elastic job, from `2:4`; OFF for `off`."""
     low, _, high = text.partition(":")
     return OFF if text == "off" else (count(1, MOST_PODS)(low), count(1, MOST_PODS)(high))
 
 
-def read_shape(text: str) -> Shape:
-    """Return a node as `2x56x2` says it: NUMA nodes, cores of each, threads of each core (1 where it is left out)."""
-    found = re.fullmatch(r"(\d{1,4})x(\d{1,4})(?:x(\d{1,4}))?", text, re.ASCII)
-    shape = Shape(*(int(part or 1) for part in found.groups())) if found else Shape(0, 0)
-    if not 0 < shape.cpus <= MOST_CPUS:
-        raise Wrong(f"takes NUMA nodes x cores of each x threads of each, at most {MOST_CPUS} in all, not {text!r}")
-    return shape
-
-
-def read_quantity(least: int, most: int, example: str, text: str) -> Quantity:
-    """Return a quantity of Kubernetes between two numbers; the least is not zero."""
-    found = QUANTITY.fullmatch(text)
-    unit = found[2] or "" if found else ""
-    power = "kMGTPE".find(unit[:1].replace("K", "k")) + 1 if unit not in ("", "m") else 0
-    factor = Fraction(1024 if unit.endswith("i") else 1000) ** (-1 if unit == "m" else power)
-    number = Fraction(found[1]) * factor if found else Fraction(0)
-    if not number or not least <= number <= most:
-        raise Wrong(f"takes a number such as {example}, not {text!r}")
-    return Quantity(text, number)
-
-
-read_cpus = partial(read_quantity, 0, MOST_CPUS, "32 or 1500m")
-read_bytes = partial(read_quantity, SMALLEST, 1 << 62, "64Gi")
-
-
-def read_image(text: str) -> str:
-    """Return an image that a kubelet can pull: NAME, NAME:TAG, NAME@sha256:... or both."""
-    if not IMAGE.fullmatch(text):
-        raise Wrong(f"takes an image in a registry, such as registry.example/multinode:TAG, not {text!r}")
+def read_size(text: str) -> str:
+    """Return a number of bytes with its unit."""
+    if not SIZE.fullmatch(text):
+        raise Wrong(f"takes a size with its unit, such as 64Gi, not {text!r}")
     return text
 
 
@@ -253,8 +191,6 @@ def read_pair(text: str) -> tuple[str, str]:
 def read_variable(text: str) -> tuple[str, str]:
     """Return a variable; raise Refusal for a secret, which everybody would read who may read the manifest."""
     name, value = read_pair(text)
-    if OPERATORS.fullmatch(name):
-        raise Refusal("the operator sets this variable itself", f"--env {name}", f"leave {name} out")
     plain = REFERENCE.sub("1", value)
     if hide_value(name, plain) != plain:
         remedy = f"kubectl create secret generic mine --from-literal={name}=..., then --env-secret {name}=mine:{name}"
@@ -267,19 +203,6 @@ def read_secret(text: str) -> tuple[str, tuple[str, str]]:
     name, value = read_pair(text)
     secret, _, key = value.partition(":")
     return name, (secret, key or name)
-
-
-def read_token(text: str) -> tuple[str, tuple[str, str]]:
-    """Return the same for HF_TOKEN: `SECRET` or `SECRET:KEY`."""
-    return read_secret(f"HF_TOKEN={text}")
-
-
-def read_toleration(text: str) -> dict[str, str]:
-    """Return the toleration of a taint as `kubectl taint` writes it, KEY=VALUE:EFFECT; the key alone is enough."""
-    taint, colon, effect = text.partition(":")
-    key, equals, value = taint.partition("=")
-    rest = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
-    return {"key": key, **rest, **({"effect": effect} if colon else {})}
 
 
 def make_parser() -> Parser:
@@ -311,24 +234,22 @@ def add_options(parser: Parser, kind: str) -> None:
     name = "multinode" if kind == RUNTIME else f"transformers-{kind}"
     add("--name", "NAME", "name of the object", tuple(HELP), default=name)
     add("--namespace", "NAME", "its namespace; default: that of kubectl", (*JOBS, PREFETCH, PVC))
-    add("--image", "IMAGE", "image, best with @sha256:...", type=read_image, required=True)
+    add("--image", "IMAGE", "image, best with @sha256:...", required=True)
     add("--workers", "N", "number of pods that train", TRAINING, type=count(1, MOST_PODS), default=4)
-    add("--nproc", "N", "processes of each pod, or auto", JOBS, type=read_nproc)
+    processes = "processes of each pod, one for each NUMA node that its cores fill"
+    add("--nproc", "N", processes, TRAINING, type=count(1, MOST_CPUS))
     sizes: Any = {"required": True} if kind in TRAINING else {}
-    add("--cpu", "CPUS", "request and limit of each pod", type=read_cpus, **(sizes or {"default": "1"}))
-    add("--memory", "BYTES", "request and limit of each pod", type=read_bytes, **(sizes or {"default": "4Gi"}))
-    add("--shm", "BYTES", "size of /dev/shm, part of the memory; default: all of it", type=read_bytes)
+    add("--cpu", "CPUS", "request and limit of each pod", type=count(1, MOST_CPUS), **(sizes or {"default": 1}))
+    add("--memory", "BYTES", "request and limit of each pod", type=read_size, **(sizes or {"default": "4Gi"}))
+    add("--shm", "BYTES", "size of /dev/shm, part of the memory; default: all of it", type=read_size)
     add("--pvc", "NAME", "claim for results and downloads, which all pods mount", default="transformers-pvc")
     add("--mount", "DIRECTORY", "where they mount it", type=read_path, default=OUTPUT)
     add("--volume", "CLAIM:DIRECTORY", "another claim that all pods mount, for data", type=read_volume, **many)
     add("--node-selector", "KEY=VALUE", "label of the nodes to run on", type=read_pair, **many)
-    add("--toleration", "KEY=VALUE:EFFECT", "taint to tolerate", type=read_toleration, **many)
     add("--queue", "NAME", "queue of Kueue", (*JOBS, PREFETCH))
     add("--env", "NAME=VALUE", "variable of every pod", type=read_variable, **many)
     add("--env-secret", "NAME=SECRET:KEY", "variable of every pod, from a Secret", type=read_secret, **many)
-    add("--token-secret", "SECRET:KEY", "Secret that has HF_TOKEN", type=read_token, action="append", dest="env_secret")
     add("--uid", "UID", "user of the processes", type=count(1, MOST_UID), default=1000)
-    add("--node-shape", "2x56x2", "NUMA nodes x cores x threads of a cluster's node", TRAINING, type=read_shape)
     bounds = "fewest and most pods, or off; default: 1 and --workers, for a script --workers alone"
     add("--elastic", "MIN:MAX", bounds, (PYTORCHJOB,), type=read_elastic)
     again = (PYTORCHJOB, MPIJOB, RUNTIME)
@@ -340,25 +261,19 @@ def add_options(parser: Parser, kind: str) -> None:
     add("--policy", "POLICY", "what starts the ranks: torch or mpi", (RUNTIME,), choices=(TORCH, MPI), default=TORCH)
     add("--size", "BYTES", "size of the storage", (PVC,), default="30Gi")
     add("--storage-class", "NAME", "class of the storage; default: the cluster's", (PVC,))
-    add("--access", "MODE", "how it may be mounted", (PVC,), default="ReadWriteMany")
 
 
 def make_request(typed: dict[str, Any]) -> Request:
     """Return what was typed as a request; raise Refusal for values that do not go together."""
     for key in ("env", "env_secret", "node_selector"):
-        pairs = typed.get(key) or []
-        typed[key] = dict(pairs)
-        twice = [name for name, value in pairs if typed[key][name] != value]
-        twice += [*(typed["env"].keys() & typed[key].keys())] if key == "env_secret" else []
-        if twice:
-            raise Refusal("one name has two values, of which one would be lost", twice[0], f"{twice[0]} once")
+        typed[key] = dict(typed.get(key) or [])
     request = Request(**keep(**typed))
     places = [each.path for each in request.claims]
     if len({*places}) < len(places):
         raise Refusal("two claims would be mounted in one directory", ", ".join(places), "--volume CLAIM:ANOTHER")
-    if request.shm and request.shm.number >= request.memory.number:
-        fact = "what is in /dev/shm counts as memory of the pod, and leaves none"
-        raise Refusal(fact, f"--shm {request.shm.text} of --memory {request.memory.text}", "a smaller --shm")
+    if request.processes > request.cpu:
+        value, remedy = f"{request.processes} processes, {request.cpu} CPUs", f"--cpu {request.processes}"
+        raise Refusal("each process needs a core of its own", value, f"{remedy}, or a smaller --nproc")
     low, high = request.elastic or OFF
     if (low, high) != OFF and not low <= request.workers <= high:
         fact = "--workers is not between the fewest and the most pods of --elastic"

@@ -6,7 +6,6 @@ from typing import Any
 
 from entrypoint.mpi.keys import MOUNT, read_checking, read_ssh_port
 from entrypoint.rendezvous.wait import MASTER_SECONDS
-from manifests.cores import Division
 from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
 from manifests.request import Request
 
@@ -15,7 +14,7 @@ WAIT = "MULTINODE_TIMEOUT"
 SMALL = {"cpu": "1", "memory": "1Gi"}
 
 
-def write_mpijob(request: Request, division: Division) -> dict[str, Any]:
+def write_mpijob(request: Request) -> dict[str, Any]:
     """Return the manifest; raise Refusal for a name from which the operator could not make those of its pods.
 
     They are DNS labels (ValidateMPIJob in pkg/apis/kubeflow/validation/validation.go, mpi-operator v0.8.2).
@@ -32,7 +31,7 @@ def write_mpijob(request: Request, division: Division) -> dict[str, Any]:
         "metadata": write_metadata(request),
         "spec": {
             "mpiImplementation": "Intel",
-            "slotsPerWorker": division.processes,
+            "slotsPerWorker": request.processes,
             "sshAuthMountPath": MOUNT,
             "launcherCreationPolicy": "WaitForWorkersReady",  # it would wait for them itself, and give up
             "runPolicy": write_policy(request),

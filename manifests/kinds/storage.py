@@ -20,7 +20,7 @@ def write_claim(request: Request) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": write_metadata(request),
-        "spec": keep(storageClassName=request.storage_class, accessModes=[request.access], resources=size),
+        "spec": keep(storageClassName=request.storage_class, accessModes=["ReadWriteMany"], resources=size),
     }
 
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from entrypoint.mpi.keys import MOUNT
-from manifests.cores import Division
 from manifests.kinds.mpijob import write_launcher, write_worker
 from manifests.pod import (
     OUTSIDE_MESH,
@@ -38,7 +37,7 @@ BACKOFF_LIMIT = 6
 HOME = "/home/multinode"
 
 
-def write_trainjob(request: Request, division: Division) -> dict[str, Any]:
+def write_trainjob(request: Request) -> dict[str, Any]:
     """Return the manifest; raise Refusal for a name from which JobSet could not make those of its pods.
 
     Kubernetes adds five letters to them (ValidateCreate in pkg/webhooks/jobset_webhook.go of kubernetes-sigs/jobset).
@@ -51,7 +50,7 @@ def write_trainjob(request: Request, division: Division) -> dict[str, Any]:
         "args": list(request.words),
         "env": write_variables(request),
         "numNodes": request.workers,
-        "numProcPerNode": division.processes,
+        "numProcPerNode": request.processes,
         "resourcesPerNode": write_sizes(request),
     }
     spec = keep(runtimeRef={"name": request.runtime}, activeDeadlineSeconds=request.deadline, trainer=trainer)
@@ -75,7 +74,7 @@ def write_patch(request: Request) -> dict[str, Any]:
     return {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
 
 
-def write_runtime(request: Request, division: Division) -> dict[str, Any]:
+def write_runtime(request: Request) -> dict[str, Any]:
     """Return the manifest of a ClusterTrainingRuntime, whose TrainJobs need only say what they train.
 
     A pod that ends in an error ends them all, for the others wait for it; JobSet then starts all of them again. It has
@@ -84,7 +83,7 @@ def write_runtime(request: Request, division: Division) -> dict[str, Any]:
     check_name(request, "")
     failure = {"failurePolicy": {"maxRestarts": request.max_restarts}}
     if request.policy == MPI:
-        ranks, jobs = {"numNodes": 1, "mpi": write_mpi(division)}, write_mpi_jobs(request)
+        ranks, jobs = {"numNodes": 1, "mpi": write_mpi(request)}, write_mpi_jobs(request)
     else:
         ranks, jobs = {"numNodes": request.workers, "torch": {}}, write_torch_jobs(request)
     return {
@@ -132,11 +131,11 @@ def write_mpi_jobs(request: Request) -> dict[str, Any]:
     }
 
 
-def write_mpi(division: Division) -> dict[str, Any]:
+def write_mpi(request: Request) -> dict[str, Any]:
     """Return the policy; runLauncherAsNode would take the launcher for a node of the cores' size."""
     return {
         "mpiImplementation": "OpenMPI",
-        "numProcPerNode": division.processes,
+        "numProcPerNode": request.processes,
         "sshAuthMountPath": MOUNT,
         "runLauncherAsNode": False,
     }
@@ -164,11 +163,11 @@ def list_job_notes(request: Request) -> list[str]:
     ]
 
 
-def list_runtime_notes(request: Request, division: Division) -> list[str]:
+def list_runtime_notes(request: Request) -> list[str]:
     """Return what TrainJobs of a runtime have to say themselves, for a runtime cannot (v2.3.0)."""
     if request.policy == MPI:
         return []
     return [
-        f"numProcPerNode: {division.processes} belongs into each TrainJob; Trainer starts a process for each CPU "
+        f"numProcPerNode: {request.processes} belongs into each TrainJob; Trainer starts a process for each CPU "
         "without it, as for a CustomTrainer of Kubeflow's SDK, whose resources_per_node can ask for fewer"
     ]

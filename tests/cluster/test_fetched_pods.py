@@ -83,7 +83,7 @@ def test_what_a_job_has_fetched_is_trained_without_a_network(
 def test_a_token_without_access_is_said_in_the_log_and_ends_the_job(pulled: str, node: Podman, hub: Hub) -> None:
     hub.gated = {"models/distilbert/distilbert-base-uncased"}
 
-    code, said = fetch(node, pulled, hub, "--token-secret", "hf-token", "qa", token="hf_closed")
+    code, said = fetch(node, pulled, hub, "--env-secret", "HF_TOKEN=hf-token", "qa", token="hf_closed")
 
     fails = run("prefetch", "--image", pulled).manifest["spec"]["podFailurePolicy"]["rules"][0]
     assert (code, fails["action"]) == (2, "FailJob") and code in fails["onExitCodes"]["values"]

@@ -30,7 +30,7 @@ CHAPTER = ("## Step by step", "## Your own script and your data")
 LEFT_OUT = (
     "python build.py --no-load --push ", "kubectl create secret docker-registry ", "kubectl patch serviceaccount ",
 )  # fmt: skip
-SMALL = ("--cpu 112 --memory 128Gi --node-shape 2x56x2", "--cpu 1 --memory 3Gi --shm 256Mi --workers 2")
+SMALL = ("--cpu 112 --memory 128Gi --nproc 2", "--cpu 1 --memory 3Gi --shm 256Mi --workers 2")
 IMAGES = ("registry.example/multinode@sha256:<DIGEST>", "registry.example/multinode:torch2.13.0-transformers5.23.0")
 KUBECTL = '#!/bin/sh\nexec "{python}" -m tests.cluster.kubectl "$@"\n'
 SECONDS = 330  # for one command

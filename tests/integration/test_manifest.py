@@ -26,7 +26,7 @@ def test_a_manifest_is_alone_on_stdout(tmp_path: Path, environ: dict[str, str]) 
 
     assert done.returncode == 0, done.stderr
     assert yaml.safe_load(done.stdout)["kind"] == "PyTorchJob"
-    assert done.stderr.startswith(b"manifest: 1 to 4 pod(s) x 1 process(es)")
+    assert done.stderr.startswith(b"manifest: 1 to 4 pod(s), each with a process")
 
 
 def test_a_mistake_ends_with_2(tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ from tests.support.manifests import list_pods, write
 TEXT = ROOT / "tests" / "data" / "manifests"
 RELEASE = "1.37"
 EVERYTHING = (
-    "--pvc", "mine", "--mount", "/data", "--shm", "1Gi", "--node-selector", "a=b", "--toleration", "a=b:NoSchedule",
-    "--toleration", "c", "--env", "A=b", "--env-secret", "WANDB_API_KEY=wandb:key", "--token-secret", "hf",
+    "--pvc", "mine", "--mount", "/data", "--shm", "1Gi", "--node-selector", "a=b",
+    "--env", "A=b", "--env-secret", "WANDB_API_KEY=wandb:key", "--env-secret", "HF_TOKEN=hf",
     "--uid", "123456", "--volume", "corpus:/corpus",
 )  # fmt: skip
-JOB = ("--namespace", "kubeflow", "--queue", "training", "--workers", "3", "--node-shape", "2x4x2")
+JOB = ("--namespace", "kubeflow", "--queue", "training", "--workers", "3")
 ENDS = ("--deadline", "3600", "--ttl", "60")
 TASK = ("qa", "--bf16", "--output_dir", "/data/qa")
 FORMS = {
@@ -36,13 +36,13 @@ FORMS = {
     "trainjob, all": ("trainjob", *EVERYTHING, *JOB, *ENDS[:2], "--nproc", "2", "--runtime", "multinode", *TASK),
     "runtime": ("runtime",),
     "runtime, all": ("runtime", *EVERYTHING, "--workers", "3", "--max-restarts", "3", *TASK),
-    "runtime-mpi, all": ("runtime", *EVERYTHING, "--policy", "mpi", "--workers", "3", "--node-shape", "2x4x2", *TASK),
+    "runtime-mpi, all": ("runtime", *EVERYTHING, "--policy", "mpi", "--workers", "3", "--nproc", "2", *TASK),
     "mpijob": ("mpijob",),
     "mpijob, all": ("mpijob", *EVERYTHING, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
     "prefetch": ("prefetch",),
     "prefetch, all": ("prefetch", *EVERYTHING, *ENDS, "--queue", "q", "--cpu", "2", "--memory", "8Gi", "qa"),
     "pvc": ("pvc",),
-    "pvc, all": ("pvc", "--namespace", "a", "--size", "1Ti", "--storage-class", "nfs", "--access", "ReadWriteOnce"),
+    "pvc, all": ("pvc", "--namespace", "a", "--size", "1Ti", "--storage-class", "nfs"),
 }
 CUSTOM = [name for name in FORMS if not name.startswith(("prefetch", "pvc"))]
 

@@ -61,7 +61,7 @@ def command(asked: dict[str, Any]) -> list[str]:
     """Return the one command that prints such a job."""
     words = ["pytorchjob", "--image", "image:tag", "--mount", "/tmp/pvc-mount"]
     words += ["--namespace", asked["namespace"]] if asked["namespace"] else []
-    words += ["--cpu", asked["cpu"], "--memory", "128Gi", "--node-shape", "1x240"]
+    words += ["--cpu", asked["cpu"], "--memory", "128Gi"]
     words += [word for name, value in asked["nodeSelector"].items() for word in ("--node-selector", f"{name}={value}")]
     words += [word for name, value in asked["env"].items() for word in ("--env", f"{name}={value}")]
     return [*words, "qa", *asked["args"]]

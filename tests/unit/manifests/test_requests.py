@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from manifests import cli
-from tests.support.machines import Box, look_at, pod
 from tests.support.manifests import IMAGE, JOBS, SIZES, list_containers, list_pods, run, write
 
 POD_KINDS = [(kind,) for kind in (*JOBS, "runtime", "prefetch")] + [("runtime", "--policy", "mpi")]
@@ -20,16 +19,11 @@ pytorchjob | --name 1QA                                      | at most 54 | --na
 pytorchjob | --name a.b                                      | a.b | --name a-b
 mpijob     | --name aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | at most 54 | --name aaa
 trainjob   | --name aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa       | at most 48 | --name aaa
-pytorchjob | --image oci:layout/                             | --image: takes an image | --help
-pytorchjob | --image Upper/Case:1                            | --image: takes an image | --help
 pytorchjob | --workers 0                                     | from 1 to 10000 | --help
-pytorchjob | --nproc gpu                                     | --nproc: takes a number | --help
-pytorchjob | --cpu 4Gi                                       | --cpu: takes a number such as 32 | --help
-pytorchjob | --cpu 0                                         | --cpu: takes a number such as 32 | --help
-pytorchjob | --memory 64                                     | --memory: takes a number such as 64Gi | --help
-pytorchjob | --memory 64GB                                   | --memory: takes a number such as 64Gi | --help
+pytorchjob | --cpu 0                                         | --cpu: takes a number from 1 | --help
+pytorchjob | --memory 64                                     | --memory: takes a size with its unit | --help
+pytorchjob | --memory 64GB                                   | --memory: takes a size with its unit | --help
 pytorchjob | --uid 0                                         | --uid: takes a number from 1 | --help
-pytorchjob | --shm 16Gi                                      | counts as memory of the pod | a smaller --shm
 pytorchjob | --mount output                                  | --mount: takes a directory | --help
 pytorchjob | --mount /usr/lib                                | hides nothing of the image | --help
 pytorchjob | --mount /workspace                              | hides nothing of the image | --help
@@ -37,11 +31,6 @@ pytorchjob | --volume data:/dev/shm                          | hides nothing of 
 pytorchjob | --volume data                                   | --volume: takes a directory | --help
 pytorchjob | --volume data:/workspace/output                 | in one directory | --volume CLAIM:ANOTHER
 pytorchjob | --node-selector spr                             | takes NAME=VALUE | --help
-pytorchjob | --env A=1 --env A=2                             | two values | A once
-pytorchjob | --env A=1 --env-secret A=mine                   | two values | A once
-pytorchjob | --env PET_NNODES=2                              | the operator sets | leave PET_NNODES out
-pytorchjob | --node-shape 2x0                                | --node-shape: takes NUMA nodes | --help
-pytorchjob | --node-shape 1x4                                | a node has fewer CPUs | --cpu 4
 pytorchjob | --elastic 5:8                                   | not between the fewest and the most | --elastic 4:4
 pytorchjob | --elastic 4                                     | --elastic: takes a number | --help
 trainjob   | --ttl 60                                        | unrecognized arguments: --ttl | trainjob --help
@@ -54,10 +43,6 @@ pytorchjob | image-classification                            | neither a task fo
 pytorchjob | worker                                          | nothing that can be trained | a task
 prefetch   | train.py                                        | nothing that can be fetched | a task
 pytorchjob | --nproc 9                                       | each process needs a core | --cpu 9
-pytorchjob | --nproc 5 --node-shape 1x4x2                    | 4 core(s), 5 process(es) | --nproc 4
-pytorchjob | --cpu 500m                                      | each process needs a core | --cpu 1
-pytorchjob | --memory 3Gi --nproc 2                          | 2.0 GB for each of 2 process(es) | --memory 4096Mi
-pytorchjob | --memory 3Gi --shm 2Gi                          | a small model | --memory 4096Mi
 pytorchjob | --mount /data qa --output_dir /workspace/output | not in /data | --output_dir /data/qa
 pytorchjob | train.py --output_dir /tmp/x                    | lost with the pod | --output_dir /workspace/output/train
 pytorchjob | qa --output_d=../x                              | lost with the pod | --output_dir /workspace/output/qa
@@ -72,7 +57,6 @@ mpijob     | --workers 1 python3 train.py                    | in the launcher a
 mpijob     | torchrun --nnodes 2 mine.py                     | in the launcher alone | the script itself: mine.py
 runtime    | --policy mpi accelerate launch mine.py          | in the launcher alone | the script itself: mine.py
 mpijob     | --env MULTINODE_SSH_PORT=0                      | MULTINODE_SSH_PORT is not a port | --env MULTINODE
-mpijob     | --env MULTINODE_SSH_KEYS=/keys                  | the operator sets | leave MULTINODE_SSH_KEYS out
 """
 SECRETS = """
 --env HF_TOKEN=S3CRET                                 | --env-secret HF_TOKEN=mine:HF_TOKEN
@@ -102,7 +86,7 @@ def test_a_mistake_has_three_parts(kind: str, words: str, fact: str, remedy: str
     assert second.startswith("  try: ") and remedy in second
 
 
-@pytest.mark.parametrize("words", [["qa", "a\0b"], ["qa", "\udcff"], ["--env", "A=\udcff"], ["qa", *["--bf16"] * 128]])
+@pytest.mark.parametrize("words", [["qa", "a\0b"], ["qa", "\udcff"], ["--env", "A=\udcff"]])
 def test_what_no_container_can_be_given_is_refused(words: list[str]) -> None:
     assert write("trainjob", *words).code == 2
 
@@ -139,7 +123,7 @@ def test_what_is_no_secret_is_taken(words: str) -> None:
 
 @pytest.mark.parametrize("words", POD_KINDS)
 def test_a_variable_comes_from_a_secret(words: tuple[str, ...]) -> None:
-    manifest = write(*words, "--env-secret", "WANDB_API_KEY=wandb:key", "--token-secret", "hf").manifest
+    manifest = write(*words, "--env-secret", "WANDB_API_KEY=wandb:key", "--env-secret", "HF_TOKEN=hf").manifest
 
     for container in list_containers(manifest):
         found = {row["name"]: row["valueFrom"]["secretKeyRef"] for row in container["env"] if "valueFrom" in row}
@@ -259,51 +243,28 @@ def test_a_script_begins_with_all_of_its_pods(words: str, bounds: tuple[int, int
     assert bounds == (policy and (policy["minReplicas"], policy["maxReplicas"]))
 
 
-# Kind, what is typed, and pods, processes, threads and cores that are said.
-DIVISIONS = """
-pytorchjob | --cpu 8                                    | 1 to 4 pod(s) x 1 process(es) x 8 thread(s), on 8 core(s)
-pytorchjob | --cpu 8 train.py                           | 4 pod(s) x 1 process(es) x 8 thread(s)
-pytorchjob | --cpu 2400m                                | x 1 process(es) x 2 thread(s)
-pytorchjob | --cpu 2500m                                | x 1 process(es) x 3 thread(s)
-pytorchjob | --cpu 8 --nproc 2                          | x 2 process(es) x 4 thread(s)
-pytorchjob | --cpu 8 --node-shape 2x4                   | x 2 process(es) x 4 thread(s)
-pytorchjob | --cpu 8 --node-shape 2x2x2                 | x 2 process(es) x 2 thread(s), on 4 core(s)
-pytorchjob | --cpu 4 --node-shape 2x8                   | x 1 process(es) x 4 thread(s)
-pytorchjob | --cpu 8 --env N=3 --env OMP_NUM_THREADS=$(N) --node-shape 2x4 | x 2 process(es) x 3 thread(s)
-pytorchjob | --cpu 8 --env OMP_NUM_THREADS=16           | OMP_NUM_THREADS=8 fits
-pytorchjob | --cpu 8 qa --ddp_backend ccl               | x 7 thread(s) and a worker of oneCCL
-pytorchjob | --cpu 8 --env CCL_WORKER_COUNT=1           | x 7 thread(s) and a worker of oneCCL
-trainjob   | --cpu 8 --nproc 4 --workers 2              | 2 pod(s) x 4 process(es) x 2 thread(s)
-runtime    | --cpu 8 --node-shape 2x4                   | numProcPerNode: 2 belongs into each TrainJob
-mpijob     | --cpu 8 --nproc 8 --workers 1              | 1 pod(s) x 8 process(es) x 1 thread(s)
+# Kind, what is typed, and pods and processes that are said.
+PODS = """
+pytorchjob | qa                                    | 1 to 4 pod(s), each with a process for each NUMA node
+pytorchjob | train.py                              | 4 pod(s), each with a process for each NUMA node
+pytorchjob | --nproc 2                             | 1 to 4 pod(s) x 2 process(es)
+trainjob   | --nproc 4 --workers 2                 | 2 pod(s) x 4 process(es)
+trainjob   | qa                                    | 4 pod(s) x 1 process(es); --nproc 2
+runtime    | --nproc 2                             | numProcPerNode: 2 belongs into each TrainJob
 """
 
 
-@pytest.mark.parametrize(("kind", "words", "line"), rows(DIVISIONS))
-def test_the_division_of_the_cores_is_said(kind: str, words: str, line: str) -> None:
-    printed = write(kind, *words.split())
-
-    assert line in printed.err, printed.err
-    assert ("oneCCL" in printed.err) is ("oneCCL" in line)
-
-
-@pytest.mark.parametrize(
-    ("shape", "cpus"), [((1, 8, 1), 8), ((2, 4, 1), 8), ((2, 4, 2), 16), ((2, 8, 2), 7), ((4, 2, 1), 5)]
-)
-def test_a_pod_counts_its_cores_and_numa_nodes_alike(shape: tuple[int, int, int], cpus: int) -> None:
-    machine = look_at(Box(*shape), pod(cpus))
-    typed = ("--cpu", str(cpus), "--node-shape", "x".join(map(str, shape)), "--memory", "64Gi")
-
-    said = write("trainjob", *typed).err
-    assert f"x {machine.filled_nodes} process(es) x" in said and f"on {machine.cores} core(s)" in said
+@pytest.mark.parametrize(("kind", "words", "line"), rows(PODS))
+def test_the_number_of_processes_is_said(kind: str, words: str, line: str) -> None:
+    assert line in write(kind, *words.split()).err
 
 
 def test_the_number_of_processes_is_written_where_an_operator_would_count_cpus() -> None:
-    shape = ("--node-shape", "2x4")
+    two = ("--nproc", "2")
 
-    assert write("trainjob", *shape).manifest["spec"]["trainer"]["numProcPerNode"] == 2
-    assert write("mpijob", *shape).manifest["spec"]["slotsPerWorker"] == 2
-    assert write("pytorchjob", *shape).manifest["spec"]["nprocPerNode"] == "auto"
+    assert write("trainjob", *two).manifest["spec"]["trainer"]["numProcPerNode"] == 2
+    assert write("mpijob", *two).manifest["spec"]["slotsPerWorker"] == 2
+    assert write("pytorchjob").manifest["spec"]["nprocPerNode"] == "auto"
     assert write("pytorchjob", "--nproc", "2").manifest["spec"]["nprocPerNode"] == "2"
 
 
@@ -347,7 +308,7 @@ def test_pods_wait_for_others_that_pull_the_image(words: str, seconds: list[str]
         ("pytorchjob qa", "30 s after the first 1", "alpine"),
         ("trainjob --queue q --workers 4", "4 pod(s) survive 1 crash(es)", "Kueue"),
         ("trainjob --runtime mine", "mine has to be a runtime of torch", "crash"),
-        ("pytorchjob --image a:1 --node-shape 1x8", "the image has no digest", "lscpu"),
+        ("pytorchjob --image a:1", "the image has no digest", "lscpu"),
     ],
 )
 def test_what_somebody_should_know_is_said(words: str, said: str, other: str) -> None:
