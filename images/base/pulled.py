@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
@@ -12,14 +12,16 @@ from images.base import additions, inspect
 from images.base.base import refuse
 from images.deliver import transfer
 from images.foreign import documents
+from images.foreign.files import in_directory
 from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.model import PLATFORM, Base, Descriptor, Layer, Manifest, Site, Written
+from images.model import BLOB, PLATFORM, Base, Layer, Manifest, Site, Written
 from images.oci import compression, manifest, reference
 from images.oci.manifest import DAMAGED
 from images.oci.reading import layout
+from images.oci.reading.files import OnDisk
 from images.oci.reference import Reference
 
 CONFIG_LIMIT = 8 << 20  # bytes
@@ -65,32 +67,6 @@ class Source(Protocol):
         """Return where the layers are in the store, from the lowest."""
 
 
-@dataclass(frozen=True)
-class Stored:
-    """An image that is in the store already, or cannot be had."""
-
-    store: Store
-    name: str
-
-    def manifest(self, digest: str | None) -> bytes:
-        """Refuse: what was locked is known by its manifest."""
-        raise WorldFault("the base of the lock cannot be found by its name", self.name, "build.py lock")
-
-    def config(self, found: Manifest, advance: Advance) -> Path:
-        """Return where the configuration is in the store."""
-        return self._blob(found.config)
-
-    def layers(self, found: Manifest, advance: Advance) -> list[Path]:
-        """Return where the layers are in the store, from the lowest."""
-        return [self._blob(layer) for layer in found.layers]
-
-    def _blob(self, part: Descriptor) -> Path:
-        if path := self.store.whole(part.sha256, "blob"):
-            return path
-        remedy = "--base with the directory or archive that the lock was made from, or --offline BUNDLE of the lock"
-        raise WorldFault("a part of the base is missing", f"{self.name}: {part.digest}", remedy)
-
-
 def fetch(named: Reference, store: Store, access: Access, advance: Advance) -> Parts:
     """Fetch an image into the store, checked by its digests; `advance` is called with the size of what came.
 
@@ -107,14 +83,16 @@ def fetch_locked(found: Manifest, name: str | None, store: Store, access: Access
 
     Raises WorldFault when something is not in the store and there is no registry, or no `access` to it.
     """
-    named = reference.parse(name) if name else None
-    called = name or found.digest
-    with ExitStack() as stack:
-        source: Source = Stored(store, called)
-        if isinstance(named, reference.Remote) and access:
-            remote = replace(named, digest=found.digest)
-            source = stack.enter_context(transfer.repository(remote, store, access))
-        return _parts(source, found, called, name, advance)
+    named, called = reference.parse(name) if name else None, name or found.digest
+    if isinstance(named, reference.Remote) and access:
+        with transfer.repository(replace(named, digest=found.digest), store, access) as source:
+            return _parts(source, found, called, name, advance)
+    missing = [part.digest for part in (found.config, *found.layers) if not store.whole(part.sha256, BLOB)]
+    if missing:
+        remedy = "--base with the directory or archive that the lock was made from, or --offline BUNDLE of the lock"
+        raise WorldFault("parts of the base are missing", f"{called}: {', '.join(missing)}", remedy)
+    there = OnDisk(in_directory(store.root, called), store, lambda _: b"", str)
+    return _parts(there, found, called, name, advance)
 
 
 def read_base(parts: Parts, python: str, glibc: str, store: Store) -> Base:

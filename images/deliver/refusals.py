@@ -15,6 +15,7 @@ from images.oci.manifest import ON_THE_WAY
 LOGIN = "docker login {host} (or podman login) as a user who may pull it; check the spelling too"
 MAY_PUSH = "docker login {host} (or podman login) as a user who may push there; check the spelling too"
 NETWORK = "check the address, the network and proxy settings (HTTPS_PROXY)"
+AGAIN = "run it again; if it stays so, remove the directory"
 LATER = "run it again later; what is there is kept"
 PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containers/registries.conf"
 SHOWN, READ = 300, 600  # characters of a message: an error has names in it, and a page of a proxy has any words
@@ -58,7 +59,7 @@ PUSH: Refusals = {
     "absent": (UserFault, "the registry has no such place", "check the name; some registries want it created before"),
     "silent": (WorldFault, "the registry does not answer", f"{NETWORK}, then {LATER}"),
     "busy": (WorldFault, "the registry has had too many requests", LATER),
-    "damaged": (WorldFault, "the registry received something else than was sent", "run it again"),
+    "damaged": (WorldFault, "the registry received something else than was sent", f"{AGAIN} `blobs` of the cache"),
     "form": (WorldFault, "the registry refuses the manifest, as some do for layers in zstd", "--compression gzip"),
     "otherwise": (WorldFault, "cannot push", f"{NETWORK}, then {LATER}"),
 }

@@ -14,11 +14,11 @@ from images.host.context import Access
 from images.host.disk.faults import Unwritable
 from images.host.disk.files import link
 from images.host.download import Advance
-from images.host.errors import Damaged, Fault, UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.model import Descriptor, Image, Manifest
 from images.oci import manifest
-from images.oci.compression import of_registry, packed
+from images.oci.compression import of_registry
 from images.oci.layout_writer import write_layout
 from images.oci.manifest import ON_THE_WAY, digest_of
 from images.oci.reference import HOST, NAME, Place, Remote
@@ -149,7 +149,7 @@ def push(image: Image, target: Remote, store: Store, access: Access, compression
 
     Where no tag can be replaced, one that is this image's already is as good.
     Raises UserFault when the user may not push there, WorldFault when it cannot be done, or the registry does not have
-    the image afterwards. Raises Damaged when the store had another layer than it should.
+    the image afterwards. Raises Damaged when the store has another layer than it should.
     """
     alone = replace(image, tags=image.tags[:1])  # skopeo takes a layout without a tag when it has one entry
     with store.aside(directory=True) as aside:
@@ -158,8 +158,6 @@ def push(image: Image, target: Remote, store: Store, access: Access, compression
         try:
             server.push(target.tag or "latest")
         except Fault as fault:
-            if fault.kind == "damaged":  # on the way, or here before
-                _drop_damaged(image, store, of_registry(compression))
             if fault.kind != "immutable" or not _is_at(server, target, image.digest):
                 raise
             return access.say(f"note: {target} was this image already")
@@ -171,19 +169,6 @@ def _is_at(server: Server, target: Remote, digest: str) -> bool:
     with suppress(Fault):
         return digest_of(server.inspect(target.tag or "latest")) == digest
     return False
-
-
-def _drop_damaged(image: Image, store: Store, compression: str) -> None:
-    """Read the layers of an image; raise Damaged where some are not what they should be, and are removed now.
-
-    They are read anew: a disk that fails leaves the times of a file as they were.
-    """
-    digests = {packed(store, layer, compression)[0]: None for layer in image.layers}  # an image may have one twice
-    damaged = [path for digest in digests if (path := store.blob(digest)) and sha256(path) != digest]
-    for path in damaged:
-        store.drop(path)
-    if damaged:
-        raise Damaged(", ".join(map(str, damaged)))
 
 
 def require_there(server: Server, digest: str, target: Remote, say: Callable[[str], None]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from images.host.disk.files import link, replacing
 from images.host.errors import Damaged
 from images.host.store import Store, sha256
-from images.model import Image, Layer
+from images.model import BLOB, Image, Layer
 from images.oci import manifest
 from images.oci.compression import packed
 from images.oci.image import registry_manifest
@@ -22,7 +22,7 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
     """Write an OCI layout: blobs first, the index last, which makes it whole.
 
     Other images in a layout that is there already stay, under their names. `linked` blobs are hard links to those of
-    the store where there can be links, for a reader that hashes them.
+    the store where there can be links.
     Raises Damaged when a layer is not what it should be.
     """
     written = registry_manifest(image.config, image.layers, store, compression)
@@ -40,10 +40,9 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
 
 def _write_layer(blobs: Path, layer: Layer, store: Store, compression: str, *, linked: bool) -> None:
     digest, size, _ = packed(store, layer, compression)
-    if _is_there(blobs / digest, digest, linked=linked):
+    if (blobs / digest).is_file() and sha256(blobs / digest) == digest:
         return
-    source = store.blob(digest, size=size)
-    if source is None or not (linked or store.whole(digest, source.name)):
+    if store.blob(digest, size=size) is None or (source := store.whole(digest, BLOB)) is None:
         raise Damaged(store.place(digest))
     copy = link if linked else shutil.copyfile
     with replacing(blobs / digest) as aside:
@@ -60,8 +59,3 @@ def _write_index(path: Path, written: bytes, tags: Sequence[str]) -> None:
         mark.write(LAYOUT)
         mark.flush()
         aside.write_bytes(manifest.write_index(written, tags, index.read_bytes() if index.is_file() else b""))
-
-
-def _is_there(place: Path, digest: str, *, linked: bool) -> bool:
-    """Return whether a layout has a blob, undamaged; a layout of links is new, and who reads it checks the hashes."""
-    return place.is_file() and (linked or sha256(place) == digest)

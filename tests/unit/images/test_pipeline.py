@@ -74,7 +74,7 @@ def test_a_base_that_nobody_names_is_missed_with_its_digest(tmp_path: Path, lock
     assert locked.base_image
 
     with pytest.raises(
-        WorldFault, match=f"a part of the base is missing: .*{locked.base_image.manifest.config.digest}"
+        WorldFault, match=f"parts of the base are missing: .*{locked.base_image.manifest.config.digest}"
     ):
         pipeline.fetch(locked, context(tmp_path))
 
@@ -145,7 +145,7 @@ def test_a_pulled_base_does_not_compile_without_a_sandbox_and_is_not_fetched(tmp
         pipeline.fetch(replace(locked, bytecode=True), context(tmp_path, compiles=True))
 
     assert "--no-bytecode" in caught.value.remedy
-    with pytest.raises(WorldFault, match="a part of the base is missing"):  # where nothing is compiled, it goes on
+    with pytest.raises(WorldFault, match="parts of the base are missing"):  # where nothing is compiled, it goes on
         pipeline.fetch(replace(locked, bytecode=True), context(tmp_path))
 
 

@@ -15,7 +15,7 @@ from images.deliver.refusals import PUSH
 from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.disk.faults import Unwritable, disk_fault
-from images.host.errors import Damaged, Fault, UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.model import Descriptor, Image, Layer, Manifest, Written
 from images.oci.image import config, registry_manifest
@@ -184,35 +184,3 @@ def kept(store: Store, data: bytes) -> Layer:
         digest = sha256(path)
         store.keep(path, digest)
     return Layer("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none")
-
-
-def test_a_layer_that_is_damaged_in_place_is_removed_when_the_registry_refuses_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Store(tmp_path)
-    layers = [kept(store, data) for data in (b"first", b"second", b"third")]
-    places = [store.place(layer.written.digest) for layer in layers]
-    for path in (places[0], places[2]):
-        path.write_bytes(bytes(len(path.read_bytes())))
-
-    with pytest.raises(Damaged) as caught:
-        pushed(store, monkeypatch, "damaged", image_of(store, layers))
-
-    assert caught.value.value == f"{places[0]}, {places[2]}"
-    assert [path.exists() for path in places] == [False, True, False]
-
-
-@pytest.mark.parametrize(("kind", "is_bad"), [("damaged", False), ("denied", True)])
-def test_another_refusal_stays_what_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, is_bad: bool
-) -> None:
-    store = Store(tmp_path)
-    layer = kept(store, b"layer")
-    image, place = image_of(store, [layer]), store.place(layer.written.digest)
-    if is_bad:
-        place.write_bytes(b"other")
-
-    with pytest.raises(Fault) as caught:
-        pushed(store, monkeypatch, kind, image)
-
-    assert caught.value.kind == kind and place.exists()
