@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import list_directory, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 # Only there are builds for the CPU: those of a package index are for CUDA, or have no version of this name.
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -19,8 +20,6 @@ BESIDE_TORCH = ("torchvision", "torchaudio")
 REBUILD = "build the image again: python build.py"
 # Every virtual environment brings its own, and no training imports them.
 TOOLS = frozenset({"pip", "setuptools"})
-# How many packages a note names; and what leaves out those of a home, which Apptainer mounts if not told otherwise.
-SHOWN = 3
 WITHOUT_HOME = "export PYTHONNOUSERSITE=1 (Apptainer: --no-home)"
 LEAVES_OUT = "PYTHONNOUSERSITE=1 leaves them out (Apptainer: --no-home)"  # an older datasets may be there on purpose
 # What the image has from which `launch` was typed, for its ranks.
@@ -108,23 +107,8 @@ def list_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:
 def warn_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:
     """Return a note on packages of the image that others in the user's home hide."""
     hidden = list_hidden(stack, environ)
-    if not hidden:
-        return []
-    more = f" and {len(hidden) - SHOWN} more" if len(hidden) > SHOWN else ""
     place = find_user_site(stack, environ)
-    return [f"{' '.join(hidden[:SHOWN])}{more} of {place} hide those of the image; {LEAVES_OUT}"]
-
-
-def list_packages(sites: Iterable[str]) -> list[str]:
-    """List what is installed in directories, by the metadata beside the packages."""
-    names = (name for site in sites for name in list_directory(site))
-    return [name.split("-")[0] for name in names if name.endswith((".dist-info", ".egg-info"))]
-
-
-def find_version(sites: Iterable[str], package: str) -> str | None:
-    """Return the release of a package that Python finds first; None if there is none."""
-    rows = (row for site in sites for row in list_releases(site))
-    return next((version for name, version in rows if name == package), None)
+    return [f"{' '.join(hidden)} of {place} hide those of the image; {LEAVES_OUT}"] if hidden else []
 
 
 def read_installed(sites: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -132,20 +116,14 @@ def read_installed(sites: Iterable[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for site in sites:
         here: dict[str, tuple[str, ...]] = {}
-        for name, version in list_releases(site):
-            here[normalize(name)] = (*here.get(normalize(name), ()), version)
+        for entry in list_directory(site):
+            name, dash, version = entry[: -len(".dist-info")].rpartition("-")
+            if dash and entry.endswith(".dist-info"):
+                here[normalize(name)] = (*here.get(normalize(name), ()), version)
         found = {**here, **found}
     return found
 
 
-def list_releases(site: str) -> Iterator[tuple[str, str]]:
-    """Yield name and release of each package in a directory, from the name of its .dist-info."""
-    for entry in list_directory(site):
-        name, dash, version = entry[: -len(".dist-info")].rpartition("-")
-        if dash and entry.endswith(".dist-info"):
-            yield name, version
-
-
 def normalize(name: str) -> str:
     """Return a package's name as an index has it: `Scikit_Learn` is scikit-learn (packaging.python.org, Names)."""
-    return "-".join(part for part in name.strip().lower().replace("_", "-").replace(".", "-").split("-") if part)
+    return re.sub("[-_.]+", "-", name.strip()).strip("-").lower()

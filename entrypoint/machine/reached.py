@@ -55,14 +55,6 @@ def read_process_limit(files: Files) -> int | None:
     return min((limit for limit in found if limit is not None), default=None)
 
 
-def count_processes(files: Files) -> int | None:
-    """Return how many processes and threads the nearest cgroup with a limit of them has now."""
-    for _, each in list_directories(files, "pids"):
-        if read_limit(files(f"{each}/pids.max")) is not None:
-            return whole(files(f"{each}/pids.current") or "")
-    return None
-
-
 def explain_memory(files: Files) -> str:
     """Return which memory has run out: the container's own, or that of its pod or machine."""
     limit, total = read_memory_limit(files), read_total(files("/proc/meminfo"))

@@ -11,10 +11,9 @@ from entrypoint.machine.files import read_file
 from entrypoint.machine.image import (
     BESIDE_TORCH,
     TORCH_INDEX,
-    find_version,
-    list_packages,
     list_sites,
     normalize,
+    read_installed,
     release,
 )
 from entrypoint.machine.places import find_downloads
@@ -25,7 +24,7 @@ from entrypoint.tasks.defaults import choose_defaults, find_reordered, list_defa
 from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER, find_task, list_scripts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from entrypoint.machine.image import Stack
     from entrypoint.tasks.table import Task
@@ -56,8 +55,8 @@ def check_order(task: Task, arguments: Mapping[str, object], stack: Stack) -> No
 
 def list_notes(task: Task, script: str, stack: Stack, environ: Mapping[str, str]) -> list[str]:
     """List what speaks against a task in this image: packages that it lacks, and with which its script fails."""
-    sites, notes = list_sites(stack, environ), []
-    lacking = list_lacking(script, list_packages(sites))
+    installed, notes = read_installed(list_sites(stack, environ)), []
+    lacking = list_lacking(script, installed)
     if lacking:
         index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm"} & {*lacking} else ""
         remedy = f"pip install {index}{' '.join(lacking)} as USER root in an image FROM this one"
@@ -66,20 +65,19 @@ def list_notes(task: Task, script: str, stack: Stack, environ: Mapping[str, str]
         notes.append("its script looks for checkpoints itself, and ignores --resume_from_checkpoint")
     if task.fails is not None:
         package, since, why = task.fails
-        version = find_version(sites, package) or ""
+        version = " ".join(installed.get(package, ()))
         if release(version) >= since:
             copy = f"a corrected copy can be mounted at {script}"
             notes.append(f"its script was seen to fail with {package} {version}: {why}; {copy}")
     return notes
 
 
-def list_lacking(script: str, packages: list[str]) -> list[str]:
+def list_lacking(script: str, installed: Container[str]) -> list[str]:
     """List the packages that the requirements.txt beside a script names and that are not there."""
     lines = (read_file(f"{os.path.dirname(script)}/requirements.txt") or "").splitlines()
     # A line with an address or a condition is left to pip.
     names = (match[0] for line in lines if (match := re.match(r"[A-Za-z0-9][\w.-]*(?!.*(?://|;))", line.strip())))
-    there = set(map(normalize, packages))
-    return sorted({name for name in names if normalize(name) not in there})
+    return sorted({name for name in names if normalize(name) not in installed})
 
 
 def find_nltk(task: Task, arguments: Mapping[str, object], environ: Mapping[str, str]) -> list[Setting]:

@@ -12,9 +12,7 @@ from entrypoint.machine.image import (
     LAUNCHED,
     Stack,
     find_user_site,
-    find_version,
     list_hidden,
-    list_packages,
     list_sites,
     read_installed,
     read_stack,
@@ -84,21 +82,6 @@ def test_a_release_is_its_first_two_numbers(version: str, numbers: tuple[int, in
     assert release(version) == numbers
 
 
-def test_packages_are_read_from_their_metadata(tmp_path: Path) -> None:
-    for name in ("datasets", "datasets-4.0.0.dist-info", "rouge_score-0.1.2.dist-info", "old-1.egg-info", "x.py"):
-        (tmp_path / name).mkdir()
-    assert sorted(list_packages([str(tmp_path)])) == ["datasets", "old", "rouge_score"]
-    assert list_packages([str(tmp_path / "none")]) == []
-
-
-def test_versions_are_in_the_names_of_metadata(tmp_path: Path) -> None:
-    for name in ("datasets-4.0.0.dist-info", "datasets_more-1.dist-info", "datasets"):
-        (tmp_path / name).mkdir()
-    assert find_version([str(tmp_path)], "datasets") == "4.0.0"
-    assert find_version([str(tmp_path)], "numpy") is None
-    assert find_version([str(tmp_path / "none")], "datasets") is None
-
-
 def test_the_first_directory_on_the_path_counts(tmp_path: Path) -> None:
     for name in ("mine/six-2.0.dist-info", "site/six-1.0.dist-info", "site/Foo_bar-1.0+cpu.dist-info", "site/six"):
         (tmp_path / name).mkdir(parents=True)
@@ -139,7 +122,7 @@ def test_packages_that_a_home_hides_are_named(
     stack, environ = read_stack(json.dumps({**FACTS, "site": str(site)})), {"HOME": f"{tmp_path}/home", **environ}
 
     assert list_hidden(stack, environ) == hidden
-    said = f"{' '.join(hidden[:3])}{' and 1 more' if len(hidden) > 3 else ''} of {home} hide those of the image; "
+    said = f"{' '.join(hidden)} of {home} hide those of the image; "
     assert warn_hidden(stack, environ) == (
         [f"{said}PYTHONNOUSERSITE=1 leaves them out (Apptainer: --no-home)"] if hidden else []
     )
@@ -156,9 +139,3 @@ def test_a_virtual_environment_reads_no_packages_of_a_home(tmp_path: Path, setti
     stack = read_stack(json.dumps({**FACTS, "site": str(site)}))
 
     assert bool(find_user_site(stack, {"HOME": "/h"})) == reads
-
-
-def test_the_user_s_own_packages_come_before_those_of_the_image(tmp_path: Path) -> None:
-    for site, version in (("own", "3.6.0"), ("image", "5.0.0")):
-        (tmp_path / site / f"datasets-{version}.dist-info").mkdir(parents=True)
-    assert find_version([str(tmp_path / "none"), str(tmp_path / "own"), str(tmp_path / "image")], "datasets") == "3.6.0"
