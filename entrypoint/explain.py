@@ -133,7 +133,7 @@ def plan_as_text(plan: Plan) -> str:
         ("launcher", f"{world.launcher}: {world.why}"),
         ("world", describe(plan)),
         ("master", f"{world.master}:{world.port}" if world.master else "none"),
-        ("processors", f"{write_cpus(machine.cpus)}, {machine.physical} cores, {machine.sockets} socket(s)"),
+        ("processors", f"{write_cpus(machine.cpus)}, {machine.physical} cores"),
         ("NUMA nodes", nodes),
         ("backend", plan.backend + ("" if plan.backend == "ccl" else "; this image has no oneCCL bindings")),
         ("bf16", " ".join(plan.facts.limits.bf16_units) or "none of " + ", ".join(BF16_UNITS)),

@@ -1,4 +1,4 @@
-"""The processors that this process may use, with quota, sockets and NUMA nodes, from the text of /proc and /sys."""
+"""The processors that this process may use, with quota and NUMA nodes, from the text of /proc and /sys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ class Machine(NamedTuple):
     cpus: frozenset[int]
     physical: int
     cores: int
-    sockets: int
     nodes: tuple[frozenset[int], ...]
     quota: float | None
     pinned: bool
@@ -73,7 +72,6 @@ def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine
         affinity,
         len(siblings),
         limit(len(siblings), quota),
-        count_sockets(files, affinity),
         read_nodes(files, affinity),
         quota,
         pinned,
@@ -120,18 +118,6 @@ def list_cores(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]
         cores.append((read_cpus(text) | {cpu}) & cpus)
         left -= cores[-1]
     return tuple(cores)
-
-
-def count_sockets(files: Files, cpus: frozenset[int]) -> int:
-    """Count the sockets that have one of these processors."""
-    left, sockets = set(cpus), 0
-    while left:
-        cpu = min(left)
-        text = files(CPU.format(cpu, "core_siblings_list")) or files(CPU.format(cpu, "package_cpus_list"))
-        # Some arm64 and virtual machines list nothing: that is one socket.
-        left = left - read_cpus(text) - {cpu} if text else set()
-        sockets += 1
-    return max(1, sockets)
 
 
 def read_nodes(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]:

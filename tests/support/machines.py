@@ -42,12 +42,10 @@ class Box(NamedTuple):
         every = write_cpus(self.cpus(range(self.total)))
         files = {f"{CPU}/online": f"{every}\n", f"{CPU}/possible": f"{every}\n"}
         for core in range(self.total):
-            first = core // self.cores * self.cores
-            siblings, package = self.cpus(range(core, core + 1)), self.cpus(range(first, first + self.cores))
+            siblings = self.cpus(range(core, core + 1))
             for cpu in siblings:
                 topology = f"{CPU}/cpu{cpu}/topology"
                 files[f"{topology}/thread_siblings_list"] = f"{write_cpus(siblings)}\n"
-                files[f"{topology}/core_siblings_list"] = f"{write_cpus(package)}\n"
         each = self.cores // self.nodes
         for node in range(self.sockets * self.nodes):
             files[f"{NODE}/node{node}/cpulist"] = f"{write_cpus(self.cpus(range(node * each, (node + 1) * each)))}\n"

@@ -36,7 +36,7 @@ from tests.support.starts import make_facts
 GB = 1 << 30
 SITE = "/usr/local/lib/python3.11/dist-packages"
 TCMALLOC, IOMP = "/usr/lib/libtcmalloc.so.4", "/usr/local/lib/libiomp5.so"
-MACHINE = Machine(frozenset(range(4)), 4, 4, 1, (frozenset(range(4)),), None, False)
+MACHINE = Machine(frozenset(range(4)), 4, 4, (frozenset(range(4)),), None, False)
 LIMITS = Limits(GB, 64 * GB, frozenset({"avx2", "amx_bf16"}))
 ENVIRON = {
     "OMP_NUM_THREADS": "4", "GLOO_SOCKET_IFNAME": "eth0", "HOME": "/home/me", "LD_PRELOAD": f"{TCMALLOC}:{IOMP}"

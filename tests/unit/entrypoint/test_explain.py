@@ -19,7 +19,7 @@ from tests.support.starts import make_facts, make_plan
 SMOKE = Command("smoke", "smoke", [])
 POD = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "pod0"}
 ELASTIC = {"PET_NNODES": "1:4", "PET_RDZV_ENDPOINT": "pod0:29400", "PET_RDZV_BACKEND": "c10d"}
-MACHINE = Machine(frozenset(range(4)), 4, 2, 1, (frozenset(range(4)),), 2.0, False)
+MACHINE = Machine(frozenset(range(4)), 4, 2, (frozenset(range(4)),), 2.0, False)
 PREPARED = Prepared(
     {}, {"OMP_NUM_THREADS": "2", "LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libiomp5.so"}, {"KMP_BLOCKTIME": "9"}
 )

@@ -351,8 +351,8 @@ RANKS = ("RANK", "LOCAL_RANK", "PET_NODE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RAN
 STACK = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
 MACHINES = st.sampled_from(
     [
-        Machine(frozenset({0, 1}), 2, 1, 1, (frozenset({0, 1}),), 1.5, False),
-        Machine(frozenset(range(56)), 56, 56, 2, (frozenset(range(28)), frozenset(range(28, 56))), None, False),
+        Machine(frozenset({0, 1}), 2, 1, (frozenset({0, 1}),), 1.5, False),
+        Machine(frozenset(range(56)), 56, 56, (frozenset(range(28)), frozenset(range(28, 56))), None, False),
     ]
 )
 
