@@ -18,7 +18,7 @@ from images.deliver import engine as engines
 from images.deliver import skopeo, transfer
 from images.deliver.engine import Engine
 from images.host import download, pip_config
-from images.host.context import Access, Background, Context, World, background, default_root
+from images.host.context import Access, Context, Start, World, background, default_root
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store
@@ -182,7 +182,7 @@ def _context(options: argparse.Namespace, world: World) -> Context:
     )  # fmt: skip
 
 
-def _locked(options: argparse.Namespace, context: Context, tasks: Background | None = None) -> Locked:
+def _locked(options: argparse.Namespace, context: Context, tasks: Start | None = None) -> Locked:
     """Return the lock that was named, or a new one."""
     asked = request(options)
     if named := _given_lock(options, asked, context):
@@ -207,7 +207,7 @@ def _given_lock(options: argparse.Namespace, asked: Request, context: Context) -
     return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked)
 
 
-def _new_lock(asked: Request, context: Context, tasks: Background | None = None) -> Locked:
+def _new_lock(asked: Request, context: Context, tasks: Start | None = None) -> Locked:
     planned = planner.resolve(asked, catalog.load(), context.today)
     for note in planned.notes:
         context.progress.say(f"note: {note}")

@@ -9,21 +9,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from images.foreign.grammar import Grammar, TrueOrFalse
+from pydantic import Strict, StringConstraints
+
 from images.foreign.paths import HOPS
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 
 # What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
 # read: a word that begins with a hyphen would be an option of uv.
-Release = Annotated[str, Grammar(r"\A[0-9][0-9A-Za-z.+!-]*\z", 100)]
-Minor = Annotated[str, Grammar(r"\A[0-9]{1,2}\.[0-9]{1,2}\z")]  # tags of wheels are counted up to it
-Word = Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9_.+-]*\z")]
-Module = Annotated[str, Grammar(r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
-Address = Annotated[str, Grammar(r"\Ahttps://[^\s\x00-\x1f]+\z")]
-Line = Annotated[str, Grammar(r"\A[^\x00-\x1f]*\z")]
-Backend = Annotated[str, Grammar(r"\A(ccl|gloo)\z")]
-Flag = Annotated[bool, TrueOrFalse()]
+Release = Annotated[str, StringConstraints(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\z", max_length=100)]
+Minor = Annotated[str, StringConstraints(pattern=r"\A[0-9]{1,2}\.[0-9]{1,2}\z")]  # tags of wheels are counted up to it
+Word = Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-9_.+-]*\z")]
+Module = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
+Address = Annotated[str, StringConstraints(pattern=r"\Ahttps://[^\s\x00-\x1f]+\z")]
+Line = Annotated[str, StringConstraints(pattern=r"\A[^\x00-\x1f]*\z")]
+Backend = Annotated[str, StringConstraints(pattern=r"\A(ccl|gloo)\z")]
+Flag = Annotated[bool, Strict()]
 
 # What Intel's index has of a oneCCL stack: the bindings, and IPEX.
 BINDINGS, IPEX = "oneccl-bind-pt", "intel-extension-for-pytorch"
@@ -126,9 +127,9 @@ class Examples:
 class Deb:
     """A Debian package: name, version and architecture (Debian Policy 5.6), its file's name and sha256."""
 
-    package: Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9+.-]+\z")]
-    version: Annotated[str, Grammar(r"\A([0-9]+:)?[0-9][0-9A-Za-z.+~:-]*\z")]
-    architecture: Annotated[str, Grammar(r"\A[a-z0-9][a-z0-9-]*\z")]
+    package: Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-9+.-]+\z")]
+    version: Annotated[str, StringConstraints(pattern=r"\A([0-9]+:)?[0-9][0-9A-Za-z.+~:-]*\z")]
+    architecture: Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-9-]*\z")]
     filename: str
     sha256: str
 

@@ -11,7 +11,7 @@ from images.base import additions, debian, pulled, replaced
 from images.check import import_check, sbom, sonames
 from images.check.import_check import Wanted
 from images.debian import packages
-from images.host.context import Background, Context
+from images.host.context import Context, Start
 from images.host.errors import Damaged, UserFault, or_else
 from images.layers import assemble, compiler, entrypoint_layer, examples, on_base
 from images.lock import collect
@@ -52,7 +52,7 @@ class Locked:
     making: Making = None
 
 
-def resolve(planned: Plan, context: Context, background: Background | None = None) -> Locked:
+def resolve(planned: Plan, context: Context, background: Start | None = None) -> Locked:
     """Return the lock of a plan: every file that goes in, as of the plan's days.
 
     What has no hash before it is there is downloaded for it. Debian's part is chosen and made in the `background`.
@@ -166,7 +166,7 @@ def _debian_base(locked: Locked, context: Context) -> Base:
     lock = locked.lock
     with context.progress.step("making the Debian base"):
         try:
-            base = locked.making() if locked.making else None
+            base = locked.making.result() if locked.making else None
         except Damaged:  # what it is made of is whole again
             base = None
         if base is None or not base.is_in(context.store):

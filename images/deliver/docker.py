@@ -104,10 +104,10 @@ class Docker:
                 if given:
                     container.put_archive("/", file_archive(GIVEN.lstrip("/"), given))
                 said = container.attach(stdout=True, stderr=True, stream=True, demux=True)
-                text = beside.start(lambda: _gather(said, out))  # who writes much waits for a reader
+                text = beside(lambda: _gather(said, out))  # who writes much waits for a reader
                 container.start()
                 code = container.wait()["StatusCode"]
-                lines = text().decode(errors="replace").strip().splitlines()
+                lines = text.result().decode(errors="replace").strip().splitlines()
         except (DockerException, OSError) as error:
             raise WorldFault("docker could not start the image", str(error)[:300], "docker run it by hand") from error
         return (lines or ["?"])[-1] if code else None

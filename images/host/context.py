@@ -11,19 +11,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from images.host import process
 from images.host.errors import UserFault, WorldFault, require_text
 
 if TYPE_CHECKING:  # --help does without
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
     from images.host.pip_config import Sources
     from images.host.progress import Progress
     from images.host.store import Store
 
 Made = TypeVar("Made")
+
+
+class Start(Protocol):
+    """Start a task in the background."""
+
+    def __call__(self, task: Callable[[], Made]) -> Future[Made]:
+        """Return what waits for the result of a task, and raises its fault."""
+
 
 UNFIT = r"[:;\n]"  # in the path of the store, which is written into --library-path of ld.so(8)
 
@@ -118,41 +126,22 @@ class Context:
                 pool.shutdown(cancel_futures=True)
 
 
-class Started(Generic[Made]):
-    """A task that was started: a call waits for its result, and raises its fault."""
-
-    def __init__(self, future: Future[Made]) -> None:
-        self._future = future
-
-    def __call__(self) -> Made:
-        return self._future.result()
-
-    @property
-    def done(self) -> bool:
-        """Return whether it has ended, well or not."""
-        return self._future.done()
-
-
-class Background:
-    """Tasks that run beside the main thread, one after another."""
-
-    def __init__(self, pool: ThreadPoolExecutor, stop: threading.Event) -> None:
-        self._pool, self._stop = pool, stop
-
-    def start(self, task: Callable[[], Made]) -> Started[Made]:
-        """Start a task; return what waits for its result."""
-        with process.uninterrupted():
-            return Started(self._pool.submit(process.run_stoppable, self._stop, task))
-
-
 @contextmanager
-def background() -> Iterator[Background]:
-    """Let tasks run beside a block; where that fails, nothing more is begun, and programs and downloads are ended."""
+def background() -> Iterator[Start]:
+    """Yield what starts tasks that run beside a block, one after another, and returns what waits for their result.
+
+    Where the block fails, nothing more is begun, and programs and downloads are ended.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     pool, stop = ThreadPoolExecutor(1), threading.Event()
+
+    def start(task: Callable[[], Made]) -> Future[Made]:
+        with process.uninterrupted():
+            return pool.submit(process.run_stoppable, stop, task)
+
     try:
-        yield Background(pool, stop)
+        yield start
     except BaseException:
         stop.set()
         raise

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from images.host.context import Context, Started
+from images.host.context import Context
 from images.host.errors import Damaged
 from images.host.store import Store, key_of
 from images.layers import bytecode, entrypoint_layer, examples, oneccl
@@ -82,18 +83,18 @@ def layers(
     return context.side_by_side("writing layers", tasks, context.jobs)
 
 
-def compile_beside(making: Started[Base], chosen: Chosen, found: Sequence[Wheel], context: Context) -> None:
+def compile_beside(making: Future[Base], chosen: Chosen, found: Sequence[Wheel], context: Context) -> None:
     """Compile wheels while the base of Debian is being made, which takes one processor.
 
     The largest is the first, so that none is long at the end. What is left when the base is there is compiled for its
     layer.
     """
-    compiler, trimmed = None if making.done else chosen.compiler(None), chosen.lock.trim
+    compiler, trimmed = None if making.done() else chosen.compiler(None), chosen.lock.trim
     if compiler is None:
         return
 
     def compile_(wheel: Wheel) -> None:
-        if not making.done:
+        if not making.done():
             bytecode.make(context.store, [_job(wheel, compiler, trimmed=trimmed)], compiler)
 
     ordered = sorted(found, key=lambda wheel: -wheel.path.stat().st_size)

@@ -17,12 +17,13 @@ from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, Pylock
 from packaging.pylock import PylockValidationError as InvalidPylock
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
+from pydantic import TypeAdapter, ValidationError
 
 from images.foreign import documents
 from images.host import fingerprint
 from images.host.errors import UserFault
+from images.host.store import FileName, Sha256
 from images.lock import uv
-from images.lock.lock import adapter, require_sense
 from images.model import PLATFORM, Artifact, Lock, Request
 from images.oci import packing, reference
 from images.oci.layer import EPOCH
@@ -101,11 +102,9 @@ def read(content: str, where: str, request: Request) -> Lock:
         remedy = ", ".join([*steps, "or make a new lock: build.py lock"])
         raise UserFault(f"{where} does not fit", "; ".join([*asked, *others]), remedy)
     rest = _snake({name: value for name, value in table.items() if name not in ("format", "machine", "tools")})
-    from pydantic import ValidationError  # a tenth of a second that a build without --lock does without
-
     try:
-        lock = adapter().validate_python({**rest, "artifacts": [_artifact(package) for package in packages]})
-        require_sense(lock)
+        lock = TypeAdapter(Lock).validate_python({**rest, "artifacts": [_artifact(package) for package in packages]})
+        _require_sense(lock)
     except ValidationError as error:
         found = error.errors()[0]
         value = f"{where}: {'.'.join(map(str, found['loc']))}: {found['msg']}"
@@ -116,6 +115,30 @@ def read(content: str, where: str, request: Request) -> Lock:
         fact = "the lock has keys that this release of multinode does not know"
         raise UserFault(fact, f"{where}: {', '.join(new)}", NEWER)
     return lock
+
+
+def _require_sense(lock: Lock) -> None:
+    """Raise UserFault or ValueError for what has the right type and makes no sense: odd digests and file names."""
+    for digest, name in replace(lock, base_image=None).files():
+        Sha256(digest)  # refuses any other text
+        FileName(name)
+    parts = lock.base_image.manifest if lock.base_image else None
+    digests = [parts.digest, parts.config.digest, *(layer.digest for layer in parts.layers)] if parts else []
+    if odd := [digest for digest in digests if not reference.DIGEST.fullmatch(digest)]:
+        raise ValueError(f"a base with the digest {odd[0]!r}")
+    if (lock.base_image is None) != (lock.base == "debian"):
+        raise ValueError(f"base {lock.base} with{'out' if parts is None else ''} the digests of an image")
+    listed = {row.name for row in lock.source_only}
+    archives = [one for one in lock.artifacts if not one.filename.endswith(".whl")]
+    if unlisted := [one.filename for one in archives if one.name not in listed]:
+        raise ValueError(f"{unlisted[0]}, which is no wheel, and no row of source-only for it")
+    if absent := {"torch", "transformers"} - {artifact.name for artifact in lock.artifacts}:
+        raise ValueError(f"no {' and no '.join(sorted(absent))} in it")
+    if lock.odd_backend:
+        raise ValueError(lock.odd_backend)
+    for name, said in (("torch", lock.torch), ("transformers", lock.transformers)):
+        if Version(lock.version(name)).public != Version(said).public:
+            raise ValueError(f"{name} {said} with the file of {name} {lock.version(name)}")
 
 
 def _package(artifact: Artifact) -> Package:

@@ -77,28 +77,30 @@ def explain(said: str, pins: Pinned, sources: Sources, root: Path, directory: st
         return refusal
     if directory:
         requirements = pins.requirements if isinstance(pins, Plan) else ()
-        asked = [*_pins("\n".join(requirements)), *_pins(said)]
-        wheelhouse.refuse(Path(directory), asked, pins.python, pins.glibc)
+        wanted = [*_pins("\n".join(requirements)), *_pins(said)]
+        wheelhouse.refuse(Path(directory), wanted, pins.python, pins.glibc)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
         return _unreachable(failed[1], failed[2], pins)
     if damaged := re.search(r"Failed to extract archive: (\S+\.whl)", said):
         return _damaged(damaged[1], directory)
     if undated := _undated(said):
-        return _without_days(undated, sources)
-    return _failed(" ".join(line.strip() for line in said.splitlines() if NO_DAY not in line), pins)
+        fact = "nothing can be resolved as of a day from an index that does not say when its files were uploaded"
+        places = ", ".join((sources.index or USUAL, *sources.extra))
+        remedy = "--lock FILE, made where an index says it (PyPI does); or --wheelhouse DIR with all wheels"
+        return UserFault(fact, f"{', '.join(undated)} (asked: {places})", remedy)
+    return _failed(said, pins, root)
 
 
-def _failed(said: str, pins: Pinned) -> Fault:
+def _failed(said: str, pins: Pinned, root: Path) -> Fault:
     """Return the fault of what uv says of no address, file or day."""
+    said = " ".join(line.strip() for line in said.splitlines() if NO_DAY not in line)
     if setting := re.search("Failed to parse: /dev/stdin.*error at.*[|^] +(.*)", said):
         fact = "uv cannot use a setting of pip's configuration"
         return UserFault(fact, setting[1].strip(), "correct it in pip.conf, or in the variable PIP_... that sets it")
     if NO_SOLUTION in said:
         remedy = f"another release than --transformers {pins.transformers}, or --wheelhouse with what is missing"
         return UserFault("no set of packages fits", said[:800], remedy)
-    remedy = (
-        "run it again, with more memory if a signal ended uv; or pip install -e . for the release of uv it is made for"
-    )
+    remedy = f"run it again, with more memory if a signal ended uv; or without its cache (rm -rf {root / uv.CACHE})"
     return WorldFault("uv failed", shortened(said, 800), remedy)
 
 
@@ -166,17 +168,6 @@ def _damaged(name: str, directory: str | None) -> Fault:
 
 def _undated(said: str) -> list[str]:
     """Name the packages that were left out because their files have no day of upload."""
-    files = re.findall(rf"`(\S+)` {NO_DAY}", said)
-    undated = {canonicalize_name(file.partition("-")[0]) for file in files}
+    undated = {canonicalize_name(file.partition("-")[0]) for file in re.findall(rf"`(\S+)` {NO_DAY}", said)}
     left_out = re.findall(r"`(\S+)` was filtered by `exclude-newer`", said)
     return sorted({name for name in left_out if canonicalize_name(name) in undated})
-
-
-def _without_days(names: list[str], sources: Sources) -> UserFault:
-    fact = "nothing can be resolved as of a day from an index that does not say when its files were uploaded"
-    places = ", ".join((sources.index or USUAL, *sources.extra))
-    remedy = (
-        "--lock FILE, made by build.py lock where an index says it (PyPI does), with which this index will do; "
-        "or --wheelhouse DIR with all wheels: directories are not asked"
-    )
-    return UserFault(fact, f"{', '.join(names)} (asked: {places})", remedy)

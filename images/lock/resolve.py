@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +19,7 @@ from packaging.utils import parse_wheel_filename
 
 from images.base import debian
 from images.debian import packages as debs
-from images.host.context import Background, Context, Started
+from images.host.context import Context, Start
 from images.host.errors import Damaged, UserFault
 from images.host.pip_config import Sources, check_addresses
 from images.lock import missing, uv
@@ -30,7 +31,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-Making = Started[Base] | None  # a base that is being made
+Making = Future[Base] | None  # a base that is being made
 Pinned = TypeVar("Pinned", Plan, Lock)
 # What of a plan decides which packages are found.
 DECISIVE = ("requirements", "python", "glibc", "as_of", "family_as_of", "index", "find_links", "bindings", "cpu_suffix")
@@ -43,7 +44,7 @@ class Resolved(NamedTuple):
     undated: tuple[str, ...]
 
 
-def choose_debs(planned: Plan, context: Context, background: Background | None) -> tuple[Callable[[], Debian], Making]:
+def choose_debs(planned: Plan, context: Context, background: Start | None) -> tuple[Callable[[], Debian], Making]:
     """Choose Debian's packages; with `background`, begin this and the making of their base in the background.
 
     Return what waits for the choice, and the base that is being made; None without `background`.
@@ -58,18 +59,18 @@ def choose_debs(planned: Plan, context: Context, background: Background | None) 
         with context.progress.step(text):
             chosen = choose()
         return lambda: chosen, None
-    choosing = background.start(choose)
+    choosing = background(choose)
 
     def make() -> Base:
-        if gone := debs.missing(context.store, choosing().debs):  # of an earlier choice, where no mirror answers
+        if gone := debs.missing(context.store, choosing.result().debs):  # of an earlier choice, where no mirror answers
             raise Damaged(gone[0].filename)
-        return debian.make(context.store, choosing(), planned.python, context.environ)
+        return debian.make(context.store, choosing.result(), planned.python, context.environ)
 
-    making = background.start(make)
+    making = background(make)
 
     def wait() -> Debian:
         with context.progress.step(text):
-            return choosing()
+            return choosing.result()
 
     return wait, making
 

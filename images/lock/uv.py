@@ -8,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from images.host.certificates import trusted
 from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
-from images.lock import uv_cache
 from images.model import BINDINGS, IPEX, PLATFORM, Lock, Plan, SourceOnly
 from images.plan.planner import FAMILY
 from images.wheels import wheelhouse
@@ -39,6 +37,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 # Beginnings of variables that change the text of uv's errors, which is read: its width, colours, a log between them.
 LOOKS = ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "RUST_LOG")
 
+CACHE = "uv"  # uv's own, in the store
 MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==[^,]* no wheels")
 
 # PyTorch's index of builds for the CPU, asked only when the configured sources have none:
@@ -105,13 +104,12 @@ def ask(
         exact = Path(directory) / "exact.txt"  # with a --config-file, uv reads no constraints of a pyproject.toml
         exact.write_text("".join(f"{row.name}==={row.version}\n" for row in pins.source_only))  # == takes 1.2.2+x
         command = [_uv(), "pip", "compile", str(asked), "--constraints", str(exact), "--config-file", "/dev/stdin"]
-        command += ["--cache-dir", str(uv_cache.place(context.store))]
+        command += ["--cache-dir", str(context.store.root / CACHE)]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
         command += [*options(pins, requirements), *more]
         settings = configuration(pins, sources)
         environ = variables(context.environ, sources)
-        run = partial(process.run, command, environ, "pip install -e .", feed=settings, tick=context.tick)
-        done = uv_cache.renewed(run, context)
+        done = process.run(command, environ, "pip install -e .", feed=settings, tick=context.tick)
     if done.code:
         return done.account, None
     return done.err, Pylock.from_dict(tomllib.loads(done.out))

@@ -19,7 +19,7 @@ from images.host import process
 from images.host.context import Context
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
-from images.lock import resolve, uv_cache
+from images.lock import resolve, uv
 from images.lock.missing import Unreachable
 from images.lock.resolve import Resolved
 from images.model import Plan, Request
@@ -143,11 +143,11 @@ def outcomes(plans: Iterable[Plan], context: Context, requires: Requires, jobs: 
 @contextmanager
 def _fresh(context: Context) -> Iterator[tuple[Context, Path]]:
     """Yield a context whose store has nothing but what uv keeps of the indexes, and a directory for stand-ins."""
-    kept = uv_cache.place(context.store)
+    kept = context.store.root / uv.CACHE
     kept.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         store = Store(Path(directory) / "store")
-        uv_cache.place(store).symlink_to(kept)
+        (store.root / uv.CACHE).symlink_to(kept)
         yield replace(context, store=store), Path(directory)
 
 

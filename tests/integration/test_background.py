@@ -28,11 +28,11 @@ def until(path: Path) -> None:
 
 def test_tasks_run_one_after_another_beside_the_block(tmp_path: Path) -> None:
     with background() as tasks:
-        first = tasks.start(lambda: run(f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo first"))
-        second = tasks.start(lambda: first().out + "second")
+        first = tasks(lambda: run(f"until [ -e {tmp_path}/go ]; do sleep 0.01; done; echo first"))
+        second = tasks(lambda: first.result().out + "second")
         (tmp_path / "go").touch()
 
-        assert second() == "first\nsecond"
+        assert second.result() == "first\nsecond"
 
 
 def test_a_fault_beside_is_raised_where_the_result_is_wanted() -> None:
@@ -40,19 +40,19 @@ def test_a_fault_beside_is_raised_where_the_result_is_wanted() -> None:
         raise WorldFault("a fact", "a value", "a remedy")
 
     with background() as tasks, pytest.raises(WorldFault, match="a fact"):
-        tasks.start(fail)()
+        tasks(fail).result()
 
 
 @pytest.mark.parametrize("error", [UserFault("a fact", "a value", "a remedy"), KeyboardInterrupt()], ids=repr)
 def test_where_the_block_fails_programs_end_and_nothing_more_is_begun(tmp_path: Path, error: BaseException) -> None:
     began = time.monotonic()
     with pytest.raises(type(error)), background() as tasks:
-        tasks.start(
+        tasks(
             lambda: run(
                 f"trap 'touch {tmp_path}/ended; exit' TERM; touch {tmp_path}/begun; while :; do sleep 0.1; done"
             )
         )
-        tasks.start(lambda: run(f"touch {tmp_path}/next"))
+        tasks(lambda: run(f"touch {tmp_path}/next"))
         until(tmp_path / "begun")
         raise error
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
-from images.host.context import background
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import interpreter
@@ -66,12 +64,3 @@ def test_it_depends_on_its_own_packages_alone(store: Store, debs: list[Deb], tmp
 def test_a_package_that_is_missing_is_named(store: Store, debs: list[Deb]) -> None:
     with pytest.raises(WorldFault, match=r"missing: libc6, zlib1g\n"):
         source(store, [deb for deb in debs if deb.package not in ("libc6", "zlib1g")])
-
-
-def test_a_task_beside_says_whether_it_is_done() -> None:
-    go = threading.Event()
-    with background() as tasks:
-        started = tasks.start(go.wait)
-        before = started.done
-        go.set()
-        assert (before, started(), started.done) == (False, True, True)

@@ -11,7 +11,7 @@ import pytest
 
 from images import pipeline
 from images.base import debian, pulled
-from images.host.context import Context, Started
+from images.host.context import Context
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.layers import examples
@@ -169,7 +169,7 @@ def test_a_base_of_a_package_that_was_damaged_is_made_when_that_is_whole_again(
     good, failed = base(SYSTEM, made=True), Future[Base]()
     failed.set_exception(fault)
     monkeypatch.setattr(debian, "make", lambda *_: good)
-    begun = Locked(locks.lock(debs=()), making=Started(failed))
+    begun = Locked(locks.lock(debs=()), making=failed)
 
     if is_made:
         assert pipeline._debian_base(begun, context(tmp_path)) is good

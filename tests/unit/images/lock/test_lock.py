@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from pydantic import TypeAdapter
 
-from images.lock.lock import adapter
-from images.model import BLOB, BaseImage, Descriptor, Examples, Manifest
+from images.model import BLOB, BaseImage, Descriptor, Examples, Lock, Manifest
 from tests.support.locks import TINI, artifact, lock
 
 PLAIN = [artifact("torch", "2.4.0+cpu"), artifact("transformers", "4.46.3")]
@@ -62,4 +62,4 @@ def test_an_image_is_called_by_its_versions() -> None:
 def test_plain_values_make_the_lock_again() -> None:
     made = lock(PLAIN, base_image=BaseImage(BELOW, ("torch",)))
 
-    assert adapter().validate_python(dataclasses.asdict(made)) == made
+    assert TypeAdapter(Lock).validate_python(dataclasses.asdict(made)) == made

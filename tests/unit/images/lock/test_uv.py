@@ -124,23 +124,6 @@ def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.
     assert "secret" in settings and "/dev/stdin" in command
 
 
-def test_a_cache_that_uv_cannot_use_costs_no_resolution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(tmp_path)
-    (store.root / "uv").touch()
-    whole = 'lock-version = "1.0"\ncreated-by = "uv"\npackages = []\n'
-
-    def run(*_: object, **__: object) -> process.Result:
-        cut = (store.root / "uv").exists()
-        return process.Result(2, "", "error: Failed to initialize cache") if cut else process.Result(0, whole, "")
-
-    monkeypatch.setattr(process, "run", run)
-    monkeypatch.setattr(download, "refuse_logins", lambda *_, **__: None)
-
-    said, found = uv.search(NEWEST, PRIVATE, locks.context(store, PRIVATE, {}), ["six"])
-
-    assert found is not None and (said, found.packages) == ("", [])
-
-
 @pytest.mark.parametrize(
     "place", [{"index": "http://u:secret@a/simple"}, {"extra": ("http://a/simple",)}, {"links": ("http://a/simple",)}]
 )
