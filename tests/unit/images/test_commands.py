@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import fnmatch
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -69,13 +68,6 @@ def test_the_sbom_of_an_image_of_an_earlier_release_has_its_old_name(
 @pytest.mark.parametrize("glob", SCANNED)
 def test_no_scanner_takes_the_sbom_for_what_is_installed(glob: str) -> None:
     assert not fnmatch.fnmatch(SBOMS[0], glob)
-
-
-def test_an_sbom_for_nobody_is_no_failure(world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with `>&-`: Python has no stdout then."""
-    monkeypatch.setattr(sys, "stdout", None)
-
-    assert cli.main(["sbom", saved(tmp_path / "image.tar", b"{}")], world) == 0
 
 
 @pytest.mark.parametrize("option", ["--base", "--examples", "--wheelhouse", "--bindings-index"])

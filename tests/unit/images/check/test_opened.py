@@ -37,52 +37,11 @@ def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "where"),
-    [
-        (HAS, "archive:", "in docker"),
-        (f"docker://{HAS}", HAS, "in the registry host:5000"),
-        ("a/b:1", "docker.io/a/b:1", "in the registry docker.io"),
-        ("docker://a/b:1", "docker.io/a/b:1", "in the registry docker.io"),
-        ("oci:x", "oci:x", "in a layout"),
-        ("archive:x", "archive:x", "in an archive"),
-        ("here", "oci:here", "in a layout"),
-        ("there", "archive:there", "in an archive"),
-    ],
-)
-def test_it_is_said_where_an_image_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, asked: str, where: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("here").mkdir()
-    Path("there").touch()
-
-    with opened.opened(name, Store(tmp_path / "store"), Access(environ={})) as found:
-        assert found.manifest.decode().startswith(asked)
-        assert (found.name, found.where) == (name, where)
-
-
-@pytest.mark.parametrize(
     "name", ["docker://oci:x", "docker:///a.tar", "docker://./a.tar", "docker://", "docker://A B", "A B"]
 )
 def test_what_is_no_name_is_not_asked_of_a_registry(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserFault), opened.opened(name, Store(tmp_path), Access(environ={})):
         pass
-
-
-def test_where_an_image_was_names_the_mirror_that_was_asked_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = list[str | None]()
-
-    def contents(_: object, __: object, access: Access, ___: object) -> pulled.Contents:
-        asked.append(access.mirror)
-        return pulled.Contents(b"{}", b"{}", ())
-
-    monkeypatch.setattr(pulled, "contents", contents)
-
-    with opened.opened("docker://a/b:1", Store(tmp_path), Access(environ={}, mirror="mirror.example")) as inside:
-        assert asked == ["mirror.example"]
-        assert inside.where == "in the registry docker.io or its mirror mirror.example"
 
 
 DENIED = WorldFault("Docker cannot be used", "permission denied on /x", "join the group")

@@ -70,14 +70,6 @@ def test_the_first_difference_is_named(
     assert (found.part, found.path) == place
 
 
-def test_both_hashes_are_told(tmp_path: Path) -> None:
-    found = compared(tmp_path, [{"a": "1", "b": "3"}], [SAME])
-
-    assert found is not None
-    assert hashlib.sha256(b"3").hexdigest() in found.image
-    assert hashlib.sha256(b"2").hexdigest() in found.rebuilt
-
-
 def test_a_mode_is_a_difference(tmp_path: Path) -> None:
     found = compared(tmp_path, [SAME], [SAME], mode=0o755)
 
@@ -177,22 +169,6 @@ def test_a_layer_is_compared_by_its_content_and_not_by_what_the_configuration_sa
 
     assert found is not None
     assert (found.part, found.path) == ("layer part 0", "/backdoor")
-
-
-@pytest.mark.parametrize(
-    ("part", "path", "word"),
-    [
-        ("layer multinode", "/opt/multinode/entrypoint/decide.py", "the release of multinode"),
-        ("layer multinode", "/opt/multinode/smoke.py", "the release of multinode"),
-        ("layer multinode", "/usr/lib/python3/dist-packages/multinode.pth", "the release of multinode"),
-        ("layer multinode", "", "the release of multinode"),
-        ("layer torch", "/opt/multinode/entrypoint/decide.py", "--lock"),
-        ("layer debian base", "/usr/bin/x", "--lock"),
-        ("configuration", "config.User", "--lock"),
-    ],
-)
-def test_another_release_of_our_own_layer_is_told_from_a_change(part: str, path: str, word: str) -> None:
-    assert word in verify.Difference(part, path, "1", "2").remedy
 
 
 @pytest.mark.parametrize("is_capable", [True, False])

@@ -13,15 +13,12 @@ import json
 import socket
 import tarfile
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from docker.errors import DockerException, ImageNotFound
-from requests.exceptions import ChunkedEncodingError, ConnectionError
 
 from images.deliver import docker
 from images.deliver.docker import Docker
@@ -211,58 +208,6 @@ def test_an_engine_that_refuses_an_image_is_named(tmp_path: Path, monkeypatch: p
         Docker(client).load(image_of(store, "a:1", layers=[]), store)
 
     assert "No such image: sha256:" in caught.value.value
-
-
-def test_an_image_of_too_many_layers_is_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: object) -> None:
-        raise DockerException("max depth exceeded")
-
-    store, client = Store(tmp_path), Client(Images())
-    monkeypatch.setattr(client.images, "load", refuse)
-    base = image_of(store, "a:1", layers=[b"%d" % number for number in range(125)])
-    own = [replace(layer, packed=None) for layer in base.layers[:2]]
-
-    with pytest.raises(WorldFault) as caught:
-        Docker(client).load(replace(base, layers=(*base.layers, *own)), store)
-
-    assert caught.value.value == "max depth exceeded"
-    assert caught.value.remedy.startswith("a --base of at most 123 layers, since Docker takes 125;")
-
-
-@pytest.mark.parametrize("when", ["asked", "sent"])
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (None, None),
-        (ImageNotFound("No such image: a:1"), None),
-        (DockerException("it ended"), WorldFault),
-        (ChunkedEncodingError("it ended"), WorldFault),  # the daemon restarts
-        (ConnectionError("it ended"), WorldFault),
-        (OSError(errno.ENOSPC, "full"), OSError),  # of our own disk
-    ],
-)
-def test_a_daemon_that_ends_while_it_saves_an_image_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, error: Exception | None, kind: type[Exception] | None
-) -> None:
-    def fail(at: str) -> None:
-        if error and at == when:
-            raise error
-
-    def saved(**_: object) -> Iterable[bytes]:
-        yield b"half"
-        fail("sent")
-
-    def get(name: str) -> SimpleNamespace:
-        fail("asked")
-        return SimpleNamespace(save=saved)
-
-    client = Client(Images())
-    monkeypatch.setattr(client.images, "get", get)
-
-    with pytest.raises(kind) if kind else nullcontext() as caught:
-        assert Docker(client).save("a:1", tmp_path / "a.tar") is (error is None)
-    if caught and kind is WorldFault:
-        assert "docker could not save the image: it ended" in str(caught.value)
 
 
 def contexts(directory: Path, config: object, **hosts: str) -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from images.deliver import podman
 from images.deliver.podman import Podman
 from images.host import process
 from images.host.errors import WorldFault
-from images.host.store import Store
 from images.model import Image
 from images.oci.image import config
 
@@ -56,56 +54,6 @@ def test_an_interrupt_ends_the_container_of_podman(monkeypatch: pytest.MonkeyPat
     begun, removed = commands
     assert "--sig-proxy=false" in begun  # the first process of a container ignores what podman would pass on
     assert removed == ["podman", "rm", "--force", "--ignore", begun[begun.index("--name") + 1]]
-
-
-@pytest.mark.parametrize(
-    ("code", "err", "why"),
-    [
-        (0, "a warning", None),
-        (125, "", "exit code 125"),
-        (125, "Error: no subuid\nranges found\n", "Error: no subuid ranges found"),
-        (None, "", "no answer in 10 seconds"),
-        (125, "advice " * 50 + "the cause", "... " + "advice " * 41 + "the cause"),
-    ],
-)
-def test_a_podman_that_does_not_work_says_why_in_whole_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int | None, err: str, why: str | None
-) -> None:
-    said = None if code is None else process.Result(code, "amd64", err)
-    (tmp_path / "podman").touch(mode=0o755)
-    monkeypatch.setattr(process, "answer", lambda *_: said)
-
-    if why is None:
-        assert podman.connect({"PATH": str(tmp_path)}, 10)
-        assert podman.connect({"PATH": "/nowhere"}, 10) is None
-        return
-    with pytest.raises(WorldFault) as caught:
-        podman.connect({"PATH": str(tmp_path)}, 10)
-    assert caught.value.value == why
-
-
-MIGRATE = (
-    "Error: insufficient UIDs: Check /etc/subuid and /etc/subgid if configured locally and run podman-system-migrate"
-)
-
-
-@pytest.mark.parametrize(
-    ("err", "remedy"),
-    [
-        (f"{MIGRATE}: lchown /etc/gshadow: invalid argument", podman.MIGRATE),
-        ("Error: run podman system migrate", podman.MIGRATE),
-        ("Error: no space left", "run `podman info`"),
-    ],
-)
-def test_podman_that_keeps_an_old_range_of_user_ids_has_to_migrate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, err: str, remedy: str
-) -> None:
-    monkeypatch.setattr(process, "run", lambda *_, **__: process.Result(125, "", err))
-    monkeypatch.setattr(podman, "write_archive", lambda *_: None)
-
-    with pytest.raises(WorldFault, match="podman could not load the image") as caught:
-        Podman({}).load(IMAGE, Store(tmp_path))
-    assert (caught.value.value, caught.value.remedy.partition(";")[0]) == (err, remedy)
 
 
 @pytest.mark.parametrize(("exists", "saves", "has"), [(0, 0, True), (1, 125, False), (125, 0, None), (0, 125, None)])

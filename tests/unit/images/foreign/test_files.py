@@ -24,10 +24,6 @@ def files(contents: Mapping[str, bytes | Exception]) -> Files:
     return Files("it", contents.__contains__, open_)
 
 
-def unreadable(_: int) -> bytes:
-    raise OSError(5, "Input/output error")
-
-
 @pytest.mark.parametrize(
     ("contents", "text"),
     [
@@ -50,14 +46,3 @@ def test_a_document_may_be_as_long_as_it_may() -> None:
 def test_a_file_that_the_user_may_not_read_is_not_said_to_be_missing() -> None:
     with pytest.raises(PermissionError):
         files({"a": PermissionError(13, "Permission denied", "/layout/a")}).read("a", 99)
-
-
-def test_a_disk_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    file = io.BytesIO()
-    monkeypatch.setattr(file, "read", unreadable)
-
-    with pytest.raises(WorldFault, match=r"cannot be read: it: a \(\[Errno 5\] Input/output error\)") as caught:
-        Files("it", lambda _: True, lambda _: file).read("a", 99)
-
-    assert caught.value.remedy == AGAIN
-    assert file.closed

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -74,16 +72,3 @@ def test_nothing_is_compiled_for_an_image_without_bytecode_or_where_nothing_may_
     context = replace(locks.context(Store(tmp_path), None, {}), compiles=compiles, native=False)
 
     assert compiler.choose(locks.lock(bytecode=wanted), context) is None
-
-
-@pytest.mark.parametrize("box", [None, Sandbox("/usr/bin/bwrap")])
-def test_a_store_on_a_disk_without_programs_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, box: Sandbox | None
-) -> None:
-    """To remove the store's trees changes nothing there."""
-    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC))
-
-    with pytest.raises(WorldFault, match=r"programs cannot be started in the store: .* \(noexec\)") as caught:
-        compiler._run_here(box, tmp_path, "usr/bin/python3.11")([], tmp_path / "given", tmp_path / "out")
-
-    assert caught.value.remedy == f"set XDG_CACHE_HOME to a directory where they can, or {compiler.WITHOUT}"

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import io
-import os
 import shutil
 import tarfile
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 import zstandard
@@ -101,25 +97,6 @@ def test_a_folder_is_packed_the_same_way_twice(tmp_path: Path) -> None:
     assert [name for name, _, _ in examples.members(first[1])] == ["examples/pytorch/qa/run_qa.py"]
 
 
-@pytest.mark.parametrize(("mode", "packed"), [(0o600, 0o644), (0o666, 0o644), (0o744, 0o755), (0o755, 0o755)])
-@pytest.mark.parametrize("may_run", [True, False])
-def test_a_mode_is_that_of_the_file_whoever_builds_and_wherever_it_lies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, packed: int, may_run: bool
-) -> None:
-    """Where a disk is mounted noexec nobody may run a file."""
-    script = tmp_path / "src/examples/pytorch/run.py"
-    script.parent.mkdir(parents=True)
-    script.touch(mode)
-    script.chmod(mode)
-    monkeypatch.setattr(os, "access", lambda *_: may_run)
-
-    found = examples.obtain(Store(tmp_path / "store"), str(tmp_path / "src"), Sources(), lambda _: None)
-
-    assert found is not None
-    with tarfile.open(found[1]) as archive:
-        assert [info.mode for info in archive] == [packed]
-
-
 def test_of_a_folder_only_the_examples_are_packed(tmp_path: Path) -> None:
     """A clone of git has more, which may hold a password and changes by itself."""
     names = ("examples/pytorch/a.py", "LICENSE", ".git/config", "src/b.py", "examples/__pycache__/a.pyc", "examples.py")
@@ -132,29 +109,6 @@ def test_of_a_folder_only_the_examples_are_packed(tmp_path: Path) -> None:
     assert found is not None
     with tarfile.open(found[1]) as archive:
         assert archive.getnames() == ["transformers/LICENSE", "transformers/examples/pytorch/a.py"]
-
-
-@pytest.mark.parametrize(
-    ("name", "is_refused"), [("examples/pytorch/qa", True), ("examples/pytorch/__pycache__", False), (".git", False)]
-)
-def test_a_directory_that_cannot_be_read_is_no_empty_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_refused: bool
-) -> None:
-    source, listed = tmp_path / "src", os.scandir
-    for directory in (name, "examples/pytorch"):
-        (source / directory).mkdir(parents=True, exist_ok=True)
-        (source / directory / "run.py").touch()
-
-    def scandir(path: object) -> Any:
-        if str(path) == str(source / name):
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-        return listed(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
-    with pytest.raises(UserFault, match="cannot read the examples") if is_refused else nullcontext() as caught:
-        assert examples.obtain(Store(tmp_path / "store"), str(source), Sources(), lambda _: None) is not None
-    if caught:
-        assert (caught.value.value, caught.value.remedy) == (str(source / name), f"chmod -R a+rX {source}")
 
 
 def test_only_links_to_what_is_taken_are_followed(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import UserFault
 from images.host.store import Store
 from images.oci import output
 from tests.support.finished_images import image_in
@@ -57,20 +56,6 @@ def test_a_place_that_can_be(tmp_path: Path, text: str, is_layout: bool) -> None
     assert output.output_target(f"{tmp_path}/{text}") == output.Target(tmp_path / text.rstrip("/"), is_layout)
 
 
-@pytest.mark.parametrize("text", ["new.tar", "new/", "layout", "old.tar"])
-def test_a_place_without_room_for_the_lock_beside_it_is_refused_before_the_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    (tmp_path / "layout").mkdir()
-    (tmp_path / "old.tar").touch()
-    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path or not mode & os.W_OK)
-
-    with pytest.raises(UserFault, match="nothing can be written there") as caught:
-        output.output_target(f"{tmp_path}/{text}")
-
-    assert caught.value.value == str(tmp_path)
-
-
 def test_a_link_to_an_archive_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "old.tar").write_text("an archive")
     (tmp_path / "link").symlink_to("old.tar")
@@ -94,24 +79,6 @@ def test_a_link_to_itself_is_no_place_for_an_image(tmp_path: Path) -> None:
     for text in (f"{tmp_path}/loop", f"{tmp_path}/loop/"):
         with pytest.raises(UserFault, match="link to itself"):
             output.output_target(text)
-
-
-@pytest.mark.parametrize("text", ["layout/", "image.tar"])
-@pytest.mark.parametrize("is_of_store", [True, False])
-def test_a_file_of_the_store_that_cannot_be_read_is_not_called_one_of_the_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, is_of_store: bool
-) -> None:
-    store = Store(tmp_path / "store")
-    place = store.root / "blobs" if is_of_store else tmp_path / text
-
-    def refused(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", str(place))
-
-    monkeypatch.setattr(output, "write_layout", refused)
-    monkeypatch.setattr(output, "write_archive", refused)
-
-    with pytest.raises(PermissionError if is_of_store else WorldFault):
-        output.save(output.output_target(f"{tmp_path}/{text}"), image_in(store), store, "zstd")
 
 
 @pytest.mark.parametrize("text", ["layout/", "image.tar"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import struct
@@ -198,12 +197,3 @@ def test_all_bad_wheels_are_named_in_one_message(tmp_path: Path) -> None:
 )
 def test_a_file_of_the_wheelhouse_is_known_by_its_address(directory: str | None, url: str | None, holds: bool) -> None:
     assert wheelhouse.holds(directory, url) is holds
-
-
-def test_a_place_in_a_closed_directory_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def closed(path: Path, **_: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "stat", closed)
-    monkeypatch.setattr(Path, "exists", closed)
-    assert wheelhouse.is_absent(str(tmp_path / "w"))

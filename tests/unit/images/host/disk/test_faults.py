@@ -5,24 +5,10 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from images.host.disk.faults import disk_fault, is_read_from, require_programs
-from images.host.errors import WorldFault
-
-
-@pytest.mark.parametrize(("flags", "fits"), [(os.ST_NOEXEC | os.ST_NOSUID, False), (os.ST_NOSUID, True)])
-def test_a_disk_that_lets_no_program_start_is_named(monkeypatch: pytest.MonkeyPatch, flags: int, fits: bool) -> None:
-    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flags))
-
-    if fits:
-        require_programs(Path("/hard"), "the store", "another")
-        return
-    with pytest.raises(WorldFault) as caught:
-        require_programs(Path("/hard"), "the store", "another")
-    assert str(caught.value) == "error: programs cannot be started in the store: /hard (noexec)\n  try: another"
+from images.host.disk.faults import disk_fault, is_read_from
 
 
 @pytest.mark.parametrize(

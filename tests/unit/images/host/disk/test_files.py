@@ -117,20 +117,6 @@ def test_where_there_can_be_no_link_there_is_a_copy(
     assert (tmp_path / "two").read_text() == "text"
 
 
-def test_a_link_that_fails_for_another_reason_is_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "link", refusing(errno.ENOSPC))
-
-    with pytest.raises(OSError, match="no"):
-        link(tmp_path / "one", tmp_path / "two")
-
-
-def test_a_disk_without_locks_lets_everybody_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fcntl, "flock", refusing(errno.ENOLCK))
-
-    with locked(tmp_path / "locks/a"), locked(tmp_path / "locks/a"):
-        assert (tmp_path / "locks/a").exists()
-
-
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_lock_that_is_removed_while_it_is_waited_for_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: bool
