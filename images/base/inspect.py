@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from packaging.version import Version
+from pydantic import TypeAdapter
 
 from images.base.installed import debian_packages, distributions_in, listing
 from images.base.overlay import Tree
 from images.base.pythons import interpreters, is_virtual, mark, sites_of
 from images.host.errors import WorldFault
-from images.model import PLATFORM, Directories, Distribution, Facts
+from images.model import PLATFORM, Directories, Facts
 from images.oci import compression
 from images.oci.manifest import DAMAGED
 
@@ -101,15 +102,7 @@ def plain(facts: Facts) -> dict[str, Any]:
 
 def from_plain(record: Mapping[str, Any]) -> Facts:
     """Return the facts that `plain` wrote, after JSON made lists of its tuples."""
-    installed = [
-        Distribution(**{**row, "files": None if row["files"] is None else tuple(row["files"])})
-        for row in record["distributions"]
-    ]
-    owners = {path: (mode, uid, gid) for path, (mode, uid, gid) in record["directories"]["owners"].items()}
-    tuples = {key: {name: tuple(value) for name, value in record[key].items()} for key in ("sites", "listing")}
-    directories = Directories(owners, record["directories"]["links"])
-    changed = {**tuples, "distributions": tuple(installed), "directories": directories}
-    return Facts(**{**record, **changed})
+    return TypeAdapter(Facts).validate_python(record)
 
 
 def assignments(text: str) -> dict[str, str]:
