@@ -77,6 +77,9 @@ PLATFORMS = (
 PLATFORM = PLATFORMS[0]  # what images are made for
 
 
+SWITCHES = ("trim", "bytecode")  # options of a request that are on by default, and that a lock remembers
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What the user asked for; None and () stand for the default."""

@@ -9,8 +9,6 @@ from packaging.version import Version
 from images.host.errors import UserFault
 from images.model import Facts, Site
 
-UID, GID = 1000, 0  # of the user that an image starts with
-
 
 def of_debian(python: str) -> Site:
     """Return Debian's directory for what pip installs (posix_local), and what Debian's own pip writes into scripts."""

@@ -10,7 +10,6 @@ from typing import Any
 
 from packaging.version import Version
 
-from images.base.base import GID, UID
 from images.host.store import Store, key_of
 from images.layers import bytecode, oneccl
 from images.layers.compiler import Compiler
@@ -29,6 +28,7 @@ SBOM = "components.json"
 MODULE = re.compile(r"(?:\w+/)*\w+\.py", re.ASCII)
 FILE = re.compile(r"(?:\w+(?:\.d)?/)*\w+(?:\.py|\.conf)?", re.ASCII)
 # With a * in place of the password nobody asks /etc/shadow, where no base has a row for it; su(1) does, and fails.
+UID, GID = 1000, 0  # of the user that an image starts with
 USER = f"multinode:*:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 
 

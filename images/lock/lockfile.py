@@ -24,7 +24,7 @@ from images.host import fingerprint
 from images.host.errors import UserFault
 from images.host.store import FileName, Sha256
 from images.lock import uv
-from images.model import PLATFORM, Artifact, Lock, Request
+from images.model import PLATFORM, SWITCHES, Artifact, Lock, Request
 from images.oci import packing, reference
 from images.oci.layer import EPOCH
 
@@ -198,7 +198,7 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
         yield f"--tasks {','.join(request.tasks)}, but a lock has its packages already"
     if request.as_of and not request.as_of == str(table.get("as-of")) == str(table.get("family-as-of")):
         yield f"--as-of {request.as_of}, but the lock has {table.get('as-of')}"
-    for name in ("trim", "bytecode"):
+    for name in SWITCHES:
         choice = getattr(request, name)
         if choice is not None and choice is not table.get(name):
             yield f"--{'' if choice else 'no-'}{name}, but the lock was made with --{'no-' if choice else ''}{name}"

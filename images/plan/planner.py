@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from images.model import Plan, Request
+from images.model import SWITCHES, Plan, Request
 from images.plan.catalog import Catalog
 from images.plan.choose import Selection, select
 from images.plan.compatibility import BaseChoice
@@ -39,8 +39,7 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
         base=_base_name(base, catalog),
         as_of=as_of,
         family_as_of=asked or max(as_of, transformers.released),
-        trim=request.trim is not False,
-        bytecode=request.bytecode is not False,
+        **{name: getattr(request, name) is not False for name in SWITCHES},
         source_only=catalog.source_only,
         index=torch.index if chosen.ccl else None,
         find_links=torch.find_links if chosen.ccl else None,
