@@ -86,7 +86,7 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     if command.kind in (TASK, SCRIPT, PLAIN) and not command.helps:
         program, run = plan_run(command, program, world, environ, facts.stack)
     program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
-    places = check_places(situation, program, overlay(environ, find_caches(environ, facts.stack.transformers)), facts)
+    places = note_places(situation, program, overlay(environ, find_caches(environ, facts.stack.transformers)), facts)
     if run is not None:
         check_directory(run, world)
     known = command.kind != SCRIPT
@@ -106,7 +106,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         *find_caches(facts.environ_with_home, stack.transformers),
         *sourced,
         *(describe_meeting(world, {**environ, **situation.described}) if situation.becomes_ranks else []),
-        *complete_typed(situation, environ),
+        *complete_torchrun(situation, environ),
         *program.forced,
     ]
     # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".
@@ -135,12 +135,12 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     )
 
 
-def complete_typed(situation: Situation, environ: Mapping[str, str]) -> list[Setting]:
+def complete_torchrun(situation: Situation, environ: Mapping[str, str]) -> list[Setting]:
     """Return what a typed torchrun was not told."""
     starter = situation.starter
     if starter is None or starter.program != TORCHRUN:
         return []
-    return complete_options(situation.described, environ, None if starter.typed else situation.world.local_size)
+    return complete_options(situation.described, environ, None if starter.has_count else situation.world.local_size)
 
 
 def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
@@ -196,7 +196,7 @@ def assemble(
     return prepared._replace(added={**identity.variables, **prepared.added})
 
 
-def check_places(situation: Situation, program: Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
+def note_places(situation: Situation, program: Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
     """Return rank 0's note on where results and caches go, and whether they would be lost with the container.
 
     Raise Refusal on a node that cannot write the results. Each rank of a task writes some, such as its random state in

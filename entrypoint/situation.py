@@ -50,7 +50,7 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     launcher: what started this process; nproc: how many processes were asked for on this node.
     """
     environ = facts.environ
-    starter = find_starter(command, environ, launcher, nproc)
+    starter = read_starter(command, environ, launcher, nproc)
     described = environ if starter is None else starter.environ
     becomes_ranks = command.trains or (starter is not None and starter.program == TORCHRUN)
     world, notes = find_world(command, environ, launcher, starter, nproc)
@@ -60,13 +60,13 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     threads = read_threads(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = set_local_size(world, facts.machine, threads, starts=command.trains or starter is not None)
     if starter is not None and starter.program in (TORCHRUN, starters.ACCELERATE):
-        alone.check_typed(environ, world, starter.program, find_script(command.words) or "SCRIPT.py")
+        alone.check_program(environ, world, starter.program, find_script(command.words) or "SCRIPT.py")
     notes += [*world.notes, *note_apart(command, described, world)]
     kind = find_kind(command, world, starter)
     return Situation(command, world, starter, described, kind, becomes_ranks, tuple(notes))
 
 
-def find_starter(
+def read_starter(
     command: Command, environ: Mapping[str, str], launcher: Launcher, nproc: int | None
 ) -> starters.Start | None:
     """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""

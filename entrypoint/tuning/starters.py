@@ -60,13 +60,13 @@ class Start(NamedTuple):
     """A program that will start ranks.
 
     local_size: how many on this node, None where its command line does not say; environ: for torchrun, the PET_
-    variables that count, from options and environment; typed: whether the number of processes is among the options.
+    variables that count, from options and environment; has_count: whether the number of processes is among the options.
     """
 
     program: str
     local_size: int | None
     environ: Mapping[str, str]
-    typed: bool = False
+    has_count: bool = False
 
     @property
     def is_auto(self) -> bool:

@@ -132,7 +132,7 @@ def count_tf_tasks(text: str) -> int:
         return 0
 
 
-def check_typed(environ: Mapping[str, str], world: World, program: str, script: str) -> None:
+def check_program(environ: Mapping[str, str], world: World, program: str, script: str) -> None:
     """Raise Refusal for a typed torchrun, or accelerate, that would train apart from the others of its launcher.
 
     In the launcher of an MPIJob the workers wait for ranks; in processes of mpirun or srun each would train a model.

@@ -76,7 +76,7 @@ def detect(
     """
     launcher = launcher or find_launcher(environ)
     if typed is not None:
-        world = torchrun.read_typed(typed, nproc)._replace(outer=launcher)
+        world = torchrun.read_torchrun(typed, nproc)._replace(outer=launcher)
         environ = {**environ, **typed}
     else:
         world = read_world(environ, launcher, nproc)

@@ -104,7 +104,7 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
     return World(TORCHRUN, why, nodes, node_rank, local, master=unbracket(host), port=found)
 
 
-def read_typed(typed: Mapping[str, str], local: int | None) -> World:
+def read_torchrun(typed: Mapping[str, str], local: int | None) -> World:
     """Return the world of a typed torchrun from its PET_ variables; local: how many processes were asked for.
 
     A master on loopback gets a note, because all its agents may be on this machine. Raise Refusal for several nodes

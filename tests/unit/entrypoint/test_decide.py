@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from entrypoint.decide import Plan, assemble, check_places
+from entrypoint.decide import Plan, assemble, note_places
 from entrypoint.errors import Refusal
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
@@ -61,12 +61,12 @@ def test_one_rank_of_each_node_looks_whether_results_can_be_written(
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=rank, local_rank=local_rank, size=4)
     here, made = place(Command(kind, name, []), world), given(output_dir="/nowhere/qa", do_train=True)
     with mock.patch("entrypoint.decide.can_write", lambda _: True):
-        assert bool(check_places(here, made, {}, make_facts({}))) is (rank == 0)
+        assert bool(note_places(here, made, {}, make_facts({}))) is (rank == 0)
     with (
         mock.patch("entrypoint.decide.can_write", lambda _: False),
         pytest.raises(Refusal) if is_refused else contextlib.nullcontext(),
     ):
-        check_places(here, made, {}, make_facts({}))
+        note_places(here, made, {}, make_facts({}))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_where_a_script_writes_is_looked_at(
         mock.patch("entrypoint.decide.can_write", lambda _: writable),
         pytest.raises(Refusal) if said is None else contextlib.nullcontext(),
     ):
-        notes = check_places(place(JOB), given(**arguments), environ, facts)
+        notes = note_places(place(JOB), given(**arguments), environ, facts)
         assert [note for note in notes if said and said in note] == notes
 
 

@@ -143,9 +143,9 @@ def test_a_typed_program_trains_in_the_world_that_was_meant(
     environ = left_by(*left)
     world = detect(environ, typed=typed)
     if fact is None:
-        return alone.check_typed(environ, world, program, "x.py")
+        return alone.check_program(environ, world, program, "x.py")
     with pytest.raises(Refusal, match=fact):
-        alone.check_typed(environ, world, program, "x.py")
+        alone.check_program(environ, world, program, "x.py")
 
 
 @pytest.mark.parametrize(("index", "notes"), [("", 0), ("0", 0), ("3", 1), ("x", 0)])
