@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
-from entrypoint.numbers import first_set, read_field, whole
+from entrypoint.numbers import first_set, whole
 from entrypoint.world import slurm
 from entrypoint.world.model import MPI, Launcher, Ranks, World, all_set, has_several, make_launcher
 
@@ -13,21 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # What only the ranks of one mpirun share, the surest first. PMI_JOBID is left over where mpirun runs in a step.
-# CONTROL is not set by MPICH: read_proxy finds it on the command line of the proxy that has started a rank.
-CONTROL = "HYDRA_CONTROL_PORT"
 JOBS = (
     "I_MPI_HYDRA_UUID",
     "PALS_APID",
     "PMIX_NAMESPACE",
     "OMPI_MCA_ess_base_jobid",
     "FLUX_JOB_ID",
-    CONTROL,
     "PMI_JOBID",
 )
 # What names a hostfile to Intel MPI, MPICH and Open MPI, in the order in which `launch` looks for one.
 HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
-# How many processes above a rank its proxy may be: a shell or two, and a program that binds the rank to cores.
-FAR = 8
 # Where a scheduler says how many nodes it gave, on not all of which an mpirun may have put ranks; if no variable gives
 # the ranks of this node, they follow from that.
 NODES = ("FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
@@ -36,22 +31,6 @@ NODES = ("FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES")
 def find_job(environ: Mapping[str, str]) -> str:
     """Return what only the ranks of this mpirun share; empty where no variable says it."""
     return next((f"{name}={environ[name]}" for name in JOBS if environ.get(name)), "") or slurm.find_job(environ)
-
-
-def read_proxy(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
-    """Return, as a variable, where the mpiexec of MPICH listens, which is another place for every job.
-
-    The proxy that starts the ranks of a node has `--control-port node0:43943` on its command line.
-    """
-    if not all_set("PMI_RANK", "PMI_SIZE")(environ) or environ.get("I_MPI_HYDRA_UUID"):
-        return {}
-    process = "self"
-    for _ in range(FAR):
-        process = read_field(read(f"/proc/{process}/status") or "", "PPid")
-        words = (read(f"/proc/{process}/cmdline") or "").split("\0") if process else []
-        if "--control-port" in words[:-1]:
-            return {CONTROL: words[words.index("--control-port") + 1]}
-    return {}
 
 
 # What the variables of every MPI have in common.

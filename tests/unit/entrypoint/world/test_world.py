@@ -300,27 +300,12 @@ def test_the_node_of_rank_0_is_guessed_only_where_the_order_is_known(environ: di
     assert find_first_host(environ) == host
 
 
-# What stands in files.
-PROXY = "/usr/bin/hydra_pmi_proxy\0--control-port\0node0:43943\0--rmk\0user\0"
-TREE = {
-    "/proc/self/status": "Name:\tpython3\nPPid:\t12\n",
-    "/proc/12/cmdline": "bash\0-c\0multinode smoke\0",
-    "/proc/12/status": "PPid:\t11\n",
-    "/proc/11/cmdline": PROXY,
-    "/proc/11/status": "PPid:\t1\n",
-}
-LOOP = {"/proc/self/status": "PPid:\t9\n", "/proc/9/status": "PPid:\t9\n"}
 HOSTS_OF_JOB = '{"current_host": "algo-2", "hosts": ["algo-1", "algo-2"], "network_interface_name": "eth0"}'
 
 
 @pytest.mark.parametrize(
     ("environ", "files", "found"),
     [
-        (left_by("mpich-1"), TREE, {"HYDRA_CONTROL_PORT": "node0:43943"}),
-        (left_by("intel-mpi-1"), TREE, {}),
-        ({}, TREE, {}),
-        (left_by("mpich-1"), LOOP, {}),
-        (left_by("mpich-1"), {**TREE, "/proc/11/cmdline": "x\0--control-port"}, {}),
         ({"PBS_NODEFILE": "/n"}, {"/n": "a\na\nb\n"}, {"PBS_NUM_NODES": "2"}),
         ({"PBS_NODEFILE": "/n", "PBS_NUM_NODES": "3"}, {"/n": "a\n"}, {}),
         ({}, {SAGEMAKER: HOSTS_OF_JOB}, {"SM_HOSTS": "algo-1,algo-2", "SM_CURRENT_HOST": "algo-2"}),
