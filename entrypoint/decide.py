@@ -112,8 +112,8 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
     defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
-    given = {name: value for name, value in argv.clean(environ).items() if name not in tuned.removed}
-    prepared = assemble(given, facts.identity, forced, defaults)
+    kept = {name: value for name, value in argv.clean(environ).items() if name not in tuned.removed}
+    prepared = assemble(kept, facts.identity, forced, defaults)
     return Plan(
         facts=facts,
         world=world,

@@ -75,7 +75,8 @@ def read_starter(
         return starter
     idle = command.kind in (PLAIN, TASK, WORKER, SSH) and not (command.trains or command.helps)
     if nproc is not None and idle:
-        raise Refusal("--nproc has no meaning for a command that is no training", f"--nproc {nproc}", command.name)
+        remedy = f"{command.name} without it, or --nproc {nproc} SCRIPT.py"
+        raise Refusal("--nproc is for smoke, tasks, scripts and torchrun", f"--nproc {nproc}", remedy)
     if starter is None or launcher.started:
         return None
     starters.check_accelerate([command.name, *command.words])

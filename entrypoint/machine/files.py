@@ -163,7 +163,7 @@ def explain_private(directory: str, error: OSError) -> Refusal:
         remedy = f"remove what is not needed there, or a larger tmpfs (docker run --tmpfs {above}:size=64m)"
         return Refusal("no space is left for private files", above, remedy, EXIT_OUTSIDE)
     remedy = f"mount a tmpfs there (docker run --tmpfs {above})"
-    return Refusal("a private directory cannot be made", f"{directory}: {error.strerror}", remedy)
+    return Refusal("private files cannot be written", f"{directory}: {error.strerror}", remedy)
 
 
 def which(word: str, environ: Mapping[str, str]) -> str | None:

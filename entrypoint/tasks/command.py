@@ -18,11 +18,6 @@ SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
 WORKER, LAUNCH, LIST, SSH, DOCTOR, USAGE = "worker", "launch", "tasks", "ssh", "doctor", "usage"
 PREFETCH = "prefetch"
 OWN = {kind: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)}
-# What SageMaker adds to `docker run IMAGE`, and nothing else.
-SAGEMAKER = {
-    "train": "ContainerArguments of the training job: its task and flags, for example smoke --bf16",
-    "serve": "an image that serves models; this one trains them",
-}
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
   smoke [--bf16]            a short training, offline, to see that all ranks work together
@@ -138,8 +133,6 @@ def explain_script(name: str) -> Refusal:
 def explain_word(name: str, rest: list[str]) -> Refusal:
     """Return why a word that begins a command line is no command; rest: the words after it."""
     shown = hide([name])[0]
-    if name in SAGEMAKER and not rest:
-        return Refusal("this image has no such command of SageMaker's", name, SAGEMAKER[name])
     if name == "-m":
         module = " ".join(["-m", *hide(rest)[:1]] if rest else ["-m", "MODULE"])
         remedy = f"torchrun {module} to train with it, python3 {module} for one process"

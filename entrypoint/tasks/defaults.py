@@ -62,10 +62,10 @@ def list_defaults(task: Task, stack: Stack, *, many: bool) -> list[Flag]:
     return translate(defaults, stack, ALIASES[task.kind]).flags
 
 
-def choose_defaults(defaults: list[Flag], given: Mapping[str, str], task: Task, stack: Stack) -> list[Flag]:
+def choose_defaults(defaults: list[Flag], typed: Mapping[str, str], task: Task, stack: Stack) -> list[Flag]:
     """Return the defaults that make sense beside the flags that are typed, by their values."""
-    left = [flag for flag in defaults if flag.name not in given and not is_senseless(flag.name, given, task)]
-    if find_reordered(task, {**dict.fromkeys((flag.name for flag in left), ""), **given}, stack):
+    left = [flag for flag in defaults if flag.name not in typed and not is_senseless(flag.name, typed, task)]
+    if find_reordered(task, {**dict.fromkeys((flag.name for flag in left), ""), **typed}, stack):
         return [flag for flag in left if flag.name not in GROUPS]
     return left
 
@@ -89,16 +89,16 @@ def describe_batches(task: Task, left: list[Flag]) -> list[str]:
     return ["batches have examples of like length and are padded to the longest; --group_by_length False for any order"]
 
 
-def is_senseless(name: str, given: Mapping[str, str], task: Task) -> bool:
+def is_senseless(name: str, typed: Mapping[str, str], task: Task) -> bool:
     """Return whether a default makes no sense beside the flags that are typed, by their values."""
     names = UNLESS.get(name, ())
-    if any(each in given and not (each.startswith(("do_", "pad_")) and is_no(given[each])) for each in names):
+    if any(each in typed and not (each.startswith(("do_", "pad_")) and is_no(typed[each])) for each in names):
         return True
     if name == "do_eval":  # most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing
-        return "train_file" in given and "validation_file" not in given and not task.language_model
+        return "train_file" in typed and "validation_file" not in typed and not task.language_model
     if name == "model_name_or_path":
-        return (task.language_model or task.kind == OTHER) and any(each in given for each in SCRATCH)
-    return name == "source_prefix" and any(is_other(usual, given.get(each)) for each, usual in OF_PREFIX.items())
+        return (task.language_model or task.kind == OTHER) and any(each in typed for each in SCRATCH)
+    return name == "source_prefix" and any(is_other(usual, typed.get(each)) for each, usual in OF_PREFIX.items())
 
 
 def is_other(usual: str, value: str | None) -> bool:

@@ -57,18 +57,18 @@ def prepare_prefetch(words: list[str], facts: Facts) -> tuple[Command, dict[str,
         raise Refusal("prefetch takes a task and its arguments", name or "nothing", suggest(name) if name else USAGE)
     environ = facts.environ_with_home
     caches = list_caches(overlay(environ, move_models(environ, stack.transformers)), stack.transformers)
-    for note in check_caches(caches, can_write, list(facts.mounts)):
+    for note in warn_caches(caches, can_write, list(facts.mounts)):
         print_note(note)
     task, script = find_task(name), place_script(name, stack)
-    given = complete(task, script, words[1:], stack, many=False).arguments
-    wanted = list_wanted(task, given, caches.get("models"), read_file(script) or "", os.path.exists)
+    arguments = complete(task, script, words[1:], stack, many=False).arguments
+    wanted = list_wanted(task, arguments, caches.get("models"), read_file(script) or "", os.path.exists)
     plan = {"task": name, "wanted": wanted, "whole": name in TASKS, "caches": [*caches.values()]}
-    token = given.get("token")  # on a command line everybody could read it
+    token = arguments.get("token")  # on a command line everybody could read it
     more = {"HF_TOKEN": token} if isinstance(token, str) and token else {}
     return Command(PLAIN, "python3", [f"{facts.root}/prefetch.py", json.dumps(plan)]), {**facts.environ, **more}
 
 
-def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], points: list[str]) -> list[str]:
+def warn_caches(caches: Mapping[str, str], writable: Callable[[str], bool], points: list[str]) -> list[str]:
     """Return a note if what is fetched will be lost with the container; raise Refusal where it cannot be written.
 
     A task would go on with another cache, but what is fetched into that one is of no use to later tasks.
@@ -82,14 +82,14 @@ def check_caches(caches: Mapping[str, str], writable: Callable[[str], bool], poi
 
 
 def list_wanted(
-    task: Task, given: Mapping[str, object], models: str | None, source: str, exists: Callable[[str], bool]
+    task: Task, arguments: Mapping[str, object], models: str | None, source: str, exists: Callable[[str], bool]
 ) -> list[Wanted]:
     """List what a task fetches from the hub; a directory of the image or a volume is there already.
 
-    given: its arguments; models: where transformers keeps models, for TRANSFORMERS_CACHE is none of huggingface_hub's;
+    arguments: by name; models: where transformers keeps models, for TRANSFORMERS_CACHE is none of huggingface_hub's;
     source: the text of its script.
     """
-    texts = {name: str(value) for name, value in given.items() if value}
+    texts = {name: str(value) for name, value in arguments.items() if value}
     cache, revision = texts.get("cache_dir"), texts.get("model_revision")
     named = {texts[flag]: kind for flag, kind in reversed([*MODELS.items()]) if flag in texts}
     wanted = [Wanted(DATASET, name, config, None, cache) for name, config in list_data(task, texts, source)]

@@ -139,7 +139,7 @@ def test_the_directory_of_a_private_file_is_closed_as_well(tmp_path: Path) -> No
     [
         (errno.ENOSPC, "no space is left for private files", ":size=64m", 1),
         (errno.EDQUOT, "no space is left for private files", ":size=64m", 1),
-        (errno.EROFS, "a private directory cannot be made", "", 2),
+        (errno.EROFS, "private files cannot be written", "", 2),
     ],
 )
 def test_where_no_private_file_can_be_the_place_is_named(

@@ -73,8 +73,6 @@ def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:
         ("-m pkg.train --seed 1", "torchrun -m pkg.train to train with it, python3 -m pkg.train for one process", 2),
         ("-m", "python3 -m MODULE", 2),
         ("/etc", "a program in it", 126),
-        ("train", "ContainerArguments", 2),
-        ("serve", "an image that serves", 2),
     ],
 )
 def test_an_unknown_word_has_a_remedy(word: str, remedy: str, code: int) -> None:
