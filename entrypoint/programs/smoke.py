@@ -32,7 +32,7 @@ import torch.distributed as dist
 from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArguments
 
 from entrypoint.programs import smoke_checks as checks
-from entrypoint.programs.smoke_checks import SEED, Failed, Report, SmokeArguments, default_flags, known_flags
+from entrypoint.programs.smoke_checks import SEED, Failed, Report, default_flags, known_flags
 from entrypoint.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
 from entrypoint.world.model import read_job_name
 
@@ -45,15 +45,15 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
     output = tempfile.mkdtemp(prefix="smoke-")
     planned, rank, code = read_backend(Path(root, "stack.json")), 0, 0
     try:
-        parser = HfArgumentParser([SmokeArguments, TrainingArguments])
+        parser = HfArgumentParser(TrainingArguments)
         backend = planned if checks.launched_size(environ) > 1 else ""
         known = known_flags(TrainingArguments.__dataclass_fields__, version("accelerate"))
         flags = default_flags(output, backend, known)
-        smoke, arguments, *left = parser.parse_args_into_dataclasses([*flags, *argv], return_remaining_strings=True)
+        arguments, *left = parser.parse_args_into_dataclasses([*flags, *argv], return_remaining_strings=True)
         rank = dist.get_rank() if dist.is_initialized() else 0
         checks.check_flags(left[-1])
         planned = str(getattr(arguments, "ddp_backend", None) or planned)
-        summary = run(arguments, smoke.world_size, planned, environ)
+        summary = run(arguments, planned, environ)
         if rank == 0:
             print(f"smoke: passed: {summary}", flush=True)
     except Failed as failed:
@@ -65,11 +65,11 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
     leave(code)
 
 
-def run(arguments: TrainingArguments, asked: str, planned: str, environ: Mapping[str, str]) -> str:
+def run(arguments: TrainingArguments, planned: str, environ: Mapping[str, str]) -> str:
     """Train, check, and sum up in one line."""
     # The Trainer's own idea of the world, for ranks that joined a group can still train apart.
     world = int(arguments.world_size)
-    checks.check_world(world, gather(checks.asked_size(asked, environ)))
+    checks.check_world(world, gather(checks.asked_size(environ)))
     checks.check_jobs(gather(read_job_name(environ)))
     backend = str(dist.get_backend()) if dist.is_initialized() else "none"
     checks.check_used_backend(backend, planned)
@@ -78,7 +78,6 @@ def run(arguments: TrainingArguments, asked: str, planned: str, environ: Mapping
     before = measure_loss(model)
     trainer = Trainer(model=model, args=arguments, train_dataset=Questions(4096, SEED), callbacks=[clock])
     trainer.remove_callback(PrinterCallback)
-    clock.trainer = trainer
     trainer.train()
     samples = int(trainer.state.global_step) * batch * world
     report = Report(digest_weights(model), before, measure_loss(model))
@@ -91,8 +90,6 @@ def run(arguments: TrainingArguments, asked: str, planned: str, environ: Mapping
         "loss_after": f"{report.after:.4f}",
         "samples_per_second": f"{samples / clock.seconds:.0f}",
         "seconds": f"{clock.seconds:.2f}",
-        "all_reduce_seconds": f"{clock.reducing:.2f}",
-        "all_reduce_share": f"{clock.reducing / clock.seconds:.3f}",
         "weights": report.digest[:16],
     }
     return " ".join(f"{name}={value}" for name, value in facts.items())

@@ -1,9 +1,9 @@
 """The flags of `smoke`, and what it insists on: the size of the world, the backend, equal weights, a loss that fell."""
 
-# No postponed annotations in this file: HfArgumentParser reads those of a dataclass.
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import read_range, whole
@@ -28,16 +28,6 @@ DEFAULTS = (
     ("dataloader_pin_memory", "False"),
     ("ddp_find_unused_parameters", "False"),
 )
-
-
-@dataclass
-class SmokeArguments:
-    """What the job checks besides training."""
-
-    world_size: str = field(
-        default="",
-        metadata={"help": "Number of ranks to insist on, 2 or 1:4. Default: what the launcher says it started."},
-    )
 
 
 def known_flags(fields: Collection[str], accelerate: str) -> frozenset[str]:
@@ -93,31 +83,22 @@ def launched_size(environ: Mapping[str, str]) -> int:
     return max(1, sizes[1], whole(environ.get("WORLD_SIZE", "")) or 0)
 
 
-def asked_size(flag: str, environ: Mapping[str, str]) -> str:
-    """Return the size that was asked for, as `2`, `1:4` or `2:`: by the flag, the entrypoint or the launcher."""
-    return flag or environ.get("MULTINODE_WORLD_SIZE", "") or str(launched_size(environ))
-
-
-def read_size(text: str) -> tuple[int, Optional[int]]:
-    """Return the smallest and the largest world that is right; `2:` has no largest."""
-    size = read_range(text)
-    if size is None:
-        remedy = "2, 1:4 or 2: for --world_size or MULTINODE_WORLD_SIZE"
-        raise Failed(f"world size must be a number above 0 or a range, not {text!r}", remedy)
-    return size
+def asked_size(environ: Mapping[str, str]) -> str:
+    """Return the size that was asked for, as `2`, `1:4` or `2:`: by the entrypoint or the launcher."""
+    return environ.get("MULTINODE_WORLD_SIZE", "") or str(launched_size(environ))
 
 
 def check_flags(left: Sequence[str]) -> None:
-    """Raise Failed if words are left over when the Trainer has taken its flags, and smoke its own."""
+    """Raise Failed if words are left over when the Trainer has taken its flags, as smoke has none of its own."""
     if left:
-        remedy = "flags of TrainingArguments, as --bf16 --max_steps 200, or --world_size N, which smoke adds"
+        remedy = "flags of TrainingArguments, as --bf16 --max_steps 200"
         raise Failed(f"not a flag of the Trainer: {' '.join(left)}", remedy)
 
 
 def check_world(size: int, asked: Sequence[str]) -> None:
     """Raise Failed unless there are as many ranks as were asked for; asked: of every rank, for nodes may disagree."""
     for text in sorted(set(asked)):
-        low, high = read_size(text)
+        low, high = read_range(text) or (1, None)  # the entrypoint refuses what is none
         if size < low or (high is not None and size > high):
             asked_for = f"{low} or more" if high is None else str(low) if low == high else f"{low} to {high}"
             by = f", as rank {asked.index(text)} was told" if len(set(asked)) > 1 else ""
