@@ -85,7 +85,7 @@ def _lock_inside(image: opened.Inside, shown: str, asked: Request) -> Lock:
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
     context = _context(options, world)
     with opened.opened(options.image, context.store, context.access) as found:
-        text = found.file(*opened.SBOMS).decode(errors="replace")
+        text = found.file(opened.BILL).decode(errors="replace")
     if not text.replace("\n", "").isprintable():  # nothing of an image is to reach a terminal as a command
         remedy = "an image that build.py made; docker history shows who else changed it"
         raise WorldFault("the SBOM in the image is damaged: it has control characters", options.image, remedy)

@@ -23,8 +23,7 @@ from images.layers.entrypoint_layer import MULTINODE, SBOM
 from images.lock import lockfile
 from images.oci import compression, manifest, reference
 
-LOCK = f"{MULTINODE}/{lockfile.NAME}"
-SBOMS = (f"{MULTINODE}/{SBOM}", f"{MULTINODE}/sbom.cdx.json")  # earlier releases wrote the last
+LOCK, BILL = f"{MULTINODE}/{lockfile.NAME}", f"{MULTINODE}/{SBOM}"
 REGISTRY = "docker://"  # as skopeo has it: a name in a registry, whatever an engine here calls so
 LONGEST = 64 << 20  # bytes: of the lock or the SBOM; real ones have some hundred kilobytes
 
@@ -58,17 +57,16 @@ class Inside:
         """Return the digest of the manifest that was read; for what `docker save` wrote, of the one it would have."""
         return manifest.digest_of(self.manifest)
 
-    def file(self, *paths: str) -> bytes:
+    def file(self, path: str) -> bytes:
         """Read a file that build.py wrote, as a container has it; it is in one of the highest layers.
 
-        Of several paths the one in the highest layer counts. Raises UserFault when none is there: build.py did not make
-        the image.
+        Raises UserFault when it is not there: build.py did not make the image.
         """
-        said = (_said(layer, path) for layer in reversed(self.layers) for path in paths)
+        said = (_said(layer, path) for layer in reversed(self.layers))
         if found := next((each for each in said if each is not None), None):
             return found
         remedy = "an image that build.py made (for a derived one: its base)"
-        raise UserFault("this image was not made here", f"{self.name} (no /{paths[0]})", remedy)
+        raise UserFault("this image was not made here", f"{self.name} (no /{path})", remedy)
 
 
 def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:

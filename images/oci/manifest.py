@@ -205,7 +205,7 @@ def write_index(manifest: bytes, tags: Sequence[str], before: bytes = b"") -> by
     entry = descriptor(MANIFESTS[0], digest_of(manifest), len(manifest))
     entry["platform"] = {"architecture": PLATFORM.architecture, "os": PLATFORM.os}
     entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: full(tag)}} for tag in tags]
-    replaced = {*tags, *map(full, tags)}  # earlier releases wrote names without the host
+    replaced = {*tags, *map(full, tags)}  # skopeo writes a name as it is typed
     others = [other for other in _entries_of(before) if _name(other) not in replaced]
     return encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": [*others, *entries]})
 

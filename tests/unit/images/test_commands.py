@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from images import cli, commands, pipeline
-from images.check.opened import SBOMS
+from images.check.opened import BILL
 from images.deliver import engine, skopeo, transfer
 from images.host.errors import Damaged, WorldFault
 from images.lock import lockfile
@@ -33,7 +33,7 @@ def world(tmp_path: Path) -> cli.World:
 
 def saved(path: Path, sbom: bytes, **others: bytes) -> str:
     """Write an archive of an image that has this SBOM, and these other files, as `docker save` does."""
-    layer = stand_in.layer({SBOMS[0]: sbom, **others} if sbom else others)
+    layer = stand_in.layer({BILL: sbom, **others} if sbom else others)
     config = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": ["sha256:" + "0" * 64]}}
     image = [{"Config": "c.json", "Layers": ["l.tar"]}]
     files = {"c.json": json.dumps(config).encode(), "l.tar": layer, "manifest.json": json.dumps(image).encode()}
@@ -57,17 +57,9 @@ def test_an_sbom_is_printed_as_it_is(world: cli.World, tmp_path: Path, capsys: p
     assert capsys.readouterr().out == '{\n "name": "é"\n}\n'
 
 
-@pytest.mark.parametrize(("new", "printed"), [(b"", "{}"), (b"[]", "[]")])
-def test_the_sbom_of_an_image_of_an_earlier_release_has_its_old_name(
-    world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], new: bytes, printed: str
-) -> None:
-    assert cli.main(["sbom", saved(tmp_path / "image.tar", new, **{SBOMS[1]: b"{}"})], world) == 0
-    assert capsys.readouterr().out == printed
-
-
 @pytest.mark.parametrize("glob", SCANNED)
 def test_no_scanner_takes_the_sbom_for_what_is_installed(glob: str) -> None:
-    assert not fnmatch.fnmatch(SBOMS[0], glob)
+    assert not fnmatch.fnmatch(BILL, glob)
 
 
 @pytest.mark.parametrize("option", ["--base", "--examples", "--wheelhouse", "--bindings-index"])
