@@ -54,8 +54,8 @@ def _make_apart(store: Store, recipe: Debian, environ: Mapping[str, str]) -> dic
     """Let another process make the layer: it takes seconds of one processor, which this one needs."""
     debs = [str(store.place(deb.sha256, deb.filename)) for deb in sorted(recipe.debs)]
     with store.aside(directory=True) as place:
-        asked = {"debs": debs, "packages": recipe.packages, "sources": recipe.sources, "place": str(place)}
-        asked["root"] = str(store.root)
+        asked = {"suite": recipe.suite, "debs": debs, "packages": recipe.packages, "sources": recipe.sources}
+        asked |= {"place": str(place), "root": str(store.root)}
         command = [sys.executable, "-m", __name__]
         done = process.run(command, environ, AGAIN, json.dumps(asked), cwd=fingerprint.SOURCES.parent)
         if done.code in (USER, WORLD) and done.out:
@@ -72,7 +72,8 @@ def _make_apart(store: Store, recipe: Debian, environ: Mapping[str, str]) -> dic
 def _make_here(asked: Mapping[str, Any]) -> dict[str, object]:
     place = Path(asked["place"])
     tempfile.tempdir = str(place)  # what does not stay in memory goes to the disk of the store
-    tree = rootfs.make(rootfs.Asked([Path(path) for path in asked["debs"]], asked["packages"], asked["sources"]))
+    debs = [Path(path) for path in asked["debs"]]
+    tree = rootfs.make(rootfs.Asked(asked["suite"], debs, asked["packages"], asked["sources"]))
     rootfs.write_modules(tree, place / "modules")
     written = rootfs.write(tree, place / "layer")
     del tree

@@ -17,7 +17,7 @@ from images.debian import certificates, pam
 from images.debian.deb import Package
 from images.debian.tree import Tree
 from images.host.errors import WorldFault
-from images.model import PLATFORMS
+from images.model import PLATFORM, PLATFORMS
 from images.oci.layer import EPOCH
 
 KNOWN = Path(__file__).with_name("scripts.json")
@@ -62,14 +62,14 @@ def digest(package: Package, script: str) -> str:
     return hashlib.sha256(kept.encode()).hexdigest()
 
 
-def apply(tree: Tree, package: Package) -> None:
-    """Do what the rows of a package say, if it has a script that would.
+def apply(tree: Tree, package: Package, suite: str) -> None:
+    """Do what the rows of a package in a suite say, if it has a script that would.
 
     Raises WorldFault where a file is not there, or not as it should be.
     """
-    if "postinst" not in package.control:
+    if not any(script in package.control for script in RUN_FIRST):
         return
-    for name, effect in TABLE:
+    for name, effect in (*TABLE, *OF_SUITES.get(suite, ())):
         if name == package.name:
             try:
                 effect(Made(tree, package))
@@ -96,12 +96,12 @@ def accounts(made: Made) -> None:
         tree.file(f"etc/{shadow}", "".join(f"{row[0]}:*:{tail}\n" for row in rows), 0o640, 42)
 
 
-def user(name: str, uid: int, gid: int, home: str) -> Effect:
-    """Add a user of a service, who cannot log in."""
+def user(name: str, uid: int, home: str, comment: str = "", password: str = "!") -> Effect:
+    """Add a user of a service in the group nogroup, who cannot log in."""
 
     def effect(made: Made) -> None:
-        _add_line(made.tree, "etc/passwd", f"{name}:x:{uid}:{gid}::{home}:{NOLOGIN}")
-        _add_line(made.tree, "etc/shadow", f"{name}:!:{DAYS}::::::")
+        _add_line(made.tree, "etc/passwd", f"{name}:x:{uid}:65534:{comment}:{home}:{NOLOGIN}")
+        _add_line(made.tree, "etc/shadow", f"{name}:{password}:{DAYS}::::::")
 
     return effect
 
@@ -154,18 +154,20 @@ def heredoc(path: str) -> Effect:
 
 
 def _heredoc(made: Made, path: str) -> str:
-    pattern = rf"cat > /{re.escape(path)} <<-?EOF\n(.*?)^[ \t]*EOF$"
+    pattern = rf"cat > /{re.escape(path)} <<(-?)EOF\n(.*?)^[ \t]*EOF$"
     found = re.search(pattern, made.package.text("postinst"), re.DOTALL | re.MULTILINE)
     if found is None:
         raise ValueError(f"it does not write /{path}")
-    return found[1]
+    return re.sub("^\t+", "", found[2], flags=re.MULTILINE) if found[1] else found[2]
 
 
 def divert(path: str, other: str) -> Effect:
     """Note that a package has a path in place of all others; it has it by now."""
 
     def effect(made: Made) -> None:
-        made.tree.file(f"{DPKG}/diversions", f"{path}\n{other}\n{made.package.name}\n")
+        place = f"{DPKG}/diversions"
+        known = made.tree.text(place) if place in made.tree.entries else ""
+        made.tree.file(place, f"{known}{path}\n{other}\n{made.package.name}\n")
 
     return effect
 
@@ -231,8 +233,7 @@ def trust(made: Made) -> None:
 # Rows of one package are in the order in which they are to be done; they count where it has a script.
 TABLE: tuple[tuple[str, Effect], ...] = (
     ("base-passwd", accounts),
-    ("apt", user("_apt", 42, 65534, "/nonexistent")),  # base-passwd has it since 3.6.1
-    ("openssh-server", user("sshd", 100, 65534, "/run/sshd")),
+    ("apt", user("_apt", 42, "/nonexistent")),  # base-passwd has it since 3.6.1
     ("openssh-server", configuration("usr/share/openssh/sshd_config", "etc/ssh/sshd_config")),
     ("openssh-client", group("_ssh", 101, "usr/bin/ssh-agent")),
     ("base-files", copy("usr/share/base-files/dot.profile", "root/.profile")),
@@ -261,10 +262,8 @@ TABLE: tuple[tuple[str, Effect], ...] = (
     ("libwrap0", heredoc("etc/hosts.allow")),
     ("libwrap0", heredoc("etc/hosts.deny")),
     ("tzdata", link("etc/localtime", "/usr/share/zoneinfo/Etc/UTC")),
-    ("tzdata", file("etc/timezone", "Etc/UTC\n")),
     ("ucf", file("var/lib/ucf/hashfile")),
     ("ucf", file("var/lib/ucf/registry")),
-    ("dash", divert("/bin/sh", "/bin/sh.distrib")),
     ("debianutils", shells),
     ("debianutils", alternative("which", "usr/bin/which", "usr/bin/which.debianutils", 0,
         page("which", "which.debianutils"),
@@ -278,7 +277,30 @@ TABLE: tuple[tuple[str, Effect], ...] = (
     ("python3", file("etc/python3/debian_config",
         "[DEFAULT]\n# how to byte-compile (comma separated: standard, optimize)\nbyte-compile = standard\n",
     )),
-    ("python3.11-minimal", directory("usr/local/lib/python3.11/dist-packages")),
     ("ca-certificates", directory("usr/local/share/ca-certificates")),
     ("ca-certificates", trust),
 )  # fmt: skip
+LIBRARIES = f"/lib/{PLATFORM.multiarch}"
+# What the scripts of one suite do beyond that.
+OF_SUITES: dict[str, tuple[tuple[str, Effect], ...]] = {
+    "bookworm": (
+        ("dash", divert("/bin/sh", "/bin/sh.distrib")),
+        ("openssh-server", user("sshd", 100, "/run/sshd")),
+        ("python3.11-minimal", directory("usr/local/lib/python3.11/dist-packages")),
+        ("tzdata", file("etc/timezone", "Etc/UTC\n")),
+    ),
+    "trixie": (
+        ("base-files", directory("usr/local/libexec")),
+        *(("base-files", divert(f"/{name}", f"/.{name}.usr-is-merged")) for name in ("lib32", "libo32", "libx32")),
+        ("dpkg", file(f"{DPKG}/arch-native", f"{PLATFORM.architecture}\n")),
+        ("libc6", divert(f"/lib64/{PLATFORM.loader}", f"/lib64/{PLATFORM.loader}.usr-is-merged")),
+        *(("libreadline8t64", divert(f"{LIBRARIES}/{name}", f"{LIBRARIES}/{name}.usr-is-merged")) for name in (
+            "libhistory.so.8", "libhistory.so.8.2", "libreadline.so.8", "libreadline.so.8.2",
+        )),
+        ("libwtmpdb0", link("var/lib/wtmpdb/wtmp.db", "../../log/wtmp.db")),
+        ("netbase", heredoc("etc/hosts")),
+        ("netbase", heredoc("etc/networks")),
+        ("openssh-server", user("sshd", 999, "/run/sshd", "sshd user", "!*")),  # by systemd-sysusers
+        ("python3.13-minimal", directory("usr/local/lib/python3.13/dist-packages")),
+    ),
+}  # fmt: skip

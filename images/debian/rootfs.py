@@ -38,8 +38,11 @@ MODULES = re.compile(r"usr/(?:lib/python3[^/]*|share/python3)/.*\.py$")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a root file system is made of: files of packages, those that were asked for by name, its sources.list."""
+    """What a root file system is made of: a suite, files of its packages, those that were asked for by name, its
+    sources.list.
+    """
 
+    suite: str
     debs: Sequence[Path]
     packages: Sequence[str]
     sources: str
@@ -59,7 +62,7 @@ def make(asked: Asked) -> Tree:
                 listed[package.name] = tree.unpack(package)
                 packages[package.name] = package.without_data()
                 if package.name == ACCOUNTS:
-                    effects.apply(tree, package)
+                    effects.apply(tree, package, asked.suite)
     packages = dict(sorted(packages.items()))
     effects.require_known(packages.values())
     _finish(tree, packages, listed, asked)
@@ -93,7 +96,7 @@ def _refuse(package: Package, others: Mapping[str, Package]) -> None:
 def _finish(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], asked: Asked) -> None:
     for package in packages.values():
         if package.name != ACCOUNTS:
-            effects.apply(tree, package)
+            effects.apply(tree, package, asked.suite)
     tree.file("etc/apt/sources.list", asked.sources)
     tree.file("etc/fstab", "# UNCONFIGURED FSTAB FOR BASE SYSTEM\n")  # what scripts of packages look into
     tree.file("etc/dpkg/dpkg.cfg.d/99multinode", "".join(f"{option}\n" for option in DPKG_OPTIONS))

@@ -15,6 +15,7 @@ import tomli_w
 from packaging.pylock import Pylock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from images.host import download, process
 from images.host.certificates import trusted
@@ -43,6 +44,7 @@ MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==
 # PyTorch's index of builds for the CPU, asked only when the configured sources have none:
 # https://pytorch.org/get-started/locally/
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+NEWEST_GLIBC = Version("2.40")  # that uv knows; on a newer one wheels of an older one run as well
 
 Pinned = Plan | Lock  # what packages are chosen for
 
@@ -186,7 +188,7 @@ def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:
 
 def options(pins: Pinned, requirements: Sequence[str]) -> list[str]:
     """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the pins."""
-    glibc = pins.glibc.replace(".", "_")
+    glibc = str(min(Version(pins.glibc), NEWEST_GLIBC)).replace(".", "_")
     options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
     options += ["--python-version", pins.python, "--python-platform", f"{PLATFORM.machine}-manylinux_{glibc}"]
     options += ["--exclude-newer", _end_of(pins.as_of)]

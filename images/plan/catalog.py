@@ -139,12 +139,17 @@ class Catalog(Row):
     ccl_accelerate: Range
     torch: Mapping[Version, Torch]
     transformers: Mapping[Version, Transformers]
-    debian: Base
+    suites: Annotated[tuple[Base, ...], Field(min_length=1)]
     intel: Base
     reference_glibc: VersionText
     tasks: Mapping[str, tuple[RequirementText, ...]]
     source_only: tuple[SourceOnly, ...]
     undeclared: tuple[Undeclared, ...]
+
+    @property
+    def debian(self) -> Base:
+        """Return Debian's suite where nothing asks for another one."""
+        return self.suites[0]
 
     @model_validator(mode="after")
     def _knows_what_it_names(self) -> Catalog:
@@ -180,7 +185,7 @@ def _arranged(raw: Mapping[str, Any]) -> dict[str, Any]:
         "ccl_accelerate": raw["ccl"]["accelerate"],
         "torch": _by_version(_torch(raw["torch"])),
         "transformers": _by_version(_transformers(raw["transformers"])),
-        "debian": base["debian"], "intel": base["intel"], "reference_glibc": base["reference"]["glibc"],
+        "suites": base["debian"], "intel": base["intel"], "reference_glibc": base["reference"]["glibc"],
         "tasks": raw["tasks"], "source_only": raw["source-only"], "undeclared": raw["undeclared"],
     }  # fmt: skip
     if unknown := raw.keys() - SECTIONS:

@@ -26,7 +26,8 @@ class BaseChoice:
 
 def bases(torch: Torch, request: Request, catalog: Catalog) -> tuple[BaseChoice, ...]:
     """Return the bases that could be used, the preferred one first: Intel's where it has an image of this torch."""
-    debian = BaseChoice(f"the debian base ({catalog.debian.suite})", catalog.debian, None)
+    suite = next((suite for suite in catalog.suites if suite.python == request.python), catalog.debian)
+    debian = BaseChoice(f"the debian base ({suite.suite})", suite, None)
     tag = f"{catalog.intel.repository}:{torch.image}" if torch.image else None
     intel = BaseChoice("Intel's image", catalog.intel, tag)
     if request.base is None:

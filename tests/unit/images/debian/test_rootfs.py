@@ -30,7 +30,7 @@ def tree_of(*packages: bytes, place: Path, named: Sequence[str] = ()) -> Tree:
     for number, content in enumerate(packages):
         paths.append(place / f"{number}.deb")
         paths[-1].write_bytes(content)
-    return rootfs.make(Asked(paths, named, "deb somewhere\n"))
+    return rootfs.make(Asked("bookworm", paths, named, "deb somewhere\n"))
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,8 @@ def test_accounts_have_no_password_and_files_go_to_their_groups() -> None:
     base = made("base-passwd", files)
 
     effects.accounts(base)
-    effects.user("sshd", 100, 65534, "/run/sshd")(base)
-    effects.user("sshd", 100, 65534, "/run/sshd")(base)
+    effects.user("sshd", 100, "/run/sshd")(base)
+    effects.user("sshd", 100, "/run/sshd")(base)
 
     tree = base.tree
     assert tree.text("etc/passwd") == (
@@ -241,8 +241,8 @@ def test_a_package_that_has_not_what_its_script_needs_is_named() -> None:
     found = deb.read(package("base-files", b"", {"postinst": ""}), "")
 
     with pytest.raises(WorldFault, match=r"base-files 1: 'usr/share/base-files/dot\.profile'"):
-        effects.apply(Tree(), found)
-    effects.apply(Tree(), deb.read(package("base-files", b""), ""))  # no script, no effect
+        effects.apply(Tree(), found, "bookworm")
+    effects.apply(Tree(), deb.read(package("base-files", b""), ""), "bookworm")  # no script, no effect
 
 
 def test_dpkg_knows_packages_and_files_of_configuration(tmp_path: Path) -> None:
