@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import re
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -100,10 +99,10 @@ def ask(
     pins: Pinned, sources: Sources, context: Context, requirements: Sequence[str], *more: str
 ) -> tuple[str, Pylock | None]:
     """Ask these sources and no other; return what uv printed, and the packages; None where nothing fits."""
-    with tempfile.TemporaryDirectory() as directory:
-        asked = Path(directory) / "pyproject.toml"
+    with context.store.aside(directory=True) as directory:
+        asked = directory / "pyproject.toml"
         asked.write_text(project(pins, sources, requirements))
-        exact = Path(directory) / "exact.txt"  # with a --config-file, uv reads no constraints of a pyproject.toml
+        exact = directory / "exact.txt"  # with a --config-file, uv reads no constraints of a pyproject.toml
         exact.write_text("".join(f"{row.name}==={row.version}\n" for row in pins.source_only))  # == takes 1.2.2+x
         command = [_uv(), "pip", "compile", str(asked), "--constraints", str(exact), "--config-file", "/dev/stdin"]
         command += ["--cache-dir", str(context.store.root / CACHE)]
