@@ -33,6 +33,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Leave no image of the tests in the engine."""
     if ALONE and not hasattr(session.config, "workerinput"):
         remove_images(tags())
+        for left in Path(tempfile.gettempdir()).glob(f"{IMAGES}-*"):
+            left.unlink()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -29,6 +29,7 @@ class Arguments:
     dataset_config_name: str | None = field(default=None)
     version_2_with_negative: bool = field(default=False)
     max_seq_length: int = field(default=384)
+    pad_to_max_length: bool = field(default=True)
     doc_stride: int = field(default=128)
 
 

@@ -16,6 +16,7 @@ class Arguments:
     task_name: str | None = field(default=None)
     dataset_name: str | None = field(default=None)
     max_seq_length: int = field(default=128)
+    pad_to_max_length: bool = field(default=True)
 
 
 def main() -> None:
