@@ -17,7 +17,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase, HTTPBasicAuth
 from requests.utils import get_netrc_auth
-from urllib3.exceptions import HTTPError, InsecureRequestWarning, InvalidHeader, MaxRetryError, ProtocolError
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, MaxRetryError, ProtocolError
 from urllib3.util import Retry
 
 from images.host import process
@@ -31,17 +31,9 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
 
 
-class _Retry(Retry):
-    def parse_retry_after(self, retry_after: str) -> float:
-        try:
-            return super().parse_retry_after(retry_after)
-        except (InvalidHeader, ValueError, OverflowError):  # the last two are of a day that no calendar has
-            return 0  # no time that can be read: the usual pause
-
-
 # A busy server or a broken connection gets three attempts, 0 and 1 seconds apart, or as far apart as the server asks by
 # Retry-After (RFC 9110, 10.2.3), up to a minute. A certificate that is refused is not tried again (`other`).
-RETRY = _Retry(
+RETRY = Retry(
     total=2, other=0, status_forcelist=(429, 500, 502, 503, 504), backoff_factor=0.5, retry_after_max=60,
     raise_on_status=False,
 )  # fmt: skip
@@ -54,8 +46,8 @@ MOVED = "moved"  # the kind of such a fault: another address may have the file
 # Bytes of a download: of a file whose sha256 is known (a wheel of torch has 200 MB), and of any other.
 MOST, MOST_UNKNOWN = 4 << 30, 256 << 20
 
-# A redirect may name an address that is none: that is a ValueError of Python or of urllib3.
-FAILED = (requests.RequestException, HTTPError, ValueError)
+# A redirect may name an address that is none, Retry-After a day that is in no calendar: errors of Python or of urllib3.
+FAILED = (requests.RequestException, HTTPError, ValueError, OverflowError)
 
 Advance = Callable[[int], None]
 
@@ -87,16 +79,8 @@ class _Login(AuthBase):
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         url = request.url or ""
-        login = self._sources.login(url) or _netrc(url)
+        login = self._sources.login(url) or get_netrc_auth(url)
         return HTTPBasicAuth(login[0].encode(), login[1].encode())(request) if login else request
-
-
-def _netrc(url: str) -> tuple[str, str] | None:
-    try:
-        return get_netrc_auth(url)
-    except UnicodeDecodeError as error:
-        value = f"{os.environ.get('NETRC') or '~/.netrc'} (byte {error.object[error.start]:#x} is not UTF-8)"
-        raise UserFault("cannot read the file of logins", value, "write it in UTF-8, or set NETRC to another") from None
 
 
 class _Unverified(HTTPAdapter):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -48,19 +46,8 @@ def require_text(value: str, called: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        if _is_utf8(value):
-            read = f"{os.fsencode(called).decode(errors='replace')} (read as {sys.getfilesystemencoding()})"
-            raise UserFault("the locale has no UTF-8", read, "unset PYTHONUTF8, or LC_ALL=C.UTF-8") from error
-        raise UserFault("that is not UTF-8", called, "a name in UTF-8, such as that of a link (ln -s)") from error
-
-
-def _is_utf8(value: str) -> bool:
-    """Return whether the bytes that a value was read from are UTF-8."""
-    try:
-        os.fsencode(value).decode()
-    except UnicodeError:
-        return False
-    return True
+        remedy = "a name in UTF-8, such as that of a link (ln -s); or LC_ALL=C.UTF-8, if it is one"
+        raise UserFault("that is not UTF-8", called, remedy) from error
 
 
 @contextmanager

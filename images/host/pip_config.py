@@ -157,12 +157,12 @@ def merged(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
 def parse(text: str, path: Path) -> configparser.RawConfigParser:
     """Return what is written in a file; no message shows its lines, which may hold passwords."""
     if "\0" in text:  # no variable of a program can have it
-        raise _unreadable(f"{path}, line {text[: text.index(chr(0))].count(chr(10)) + 1} (a NUL byte)", path)
+        raise _unreadable(f"{path} (a NUL byte)", path)
     parsed = configparser.RawConfigParser()
     try:
         parsed.read_string(text)
     except configparser.Error as error:
-        raise _unreadable(f"{path}, line {_line(error)} ({_kind(error)})", path) from None
+        raise _unreadable(f"{path} ({type(error).__name__})", path) from None
     return parsed
 
 
@@ -228,20 +228,6 @@ def _text(path: Path) -> str:
 def _unreadable(value: str, path: Path) -> UserFault:
     remedy = f"correct {path}, or set PIP_CONFIG_FILE={os.devnull} for a build without pip's files"
     return UserFault("cannot read pip's configuration", value, remedy)
-
-
-def _line(error: configparser.Error) -> object:
-    lines = [line for line, _ in getattr(error, "errors", ())]
-    return getattr(error, "lineno", None) or (lines or ["?"])[0]
-
-
-def _kind(error: configparser.Error) -> str:
-    kinds = {
-        configparser.DuplicateOptionError: "a key for the second time in its section",
-        configparser.DuplicateSectionError: "a section for the second time",
-        configparser.MissingSectionHeaderError: "a value before the first [section]",
-    }
-    return kinds.get(type(error), "neither a section nor `key = value`")
 
 
 def _is_true(name: str, value: str) -> bool:
