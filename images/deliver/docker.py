@@ -29,8 +29,6 @@ GIVEN = "/given"  # in a container
 SOCKET = "/var/run/docker.sock"  # where nothing names another one
 JOIN = "join the group docker (sudo usermod -aG docker $USER, then log in again)"  # which may write to SOCKET
 PATIENCE = 600  # seconds: for an answer of a daemon that has answered once
-# What Docker says of an image with more layers than its own store takes (moby, layer/layer_store.go, maxLayerDepth).
-TOO_DEEP, DEEPEST = "max depth exceeded", 125
 CONTAINERD = ["driver-type", "io.containerd.snapshotter.v1"]  # how `docker info` tells containerd's store of images
 
 
@@ -87,11 +85,8 @@ class Docker:
             for tag in image.tags:
                 found.tag(*tag.rsplit(":", 1))
         except (DockerException, OSError) as error:
-            said, remedy = str(error).strip()[:300], "read its log; a full disk is the usual cause (docker system df)"
-            if TOO_DEEP in said:
-                own = sum(layer.packed is None for layer in image.layers)
-                remedy = f"a --base of at most {DEEPEST - own} layers, since Docker takes {DEEPEST}; or --no-load"
-            raise WorldFault("docker could not load the image", said, remedy) from error
+            remedy = "read its log; a full disk is the usual cause (docker system df); --output FILE keeps the image"
+            raise WorldFault("docker could not load the image", str(error).strip()[:300], remedy) from error
 
     def run(
         self, image: Image, command: Sequence[str], given: Path | None = None, out: Path | None = None

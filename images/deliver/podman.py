@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -21,10 +20,6 @@ INSTALL = "apt-get install podman"
 NOT_STARTED = (125, 126, 127)
 ABSENT = 1  # of podman-image-exists(1): the image is not there; any other but 0 is a failure
 LONGEST = 300  # characters of what is shown of a message
-# A user without root has the user ids that podman found in these files when it was first asked, until this command
-# (podman-system-migrate(1)).
-MAPPING = re.compile(r"/etc/sub[ug]id|system[ -]migrate")
-MIGRATE = "look for your name in /etc/subuid and /etc/subgid, run `podman system migrate`, then the same command again"
 
 
 def connect(environ: Mapping[str, str], seconds: int) -> Podman | None:
@@ -56,8 +51,7 @@ class Podman:
             write_archive(path, image, store)
             done = self._podman("load", "--quiet", "--input", str(path))
         if done.code:
-            first = MIGRATE if MAPPING.search(done.err) else "run `podman info`"
-            remedy = f"{first}; --output FILE keeps the image as a file"
+            remedy = "do what it says, or look at `podman info`; --output FILE keeps the image as a file"
             raise WorldFault("podman could not load the image", _complaint(done), remedy)
 
     def run(
