@@ -1,9 +1,8 @@
-"""Wait until every host of a job answers: its name, its port, and ssh."""
+"""Wait until ssh reaches every host of a job."""
 
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import threading
 import time
@@ -21,7 +20,7 @@ PAUSE = 0.5
 SILENCE = 2.0
 # The seconds of one login at most: Python takes no more than some weeks.
 LONGEST = 86400.0
-REFUSED, SILENT = "ssh is refused", "ssh does not answer"
+UNTRIED, SILENT = "no answer yet", "ssh does not answer"
 # What ssh says to a user that the server of a worker cannot log in: one without privilege knows only its own. root is
 # first let in, and then lost.
 DENIED = ("Permission denied (publickey", "Failed to set uids to", "Broken pipe")
@@ -38,7 +37,7 @@ class Access(NamedTuple):
 
 def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> None:
     """Try all hosts at once until each answers; raise Refusal with those that do not."""
-    faults = dict.fromkeys(hosts, "not tried")
+    faults = dict.fromkeys(hosts, UNTRIED)
     threads = [threading.Thread(target=try_host, args=(host, access, faults), daemon=True) for host in hosts]
     for thread in threads:
         thread.start()
@@ -69,30 +68,16 @@ def print_waiting(faults: Mapping[str, str]) -> None:
 def try_host(host: str, access: Access, faults: dict[str, str]) -> None:
     """Try one host until it answers, and keep why it does not; empty once it does."""
     while faults[host] and time.monotonic() < access.deadline:
-        found = try_port(host, access) or try_ssh(host, access)
+        found = try_ssh(host, access)
         # The deadline cuts the last try short; what an earlier one said is worth more.
-        if found != SILENT or not faults[host].startswith(REFUSED):
+        if found != SILENT or faults[host] == UNTRIED:
             faults[host] = found
         if found:
             time.sleep(PAUSE)
 
 
-def try_port(host: str, access: Access) -> str:
-    """Return why a connection to a host fails; empty if it does not."""
-    left = max(0.1, min(5.0, access.deadline - time.monotonic()))
-    try:
-        with socket.create_connection((host, access.port), timeout=left):
-            return ""
-    except socket.gaierror:
-        return "the name does not resolve"
-    except UnicodeError:
-        return "this is not a name"
-    except OSError as error:
-        return (error.strerror or "no answer").lower()
-
-
 def try_ssh(host: str, access: Access) -> str:
-    """Return why a login fails; empty if it does not. A port may be open before the right server listens on it."""
+    """Return why a login fails, in ssh's own words where they say it; empty if it does not."""
     left = min(LONGEST, max(0.5, access.deadline - time.monotonic()))
     try:
         done = subprocess.run(
@@ -110,7 +95,7 @@ def try_ssh(host: str, access: Access) -> str:
     if not done.returncode:
         return ""
     said = done.stderr.strip() or done.stdout  # a shell that runs no command says so on stdout
-    return f"{REFUSED}: {complaint(said, done.returncode, os.getuid())}"
+    return complaint(said, done.returncode, os.getuid())
 
 
 def complaint(text: str, code: int, user: int) -> str:

@@ -202,7 +202,7 @@ def test_a_firewall_that_lets_only_ssh_of_the_host_in(store: Store, pair: Sequen
         pair[1].run("iptables -F INPUT")
 
     assert done.code == 1
-    assert "not every host answered within 5 s: node1 (no answer)" in done.err
+    assert "not every host answered within 5 s: node1 (ssh does not answer)" in done.err
     assert "reachable on port 2222" in done.err
 
 
