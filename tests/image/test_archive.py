@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import locks
-from tests.support.harness import EXAMPLES, IMAGES, assert_three_parts, build, built, call
+from tests.support.harness import EXAMPLES, IMAGES, built, call
 from tests.support.stores import SMALL
-from tests.support.wheels import record
 
 
 def test_json_says_what_was_built(image: str) -> None:
@@ -99,25 +96,3 @@ def _no_secret(layer: tarfile.TarFile) -> None:
         file = layer.extractfile(info) if info.isreg() and info.size < 100_000 else None
         if file and not info.name.endswith((".py", ".pyc", ".so", ".md")):
             assert b"PRIVATE KEY-----\n" not in file.read(), info.name
-
-
-@pytest.mark.slow
-def test_without_an_engine_the_bases_python_imports_every_package(archive: Path, tmp_path: Path) -> None:
-    lock = locks.read(locks.path_beside(archive))
-    version = lock.version("shellingham")
-    info = f"shellingham-{version}.dist-info"
-    files = {"shellingham.py": "raise ImportError('as this test wants it')\n"}
-    files |= {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: shellingham\nVersion: {version}\n"}
-    files |= {f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
-    files |= {f"{info}/RECORD": record({name: text.encode() for name, text in files.items()}, info)}
-    with zipfile.ZipFile(tmp_path / f"shellingham-{version}-py3-none-any.whl", "w") as wheel:
-        for name, text in files.items():
-            wheel.writestr(name, text)
-
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "bwrap").symlink_to(shutil.which("bwrap") or pytest.skip("no bwrap: apt-get install bubblewrap"))
-    env = {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "PATH": str(programs)}
-    done = build(*SMALL, "--wheelhouse", str(tmp_path), env=env)
-
-    assert_three_parts(done, 1, ": shellingham (ImportError: as this test wants it)", "--wheelhouse")
