@@ -10,7 +10,7 @@ from typing import Any
 from images.host.disk.files import write_whole
 from images.host.errors import UserFault, WorldFault
 
-PARTS = ("build", "image", "start", "train", "store")
+PARTS = ("build", "image", "start", "train", "settings", "store")
 ANOTHER = "--json with another name"
 
 # What a page needs of each part; a list has any number of what is in it.

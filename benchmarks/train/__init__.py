@@ -1,1 +1,1 @@
-"""Seconds of a step of training: alone and together, tuned and untuned."""
+"""Trainings of the real scripts of the examples: with the entrypoint, and as the Hugging Face guide starts them."""

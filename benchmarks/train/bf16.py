@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.figures.measured import Figures
 from benchmarks.host.containers import Setting, run
 from benchmarks.host.scratch import Scratch
-from benchmarks.train.scenes import MOST, passed
+from benchmarks.settings.scenes import MOST, passed
 from entrypoint.machine.limits import BF16_UNITS, has_bf16, read_flags
 
 HIDES: Mapping[str, str] = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}

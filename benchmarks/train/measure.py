@@ -1,41 +1,37 @@
-"""The part `train`: seconds of a step, with models of random weights, so without a network."""
+"""The part `train`: the real scripts against the guide's command, and bf16 on a processor that has no units for it."""
 
 from __future__ import annotations
 
 import os
 
 from benchmarks.figures.measured import Figures
-from benchmarks.host.machine import field
 from benchmarks.host.scratch import Scratch
 from benchmarks.sides.multinode import Multinode
-from benchmarks.train import bf16, oneccl, pair, scenes
+from benchmarks.train import bf16, drawn
+from benchmarks.train.scripts import Trainings, compare_results, measure_speed
 from entrypoint.machine.files import read_text
-from entrypoint.machine.limits import BF16_UNITS, has_bf16, read_flags
+from entrypoint.machine.limits import has_bf16, read_flags
 from images.host.errors import UserFault
 
-RUNS = 2
+RUNS = 3
+# A directory or an archive with the examples, where that of the release cannot be downloaded.
+VARIABLE = "MULTINODE_EXAMPLES"
 
 
 def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
-    """Train with bf16 that no unit computes, then alone in all scenes, in two containers, and with oneCCL."""
+    """Train by both sides, then with bf16 that no unit computes."""
     cores = os.cpu_count() or 1
     if cores < 2:
         raise UserFault("two containers of a core each need two cores", cores, "run it on a larger machine")
-    image = scratch.image("train")
+    image, examples = scratch.image("train"), os.environ.get(VARIABLE)
     scratch.say("the image")
-    Multinode(scratch.directory, shared=True).run("--tag", image)
+    Multinode(scratch.directory, shared=True).run("--tag", image, *(("--examples", examples) if examples else ()))
     cpuinfo = read_text("/proc/cpuinfo") or ""
+    data = scratch.directory / "data"
+    data.mkdir()
+    drawn.write_all(data)
+    words = "--bf16" if has_bf16(read_flags(cpuinfo)) else ""
+    trainings = Trainings(scratch, image, data, words, cores)
+    measure_speed(trainings, figures, runs)
+    compare_results(trainings, figures)
     bf16.measure(scratch, figures, image, runs, cpuinfo)
-    with figures.optional("trainings in bfloat16"):
-        check_units(cpuinfo)
-        scenes.measure(scratch, figures, image, cores, runs)
-        pair.measure(scratch, figures, image, runs)
-        pair.converge(scratch, figures, image)
-        oneccl.measure(scratch, figures, min(runs, 1))
-
-
-def check_units(cpuinfo: str) -> None:
-    """Raise UserFault where a step of the large model in bfloat16 takes minutes."""
-    if not has_bf16(read_flags(cpuinfo)):
-        remedy = f"run it on a processor with one of {', '.join(BF16_UNITS)}"
-        raise UserFault("steps in bfloat16 take minutes here", field(cpuinfo, "model name"), remedy)

@@ -15,8 +15,8 @@ from benchmarks.figures.measured import Figures
 from benchmarks.figures.promises import PROMISES
 from benchmarks.report import tables
 from benchmarks.report.rows import TABLES
+from benchmarks.settings import scenes
 from benchmarks.start import entrypoint
-from benchmarks.train import scenes
 from tests.support.harness import ROOT
 
 MACHINE = {
@@ -36,7 +36,7 @@ def test_what_was_missed_and_what_was_not_measured_is_said() -> None:
     figures.add("apart 12x384", 5.0)
     figures.add("together 12x384", 10.0)
 
-    text = tables.whole("train", part(figures))
+    text = tables.whole("settings", part(figures))
 
     assert "| ≥ 0.95 | 0.50 | **missed** |" in text
     assert "| ≥ 2.00 | — | not measured |" in text

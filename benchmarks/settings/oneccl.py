@@ -9,9 +9,9 @@ from pathlib import Path
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
 from benchmarks.host.scratch import Scratch
+from benchmarks.settings.pair import SMALL, Two, keep
+from benchmarks.settings.scenes import step
 from benchmarks.sides.multinode import Multinode
-from benchmarks.train.pair import SMALL, Two, keep
-from benchmarks.train.scenes import step
 from images.host.context import default_root
 from images.host.errors import UserFault
 

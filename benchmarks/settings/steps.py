@@ -1,7 +1,7 @@
 """Train a model with random weights in a container, and print the seconds of every step; no network is needed.
 
 It runs with the image's Python: torch and transformers are there, nothing of this repository but the entrypoint's jobs.
-The last line on stdout is JSON: {"steps": [seconds, ...], "loss": of `tiny`, "world": ranks, "threads": of torch}
+The last line on stdout is JSON: {"steps": [seconds, ...], "world": ranks, "threads": of torch}
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from torch.utils.data import Dataset
 from transformers import DistilBertConfig, DistilBertForQuestionAnswering, Trainer, TrainerCallback, TrainingArguments
 
 from entrypoint.programs.smoke import leave
-from entrypoint.programs.smoke_training import Questions, make_model, measure_loss
 
 SEED = 11
 
@@ -72,7 +71,6 @@ class Clock(TrainerCallback):
 def read(argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", choices=("distilbert", "tiny"), default="distilbert")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--steps", type=int, default=4)
@@ -84,8 +82,6 @@ def read(argv: list[str]) -> argparse.Namespace:
 def prepare(options: argparse.Namespace) -> tuple[Any, Any]:
     """Return the model and its data."""
     torch.manual_seed(SEED)
-    if options.model == "tiny":
-        return make_model(), Questions(4096, SEED)
     count = options.batch * options.steps * int(os.environ.get("WORLD_SIZE", "1"))
     return DistilBertForQuestionAnswering(DistilBertConfig()), Words(count, options.length)
 
@@ -97,7 +93,7 @@ def arguments(options: argparse.Namespace, output: str) -> TrainingArguments:
     return TrainingArguments(
         output, use_cpu=True, bf16=options.dtype == "bfloat16", max_steps=options.steps,
         per_device_train_batch_size=options.batch,
-        learning_rate=4e-3 if options.model == "tiny" else 3e-5, warmup_steps=10, seed=SEED, data_seed=SEED,
+        learning_rate=3e-5, warmup_steps=10, seed=SEED, data_seed=SEED,
         save_strategy="no", logging_strategy="no", report_to="none", disable_tqdm=True, dataloader_drop_last=True,
         dataloader_pin_memory=False, ddp_find_unused_parameters=False, **same,
     )  # fmt: skip
@@ -110,8 +106,7 @@ def main(argv: list[str]) -> None:
         told = arguments(options, output)
         (model, data), clock = prepare(options), Clock()
         Trainer(model=model, args=told, train_dataset=data, callbacks=[clock]).train()
-    loss = measure_loss(model) if options.model == "tiny" else None
-    answer = {"steps": clock.steps, "loss": loss, "world": int(told.world_size), "threads": torch.get_num_threads()}
+    answer = {"steps": clock.steps, "world": int(told.world_size), "threads": torch.get_num_threads()}
     print(json.dumps(answer), flush=True)
     leave(0)
 

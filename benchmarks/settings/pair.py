@@ -11,7 +11,7 @@ from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
 from benchmarks.host.containers import Setting, network, outcome, process, run, started
 from benchmarks.host.scratch import Scratch
-from benchmarks.train.scenes import MOST, PLACE, STEPS, WARM, answer, step
+from benchmarks.settings.scenes import MOST, PLACE, STEPS, WARM, step
 
 CORES = ("0", "1")
 GIGABIT = "1gbit"
@@ -128,10 +128,3 @@ def variants(figures: Figures, two: Two) -> None:
     two.scratch.say("two containers, 8x128, 1 Gbit/s")
     with figures.optional("a limit of 1 Gbit/s"):
         figures.add("together 8x128 1gbit", step(two.together(SMALL.words, limited=True)))
-
-
-def converge(scratch: Scratch, figures: Figures, image: str) -> None:
-    """Train the small model of `smoke` to its end."""
-    scratch.say("to convergence")
-    text = Two(scratch, image).together(["--model", "tiny", "--steps", "80"])
-    figures.add("loss float32", float(str(answer(text)["loss"])), "")

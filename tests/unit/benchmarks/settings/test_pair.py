@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from benchmarks.figures.measured import Figures
-from benchmarks.train.pair import SMALL, Shape, Two, compare
+from benchmarks.settings.pair import SMALL, Shape, Two, compare
 
 
 class Slowing:

@@ -1,0 +1,1 @@
+"""Seconds of a step of training: alone and together, tuned and untuned."""

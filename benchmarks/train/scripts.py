@@ -1,0 +1,135 @@
+"""Real scripts of the examples: a task of the entrypoint, and the guide's command in its environment, in one image."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.figures.measured import Figures
+from benchmarks.host.containers import Setting, network, outcome, run, started
+from benchmarks.host.scratch import Scratch
+from benchmarks.settings.scenes import GUIDE
+from images.host.errors import WorldFault
+
+MOST = 600.0  # seconds of a training
+DATA, OUTPUT = "/data", "/workspace/output/benchmark"
+EXAMPLES = "/workspace/transformers/examples/pytorch"
+ENTRYPOINT = "python3 -I -S /opt/multinode"
+PLAIN = "--report_to none --disable_tqdm True"
+CORES = ("0", "1")
+SEEDS = ("1", "2", "3")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A task, its script, the guide's arguments, which are the task's defaults, and what tells how well it learned."""
+
+    task: str
+    file: str
+    arguments: str
+    result: str
+
+
+QA = Script(
+    "qa", "question-answering/run_qa.py",
+    "--per_device_train_batch_size 12 --learning_rate 3e-5 --max_seq_length 384 --doc_stride 128", "eval_f1",
+)  # fmt: skip
+GLUE = Script(
+    "glue", "text-classification/run_glue.py",
+    "--per_device_train_batch_size 32 --learning_rate 2e-5 --max_seq_length 128", "eval_accuracy",
+)  # fmt: skip
+# A data set of drawn.py, with the script that reads it.
+SPEEDS: Mapping[str, Script] = {"squad": QA, "mrpc": GLUE, "qqp": GLUE}
+# What a small model learns: a train file, a script, and its arguments in place of those above.
+LESSONS: Mapping[str, tuple[Script, str]] = {
+    "questions": (QA, "--per_device_train_batch_size 12 --num_train_epochs 2 --max_seq_length 96 --doc_stride 32"),
+    "pairs": (GLUE, "--per_device_train_batch_size 32 --num_train_epochs 3 --max_seq_length 64"),
+}
+SIDES: Mapping[str, str] = {"guide": "", "padded": "--group_by_length False", "ours": ""}
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """An image, a directory with the data, words for all trainings, and how many cores the machine has."""
+
+    scratch: Scratch
+    image: str
+    data: Path
+    words: str
+    cores: int
+
+    def run(self, side: str, command: str) -> str:
+        """Run a command in a container of one side, and return what it printed."""
+        return run(self.scratch, self.image, ["-c", command], self._setting(side), MOST)
+
+    def together(self, side: str, command: str) -> str:
+        """Run a command in two containers of a core each, and return what rank 0 printed."""
+        with contextlib.ExitStack() as stack:
+            name, made = stack.enter_context(network(self.scratch)), []
+            for core in CORES:
+                environ = {"PET_NNODES": "2", "PET_NODE_RANK": core, "PET_MASTER_ADDR": f"{name}-0"}
+                given = self._setting(side, environ, network=name, name=f"{name}-{core}", cores=core)
+                made.append(stack.enter_context(started(self.scratch, self.image, ["-c", command], given)))
+            first, _ = [outcome(each, MOST) for each in made]
+            return first
+
+    def train(self, side: str, script: Script, arguments: str) -> str:
+        """Return the command line of a training."""
+        if side == "guide":
+            return f"torchrun {EXAMPLES}/{script.file} --use_cpu {self._complete(arguments)}"
+        return f"{ENTRYPOINT} {script.task} {SIDES[side]} {self._complete(arguments)}"
+
+    def _complete(self, arguments: str) -> str:
+        return f"{arguments} {self.words} {PLAIN} --output_dir {OUTPUT}"
+
+    def _setting(
+        self, side: str, environ: Mapping[str, str] | None = None, *, network: str = "none", name: str = "",
+        cores: str = "",
+    ) -> Setting:  # fmt: skip
+        guide = {**GUIDE, "OMP_NUM_THREADS": str(1 if cores else self.cores)} if side == "guide" else {}
+        limits = ("--workdir", DATA, *(("--cpuset-cpus", cores) if cores else ()))
+        variables = {"HF_HUB_OFFLINE": "1", **guide, **(environ or {})}
+        return Setting(limits, variables, {self.data: DATA}, "sh", network, name)
+
+
+def measure_speed(trainings: Trainings, figures: Figures, runs: int) -> None:
+    """Train a model of DistilBERT's size for an epoch, by both sides in turn, alone and in two containers."""
+    for number, (data, script) in itertools.product(trainings.scratch.rounds(runs), SPEEDS.items()):
+        arguments = f"--model_name_or_path large --do_train --train_file {data}.json --num_train_epochs 1 "
+        for side in SIDES:
+            trainings.scratch.say(f"{data}, {side}, {number + 1} of {runs}")
+            command = trainings.train(side, script, arguments + script.arguments)
+            figures.add(
+                f"{data} {side} speed", read(trainings.run(side, command), "train_samples_per_second"), "samples/s"
+            )
+            if data == "qqp":
+                found = read(trainings.together(side, command), "train_samples_per_second")
+                figures.add(f"{data} {side} speed in two", found, "samples/s")
+
+
+def compare_results(trainings: Trainings, figures: Figures) -> None:
+    """Teach a small model by both sides with three seeds, and keep what it has learned.
+
+    Ours trains and answers questions in two starts: only so is training grouped by length (docs/tasks.md).
+    """
+    for (data, (script, shape)), seed, side in itertools.product(LESSONS.items(), SEEDS, ("guide", "ours")):
+        trainings.scratch.say(f"{data}, {side}, seed {seed}")
+        files = f"--train_file {data}.json --validation_file {data}-test.json"
+        same = f"{files} {shape} --learning_rate 1e-3 --seed {seed}"
+        teach = trainings.train(side, script, f"--model_name_or_path small --do_train {same}")
+        examine = trainings.train(side, script, f"--model_name_or_path {OUTPUT} --do_eval {same}")
+        text = trainings.run(side, f"{teach} && {examine}")
+        figures.add(f"{data} {side} result", read(text, script.result), "")
+        figures.add(f"{data} {side} loss", read(text, "train_loss"), "")
+
+
+def read(text: str, name: str) -> float:
+    """Return a number that the Trainer printed at the end."""
+    found = re.search(rf"^\s*{name}\s+=\s+([\d.]+)", text, re.MULTILINE)
+    if found is None:
+        raise WorldFault("a training did not say how it went", name, "run it by hand")
+    return float(found[1])
