@@ -99,7 +99,8 @@ class Trainings:
 def measure_speed(trainings: Trainings, figures: Figures, runs: int) -> None:
     """Train a model of DistilBERT's size for an epoch, by both sides in turn, alone and in two containers."""
     for number, (data, script) in itertools.product(trainings.scratch.rounds(runs), SPEEDS.items()):
-        arguments = f"--model_name_or_path large --do_train --train_file {data}.json --num_train_epochs 1 "
+        files = f"--train_file {data}.json --validation_file {data}.json"  # without both, run_glue.py refuses
+        arguments = f"--model_name_or_path large --do_train {files} --num_train_epochs 1 "
         for side in SIDES:
             trainings.scratch.say(f"{data}, {side}, {number + 1} of {runs}")
             command = trainings.train(side, script, arguments + script.arguments)
