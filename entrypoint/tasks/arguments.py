@@ -14,7 +14,7 @@ from entrypoint.settings import Setting
 from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, split_flags, translate
 from entrypoint.tasks.command import SCRIPT, SMOKE, TASK, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, describe_batches, list_defaults
-from entrypoint.tasks.preflight import check_arguments, check_order, list_notes
+from entrypoint.tasks.preflight import check_arguments, check_order, check_reporters, list_notes
 from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, find_task, place_script
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def read_task(command: Command, stack: Stack, environ: Mapping[str, str], *, man
         remedy = f"--{OUTPUT_DIR} {OUTPUT}/{task.name}"
         raise Refusal("the directory for results has no name", f"{OUTPUT_DIR} ''", remedy)
     check_order(task, program.arguments, stack)
+    check_reporters(task, program.arguments, stack, environ)
     found = check_arguments(task, program.arguments, environ)
     notes = [*program.notes, *list_notes(task, script, stack, environ)]
     return program._replace(notes=notes, defaults=(*program.defaults, *found))

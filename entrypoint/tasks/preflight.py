@@ -1,4 +1,4 @@
-"""What a task needs of its image, looked at before the start: its script, packages and data of nltk."""
+"""What a task needs of its image, looked at before the start: its script, packages, integrations and data of nltk."""
 
 from __future__ import annotations
 
@@ -24,11 +24,21 @@ from entrypoint.tasks.defaults import choose_defaults, find_reordered, list_defa
 from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER, find_task, list_scripts
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Mapping, Sequence
 
     from entrypoint.machine.image import Stack
     from entrypoint.tasks.table import Task
 
+# The packages that --report_to needs, one of them is enough (transformers/integrations/integration_utils.py); any other
+# name is that of its package.
+REPORTERS = {
+    **dict.fromkeys(("all", "none", "kubeflow"), ()),
+    "azure_ml": ("azureml-core",),
+    "comet_ml": ("comet-ml",),
+    "flyte": ("flytekit",),
+    "neptune": ("neptune", "neptune-client"),
+    "tensorboard": ("tensorboard", "tensorboardx"),
+}
 # Tasks whose scripts have cifar10 for the name of a data set where no argument has another one.
 OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
 NLTK_DATA = ("/usr/share/nltk_data", "/usr/local/share/nltk_data", "/usr/lib/nltk_data", "/usr/local/lib/nltk_data")
@@ -53,14 +63,33 @@ def check_order(task: Task, arguments: Mapping[str, object], stack: Stack) -> No
         raise Refusal(fact, f"--group_by_length and --{reader}", remedy)
 
 
+def check_reporters(task: Task, arguments: Mapping[str, object], stack: Stack, environ: Mapping[str, str]) -> None:
+    """Raise Refusal for a report to what no package is there for: the Trainer says so after the data are prepared.
+
+    A script without the Trainer reports only if it is told to track.
+    """
+    if task.kind != TRAINER and not is_true(arguments.get("with_tracking")):
+        return
+    installed = read_installed(list_sites(stack, environ))
+    for name in str(arguments.get("report_to", "")).split():
+        packages = REPORTERS.get(name, (name,))
+        if packages and installed.keys().isdisjoint(map(normalize, packages)):
+            remedy = f"{install(packages[:1])}, or --report_to none"
+            raise Refusal("this image has no package for what --report_to names", name, remedy)
+
+
+def install(packages: Sequence[str]) -> str:
+    """Return how to install packages for all users of an image; any but root would install into his own home."""
+    index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm"} & {*packages} else ""
+    return f"pip install {index}{' '.join(packages)} as USER root in an image FROM this one"
+
+
 def list_notes(task: Task, script: str, stack: Stack, environ: Mapping[str, str]) -> list[str]:
     """List what speaks against a task in this image: packages that it lacks, and with which its script fails."""
     installed, notes = read_installed(list_sites(stack, environ)), []
     lacking = list_lacking(script, installed)
     if lacking:
-        index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm"} & {*lacking} else ""
-        remedy = f"pip install {index}{' '.join(lacking)} as USER root in an image FROM this one"
-        notes.append(f"this image lacks {', '.join(lacking)} of the requirements of {task.name}: {remedy}")
+        notes.append(f"this image lacks {', '.join(lacking)} of the requirements of {task.name}: {install(lacking)}")
     if task.kind == TRAINER and not task.takes_checkpoint:
         notes.append("its script looks for checkpoints itself, and ignores --resume_from_checkpoint")
     if task.fails is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.preflight import check_arguments, check_order, list_notes, list_tasks
+from entrypoint.tasks.preflight import check_arguments, check_order, check_reporters, list_notes, list_tasks
 from entrypoint.tasks.table import find_task, place_script
 
 TEXT, MEDIA = "text-classification", "speech-recognition"
@@ -40,6 +40,31 @@ def test_the_requirements_beside_a_script_are_in_the_image(stack: Stack, lines: 
     Path(f"{stack.examples}/examples/pytorch/{TEXT}/requirements.txt").write_text(lines)
     notes = list_notes(find_task("glue"), script, stack, {})
     assert (len(notes) == bool(lacking) and f"lacks {lacking}" in "".join(notes)) or not lacking
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "refused"),
+    [
+        ("glue", {}, ""),
+        ("glue", {"report_to": "all"}, ""),
+        ("glue", {"report_to": "none"}, ""),
+        ("glue", {"report_to": "kubeflow"}, ""),
+        ("glue", {"report_to": "tensorboard"}, ""),  # tensorboardX is enough
+        ("glue", {"report_to": "tensorboard azure_ml"}, "azureml-core"),
+        ("glue", {"report_to": "wandb"}, "wandb"),
+        ("glue-no-trainer", {"report_to": "wandb"}, ""),
+        ("glue-no-trainer", {"report_to": "wandb", "with_tracking": True}, "wandb"),
+    ],
+)
+def test_what_a_training_reports_to_is_in_the_image(
+    stack: Stack, name: str, arguments: dict[str, object], refused: str
+) -> None:
+    try:
+        check_reporters(find_task(name), arguments, stack, {})
+    except Refusal as refusal:
+        assert refused and refusal.code == 2 and f"pip install {refused} " in refusal.remedy
+    else:
+        assert not refused
 
 
 @pytest.mark.parametrize(("examples", "name"), [(None, "qa"), ("", "qa"), ("", "mim")])
