@@ -3,13 +3,15 @@
 Emulation was 17 times slower. Each node decides for its own processor. Under autocast ranks may differ, for weights,
 gradients and what the Trainer gathers are float32 all the same (accelerate/accelerator.py, prepare_model, and its
 convert_outputs_to_fp32): the training is right, and as fast as its slowest rank. Where the tensors that ranks exchange
-would be bf16 themselves, a node without units emulates it, for the others may have some.
+would be bf16 themselves, a node of several without units refuses it, for the others may have some: they would wait for
+tensors of another size.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from entrypoint.errors import Refusal
 from entrypoint.machine.limits import BF16_UNITS, has_bf16
 from entrypoint.numbers import is_true
 from entrypoint.settings import Setting
@@ -38,19 +40,27 @@ def settle_bf16(
     """Return a program that trains in float32 where bf16 was asked for and would be emulated, with a line on that.
 
     units: the flags of the processor, none where they are not known; several: whether the world has several nodes. A
-    script of the user's is not changed.
+    script of the user's is not changed. Raise Refusal where the other nodes have to know what this one does.
     """
-    if not units or has_bf16(units) or environ.get(VARIABLE) == EMULATE:
+    word = environ.get(VARIABLE, "").strip()
+    if command.trains and word not in ("", EMULATE):
+        raise Refusal(
+            f"{VARIABLE} has a value that is not known", repr(word), f"export {VARIABLE}={EMULATE}, or unset it"
+        )
+    if not units or has_bf16(units) or word == EMULATE:
         return program
     arguments = program.arguments if command.kind != PLAIN else guess_arguments(command.words)
     asked = list_asked(program, arguments, environ) if command.kind in (SMOKE, TASK, SCRIPT, PLAIN) else []
     if not asked:
         return program
-    exchanges = several and any(is_true(arguments.get(name)) for name in EXCHANGED)
-    if command.kind in (SCRIPT, PLAIN) or exchanges:
-        return program._replace(
-            notes=[*program.notes, f"{' '.join(asked)}: {NO_UNIT}, and emulates it, many times slower"]
-        )
+    if command.kind in (SCRIPT, PLAIN):
+        note = f"{' '.join(asked)}: {NO_UNIT}, and emulates it, many times slower"
+        return program._replace(notes=[*program.notes, note])
+    exchanged = [f"--{name}" for name in EXCHANGED if several and is_true(arguments.get(name))]
+    if exchanged:
+        fact = f"{NO_UNIT}, and ranks would exchange bf16 with nodes that may have one"
+        remedy = f"leave {' '.join(exchanged)} out on every node, or export {VARIABLE}={EMULATE}, many times slower"
+        raise Refusal(fact, " ".join(dict.fromkeys([*asked, *exchanged])), remedy)
     for name, value in name_flags(split_flags(program.words)).items():  # the flags of some tasks became the variable
         program = set_argument(program, name, False) if name in FLAGS and is_true(value) else program
     if PRECISION in asked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
 from entrypoint.tasks.arguments import Program, complete, read_program
 from entrypoint.tasks.bf16 import settle_bf16
@@ -86,17 +87,29 @@ def test_a_script_of_the_users_is_told_and_not_changed(line: str, asked: str) ->
 
 
 @pytest.mark.parametrize(
-    ("line", "changes"),
+    ("line", "exchanged"),
     [
-        ("qa --bf16", True),  # weights and gradients are float32 all the same
-        ("qa --bf16 --bf16_full_eval", False),
-        ("qa --bf16 --use_ipex", False),
-        ("qa --bf16 --fsdp full_shard", False),
-        ("qa --bf16 --use_ipex False", True),
+        ("qa --bf16", ""),  # weights and gradients are float32 all the same
+        ("qa --bf16_full_eval", "--bf16_full_eval"),
+        ("qa --bf16 --use_ipex", "--use_ipex"),
+        ("qa --bf16 --fsdp full_shard", "--fsdp"),
+        ("qa --bf16 --deepspeed ds.json", "--deepspeed"),
+        ("qa --bf16 --use_ipex False", ""),
     ],
 )
-def test_a_node_of_several_does_not_decide_alone_what_ranks_exchange(line: str, changes: bool) -> None:
+def test_a_node_of_several_does_not_decide_alone_what_ranks_exchange(line: str, exchanged: str) -> None:
     job, before = read(line, IPEX)
     assert settle_bf16(job, before, {}, WITHOUT, several=False).words != before.words
-    after = settle_bf16(job, before, {}, WITHOUT, several=True)
-    assert (after.words != before.words) is changes and len(after.notes) == len(before.notes) + 1
+    try:
+        assert settle_bf16(job, before, {}, WITHOUT, several=True).words != before.words and not exchanged
+    except Refusal as refusal:
+        assert exchanged and refusal.code == 2 and f"leave {exchanged} out" in refusal.remedy
+    assert settle_bf16(job, before, {"MULTINODE_BF16": "emulate"}, WITHOUT, several=True) == before
+
+
+@pytest.mark.parametrize("units", [WITH, WITHOUT])
+def test_a_word_that_is_not_known_is_refused_by_every_node(units: frozenset[str]) -> None:
+    job, before = read("qa")
+    with pytest.raises(Refusal) as caught:
+        settle_bf16(job, before, {"MULTINODE_BF16": "float32"}, units, several=True)
+    assert (caught.value.value, caught.value.code) == ("'float32'", 2)
