@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Callable
@@ -25,6 +26,7 @@ from entrypoint.machine.image import (
     read_installed,
 )
 from entrypoint.machine.limits import (
+    AMX,
     BF16_UNITS,
     DEFAULT_SHM,
     MEMORY,
@@ -35,6 +37,7 @@ from entrypoint.machine.limits import (
     write_size,
 )
 from entrypoint.machine.places import is_mounted
+from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES, read_process_limit
 from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output
@@ -56,6 +59,9 @@ UNITS = (
     "avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
     "amx_fp16", "asimddp", "i8mm", "sve", "bf16",
 )  # fmt: skip
+NEARLY = 0.8  # a difference that may be noise: other work runs on most machines
+# Processes and threads of two ranks with a DataLoader each, with room; open files of a rank that has some workers.
+PROCESSES, FILES = 256, 1024
 NAMED = "correct what is named; the other rows may say why"
 OWN_PYTHON = "put /usr/local/bin and /usr/bin first in PATH"
 EXPECTED = ("libtcmalloc", "libiomp5")
@@ -77,7 +83,7 @@ class Probe:
     """What a process with the prepared environment saw of itself.
 
     error: why no group of ranks forms; broken: why the Trainer, or something it needs (importing), cannot be imported;
-    each is empty if nothing failed.
+    each is empty if nothing failed; float32, bfloat16: GFLOP/s of a core in these types, 0 where that was not measured.
     """
 
     python: str = ""
@@ -90,6 +96,8 @@ class Probe:
     transformers: str = ""
     broken: str = ""
     importing: str = ""
+    float32: float = 0.0
+    bfloat16: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,7 @@ class View:
 
     refusal: why a training would not start here; locked, installed: releases of packages; hidden: packages of the image
     that Python takes from the user's home; directories: where a training writes, and the bytes free there, -1 where it
-    may not write.
+    may not write; processes, files: limits of processes and threads, and of open files, None without one.
     """
 
     plan: Plan
@@ -109,6 +117,8 @@ class View:
     hidden: frozenset[str]
     interfaces: Mapping[str, str]
     directories: Mapping[str, int]
+    processes: int | None
+    files: int | None
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -161,6 +171,7 @@ def write_table(found: Mapping[str, Finding]) -> str:
 def read_view(plan: Plan, refusal: Refusal | None) -> View:
     """Return the view; one process is started, which reports on itself."""
     environ, facts = plan.prepared.environ, plan.facts
+    processes = (read_process_limit(facts.files), read_user_limit(resource.RLIMIT_NPROC))
     probe = run_probe(["python3", f"{facts.root}/probe.py", facts.stack.backend], environ)
     locked = (line.partition("==") for line in (facts.files(f"{facts.root}/constraints.txt") or "").splitlines())
     places = (OUTPUT, environ.get("HF_HOME", ""), environ.get("HOME", ""), environ.get("TMPDIR") or "/tmp")
@@ -175,7 +186,15 @@ def read_view(plan: Plan, refusal: Refusal | None) -> View:
             name: (facts.files(f"{NETWORK}/{name}/operstate") or "unknown").strip() for name in list_directory(NETWORK)
         },
         directories={path: measure_room(path) for path in places if path},
+        processes=min((each for each in processes if each is not None), default=None),
+        files=read_user_limit(resource.RLIMIT_NOFILE),
     )
+
+
+def read_user_limit(kind: int) -> int | None:
+    """Return a limit of this user's processes; None without one."""
+    limit = resource.getrlimit(kind)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def measure_room(path: str) -> int:
@@ -237,6 +256,20 @@ def check_processor(view: View) -> Finding:
     return Finding(f"{value}; none computes in bf16, so --bf16 trains in float32", WARNING, remedy)
 
 
+def check_speed(view: View) -> Finding:
+    """Compare how fast a layer is computed in bfloat16 and in float32: units that are hidden from us may be missing.
+
+    Where bf16 is emulated, the row `processor` says it.
+    """
+    probe = view.probe
+    if not probe.float32 or not probe.bfloat16:
+        return Finding("not measured")
+    value = f"{probe.bfloat16:.0f} GFLOP/s in bfloat16, {probe.float32:.0f} in float32, on one core"
+    if probe.bfloat16 >= probe.float32 * NEARLY or not has_bf16(view.plan.facts.limits.flags):
+        return Finding(value)
+    return Finding(value, WARNING, f"leave --bf16 out here, or take a machine that shows {AMX}: bf16 saves memory only")
+
+
 def check_cores(view: View) -> Finding:
     """Count the cores that this container may use, and name their NUMA nodes."""
     machine = view.plan.machine
@@ -283,6 +316,13 @@ def check_shm(view: View) -> Finding:
     if has <= DEFAULT_SHM:
         return Finding(f"{write_size(has)}: little for DataLoader workers and several ranks", WARNING, remedy)
     return Finding(write_size(has))
+
+
+def check_limit(limit: int | None, needed: int, noun: str, remedy: str) -> Finding:
+    """Compare a limit with what a training takes."""
+    if limit is None or limit >= needed:
+        return Finding("no limit" if limit is None else f"{limit} {noun}")
+    return Finding(f"{limit} {noun}: a training may need {needed}", WARNING, remedy)
 
 
 def check_packages(view: View) -> Finding:
@@ -378,10 +418,13 @@ def check_directories(view: View) -> Finding:
 CHECKS: dict[str, Callable[[View], Finding]] = {
     "launcher": check_launcher,
     "processor": check_processor,
+    "speed": check_speed,
     "cores": check_cores,
     "threads": check_threads,
     "memory": check_memory,
     "shm": check_shm,
+    "processes": lambda view: check_limit(view.processes, PROCESSES, "processes and threads", MORE_PROCESSES),
+    "files": lambda view: check_limit(view.files, FILES, "open files of a process", MORE_FILES),
     "packages": check_packages,
     "torch": check_torch,
     "transformers": check_transformers,

@@ -49,7 +49,7 @@ PLAN = Plan(
 PROBE = Probe("3.11.2", ("/x", SITE), (TCMALLOC, IOMP), "2.13.0+cpu", f"{SITE}/torch/__init__.py", 4, "", "5.23.0")
 HEALTHY = View(
     PLAN, None, PROBE, {"six": "1.17.0"}, {"six": ("1.17.0",), "extra": ("1.0",)}, frozenset(),
-    {"eth0": "up", "lo": "unknown"}, {"/out": 9 * GB, "/tmp": 9 * GB},
+    {"eth0": "up", "lo": "unknown"}, {"/out": 9 * GB, "/tmp": 9 * GB}, None, None,
 )  # fmt: skip
 
 
@@ -77,6 +77,7 @@ NODES = {"plan": replace(PLAN, world=World("torchrun", "", nodes=(2, 2), local_s
     [
         ({"refusal": Refusal("alone", "RANK=1", "unset RANK")}, "launcher", WRONG, "RANK=1", "unset RANK"),
         (limits(flags=frozenset({"avx2"})), "processor", WARNING, "avx2; none computes in bf16", "amx_bf16"),
+        (probe(bfloat16=86.4, float32=165.2), "speed", WARNING, "86 GFLOP/s in bfloat16, 165", "--bf16"),
         (facts(machine=MACHINE._replace(quota=0.5)), "cores", WARNING, "quota 0.5", "--cpus"),
         (environ(OMP_NUM_THREADS="64"), "threads", WRONG, "OMP_NUM_THREADS=64", "unset OMP_NUM_THREADS"),
         (environ(OMP_NUM_THREADS='"4"'), "threads", WRONG, "no number that OpenMP reads", "export OMP_NUM_THREADS="),
@@ -86,6 +87,8 @@ NODES = {"plan": replace(PLAN, world=World("torchrun", "", nodes=(2, 2), local_s
         (limits(shm=64 << 20), "shm", WARNING, "64 MB", "--shm-size"),
         (limits(shm=65_535_999), "shm", WRONG, "62 MB", "--shm-size"),
         (limits(shm=None), "shm", WRONG, "0 MB", "--shm-size"),
+        ({"processes": 20}, "processes", WARNING, "20", "--pids-limit"),
+        ({"files": 256}, "files", WARNING, "256", "--ulimit nofile"),
         ({"installed": {}}, "packages", WRONG, "six missing instead of 1.17.0", "six==1.17.0"),
         ({"installed": {"six": ("1.17.0", "9")}}, "packages", WRONG, "six 1.17.0 and 9 instead", "six==1.17.0"),
         ({"installed": {}, "locked": {"torch": "2.1+cpu"}}, "packages", WRONG, "torch", f"{TORCH_INDEX} torch==2.1"),
@@ -120,6 +123,10 @@ def test_a_fault_is_named_with_its_remedy(
     [
         ({}, "packages", "1 as locked, 1 more"),
         ({"locked": {"pip": "26", "six": "1.17.0"}, "installed": {"six": ("1.17.0",)}}, "packages", "1 as locked"),
+        ({}, "speed", "not measured"),
+        (probe(bfloat16=1400.0, float32=165.0), "speed", "1400 GFLOP/s in bfloat16"),
+        ({}, "processes", "no limit"),
+        ({"processes": 4096, "files": 1024}, "files", "1024 open files"),
         ({"directories": {"/lost": GB, "/out": GB}}, "directories", "lost with the container: /lost"),
         ({"plan": replace(PLAN, world=World("mpijob-launcher", "role"))}, "launcher", "hosts of the hostfile"),
     ],
