@@ -50,6 +50,7 @@ def test_smoke_trains_with_two_ranks_in_one_container(image: str) -> None:
 
     assert done.code == 0
     assert "world_size=2" in summary(done)
+    assert re.search(r"all_reduce_seconds=\d+\.\d\d", summary(done)) and "all_reduce_seconds=0.00" not in summary(done)
 
 
 @pytest.mark.slow  # two nodes do, and tests/image/test_pulled_base.py
