@@ -68,21 +68,21 @@ class Request(NamedTuple):
 
 def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
     """Return the options before the task, and the task; raise Refusal for an option that is none."""
-    left, given = list(words), {}
+    left, options = list(words), {}
     while left and left[0].startswith("-"):
         name, equals, value = left.pop(0).partition("=")
         if name not in OPTIONS:
             raise Refusal("launch has no such option", name, USAGE)
         if not equals and not left:
             raise Refusal("an option of launch has no value", name, USAGE)
-        given[OPTIONS[name]] = value if equals else left.pop(0)
-    numbers = {key: whole(given[key]) for key in ("ranks", "each", "timeout") if key in given}
+        options[OPTIONS[name]] = value if equals else left.pop(0)
+    numbers = {key: whole(options[key]) for key in ("ranks", "each", "timeout") if key in options}
     for key, count in numbers.items():
         if not count:
-            raise Refusal("an option of launch takes a number above 0", repr(given[key]), USAGE)
+            raise Refusal("an option of launch takes a number above 0", repr(options[key]), USAGE)
     if not left:
         raise Refusal("launch has nothing to run", "no task", USAGE)
-    hosts = find_hosts(given.get("hosts"), given.get("hostfile"), environ)
+    hosts = find_hosts(options.get("hosts"), options.get("hostfile"), environ)
     asked = seconds(environ, "MULTINODE_TIMEOUT", TIMEOUT)
     timeout = numbers.get("timeout") or (TIMEOUT if asked is None else asked)
     return Request(hosts, numbers.get("ranks"), numbers.get("each"), timeout, left)
@@ -230,13 +230,13 @@ def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> 
     cores itself, so hydra binds none, unless the user says how. Raise Refusal for a world of another size than
     MULTINODE_WORLD_SIZE.
     """
-    given = forget(environ)
-    check_required_size(given, launchers.World(launchers.MPI, "launch", size=ranks))
-    master = given.get("MASTER_ADDR") or ("127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name))
+    kept = forget(environ)
+    check_required_size(kept, launchers.World(launchers.MPI, "launch", size=ranks))
+    master = kept.get("MASTER_ADDR") or ("127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name))
     return {
-        **({} if any(given.get(name) for name in PINNED) else {PINNED[0]: "0"}),
+        **({} if any(kept.get(name) for name in PINNED) else {PINNED[0]: "0"}),
         "MASTER_ADDR": master,
-        "MASTER_PORT": given.get("MASTER_PORT") or str(choose_free_port()),
+        "MASTER_PORT": kept.get("MASTER_PORT") or str(choose_free_port()),
         "MULTINODE_WORLD_SIZE": str(ranks),
     }
 

@@ -81,11 +81,11 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
     """
     program, options = find_starter(words)
     if program == TORCHRUN:
-        typed = {name: value for name, value, _ in walk_options(options, FLAGS)}
-        if not typed.keys().isdisjoint(HELP):
+        values = {name: value for name, value, _ in walk_options(options, FLAGS)}
+        if not values.keys().isdisjoint(HELP):
             return None
-        described = read_options(typed, environ, nproc)
-        return Start(program, read_count(described), described, EACH in typed)
+        described = read_options(values, environ, nproc)
+        return Start(program, read_count(described), described, EACH in values)
     if program == ACCELERATE:
         return Start(program, read_accelerate(options), {})
     if program == MPIRUN:
@@ -127,19 +127,21 @@ def find_code(words: list[str]) -> tuple[str, str, list[str]]:
 
 def read_accelerate(options: list[str]) -> int | None:
     """Return how many processes `accelerate launch` starts on this machine; None where a file may say so."""
-    typed = {name: value for name, value, _ in walk_options(options, ACCELERATE_FLAGS)}
-    if typed.keys().isdisjoint(SEVERAL):
+    values = {name: value for name, value, _ in walk_options(options, ACCELERATE_FLAGS)}
+    if values.keys().isdisjoint(SEVERAL):
         return 1
-    count, machines = (whole(typed.get(name, "")) for name in COUNTS)
-    return max(1, count // (machines or 1)) if count and FILE not in typed else None
+    count, machines = (whole(values.get(name, "")) for name in COUNTS)
+    return max(1, count // (machines or 1)) if count and FILE not in values else None
 
 
 def check_accelerate(words: list[str]) -> None:
     """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone."""
     program, options = find_starter(words)
-    typed = {name: value for name, value, _ in walk_options(options, ACCELERATE_FLAGS)} if program == ACCELERATE else {}
-    asked = [f"{name} {typed[name]}" for name in COUNTS if (whole(typed.get(name, "")) or 0) > 1]
-    if asked and typed.keys().isdisjoint(SEVERAL):
+    values = (
+        {name: value for name, value, _ in walk_options(options, ACCELERATE_FLAGS)} if program == ACCELERATE else {}
+    )
+    asked = [f"{name} {values[name]}" for name in COUNTS if (whole(values.get(name, "")) or 0) > 1]
+    if asked and values.keys().isdisjoint(SEVERAL):
         remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"
         fact = "accelerate launch starts one process on a CPU, however many are asked for"
         raise Refusal(fact, " ".join(asked), remedy)
