@@ -33,6 +33,8 @@ COUNT = re.compile(
     r"|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE"
     r"|(PMI|HOROVOD|FLUX_JOB|LWS_GROUP)_SIZE|AZUREML_NODE_COUNT"
 )
+# More nodes are those of a graph: NUM_NODES=2708 is the data set Cora. A scheduler that has more counts its tasks, too.
+MOST_NODES = 1000
 # Which of several this one is, from one on; the rank of LORA_RANK is none.
 RANK = re.compile(
     r"RANK|(.*_)?(NODE|LOCAL|GLOBAL|WORLD|TASK|WORKER|MACHINE|HOST|PMI|PMIX|PALS|HOROVOD)_RANK(ID)?|SLURM_PROCID"
@@ -106,8 +108,10 @@ def says_several(name: str, text: str) -> bool:
     if COUNT.fullmatch(name) or RANK.fullmatch(name):
         if text.strip().startswith("$("):  # Kubernetes does not know the variable in the parentheses
             raise Refusal(f"{name} is not a number", repr(text), explain_reference(text))
-        count = whole(text.strip(" \t\n\"'"))  # podman's --env-file keeps quotes
-        return (count or 0) > (1 if COUNT.fullmatch(name) else 0)
+        count = whole(text.strip(" \t\n\"'")) or 0  # podman's --env-file keeps quotes
+        if COUNT.fullmatch(name):
+            return count > 1 and (count <= MOST_NODES or "NODES" not in name)
+        return count > 0
     if HOSTS.fullmatch(name):
         hosts = [host for host in split_hosts(text) if not host.isdigit()]  # LSF writes a number behind each host
         return len(hosts) > 1 and not any(map(SERVER.fullmatch, hosts))
