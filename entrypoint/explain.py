@@ -34,7 +34,7 @@ def print_start(command: Command, plan: Plan) -> None:
 
 
 def one_line(plan: Plan) -> str:
-    """Return the line that begins every log: the place of this process, its threads, and by what the ranks meet."""
+    """Return the line that begins every log: the place of this process, its threads, by what and where the ranks meet."""
     world, environ = plan.world, plan.prepared.environ
     threads = environ.get("OMP_NUM_THREADS", "")
     parts = [describe_place(plan)]
@@ -44,7 +44,8 @@ def one_line(plan: Plan) -> str:
     if plan.meets_others:
         interface = environ.get("GLOO_SOCKET_IFNAME", "")
         parts.append(f"{plan.backend} on {interface}" if interface else plan.backend)
-    return ", ".join(parts) + describe_batch(plan)
+    meets = plan.meets_others and world.several_nodes and world.master
+    return ", ".join(parts) + describe_batch(plan) + (f", meeting at {world.master}:{world.port}" if meets else "")
 
 
 def describe_place(plan: Plan) -> str:

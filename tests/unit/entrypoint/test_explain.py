@@ -34,9 +34,25 @@ PLAN = Plan(
     [
         (SMOKE, {}, 1, "alone, 56 threads"),
         (SMOKE, {}, 2, "2 ranks on this node, 28 threads each, gloo on lo"),
-        (SMOKE, POD, 1, "node 1 of 2, rank 1 of 2, 56 threads, gloo on eth0"),
-        (SMOKE, POD, 2, "node 1 of 2, ranks 2 to 3 of 4, 28 threads each, gloo on eth0"),
-        (SMOKE, ELASTIC, 2, "one of 1 to 4 nodes, 2 ranks here, 28 threads each, gloo on eth0"),
+        (SMOKE, POD, 1, "node 1 of 2, rank 1 of 2, 56 threads, gloo on eth0, meeting at pod0:29500"),
+        (
+            SMOKE,
+            POD,
+            2,
+            "node 1 of 2, ranks 2 to 3 of 4, 28 threads each, gloo on eth0, meeting at pod0:29500",
+        ),
+        (
+            SMOKE,
+            ELASTIC,
+            2,
+            "one of 1 to 4 nodes, 2 ranks here, 28 threads each, gloo on eth0, meeting at pod0:29400",
+        ),
+        (
+            SMOKE,
+            left_by("slurm-step"),
+            None,
+            "rank 3 of 4 on 2 nodes, started by slurm, 28 threads, gloo on eth0, meeting at n03:24921",
+        ),
         (SMOKE, left_by("intel-mpi-1"), None, "rank 1 of 2, started by mpi, 28 threads, gloo on lo"),
         (Command("plain", "bash", []), POD, None, "one process, in a pod or node of torchrun, 56 threads"),
     ],
@@ -49,7 +65,7 @@ def test_the_first_line_says_the_place_of_a_rank(
 
 def test_the_batch_of_a_step_grows_with_the_world() -> None:
     plan = make_plan(SMOKE, make_facts(POD), 2)
-    assert one_line(replace(plan, batch=12)).endswith(", effective batch 48")
+    assert one_line(replace(plan, batch=12)).endswith(", effective batch 48, meeting at pod0:29500")
 
 
 def test_what_the_user_has_set_is_named(capsys: pytest.CaptureFixture[str]) -> None:
