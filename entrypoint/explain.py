@@ -34,7 +34,7 @@ def print_start(command: Command, plan: Plan) -> None:
 
 
 def one_line(plan: Plan) -> str:
-    """Return the line that begins every log: the place of this process, its threads, by what and where the ranks meet."""
+    """Return the line that begins every log: the place of this process, its threads, by what and where ranks meet."""
     world, environ = plan.world, plan.prepared.environ
     threads = environ.get("OMP_NUM_THREADS", "")
     parts = [describe_place(plan)]
