@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from entrypoint.settings import Setting
 from entrypoint.tuning.bind import bind_ranks, list_bindings, warn_bindings
-from entrypoint.tuning.threads import ANY, OPENMP, Context, divide_cores, has_iomp, list_preloads
+from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, divide_cores, has_iomp, list_preloads
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN, TORCHRUN_WORKER
 
 if TYPE_CHECKING:
@@ -43,12 +43,20 @@ def preload(context: Context) -> str | None:
 
 
 def local_address(context: Context) -> str | None:
-    """Return loopback as the address of torchrun's agent where this node is the only one."""
+    """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
     world, elastic = context.world, bool(context.environ.get("PET_RDZV_ENDPOINT"))
     # A typed torchrun looks for its own name for a single rank, too, and so does an elastic one for a single node.
     alone = world.launcher == ALONE and (world.sizes[1] > 1 or context.process.kind == ANY)
     one_node = alone or (world.launcher == TORCHRUN and elastic and not world.several_nodes)
-    return "127.0.0.1" if context.process.training and one_node else None
+    if not context.process.training:  # a torchrun may be typed in a shell later, for other nodes if there is a network
+        one_node = alone_for_good(context)
+    return "127.0.0.1" if one_node else None
+
+
+def alone_for_good(context: Context) -> bool:
+    """Return whether a command that is alone has no network but loopback."""
+    process = context.process
+    return context.world.launcher == ALONE and process.kind != RANKS and process.find_interface() is None
 
 
 def required_size(context: Context) -> str | None:

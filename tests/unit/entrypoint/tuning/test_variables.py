@@ -42,10 +42,11 @@ def values(
     environ: dict[str, str] | None = None,
     image: set[str] | None = None,
     kind: str = RANKS,
+    interface: str | None = "eth7",
 ) -> dict[str, str]:
     world = set_local_size(world, machine, starts=kind == RANKS or job)
     exists = (ALL if image is None else image).__contains__
-    process = Process(kind, job or is_training(world), find_interface=lambda: "eth7", has_file=exists)
+    process = Process(kind, job or is_training(world), find_interface=lambda: interface, has_file=exists)
     tuned = tune(world, machine, environ or {}, stack, process)
     return {"ranks": str(world.local_size), **{setting.name: setting.value for setting in tuned.settings}}
 
@@ -233,6 +234,21 @@ def test_a_torchrun_on_one_node_needs_no_name(
     world: World, kind: str, job: bool, environ: dict[str, str], address: str | None
 ) -> None:
     found = values(world, look_at(SMALL), job=job, kind=kind, environ=environ)
+    assert found.get("PET_LOCAL_ADDR") == address
+
+
+@pytest.mark.parametrize(
+    ("world", "kind", "interface", "address"),
+    [
+        *((ALONE, kind, None, "127.0.0.1") for kind in (ANY, SINGLE, UNKNOWN)),
+        (ALONE, UNKNOWN, "eth0", None),
+        (RANK, ANY, None, None),
+    ],
+)
+def test_a_torchrun_that_is_typed_later_needs_no_name_without_a_network(
+    world: World, kind: str, interface: str | None, address: str | None
+) -> None:
+    found = values(world, look_at(SMALL), job=False, kind=kind, interface=interface)
     assert found.get("PET_LOCAL_ADDR") == address
 
 
