@@ -25,7 +25,7 @@ from images.base import debian
 from images.debian import packages
 from images.debian.rootfs import DIRTY
 from images.host.context import Context
-from images.host.errors import Damaged, WorldFault
+from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
 from images.layers import bytecode, compiler, interpreter
@@ -205,21 +205,6 @@ def test_what_no_base_is_made_of_is_said_by_its_process(content: bytes, fact: st
 
     assert value in caught.value.value and caught.value.remedy
     assert not list((store.root / "aside").iterdir())
-
-
-@pytest.mark.parametrize("content", [None, b"damaged"])
-def test_a_damaged_package_is_removed_and_named(tmp_path: Path, content: bytes | None) -> None:
-    store = Store(tmp_path / "store")
-    recipe = kept(store, tmp_path, package("tool"))
-    place = store.place(recipe.debs[0].sha256, "tool.deb")
-    place.unlink()
-    if content:
-        place.write_bytes(content)
-
-    with pytest.raises(Damaged) as caught:
-        debian.make(store, recipe, ROW.python, os.environ)
-
-    assert (caught.value.value, place.exists()) == (str(place), False)
 
 
 # What mmdebstrap's tree has otherwise: pattern over paths, reason.

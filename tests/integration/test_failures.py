@@ -42,7 +42,7 @@ def test_a_mirror_of_debian_that_does_not_answer_is_named(tmp_path: Path) -> Non
 def test_a_machine_without_an_engine_is_told_to_start_one(tmp_path: Path) -> None:
     env = {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "PATH": "/nowhere"}
 
-    assert_three_parts(build("--load", env=env), 1, "docker.sock", "start Docker")
+    assert_three_parts(build("--load", env=env), 1, "docker.sock", "start it")
 
 
 def test_an_unreachable_index_is_named(tmp_path: Path) -> None:
