@@ -153,6 +153,7 @@ def test_torchrun_on_two_nodes(pods: Cluster) -> None:
     assert passed(Done(0, done[0].text + done[1].text, ""), 2)
 
 
+@pytest.mark.slow  # torchrun and the guide's mpirun do, and test_two_nodes.py has launch over gloo
 def test_launch_over_ssh_on_two_nodes(pods: Cluster) -> None:
     pods.start(1, "worker")
 
