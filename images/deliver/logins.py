@@ -14,8 +14,8 @@ from docker.auth import INDEX_NAME, INDEX_URL
 from docker.credentials import Store
 from docker.credentials.errors import CredentialsNotFound, StoreError
 
-from images.host.disk.home import home_of
 from images.host.errors import WorldFault
+from images.host.home import home_of
 
 HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path
 
@@ -46,9 +46,9 @@ def of_helper(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
 
 def _helper(host: str, environ: Mapping[str, str]) -> str | None:
     """Return the name of the helper for a registry; a configuration that cannot be read is skopeo's matter."""
-    directory = environ.get("DOCKER_CONFIG")
+    directory = environ.get("DOCKER_CONFIG") or (home_of(environ) or Path("/")) / ".docker"
     try:
-        config = json.loads((Path(directory or home_of(environ) / ".docker") / "config.json").read_bytes())
+        config = json.loads((Path(directory) / "config.json").read_bytes())
         found = (config.get("credHelpers") or {}).get(host) or config.get("credsStore")
     except (OSError, ValueError, AttributeError, RecursionError):
         return None

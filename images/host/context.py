@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from images.host import process
 from images.host.errors import UserFault, WorldFault, require_text
+from images.host.home import home_of
 
 if TYPE_CHECKING:  # --help does without
     from concurrent.futures import Future
@@ -173,8 +174,6 @@ def _root(environ: Mapping[str, str]) -> Path:
     cache = Path(environ.get("XDG_CACHE_HOME", ""))
     if cache.is_absolute():
         return cache / "multinode"
-    try:
-        home = Path(environ.get("HOME") or "~").expanduser().absolute()
-    except RuntimeError as error:  # a user without an entry in /etc/passwd
-        raise UserFault("there is no home directory", "HOME is not set", "set XDG_CACHE_HOME to a directory") from error
-    return home / ".cache" / "multinode"
+    if (home := home_of(environ)) is None:
+        raise UserFault("there is no home directory", "HOME is not set", "set XDG_CACHE_HOME to a directory")
+    return home.absolute() / ".cache" / "multinode"

@@ -17,14 +17,15 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from images.host import certificates
-from images.host.disk.home import at_home, expanded, home_of
 from images.host.errors import UserFault, require_text
+from images.host.home import home_of
 
 # A value of a command's section replaces one of [global], and a variable PIP_... replaces both.
 VARIABLES = ":env:"
 SECTIONS = ("global", "install", "download", VARIABLES)
 ALIASES = {"pypi-url": "index-url"}
 PLACES, PROXIES = ("http", "https", "file"), ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
+NOWHERE = Path("/")  # in place of the home of a user who has none, and so no files of pip's
 TRUE, FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 
 
@@ -119,7 +120,7 @@ def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
 
     `prefix` is the directory of the Python environment. Raises UserFault for a file that pip could not read either.
     """
-    found = sources(merged(files(environ, prefix), environ), home_of(environ))
+    found = sources(merged(files(environ, prefix), environ), home_of(environ) or NOWHERE)
     return replace(found, certificate=found.certificate or certificates.usual(environ))
 
 
@@ -128,7 +129,7 @@ def files(environ: Mapping[str, str], prefix: str) -> list[Path]:
     named = environ.get("PIP_CONFIG_FILE")
     if named == os.devnull:
         return []
-    home = home_of(environ)
+    home = home_of(environ) or NOWHERE
     system = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
     own = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     user = [home / ".pip/pip.conf", own / "pip/pip.conf"]
@@ -178,13 +179,24 @@ def sources(values: Mapping[str, str], home: Path) -> Sources:
     return Sources(
         index=None if no_index else values.get("index-url", "").strip() or None,
         extra=() if no_index else tuple(values.get("extra-index-url", "").split()),
-        links=tuple(expanded(link, home) for link in values.get("find-links", "").split()),
+        links=tuple(_expanded(link, home) for link in values.get("find-links", "").split()),
         no_index=no_index,
-        certificate=at_home(values.get("cert", "").strip(), home) or None,
-        client_certificate=at_home(values.get("client-cert", "").strip(), home) or None,
+        certificate=_at_home(values.get("cert", "").strip(), home) or None,
+        client_certificate=_at_home(values.get("client-cert", "").strip(), home) or None,
         proxy=values.get("proxy", "").strip() or None,
         trusted=tuple(trusted),
     )
+
+
+def _at_home(path: str, home: Path) -> str:
+    """Return a path with the home directory for its ~."""
+    return str(home / path[2:]) if path.startswith("~/") else path
+
+
+def _expanded(link: str, home: Path) -> str:
+    """Return a link as pip takes it: ~ is the home directory, if that path is there."""
+    path = _at_home(link, home)
+    return path if path != link and Path(path).exists() else link
 
 
 def _login(url: str) -> tuple[str, str] | None:

@@ -1,1 +1,1 @@
-"""Disks: files that nobody ever reads half of, what is said of a disk that refuses, and the home directory."""
+"""Disks: files that nobody ever reads half of, and what is said of a disk that refuses."""

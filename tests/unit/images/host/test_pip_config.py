@@ -48,6 +48,14 @@ def sources(place: Path, *texts: str, **environ: str) -> Sources:
     return pip_config.sources(pip_config.merged(written(place, *texts), environ), place)
 
 
+def test_a_tilde_is_the_home_directory_and_that_of_a_link_only_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+
+    found = sources(tmp_path, "[global]\ncert=~/ca.pem\nfind-links=~/a ~/b /a a/~/b\n")
+
+    assert found == Sources(certificate=f"{tmp_path}/ca.pem", links=(f"{tmp_path}/a", "~/b", "/a", "a/~/b"))
+
+
 def test_a_later_level_wins_key_by_key(tmp_path: Path) -> None:
     first = "[global]\ncert=/etc/ca.pem\nfind-links=/global\ntimeout=60\n[install]\nindex-url=https://mirror/simple\n"
     second = "[global]\nindex_url = https://less\nextra-index-url =\n  file:///a file:///b\n  # a note\n  https://c\n"
