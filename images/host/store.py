@@ -21,6 +21,7 @@ from images.host.errors import UserFault, WorldFault
 CHUNK = 1 << 20
 PARTS = ("blobs", "records", "trees", "locks", "aside")
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
+UV = "uv"  # the directory of uv's own cache, which uv makes
 EARLIER = 1  # seconds since 1970: the time of every kept file, so that any later change shows in it
 LONGEST = 255  # bytes: of a file name, on the file systems that people have (NAME_MAX)
 
@@ -217,7 +218,7 @@ def _require_own(root: Path) -> None:
     for part in PARTS:
         (root / part).mkdir(mode=0o700, exist_ok=True)
     is_closed = not root.stat().st_mode & 0o077
-    for part in (*PARTS, "uv"):  # which uv makes
+    for part in (*PARTS, UV):
         if os.path.lexists(root / part):
             _refuse(root / part, files.foreign(root / part, is_closed=is_closed))
 

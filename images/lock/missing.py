@@ -15,6 +15,7 @@ from images.host.disk.faults import MAKE_USABLE, REMEDIES, disk_fault, number_in
 from images.host.download import refused
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources, without_login
+from images.host.store import UV
 from images.host.text import shortened
 from images.lock import uv
 from images.lock.uv import Pinned
@@ -100,7 +101,7 @@ def _failed(said: str, pins: Pinned, root: Path) -> Fault:
     if NO_SOLUTION in said:
         remedy = f"another release than --transformers {pins.transformers}, or --wheelhouse with what is missing"
         return UserFault("no set of packages fits", said[:800], remedy)
-    remedy = f"run it again, with more memory if a signal ended uv; or without its cache (rm -rf {root / uv.CACHE})"
+    remedy = f"run it again, with more memory if a signal ended uv; or without its cache (rm -rf {root / UV})"
     return WorldFault("uv failed", shortened(said, 800), remedy)
 
 

@@ -21,6 +21,7 @@ from images.host.certificates import trusted
 from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
+from images.host.store import UV
 from images.model import BINDINGS, IPEX, PLATFORM, Lock, Plan, SourceOnly
 from images.plan.planner import FAMILY
 from images.wheels import wheelhouse
@@ -37,7 +38,6 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 # Beginnings of variables that change the text of uv's errors, which is read: its width, colours, a log between them.
 LOOKS = ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "RUST_LOG")
 
-CACHE = "uv"  # uv's own, in the store
 MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==[^,]* no wheels")
 
 # PyTorch's index of builds for the CPU, asked only when the configured sources have none:
@@ -105,7 +105,7 @@ def ask(
         exact = directory / "exact.txt"  # with a --config-file, uv reads no constraints of a pyproject.toml
         exact.write_text("".join(f"{row.name}==={row.version}\n" for row in pins.source_only))  # == takes 1.2.2+x
         command = [_uv(), "pip", "compile", str(asked), "--constraints", str(exact), "--config-file", "/dev/stdin"]
-        command += ["--cache-dir", str(context.store.root / CACHE)]
+        command += ["--cache-dir", str(context.store.root / UV)]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
         command += [*options(pins, requirements), *more]
         settings = configuration(pins, sources)

@@ -18,8 +18,8 @@ from packaging.version import Version
 from images.host import process
 from images.host.context import Context
 from images.host.errors import Fault, WorldFault
-from images.host.store import Store
-from images.lock import resolve, uv
+from images.host.store import UV, Store
+from images.lock import resolve
 from images.lock.missing import Unreachable
 from images.lock.resolve import Resolved
 from images.model import Plan, Request
@@ -143,11 +143,11 @@ def outcomes(plans: Iterable[Plan], context: Context, requires: Requires, jobs: 
 @contextmanager
 def _fresh(context: Context) -> Iterator[tuple[Context, Path]]:
     """Yield a context whose store has nothing but what uv keeps of the indexes, and a directory for stand-ins."""
-    kept = context.store.root / uv.CACHE
+    kept = context.store.root / UV
     kept.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         store = Store(Path(directory) / "store")
-        (store.root / uv.CACHE).symlink_to(kept)
+        (store.root / UV).symlink_to(kept)
         yield replace(context, store=store), Path(directory)
 
 
