@@ -78,7 +78,7 @@ def _make_here(asked: Mapping[str, Any]) -> dict[str, object]:
     written = rootfs.write(tree, place / "layer")
     del tree
     facts, _ = inspect.read_facts([(place / "layer", f"sha256:{written.diff_id}")], {})
-    return {"written": asdict(written), "facts": inspect.plain(facts)}
+    return {"written": asdict(written), "facts": asdict(facts)}
 
 
 def _main() -> int:

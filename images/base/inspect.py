@@ -6,7 +6,6 @@ import io
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -95,13 +94,8 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
     )  # fmt: skip
 
 
-def plain(facts: Facts) -> dict[str, Any]:
-    """Return facts as what JSON can hold."""
-    return asdict(facts)
-
-
 def from_plain(record: Mapping[str, Any]) -> Facts:
-    """Return the facts that `plain` wrote, after JSON made lists of its tuples."""
+    """Return facts that JSON has kept as `asdict` has them, with lists in place of their tuples."""
     return TypeAdapter(Facts).validate_python(record)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -103,7 +103,7 @@ def read_base(parts: Parts, python: str, glibc: str, store: Store) -> Base:
 
     def inspected() -> dict[str, object]:
         facts, sizes = inspect.read_facts([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment)
-        return {"facts": inspect.plain(facts), "sizes": sizes}
+        return {"facts": asdict(facts), "sizes": sizes}
 
     digests = [parts.manifest.config.digest, *(layer.digest for layer in parts.manifest.layers)]
     record = store.cached("pulled", digests, inspected).value

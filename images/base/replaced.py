@@ -20,16 +20,14 @@ COMPILED = re.compile(r"(.+?)\.[^.]+(?:\.opt-[^.]+)?\.pyc")
 
 @dataclass(frozen=True)
 class Decision:
-    """What happens to each planned project, given as (project, version); `replaced` are the old ones, to be hidden."""
+    """Which planned projects the base has already, and which packages of the base are replaced, so to be hidden."""
 
-    keep: tuple[tuple[str, str], ...]
-    replace: tuple[tuple[str, str], ...]
-    add: tuple[tuple[str, str], ...]
+    kept: tuple[str, ...]
     replaced: tuple[Distribution, ...]
 
 
 def decide(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Decision:
-    """Return what happens to each planned project: it is compared with what this Python would import.
+    """Compare planned projects, given as (project, version), with what this Python would import.
 
     A version of the base with a local part, such as 2.4.0+cpu, is as good as the plain one (PyPA, "Version specifiers",
     version matching). What is only in a directory that pip does not write to, such as Debian's own, is neither removed
@@ -38,20 +36,16 @@ def decide(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Dec
     """
     sites = facts.sites[python]
     installed = {site: _by_name(facts.distributions, site) for site in sites}
-    kinds: dict[str, list[tuple[str, str]]] = {"keep": [], "replace": [], "add": []}
-    replaced: list[Distribution] = []
+    kept, replaced = list[str](), list[Distribution]()
     for project, version in planned:
         name = str(canonicalize_name(project))
         found = [old for site in sites for old in installed[site].get(name, ())]
         if found and fits(found[0].version, version):
-            kinds["keep"].append((project, version))
-        elif mine := installed[sites[0]].get(name):
-            kinds["replace"].append((project, version))
-            replaced += mine
+            kept.append(project)
         else:
-            kinds["add"].append((project, version))
+            replaced += installed[sites[0]].get(name, ())
     _refuse_unlisted(replaced)
-    return Decision(tuple(kinds["keep"]), tuple(kinds["replace"]), tuple(kinds["add"]), tuple(replaced))
+    return Decision(tuple(kept), tuple(replaced))
 
 
 def fits(installed: str, planned: str) -> bool:

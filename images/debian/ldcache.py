@@ -1,4 +1,7 @@
-"""/etc/ld.so.cache as ldconfig of glibc 2.36 writes it (sysdeps/generic/dl-cache.h, elf/cache.c, elf/stringtable.c)."""
+"""/etc/ld.so.cache as ldconfig of glibc 2.36 and 2.41 writes it.
+
+Its form: sysdeps/generic/dl-cache.h, elf/cache.c and elf/stringtable.c of glibc.
+"""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ def _line(file: str, **values: object) -> str:
 
 
 # Read by every Python of the image when it starts (site, .pth), and does nothing but in a training that the entrypoint
-# has started. Packages may be read where the entrypoint is not, as by the import check without an engine, or in an
-# image that copied them. It loads the program as import does, from its bytecode: runpy writes to sys.argv, which a
-# program that embeds Python may have left empty, or deleted. `_load` is what pydoc takes for a file.
+# has started. Packages may be read where the entrypoint is not, as in an image that copied them. It loads the program
+# as import does, from its bytecode: runpy writes to sys.argv, which a program that embeds Python may have left empty,
+# or deleted. `_load` is what pydoc takes for a file.
 AT_EXIT = _line("at_exit.pth", path=f"/{MULTINODE}/entrypoint/programs/at_exit.py")
 PROGRAM = re.compile(rf"/{MULTINODE}/(entrypoint/[\w/]+\.py)")
 

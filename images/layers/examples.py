@@ -29,14 +29,12 @@ SCRIPTS = "examples/pytorch"
 RELEASE = re.compile(r"[0-9][0-9A-Za-z.]*".join(map(re.escape, ARCHIVE.split("{version}"))))
 
 
-def obtain(store: Store, asked: str | None, sources: Sources, advance: Advance) -> tuple[str, Path] | None:
-    """Bring the examples into the store as an archive; return its sha256 and its path, None where nobody asked for any.
+def obtain(store: Store, asked: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
+    """Bring the examples into the store as an archive; return its sha256 and its path.
 
     The archive of a release that was fetched once is taken again; any other address is asked each time.
     Raises UserFault for a path that is neither an archive nor a directory, WorldFault where an address is out of reach.
     """
-    if asked is None:
-        return None
     if "://" in asked:
         return _address(store, asked, sources, advance)
     local = Path(asked)

@@ -1,4 +1,4 @@
-"""What is left out of the image, files, symbols and bytecode, and why; --no-trim brings all of it back."""
+"""Which files and which bytecode are left out of the image, and why; --no-trim brings all of it back."""
 
 from __future__ import annotations
 

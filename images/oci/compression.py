@@ -18,8 +18,6 @@ from images.host.errors import Damaged, WorldFault
 from images.host.store import CHUNK, Store, sha256
 from images.model import Layer
 
-COMPRESSIONS = ("none", "gzip", "zstd")
-
 # RFC 1952, 2.3.1; RFC 8878, 3.1.1. A zstd file may begin with a skippable frame (3.1.2), 0x184D2A50 to 5F.
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -29,7 +27,7 @@ DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 
 
 def detect(path: Path) -> str:
-    """Return how a layer is compressed: none, gzip or zstd (one of COMPRESSIONS)."""
+    """Return how a layer is compressed: none, gzip or zstd."""
     with path.open("rb") as file:
         start = file.read(4)
     if start.startswith(GZIP):
@@ -136,7 +134,7 @@ def stored(store: Store, layer: Layer) -> Path:
 
 
 def packed(store: Store, layer: Layer, compression: str) -> tuple[str, int, str]:
-    """Return sha256, size in bytes and compression of a layer in one of the COMPRESSIONS; zstd is what the store has.
+    """Return sha256, size in bytes and compression of a layer in none, gzip or zstd, which the store has.
 
     A layer of somebody else's base is what its registry has, however it is compressed.
     """

@@ -68,12 +68,6 @@ class CheckedWheel(WheelFile):
         """Return the content of a file: never more than the directory of the archive says."""
         return Member(self._stream, self._file.getinfo(name)).read()
 
-    def unpack(self) -> None:
-        """Unpack every file, and keep nothing; raise BadZipFile for one that is not what its checksum says."""
-        for member in self.members:
-            for _ in member.chunks():
-                pass
-
     @cached_property
     def dist_info_filenames(self) -> list[str]:
         """Return the names of the files in .dist-info, relative to it; `installer` asks for them several times."""
@@ -218,12 +212,6 @@ def check(path: Path) -> int:
     """
     with opened(path) as archive:
         return len(archive.recorded)
-
-
-def require_whole(path: Path) -> None:
-    """Raise WorldFault for a wheel of which a file cannot be unpacked, or is not what its checksum says."""
-    with opened(path) as archive:
-        archive.unpack()
 
 
 def _one_of_two(scheme: str) -> str:

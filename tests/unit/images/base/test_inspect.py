@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_packages_come_with_the_files_of_their_lists_that_are_there() -> None:
 def test_facts_come_back_from_json_as_they_were() -> None:
     found = facts_of(SYSTEM, PACKAGES)
 
-    assert inspect.from_plain(json.loads(json.dumps(inspect.plain(found)))) == found
+    assert inspect.from_plain(json.loads(json.dumps(asdict(found)))) == found
 
 
 def test_the_library_itself_knows_its_release_better_than_its_package() -> None:

@@ -97,7 +97,7 @@ def compare(inside: Inside, parts: pulled.Parts) -> None:
 
 def build_on(facts: Facts, parts: pulled.Parts, store: Store, scratch: Path) -> None:
     """Do with the facts of a base what a build does, whether or not it would be refused."""
-    facts = inspect.from_plain(json.loads(json.dumps(inspect.plain(facts))))
+    facts = inspect.from_plain(json.loads(json.dumps(dataclasses.asdict(facts))))
     site = facts.sites.get(PYTHON, ("usr/local/lib/python3.10/dist-packages",))[0]
     path = facts.pythons.get(PYTHON, "usr/bin/python3.10")
     facts = dataclasses.replace(facts, pythons={PYTHON: path}, sites={PYTHON: facts.sites.get(PYTHON, (site,))})

@@ -148,10 +148,6 @@ def test_a_name_that_no_layer_can_have_is_said_as_one_of_the_directory(tmp_path:
     assert caught.value.remedy == "another name for it, or leave it out"
 
 
-def test_an_image_without_examples_obtains_none(tmp_path: Path) -> None:
-    assert examples.obtain(Store(tmp_path), None, Sources(), lambda _: None) is None
-
-
 @pytest.mark.parametrize("name", ["src/b.py", "README.md", "examples/README.md", "examples/pytorch/README.md"])
 def test_an_archive_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
     path = tar(tmp_path / "a", f"t-1/{name}")
