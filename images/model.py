@@ -7,6 +7,7 @@ import hashlib
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Strict, StringConstraints
@@ -107,6 +108,16 @@ class Artifact:
     filename: str
     url: str
     sha256: str
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel of a lock in the store: project, version, its sha256 and where it lies."""
+
+    project: str
+    version: str
+    sha256: str
+    path: Path
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from images.host.errors import Damaged, UserFault, or_else
 from images.layers import assemble, compiler, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
-from images.lock.collect import Wheel
 from images.lock.resolve import Making
-from images.model import EXAMPLES, Artifact, Base, BaseImage, Deb, Debian, Examples, Image, Lock, Pins, Plan
+from images.model import EXAMPLES, Artifact, Base, BaseImage, Deb, Debian, Examples, Image, Lock, Pins, Plan, Wheel
 from images.oci import image as oci
 from images.oci import reference
 from images.oci.compression import of_registry
@@ -107,7 +106,7 @@ def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
     assert base.manifest, "a base that is made here has no manifest"
     planned = [(artifact.name, artifact.version) for artifact in artifacts]
     decision = replaced.decide(base.facts, base.site.python, planned)
-    return BaseImage(base.manifest, tuple(project for project, _ in decision.keep), base.name)
+    return BaseImage(base.manifest, decision.kept, base.name)
 
 
 def _base_name(planned: Plan, image: BaseImage | None) -> str:
@@ -122,7 +121,7 @@ def _planned_examples(planned: Plan, context: Context) -> Examples | None:
         return None
     with or_else("--examples none"), context.progress.step("fetching the examples"):
         taken = examples.obtain(context.store, planned.examples, context.sources, context.progress.advance)
-    return Examples(EXAMPLES, taken[0]) if taken else None
+    return Examples(EXAMPLES, taken[0])
 
 
 def fetch(lock: Lock, context: Context) -> Files:
@@ -208,7 +207,7 @@ def _locked_examples(lock: Lock, context: Context) -> tuple[str, Path] | None:
         return None  # collect.packages names all missing files at once
     with context.progress.step("fetching the examples"):
         found = examples.obtain(context.store, place, context.sources, context.progress.advance)
-    if found and found[0] != digest:
+    if found[0] != digest:
         remedy = "--examples with the archive or directory that the lock was made with, or --offline BUNDLE"
         raise UserFault("those are not the examples of the lock", f"{place}: sha256 {found[0]}, not {digest}", remedy)
     return found

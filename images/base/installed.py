@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from packaging.utils import canonicalize_name
 
 from images.base.overlay import Tree
-from images.debian.control import fields
+from images.debian.control import paragraphs
 from images.model import Distribution
 
 INFO = re.compile(r"([^-]+)-([^-]+)\.dist-info")  # PyPA, "Recording installed projects"
-BLANK = re.compile(r"\n[ \t\r]*\n")
 
 
 def distributions_in(tree: Tree, directory: str) -> Iterator[Distribution]:
@@ -51,13 +50,6 @@ def debian_packages(status: str) -> dict[str, str]:
     """Return the packages of dpkg's status file as name -> version (deb-control(5))."""
     found = (each for each in paragraphs(status) if {"package", "version"} <= each.keys())
     return {each["package"]: each["version"] for each in found}
-
-
-def paragraphs(text: str) -> Iterator[dict[str, str]]:
-    """Yield each paragraph of a Debian control file as field name in lower case -> value (deb-control(5))."""
-    for block in BLANK.split(text):
-        if found := fields(block):
-            yield {name.lower(): value.strip() for name, value in found.items()}
 
 
 def _files(tree: Tree, directory: str, info: str) -> tuple[str, ...] | None:

@@ -16,8 +16,8 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.metadata import RawMetadata
 
-from images.base.installed import paragraphs
 from images.check import licences
+from images.debian.control import paragraphs
 
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
 SERIAL = '"serialNumber": "urn:uuid:{}"'

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from packaging.metadata import RawMetadata
 from packaging.utils import canonicalize_name
 
-from images.base.installed import paragraphs
+from images.debian.control import paragraphs
 from images.host.store import Store
-from images.lock.collect import Wheel
-from images.model import Base, Deb, Facts, Lock
+from images.model import Base, Deb, Facts, Lock, Wheel
 from images.wheels.content import content
 
 Control = Callable[[Deb], str]

@@ -16,8 +16,7 @@ from images.base.inspect import LIBRARIES
 from images.host.errors import UserFault
 from images.host.store import Store
 from images.layers import trim
-from images.lock.collect import Wheel
-from images.model import PLATFORM
+from images.model import PLATFORM, Wheel
 from images.wheels.content import content
 
 # Debian: ld.so.conf.d/libc.conf and that of its multiarch directory, and the loader's own two (ld.so(8)).

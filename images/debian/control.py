@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 FIELD = re.compile(r"^([!-9;-~]+):[ \t]*(.*(?:\n[ \t].*)*)", re.MULTILINE)
 RELATION = re.compile(
     r"(?P<name>[a-z0-9][a-z0-9+.-]*)(?::[a-z0-9-]+)?\s*(?:\(\s*(?P<operator><<|<=|=|>=|>>)\s*(?P<version>[^\s)]+)\s*\))?"
 )
+BLANK = re.compile(r"\n[ \t\r]*\n")
 PART = re.compile(r"([^0-9]*)([0-9]*)")
 
 Characters = tuple[int, ...]
@@ -20,6 +22,13 @@ END: tuple[Characters, int] = ((0,), 0)
 def fields(paragraph: str) -> dict[str, str]:
     """Return the fields of one paragraph; a value keeps the lines that it goes on in, with what they begin with."""
     return dict(FIELD.findall(paragraph))
+
+
+def paragraphs(text: str) -> Iterator[dict[str, str]]:
+    """Yield each paragraph of a text as field name in lower case -> value (deb-control(5))."""
+    for block in BLANK.split(text):
+        if found := fields(block):
+            yield {name.lower(): value.strip() for name, value in found.items()}
 
 
 @functools.cache

@@ -66,11 +66,11 @@ def _of_lines(apt: Path) -> Iterator[Source]:
 def _of_paragraphs(apt: Path) -> Iterator[Source]:
     for path in sorted((apt / "sources.list.d").glob("*.sources")):
         text = re.sub(r"(?m)^#.*\n?", "", _text(path))
-        for said in map(control.fields, re.split(r"\n\s*\n", text)):
-            kinds, enabled = said.get("Types", "").split(), said.get("Enabled", "yes")
-            if "deb" in kinds and "main" in said.get("Components", "").split() and enabled != "no":
-                for uri in said.get("URIs", "").split():
-                    yield from (Source(uri.rstrip("/"), suite) for suite in said.get("Suites", "").split())
+        for said in control.paragraphs(text):
+            kinds, enabled = said.get("types", "").split(), said.get("enabled", "yes")
+            if "deb" in kinds and "main" in said.get("components", "").split() and enabled != "no":
+                for uri in said.get("uris", "").split():
+                    yield from (Source(uri.rstrip("/"), suite) for suite in said.get("suites", "").split())
 
 
 def _text(path: Path) -> str:

@@ -20,7 +20,7 @@ from images.host.context import Context
 from images.host.disk.faults import Unwritable
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
-from images.model import PLATFORM, Deb
+from images.model import PLATFORM, Deb, Debian
 
 SIGNED = "signed debs"  # records of what indexes signed by Debian had
 # apt's own control file calls it important, the archive's index required; an image without it could not be extended.
@@ -110,13 +110,28 @@ def require(store: Store, found: Deb) -> Path:
     raise WorldFault("a package of Debian is missing", found.package, "build again, or make a new lock")
 
 
-def unsigned(store: Store, debs: Sequence[Deb]) -> list[Deb]:
-    """Return the packages that no index signed by Debian had here so far: a bundle or a stranger's lock named them."""
+def unsigned(asked: Debian, context: Context) -> list[Deb]:
+    """Return the packages that no index signed by Debian has or had; one is asked where it may be.
+
+    A bundle or a stranger's lock named them.
+    """
+    if (found := not_noted(context.store, asked.debs)) and context.pip is not None:
+        try:
+            bring(asked.suite, found, context)
+        except Unverified:
+            raise
+        except WorldFault:
+            pass  # without a network, what is remembered has to do
+    return not_noted(context.store, asked.debs)
+
+
+def not_noted(store: Store, debs: Sequence[Deb]) -> list[Deb]:
+    """Return the packages that no index signed by Debian had here so far."""
     return [one for one in debs if store.record(SIGNED, one.sha256) is None]
 
 
 def _note_signed(store: Store, debs: Sequence[Deb]) -> None:
-    for one in unsigned(store, debs):
+    for one in not_noted(store, debs):
         store.write_record(SIGNED, one.sha256, one.filename)
 
 

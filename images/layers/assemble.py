@@ -18,8 +18,7 @@ from images.layers import wheel as wheels
 from images.layers.compiler import Chosen, Compiler
 from images.layers.wheel import Parts
 from images.lock import lockfile
-from images.lock.collect import Wheel
-from images.model import BINDINGS, Base, Directories, Layer, Lock, Written
+from images.model import BINDINGS, Base, Directories, Layer, Lock, Wheel, Written
 from images.oci import packing
 from images.oci.layer import LayerWriter
 from images.plan.planner import FAMILY

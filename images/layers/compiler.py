@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from images.debian import packages
 from images.deliver import engine as engines
 from images.foreign import sandbox
 from images.foreign.sandbox import Sandbox
@@ -19,7 +20,6 @@ from images.host.errors import WorldFault
 from images.host.store import key_of
 from images.layers import interpreter
 from images.layers.interpreter import PythonSource
-from images.lock import collect
 from images.model import Base, Image, Lock, Plan
 from images.oci import image as oci
 
@@ -84,11 +84,11 @@ class Chosen:
 
     def compiler(self, base: Base | None) -> Compiler | None:
         """Return the Python of a base, ready to compile; of Debian's packages maybe before it is made."""
-        store, debian = self.situation.context.store, self.lock.debian
+        store = self.situation.context.store
         if base and base.manifest:
             source = interpreter.of_base(store, base)
         else:
-            source = interpreter.of_packages(store, debian.suite, debian.debs, self.lock.python)
+            source = interpreter.of_packages(store, self.lock.debian.debs, self.lock.python)
         run = self.way.ready(self.situation, source, base)
         return Compiler(source, run) if run else None
 
@@ -165,7 +165,7 @@ def choose(lock: Lock, context: Context) -> Chosen | None:
     """
     if not (lock.bytecode and context.compiles):
         return None
-    situation = Situation(lock.base, context, lambda: not (lock.base_image or collect.unsigned(lock, context)))
+    situation = Situation(lock.base, context, lambda: not (lock.base_image or packages.unsigned(lock.debian, context)))
     return Chosen(situation, _first(situation), lock)
 
 

@@ -36,11 +36,9 @@ WHOLE = "trees"  # records of the files in each
 class PythonSource:
     """Where a Python comes from, and what bytecode of it depends on (`identity`).
 
-    `name` is what messages call it, `path` its own in the image, `site` where packages go, and `layers` are what it is
-    unpacked from, opened one after the other.
+    `path` is its own in the image, `site` where packages go; `layers` are what it is unpacked from, opened one by one.
     """
 
-    name: str | None
     path: str
     site: Site
     identity: str
@@ -58,10 +56,10 @@ def of_base(store: Store, base: Base) -> PythonSource:
             with compression.opened_tar(path) as (tar, _):
                 yield tar
 
-    return PythonSource(base.name, base.interpreter, base.site, base.identity, layers)
+    return PythonSource(base.interpreter, base.site, base.identity, layers)
 
 
-def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str) -> PythonSource:
+def of_packages(store: Store, debs: Sequence[Deb], python: str) -> PythonSource:
     """Return Debian's own Python (3.X), out of its packages: it is the same in the base that is made of them.
 
     Raises WorldFault when one is missing.
@@ -80,7 +78,7 @@ def of_packages(store: Store, suite: str, debs: Sequence[Deb], python: str) -> P
                 yield tar
 
     identity = key_of([sorted(deb.sha256 for deb in found.values()), python])
-    return PythonSource(f"debian:{suite}", f"usr/bin/python{python}", of_debian(python), identity, layers)
+    return PythonSource(f"usr/bin/python{python}", of_debian(python), identity, layers)
 
 
 def unpack(store: Store, source: PythonSource) -> Path:

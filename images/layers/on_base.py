@@ -10,8 +10,7 @@ from images.host.context import Context
 from images.layers import oneccl
 from images.layers import wheel as wheels
 from images.layers.assemble import Extra
-from images.lock.collect import Wheel
-from images.model import BINDINGS, Base, Lock
+from images.model import BINDINGS, Base, Lock, Wheel
 from images.oci.layer import LayerWriter
 
 

@@ -3,38 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from packaging.pylock import Pylock
 
 from images.debian import packages as debian
-from images.debian.archive import Unverified
 from images.host.context import Context
 from images.host.download import MOVED, fetch
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.errors import Fault, UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve, source_only, uv
 from images.lock.missing import explain, files_missing
 from images.lock.uv import Pinned
-from images.model import BINDINGS, BLOB, Artifact, Deb, Lock
+from images.model import BINDINGS, BLOB, Artifact, Deb, Lock, Wheel
 from images.wheels import wheelhouse
 from images.wheels.content import content
 
 # At once, at least: a download waits for a server more than it works. Where all is there, one thread is faster.
 DOWNLOADS = 4
-
-
-@dataclass(frozen=True)
-class Wheel:
-    """A wheel in the store: project, version, its sha256 and where it lies."""
-
-    project: str
-    version: str
-    sha256: str
-    path: Path
 
 
 def packages(lock: Lock, context: Context) -> list[Wheel]:
@@ -147,18 +136,6 @@ def missing(lock: Lock, store: Store) -> list[str]:
     """Return the file names of a lock that the store does not have whole."""
     every = [(digest, name, f"sha256:{digest}" if name == BLOB else name) for digest, name in lock.files()]
     return [called for digest, name, called in every if store.whole(digest, name) is None]
-
-
-def unsigned(lock: Lock, context: Context) -> list[Deb]:
-    """Return the Debian packages of a lock that no index signed by Debian has or had; one is asked where it may be."""
-    if (found := debian.unsigned(context.store, lock.debian.debs)) and context.pip is not None:
-        try:
-            debian.bring(lock.debian.suite, found, context)
-        except Unverified:
-            raise
-        except WorldFault:
-            pass  # without a network, what is remembered has to do
-    return debian.unsigned(context.store, lock.debian.debs)
 
 
 def _wheels(lock: Lock, places: Mapping[str, str], at_once: int, context: Context) -> list[Wheel]:

@@ -91,7 +91,7 @@ def test_the_base_is_its_packages(fresh: Fresh) -> None:
     assert fresh.base.facts.packages == {deb.package: deb.version for deb in fresh.choice.debs}
     assert {*ROW.packages, "apt", "dpkg", "bash"} <= fresh.base.facts.packages.keys()
     assert list(fresh.choice.debs) == sorted(fresh.choice.debs)
-    assert not packages.missing(fresh.store, fresh.choice.debs) + packages.unsigned(fresh.store, fresh.choice.debs)
+    assert not packages.missing(fresh.store, fresh.choice.debs) + packages.not_noted(fresh.store, fresh.choice.debs)
     assert "perl-base" in fresh.base.facts.packages  # essential; the rest of Perl is what usrmerge would bring
     assert fresh.base.facts.packages.keys().isdisjoint(("perl", "usrmerge"))
     assert {name: fresh.base.facts.directories.links[name] for name in MERGED} == MERGED

@@ -40,7 +40,7 @@ def debs(store: Store, tmp_path: Path) -> list[Deb]:
 
 
 def source(store: Store, debs: list[Deb]) -> PythonSource:
-    return interpreter.of_packages(store, "bookworm", debs, "3.11")
+    return interpreter.of_packages(store, debs, "3.11")
 
 
 def test_it_is_laid_out_as_in_the_base(store: Store, debs: list[Deb]) -> None:

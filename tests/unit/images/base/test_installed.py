@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base import inspect
-from images.base.installed import debian_packages, distributions_in, paragraphs, record_paths
+from images.base.installed import debian_packages, distributions_in, record_paths
 from images.base.overlay import Tree
 from images.foreign import tars
 from tests.support.stand_in import SITE, Files, layer
@@ -39,29 +39,6 @@ def test_record_paths_do_not_leave_the_root() -> None:
 @given(st.text())
 def test_any_record_is_read(text: str) -> None:
     assert all(not path.startswith(("/", "..")) for path in record_paths(text, SITE))
-
-
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ("", []),
-        ("\n\n \n\n", []),
-        ("Package: a\nVersion:1:2-3\n", [{"package": "a", "version": "1:2-3"}]),
-        ("Package: a\n\n\nPackage: b", [{"package": "a"}, {"package": "b"}]),
-        ("A: 1\n \t\nB: 2", [{"a": "1"}, {"b": "2"}]),
-        ("Files:\n src/*\n\tdoc/*\n .\nX: y", [{"files": "src/*\n\tdoc/*\n .", "x": "y"}]),
-        ("A: 1\nneither a field\n nor the rest of one\nB: 2", [{"a": "1", "b": "2"}]),
-        (" a rest of nothing\nA: b: c", [{"a": "b: c"}]),
-        ("A: 1\r\n\r\nB: 2\r\n", [{"a": "1"}, {"b": "2"}]),
-    ],
-)
-def test_a_control_file_is_read_as_paragraphs(text: str, read: list[dict[str, str]]) -> None:
-    assert list(paragraphs(text)) == read
-
-
-@given(st.text())
-def test_any_text_is_read(text: str) -> None:
-    assert all(name == name.lower() for fields in paragraphs(text) for name in fields)
 
 
 STATUS = """Package: python3

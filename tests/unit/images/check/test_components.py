@@ -19,7 +19,7 @@ from packageurl import PackageURL
 
 from images.check import components, sbom
 from images.host.store import Store
-from images.lock.collect import Wheel
+from images.model import Wheel
 from tests.support.wheels import WHEEL, record
 
 VALIDATOR = JsonStrictValidator(SchemaVersion.V1_6)

@@ -10,7 +10,7 @@ import pytest
 from images.check import sonames
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.lock.collect import Wheel
+from images.model import Wheel
 from tests.support.elf import library
 from tests.support.wheels import damaged, pack
 

@@ -55,7 +55,7 @@ def test_a_base_gets_the_newest_of_what_it_needs(mirror: Archive, tmp_path: Path
 
     assert names(found.debs) == {"apt": "1:2.0~rc1+deb12u1-3", "libc6": "9:1", "tini": "1:2.0~rc1+deb12u1-3"}
     assert [deb.filename for deb in found.debs][1] == "libc6_9%3a1_amd64.deb"
-    assert packages.missing(at_hand.store, found.debs) == packages.unsigned(at_hand.store, found.debs) == []
+    assert packages.missing(at_hand.store, found.debs) == packages.not_noted(at_hand.store, found.debs) == []
     assert found.sources.count("deb http://") == 3 and str(tmp_path) not in found.sources
     assert names(packages.named(SUITE, ("tini",), at_hand)) == {"tini": "1:2.0~rc1+deb12u1-3"}
     assert packages.named(SUITE, (), context(tmp_path, "file:///nowhere")) == ()
@@ -68,7 +68,7 @@ def test_a_package_of_a_lock_is_brought_by_its_sha256(mirror: Archive, tmp_path:
 
     packages.bring(SUITE, (tini, other), empty)
 
-    assert packages.missing(empty.store, (tini, other)) == packages.unsigned(empty.store, (tini, other)) == [other]
+    assert packages.missing(empty.store, (tini, other)) == packages.not_noted(empty.store, (tini, other)) == [other]
 
 
 def test_an_older_choice_is_better_than_none(mirror: Archive, tmp_path: Path) -> None:

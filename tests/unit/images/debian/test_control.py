@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.debian.control import Relation, fields, key, relations
+from images.debian.control import Relation, fields, key, paragraphs, relations
 
 PART = st.text("019aZ~+.", max_size=6)
 VERSIONS = st.builds(
@@ -101,3 +101,26 @@ def test_no_text_is_too_much(text: str) -> None:
         relations(text)
     except ValueError:
         pass
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("", []),
+        ("\n\n \n\n", []),
+        ("Package: a\nVersion:1:2-3\n", [{"package": "a", "version": "1:2-3"}]),
+        ("Package: a\n\n\nPackage: b", [{"package": "a"}, {"package": "b"}]),
+        ("A: 1\n \t\nB: 2", [{"a": "1"}, {"b": "2"}]),
+        ("Files:\n src/*\n\tdoc/*\n .\nX: y", [{"files": "src/*\n\tdoc/*\n .", "x": "y"}]),
+        ("A: 1\nneither a field\n nor the rest of one\nB: 2", [{"a": "1", "b": "2"}]),
+        (" a rest of nothing\nA: b: c", [{"a": "b: c"}]),
+        ("A: 1\r\n\r\nB: 2\r\n", [{"a": "1"}, {"b": "2"}]),
+    ],
+)
+def test_a_control_file_is_read_as_paragraphs(text: str, read: list[dict[str, str]]) -> None:
+    assert list(paragraphs(text)) == read
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    assert all(name == name.lower() for fields in paragraphs(text) for name in fields)

@@ -16,8 +16,7 @@ import zstandard
 from images.host.store import Store, sha256
 from images.layers import assemble
 from images.layers.assemble import GROUPS, Extra, Ingredients
-from images.lock.collect import Wheel
-from images.model import BINDINGS, IPEX, Base, Layer
+from images.model import BINDINGS, IPEX, Base, Layer, Wheel
 from images.oci.layer import LayerWriter
 from tests.support import locks
 from tests.support.bases import base

@@ -32,9 +32,7 @@ GOOD = b"6 7\none.pybytecod0 0\n"
 
 
 def source(release: str = "3.11") -> PythonSource:
-    return PythonSource(
-        "a/b:1", "usr/bin/python", Site(release, "usr/lib/site", "/usr/bin/python"), "", lambda: iter(())
-    )
+    return PythonSource("usr/bin/python", Site(release, "usr/lib/site", "/usr/bin/python"), "", lambda: iter(()))
 
 
 @dataclass

@@ -11,8 +11,7 @@ import pytest
 from images.host.store import Store
 from images.layers import on_base
 from images.layers.oneccl import GUIDE
-from images.lock.collect import Wheel
-from images.model import BINDINGS, Lock
+from images.model import BINDINGS, Lock, Wheel
 from tests.support import ccl_wheels
 from tests.support.bases import base
 from tests.support.locks import artifact, context, lock

@@ -16,6 +16,7 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
 from images.lock import collect, uv
+from images.model import Wheel
 from tests.support import locks
 from tests.support.wheels import pack
 
@@ -32,9 +33,9 @@ def test_without_a_network_what_is_remembered_counts_but_a_bad_signature_is_said
 
     if kind is Unverified:
         with pytest.raises(Unverified):
-            collect.unsigned(locks.lock(), context)
+            debian.unsigned(locks.lock().debian, context)
     else:
-        assert collect.unsigned(locks.lock(), context) == [locks.TINI]
+        assert debian.unsigned(locks.lock().debian, context) == [locks.TINI]
 
 
 @pytest.mark.parametrize("name", ["thing/a.py", "../evil.py"])
@@ -48,7 +49,7 @@ def test_a_wheel_is_looked_at_before_it_is_used(tmp_path: Path, name: str) -> No
         with pytest.raises(WorldFault, match="cannot install a wheel"):
             collect.packages(locked, locks.context(store, None, {}))
     else:
-        assert collect.packages(locked, locks.context(store, None, {})) == [collect.Wheel("thing", "1.0", digest, kept)]
+        assert collect.packages(locked, locks.context(store, None, {})) == [Wheel("thing", "1.0", digest, kept)]
 
 
 ALL = Sources(index="https://a", extra=("https://c",), links=("/",))

@@ -20,9 +20,8 @@ from images.foreign.paths import flaw
 from images.host.errors import Fault
 from images.host.store import Store, sha256
 from images.layers import examples, wheel
-from images.lock.collect import Wheel
 from images.lock.source_only import to_wheel
-from images.model import Directories, SourceOnly
+from images.model import Directories, SourceOnly, Wheel
 from images.oci.layer import LayerWriter
 from images.wheels import archive, wheelhouse
 from images.wheels.content import content
