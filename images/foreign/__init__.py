@@ -1,2 +1,1 @@
-"""What others made: files are read within bounds, so that none takes memory or time without end; programs run in a
-sandbox."""
+"""What others made: files are read within bounds, so that none takes memory or time without end."""

@@ -11,15 +11,14 @@ from typing import IO, NamedTuple
 
 from images.debian import packages
 from images.deliver import engine as engines
-from images.foreign import sandbox
-from images.foreign.sandbox import Sandbox
 from images.host import process
 from images.host.context import Context
 from images.host.disk.faults import ELSEWHERE, require_programs
 from images.host.errors import WorldFault
 from images.host.store import key_of
-from images.layers import interpreter
+from images.layers import interpreter, sandbox
 from images.layers.interpreter import PythonSource
+from images.layers.sandbox import Sandbox
 from images.model import Base, Image, Lock, Plan
 from images.oci import image as oci
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from images.foreign import sandbox
+from images.layers import sandbox
 from tests.golden import base, wheels
 from tests.golden.building import PIP, PROGRAMS
 from tests.golden.command import Said, directory, run

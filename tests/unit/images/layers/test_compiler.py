@@ -9,11 +9,11 @@ import pytest
 
 from images.deliver.engine import Engine, Search
 from images.deliver.podman import Podman
-from images.foreign.sandbox import Sandbox
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import compiler
 from images.layers.compiler import FOREIGN, WAYS, Situation
+from images.layers.sandbox import Sandbox
 from tests.support import locks
 
 HERE, BOX, ENGINE = WAYS

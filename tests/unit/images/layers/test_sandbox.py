@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from images.foreign import sandbox
-from images.foreign.sandbox import Sandbox
 from images.host.errors import WorldFault
 from images.host.process import Result
+from images.layers import sandbox
+from images.layers.sandbox import Sandbox
 
 LINE = sandbox.wrapped("/usr/bin/bwrap", ["/store/tree/ld.so", "--", "-I"], [Path("/store/tree")], {"A": "1 2"})
 

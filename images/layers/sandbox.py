@@ -13,6 +13,7 @@ from typing import IO
 
 from images.host import process
 from images.host.errors import WorldFault
+from images.model import PLATFORM
 
 PROGRAM = "bwrap"
 HOME = "/home/nobody"
@@ -24,10 +25,11 @@ ISOLATED = (
 )  # fmt: skip
 # The keys of the user's session (keyrings(7)) are in no namespace: a filter answers ENOSYS to what leads to them. A row
 # is an instruction of seccomp(2): code, jumps where true and false, operand. Other architectures and x32 are killed.
-KEYS = (248, 249, 250)  # add_key, request_key, keyctl: arch/x86/entry/syscalls/syscall_64.tbl in Linux
+FIRST, LAST = PLATFORM.key_calls
+AUDITED = PLATFORM.elf | 0xC0000000  # of 64 bits, little endian: include/uapi/linux/audit.h in Linux
 FILTER = b"".join(struct.pack("=HBBI", *row) for row in (
-    (0x20, 0, 0, 4), (0x15, 0, 6, 0xC000003E), (0x20, 0, 0, 0), (0x35, 4, 0, 0x40000000), (0x25, 2, 0, KEYS[-1]),
-    (0x35, 0, 1, KEYS[0]), (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x80000000),
+    (0x20, 0, 0, 4), (0x15, 0, 6, AUDITED), (0x20, 0, 0, 0), (0x35, 4, 0, 0x40000000), (0x25, 2, 0, LAST),
+    (0x35, 0, 1, FIRST), (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x80000000),
 ))  # fmt: skip
 OPENED = ("/bin/sh", "-c", 'exec 9<"$0"; exec "$@"')  # starts bubblewrap with the filter open
 INSTALL = "sudo apt-get install bubblewrap (on Debian or Ubuntu)"
