@@ -153,7 +153,7 @@ def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | 
     """Import every package once in the engine that has the image."""
     if engine is None:
         if load is not False:
-            context.progress.say("note: the packages were not imported once: no engine has the image")
+            context.progress.say("note: import check skipped: no engine has the image")
         return
     remedy = "another --transformers; the image stays loaded, so that you can examine it"
     with context.progress.step("importing every package once"):

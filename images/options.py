@@ -77,7 +77,7 @@ BOTH = argparse.BooleanOptionalAction
 # The commands, the option, and what it takes; a command that has no such option sees its default.
 OPTIONS = (
     _row("verify sbom", "image", "IMAGE|ARCHIVE",
-         "in an engine here, in a file, a layout or a registry (docker://NAME: there)"),
+         "in an engine here, an archive, a layout or a registry; docker://NAME: only in the registry"),
     _row("list", "--markdown", None, "print the table of docs/versions.md", action="store_true"),
     _row(MADE, "--torch", "VERSION", "release of PyTorch"),
     _row(MADE, "--transformers", "VERSION", "release of transformers"),
@@ -89,7 +89,8 @@ OPTIONS = (
     _row(MADE, "--as-of", "YYYY-MM-DD", "resolve as of this day (default: that of the releases)"),
     _row(MADE, "--tasks", "A,B", "examples whose requirements go in (default: all of text)", type=_names),
     _row(f"{MADE} verify", "--examples", "PATH|URL|none", "example scripts (default: the release's archive)"),
-    _row(f"{MADE} verify", "--wheelhouse", "DIR", "a directory of wheels, before equal releases"),
+    _row(f"{MADE} verify", "--wheelhouse", "DIR",
+         "directory of wheels; preferred over an index that has the same version"),
     _row(f"{MADE} verify", "--bindings-index", "URL", "where the oneCCL bindings are (default: Intel's index)"),
     _row(MADE, "--tag", "NAME:TAG",
          "name of the image, more than once for more names (default: multinode:torchX-transformersY)",
@@ -103,8 +104,9 @@ OPTIONS = (
     _row("build", "--output", "FILE|DIR/", "write an archive, or an OCI layout where it ends in /", type=_place),
     _row("lock", "--output", "FILE", "write the lock there instead of on stdout", type=_place),
     _row("bundle", "--output", "DIR|FILE.tar", "where the bundle goes", type=_place, required=True),
-    _row("build", "--compression", None, "of the layers of a layout, and of what is pushed (none: zstd); Docker before "
-         "23.0 needs gzip", choices=("zstd", "gzip", "none"), default="zstd"),
+    _row("build", "--compression", None,
+         "compression of layers in an OCI layout or a push (a push takes none for zstd); Docker before 23.0 needs gzip",
+         choices=("zstd", "gzip", "none"), default="zstd"),
     _row("build", "--push", "HOST/NAME:TAG", "push it to a registry", action="append", default=[]),
     _row("build", "--load", None, "load it into Docker or podman (default: if found)", action=BOTH),
     _row("build bundle verify", "--jobs", "N", "layers written at once", type=_count, default=JOBS),
