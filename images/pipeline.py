@@ -200,7 +200,7 @@ def _locked_examples(lock: Lock, context: Context) -> tuple[str, Path] | None:
     if lock.examples is None:
         return None
     digest, name = lock.examples.sha256, lock.examples.filename
-    if path := context.store.whole(digest, name):
+    if path := context.store.verified(digest, name):
         return digest, path
     place = context.examples or ARCHIVE.format(version=lock.transformers)
     if context.pip is None and context.examples is None:

@@ -53,7 +53,7 @@ def make(store: Store, recipe: Debian, python: str, environ: Mapping[str, str]) 
 def _make_apart(store: Store, recipe: Debian, environ: Mapping[str, str]) -> dict[str, object]:
     """Let another process make the layer: it takes seconds of one processor, which this one needs."""
     debs = [str(store.place(deb.sha256, deb.filename)) for deb in sorted(recipe.debs)]
-    with store.aside(directory=True) as place:
+    with store.temporary(directory=True) as place:
         asked = {"suite": recipe.suite, "debs": debs, "packages": recipe.packages, "sources": recipe.sources}
         asked |= {"place": str(place), "root": str(store.root)}
         command = [sys.executable, "-m", __name__]

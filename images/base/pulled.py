@@ -87,7 +87,7 @@ def fetch_locked(found: Manifest, name: str | None, store: Store, access: Access
     if isinstance(named, reference.Remote) and access:
         with transfer.repository(replace(named, digest=found.digest), store, access) as source:
             return _parts(source, found, called, name, advance)
-    missing = [part.digest for part in (found.config, *found.layers) if not store.whole(part.sha256, BLOB)]
+    missing = [part.digest for part in (found.config, *found.layers) if not store.verified(part.sha256, BLOB)]
     if missing:
         remedy = "--base with the directory or archive that the lock was made from, or --offline BUNDLE of the lock"
         raise WorldFault("parts of the base are missing", f"{called}: {', '.join(missing)}", remedy)

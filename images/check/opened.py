@@ -104,7 +104,7 @@ def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
     afterwards.
     Raises UserFault when that is no name of an image, WorldFault when an engine here cannot be asked.
     """
-    with store.aside(directory=True) as place:
+    with store.temporary(directory=True) as place:
         named, where = _find(name, place / "image.tar", access)
         found = pulled.contents(named, Store(place), access, lambda _: None)
         yield Inside(name, found.manifest, found.config, found.layers, where)

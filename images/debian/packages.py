@@ -85,7 +85,7 @@ def bring(suite: str, debs: Iterable[Deb], context: Context) -> None:
 
 def missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:
     """Return the packages that the store does not have whole."""
-    return [one for one in debs if not store.whole(one.sha256, one.filename)]
+    return [one for one in debs if not store.verified(one.sha256, one.filename)]
 
 
 def control(store: Store, found: Deb) -> str:

@@ -47,7 +47,7 @@ class Podman:
 
     def load(self, image: Image, store: Store) -> None:
         """Load an image, as Engine has it."""
-        with store.aside() as path:
+        with store.temporary() as path:
             write_archive(path, image, store)
             done = self._podman("load", "--quiet", "--input", str(path))
         if done.code:

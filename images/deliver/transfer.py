@@ -54,21 +54,21 @@ class Repository:
 
     def config(self, found: Manifest, advance: Advance) -> Path:
         """Fetch the configuration of an image into the store, unless it is there undamaged."""
-        if path := self._store.whole(found.config.sha256, "blob"):
+        if path := self._store.verified(found.config.sha256, "blob"):
             return path
         return self._first(lambda server: self._config(server, found, advance))
 
     def _config(self, server: Server, found: Manifest, advance: Advance) -> Path:
         data = server.inspect(found.digest, "--config")
         advance(len(data))
-        with self._store.aside() as path:
+        with self._store.temporary() as path:
             path.write_bytes(data)
             return _keep(self._store, path, found.config, str(self._remote))
 
     def layers(self, found: Manifest, advance: Advance) -> list[Path]:
         """Fetch the layers of an image into the store, but for those that are there undamaged."""
-        with self._store.alone(found.config.sha256):  # of two builds at once, one fetches and one waits
-            missing = [layer for layer in found.layers if self._store.whole(layer.sha256, "blob") is None]
+        with self._store.locked(found.config.sha256):  # of two builds at once, one fetches and one waits
+            missing = [layer for layer in found.layers if self._store.verified(layer.sha256, "blob") is None]
             if missing:
                 self._first(lambda server: self._pull(server, found, missing, advance))
         return [self._store.place(layer.sha256) for layer in found.layers]
@@ -140,7 +140,7 @@ def _keep(store: Store, path: Path, part: Descriptor, name: str) -> Path:
 @contextmanager
 def repository(remote: Remote, store: Store, access: Access) -> Iterator[Repository]:
     """Open a repository to pull from; what is private or half-written is gone afterwards."""
-    with store.aside(directory=True) as aside:
+    with store.temporary(directory=True) as aside:
         yield Repository(remote, store, access, aside)
 
 
@@ -152,7 +152,7 @@ def push(image: Image, target: Remote, store: Store, access: Access, compression
     the image afterwards. Raises Damaged when the store has another layer than it should.
     """
     alone = replace(image, tags=image.tags[:1])  # skopeo takes a layout without a tag when it has one entry
-    with store.aside(directory=True) as aside:
+    with store.temporary(directory=True) as aside:
         write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
         server = Server(_origin(target), store, access, aside)
         try:

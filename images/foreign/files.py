@@ -59,10 +59,10 @@ class Files:
 
         Raises WorldFault as `chunks` does, and where it has another sha256.
         """
-        if found := store.whole(*place):
+        if found := store.verified(*place):
             return found
         hashed = hashlib.sha256()
-        with store.aside() as aside:
+        with store.temporary() as aside:
             with aside.open("wb") as file:
                 for chunk in self.chunks(path, most):
                     hashed.update(chunk)

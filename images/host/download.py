@@ -60,9 +60,9 @@ def fetch(store: Store, url: str, digest: str | None, name: str, sources: Source
     Raises UserFault when the server wants another login, WorldFault when the file cannot be downloaded, is cut short or
     longer than MOST, without a `digest` MOST_UNKNOWN, or has another sha256.
     """
-    if digest and store.whole(digest, name):
+    if digest and store.verified(digest, name):
         return digest
-    with store.aside() as path:
+    with store.temporary() as path:
         got = _copy(url, path, sources, _bounded(advance, url, MOST if digest else MOST_UNKNOWN))
         if digest and got != digest:
             remedy = "run it again; if it stays so, the index or a proxy serves another file than the one it announced"

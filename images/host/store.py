@@ -113,7 +113,7 @@ class Store:
         with store_faults(self.root):
             path.unlink(missing_ok=True)
 
-    def whole(self, digest: str, name: str) -> Path | None:
+    def verified(self, digest: str, name: str) -> Path | None:
         """Return where a blob is that has this sha256; a damaged one is removed, and None returned."""
         path = self.blob(digest, name)
         if path and self.sha256(path) != digest:
@@ -170,7 +170,7 @@ class Store:
     def write_record(self, kind: str, key: str, value: object) -> None:
         """Write a record in one step."""
         text = canonical(value)
-        with self.aside() as path, store_faults(self.root):
+        with self.temporary() as path, store_faults(self.root):
             path.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
             path.chmod(0o644)
             place = self.root / "records" / kind / key
@@ -187,7 +187,7 @@ class Store:
         return self.root / "trees" / key_of([inputs, self._makers])
 
     @contextmanager
-    def aside(self, *, directory: bool = False) -> Iterator[Path]:
+    def temporary(self, *, directory: bool = False) -> Iterator[Path]:
         """Yield a path to write to; whatever is still there at the end is removed.
 
         Raises WorldFault when the disk is full or read-only.
@@ -198,7 +198,7 @@ class Store:
             yield path
 
     @contextmanager
-    def alone(self, key: str) -> Iterator[None]:
+    def locked(self, key: str) -> Iterator[None]:
         """Lock a name among builds that run at once; who had to wait must check again whether the work is done."""
         path = self.root / "locks" / key
         with store_faults(self.root), files.locked(path):

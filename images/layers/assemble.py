@@ -107,7 +107,7 @@ def _job(wheel: Wheel, compiler: Compiler, *, trimmed: bool) -> bytecode.Job:
 
 def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | None) -> Layer:
     """Write the bytecode of the base's own modules; without a compiler only the directories that it lies in."""
-    archive = store.whole(modules, "blob")
+    archive = store.verified(modules, "blob")
     if archive is None:
         raise Damaged(store.place(modules))
     made = bytecode.make(store, [bytecode.of_base(store, modules)], compiler)[0] if compiler else ""
@@ -177,7 +177,7 @@ def _layer(store: Store, name: str, inputs: object, below: Directories, fill: Ca
     """Take a layer from the store by the hash of its inputs, or write it."""
 
     def write() -> dict[str, object]:
-        with store.aside() as path:
+        with store.temporary() as path:
             with LayerWriter(path, below, name) as layer:
                 fill(layer)
                 written = layer.finish()

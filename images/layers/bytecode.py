@@ -63,7 +63,7 @@ def of_base(store: Store, digest: str) -> Job:
     """Return the modules of a base, which are in a zip of the store by their paths."""
 
     def modules() -> Iterator[tuple[str, bytes]]:
-        path = store.whole(digest, "blob")
+        path = store.verified(digest, "blob")
         if path is None:
             raise Damaged(store.place(digest))
         with zipfile.ZipFile(path) as opened:
@@ -93,7 +93,7 @@ def make(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]:
 
 def _compile(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]:
     names = ", ".join(job.name for job in jobs)
-    with store.aside() as given, store.aside() as out:
+    with store.temporary() as given, store.temporary() as out:
         with given.open("wb") as stream:
             for job in jobs:
                 _write(stream, ((posixpath.join(job.site, path), text) for path, text in job.modules()))
@@ -114,7 +114,7 @@ def _arguments(python: str) -> list[str]:
 
 
 def _kept(store: Store, job: Job, found: Modules) -> str:
-    with store.aside() as path:
+    with store.temporary() as path:
         with path.open("wb") as stream:
             _write(stream, ((name.removeprefix(f"{job.site}/"), data) for name, data in found))
         digest = sha256(path)
@@ -124,7 +124,7 @@ def _kept(store: Store, job: Job, found: Modules) -> str:
 
 def read(store: Store, digest: str) -> Mapping[str, bytes]:
     """Read what was compiled: path of the module in site -> bytecode."""
-    path = store.whole(digest, "blob")
+    path = store.verified(digest, "blob")
     if path is None:
         raise Damaged(store.place(digest))
     with path.open("rb") as stream:

@@ -48,7 +48,7 @@ def obtain(store: Store, asked: str, sources: Sources, advance: Advance) -> tupl
 
 def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
     known = store.record("archives", key_of(url)) if RELEASE.fullmatch(url) else None
-    if known and store.whole(known, EXAMPLES):
+    if known and store.verified(known, EXAMPLES):
         return _kept(store, known, url)
     try:
         digest = fetch(store, url, None, EXAMPLES, sources, advance)
@@ -84,7 +84,7 @@ def _pack(store: Store, directory: Path) -> tuple[str, Path]:
 
     It is sorted, without times and owners, so that equal examples have one sha256, in a clone of git too.
     """
-    with store.aside() as aside:
+    with store.temporary() as aside:
         with tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
             for name in _taken(directory):
                 with _reading(directory):

@@ -50,7 +50,7 @@ def of_base(store: Store, base: Base) -> PythonSource:
 
     def layers() -> Iterator[tarfile.TarFile]:
         for layer in base.layers:
-            path = store.whole(layer.written.digest, "blob")
+            path = store.verified(layer.written.digest, "blob")
             if path is None:
                 raise Damaged(store.place(layer.written.digest))
             with compression.opened_tar(path) as (tar, _):
@@ -87,7 +87,7 @@ def unpack(store: Store, source: PythonSource) -> Path:
     if root.is_dir() and store.record(WHOLE, root.name) != _sizes(root):
         _remove(store, root)
     if not root.is_dir():
-        with store.aside(directory=True) as aside:
+        with store.temporary(directory=True) as aside:
             _fill(aside, source)
             root.parent.mkdir(exist_ok=True)
             store.write_record(WHOLE, root.name, _sizes(aside / "root"))  # before any other build sees the directory
@@ -113,7 +113,7 @@ def _sizes(root: Path) -> list[int]:
 
 
 def _remove(store: Store, root: Path) -> None:
-    with store.aside(directory=True) as aside, suppress(FileNotFoundError):  # another build may have been first
+    with store.temporary(directory=True) as aside, suppress(FileNotFoundError):  # another build may have been first
         root.rename(aside / "damaged")
 
 

@@ -135,7 +135,7 @@ def _each(sources: Sources, name: str) -> list[Sources]:
 def missing(lock: Lock, store: Store) -> list[str]:
     """Return the file names of a lock that the store does not have whole."""
     every = [(digest, name, f"sha256:{digest}" if name == BLOB else name) for digest, name in lock.files()]
-    return [called for digest, name, called in every if store.whole(digest, name) is None]
+    return [called for digest, name, called in every if store.verified(digest, name) is None]
 
 
 def _wheels(lock: Lock, places: Mapping[str, str], at_once: int, context: Context) -> list[Wheel]:

@@ -25,7 +25,7 @@ def to_wheel(store: Store, archive: Path, digest: str, row: SourceOnly) -> tuple
     name = f"{stem}-py3-none-any.whl"
 
     def make() -> str:
-        with store.aside() as path:
+        with store.temporary() as path:
             path.write_bytes(_pack(_files(archive, row, stem), f"{stem}.dist-info"))
             made = sha256(path)
             store.keep(path, made, name)

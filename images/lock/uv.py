@@ -99,7 +99,7 @@ def ask(
     pins: Pinned, sources: Sources, context: Context, requirements: Sequence[str], *more: str
 ) -> tuple[str, Pylock | None]:
     """Ask these sources and no other; return what uv printed, and the packages; None where nothing fits."""
-    with context.store.aside(directory=True) as directory:
+    with context.store.temporary(directory=True) as directory:
         asked = directory / "pyproject.toml"
         asked.write_text(project(pins, sources, requirements))
         exact = directory / "exact.txt"  # with a --config-file, uv reads no constraints of a pyproject.toml

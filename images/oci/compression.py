@@ -142,7 +142,7 @@ def packed(store: Store, layer: Layer, compression: str) -> tuple[str, int, str]
         return layer.written.digest, layer.written.size, layer.packed or compression
 
     def repack() -> dict[str, object]:
-        with store.aside() as path:
+        with store.temporary() as path:
             _repack(path, uncompressed(store, layer), compression)
             digest, size = sha256(path), path.stat().st_size
             store.keep(path, digest)

@@ -42,7 +42,7 @@ def _write_layer(blobs: Path, layer: Layer, store: Store, compression: str, *, l
     digest, size, _ = packed(store, layer, compression)
     if (blobs / digest).is_file() and sha256(blobs / digest) == digest:
         return
-    if store.blob(digest, size=size) is None or (source := store.whole(digest, BLOB)) is None:
+    if store.blob(digest, size=size) is None or (source := store.verified(digest, BLOB)) is None:
         raise Damaged(store.place(digest))
     copy = link if linked else shutil.copyfile
     with replacing(blobs / digest) as aside:

@@ -83,7 +83,7 @@ def _compare_library(wheel: CheckedWheel, member: Member, store: Store) -> str |
     """Do what `_compare` does; return the name inside a library, of which some have too many bytes for the memory."""
     from images.foreign import libraries  # with pyelftools, which a build does without that knows all of its files
 
-    with store.aside() as copy, copy.open("w+b") as file:
+    with store.temporary() as copy, copy.open("w+b") as file:
         _compare(wheel, member, file.write)
         return libraries.soname(file)
 

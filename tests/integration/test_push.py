@@ -147,7 +147,7 @@ def push_at_once(made: Image, host: str, store: Store, say: list[str]) -> None:
     """Push with the patience of a second."""
     access = Access(environ={"PATH": os.environ["PATH"]}, wait=lambda _: None, say=say.append)
     alone = dataclasses.replace(made, tags=made.tags[:1])
-    with store.aside(directory=True) as aside:
+    with store.temporary(directory=True) as aside:
         write_layout(aside / "layout", alone, store, "zstd", linked=True)
         place = reference.Place(host, "s/t", plain=True)
         skopeo.Server(place, store, access, aside, skopeo.Patience(said=0.5, ends=1.5)).push("1")

@@ -392,7 +392,11 @@ def test_a_pull_from_a_registry_that_falls_silent_is_given_up(tmp_path: Path) ->
     store = Store(tmp_path / "store")
     access = Access(environ={"PATH": os.environ["PATH"]}, say=said.append)
     patience = skopeo.Patience(said=0.5, ends=1.5)
-    with serving(Faulty(Image())) as server, connection_to(server.host) as way, store.aside(directory=True) as aside:
+    with (
+        serving(Faulty(Image())) as server,
+        connection_to(server.host) as way,
+        store.temporary(directory=True) as aside,
+    ):
         place, way.limit, way.stall = reference.Place(way.host, "a/b", plain=True), 1, True
         with pytest.raises(WorldFault, match="does not answer") as caught:
             skopeo.Server(place, store, access, aside, patience).pull(Image().digest, lambda: came.append(1))

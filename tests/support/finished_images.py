@@ -24,7 +24,7 @@ def finished(
 
 def image_in(store: Store) -> Image:
     """Make an image of one layer that nobody unpacks."""
-    with store.aside() as path:
+    with store.temporary() as path:
         path.write_bytes(b"a layer")
         kept = store.keep(path, sha256(path))
     part = Layer("x", Written("a" * 64, kept.parent.name, 7, 7), reused=True)
@@ -35,7 +35,7 @@ def _layer(store: Store, number: int, files: Files) -> Layer:
     tar = layer(files)
     data = zstandard.ZstdCompressor().compress(tar)
     names = [digest(one).removeprefix("sha256:") for one in (tar, data)]
-    with store.aside() as path:
+    with store.temporary() as path:
         path.write_bytes(data)
         store.keep(path, names[1])
     return Layer(f"layer {number}", Written(names[0], names[1], len(data), len(tar)), reused=False)

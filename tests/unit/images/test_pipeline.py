@@ -57,7 +57,7 @@ def test_the_base_of_a_lock_comes_from_where_the_user_says(tmp_path: Path, locke
 
     pipeline.fetch(locked, at_hand)
 
-    assert all(at_hand.store.whole(digest, name) for digest, name in locked.files())
+    assert all(at_hand.store.verified(digest, name) for digest, name in locked.files())
 
 
 def test_another_base_than_that_of_the_lock_is_refused(tmp_path: Path, locked: Lock) -> None:
@@ -88,7 +88,7 @@ def test_a_layer_of_a_base_that_was_damaged_and_removed_is_fetched_again(tmp_pat
 
     pipeline.fetch(locked, at_hand)
 
-    assert at_hand.store.whole(layer.parent.name, layer.name)
+    assert at_hand.store.verified(layer.parent.name, layer.name)
 
 
 def with_examples(directory: Path, text: bytes) -> Path:
@@ -112,7 +112,7 @@ def test_the_examples_of_a_lock_come_from_where_the_user_says(tmp_path: Path, ta
 
     pipeline.fetch(taught, at_hand)
 
-    assert taught.examples and at_hand.store.whole(taught.examples.sha256, taught.examples.filename)
+    assert taught.examples and at_hand.store.verified(taught.examples.sha256, taught.examples.filename)
 
 
 def test_other_examples_than_those_of_the_lock_are_refused(tmp_path: Path, taught: Lock) -> None:

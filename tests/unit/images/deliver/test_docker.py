@@ -138,7 +138,7 @@ def image_of(store: Store, *tags: str, layers: Sequence[bytes]) -> Image:
     """Make an image over layers that are not compressed."""
     parts = []
     for data in layers:
-        with store.aside() as path:
+        with store.temporary() as path:
             path.write_bytes(data)
             digest = sha256(path)
             store.keep(path, digest)

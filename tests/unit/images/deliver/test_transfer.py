@@ -179,7 +179,7 @@ def test_a_tag_that_cannot_be_replaced_is_done_where_it_names_this_image(
 
 def kept(store: Store, data: bytes) -> Layer:
     """Keep a layer that is not compressed."""
-    with store.aside() as path:
+    with store.temporary() as path:
         path.write_bytes(data)
         digest = sha256(path)
         store.keep(path, digest)

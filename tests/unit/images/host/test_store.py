@@ -20,7 +20,7 @@ from images.host.store import FileName, Sha256, Store, sha256
 
 
 def keep(store: Store, data: bytes, name: str = "blob") -> str:
-    with store.aside() as path:
+    with store.temporary() as path:
         path.write_bytes(data)
         digest = sha256(path)
         store.keep(path, digest, name)
@@ -53,7 +53,7 @@ def test_a_damaged_blob_is_removed(tmp_path: Path) -> None:
     assert path
     path.write_bytes(b"dat")
 
-    assert store.whole(digest, "blob") is None
+    assert store.verified(digest, "blob") is None
     assert store.blob(digest) is None
 
 
@@ -66,9 +66,9 @@ def test_a_blob_is_read_again_only_when_it_was_changed(tmp_path: Path, monkeypat
         return sha256(path)
 
     monkeypatch.setattr("images.host.store.sha256", counted)
-    assert store.whole(digest, "blob") == place and read == []
+    assert store.verified(digest, "blob") == place and read == []
     place.write_bytes(b"Content")  # as long as before, and within the same tick of the clock
-    assert store.whole(digest, "blob") is None and read == [place]
+    assert store.verified(digest, "blob") is None and read == [place]
 
 
 def test_a_blob_that_was_changed_and_has_its_old_time_is_read_again(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_blob_that_was_changed_and_has_its_old_time_is_read_again(tmp_path: Pa
         os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
 
     assert (place.stat().st_ino, place.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert store.whole(digest, "blob") is None
+    assert store.verified(digest, "blob") is None
 
 
 def test_what_other_sources_or_other_releases_made_is_made_anew(
@@ -112,7 +112,7 @@ def test_what_is_forgotten_is_made_again_from_the_downloads(tmp_path: Path) -> N
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
 
-    with pytest.raises(KeyboardInterrupt), store.aside() as path:
+    with pytest.raises(KeyboardInterrupt), store.temporary() as path:
         path.write_bytes(b"half")
         raise KeyboardInterrupt
 
@@ -150,7 +150,7 @@ def test_a_record_with_another_value_is_no_record(tmp_path: Path) -> None:
 def test_a_disk_that_refuses_is_named(tmp_path: Path, number: int, remedy: str) -> None:
     store = Store(tmp_path)
 
-    with pytest.raises(WorldFault, match="cannot write to the store") as caught, store.aside():
+    with pytest.raises(WorldFault, match="cannot write to the store") as caught, store.temporary():
         raise OSError(number, "no")
 
     assert caught.value.remedy.startswith(remedy)
@@ -230,10 +230,10 @@ def test_what_another_user_put_into_a_store_is_not_there(tmp_path: Path) -> None
     path = store.place(digest := keep(store, b"content"))
     path.write_bytes(b"Content")
     store.sha256(path, digest)
-    assert store.whole(digest, "blob") == path
+    assert store.verified(digest, "blob") == path
     for record in (tmp_path / "records/hashes").iterdir():
         give(record)
-    assert store.whole(digest, "blob") is None
+    assert store.verified(digest, "blob") is None
 
     give(store.place(digest := keep(store, b"more")))
     assert store.blob(digest) is None
@@ -262,7 +262,7 @@ def test_cleaning_up_follows_no_link_and_makes_nothing(tmp_path: Path, is_empty:
 
 def test_what_a_killed_build_left_is_removed_and_nothing_of_one_that_lives(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    with store.aside() as lives, store.aside(directory=True) as killed:
+    with store.temporary() as lives, store.temporary(directory=True) as killed:
         lives.write_bytes(b"half")
         (killed / "half").touch()
         (killed.parent / "held").unlink()
@@ -289,10 +289,10 @@ def test_a_name_is_held_by_one_build_at_a_time(tmp_path: Path) -> None:
     done = tmp_path / "done"
 
     def second() -> None:
-        with store.alone("key"):
+        with store.locked("key"):
             seen.append(done.exists())
 
-    with store.alone("key"):
+    with store.locked("key"):
         thread = threading.Thread(target=second)
         thread.start()
         done.touch()
@@ -313,7 +313,7 @@ def test_a_name_that_its_holder_removed_is_made_anew(tmp_path: Path, monkeypatch
         lock(file, operation)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with store.alone("key"), place.open("ab") as file, pytest.raises(BlockingIOError):
+    with store.locked("key"), place.open("ab") as file, pytest.raises(BlockingIOError):
         lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -351,9 +351,9 @@ def test_no_caller_reads_writes_or_removes_outside_of_the_store(tmp_path: Path, 
     store, victim = Store(tmp_path / "store"), tmp_path / "victim"
     victim.write_text("precious")
     name = name.replace("{root}", str(tmp_path))
-    with store.aside() as mine:
+    with store.temporary() as mine:
         mine.write_text("evil")
-        for call in (store.blob, store.whole, lambda d, n: store.keep(mine, d, n)):
+        for call in (store.blob, store.verified, lambda d, n: store.keep(mine, d, n)):
             with pytest.raises(UserFault):
                 call(digest, name)
 

@@ -203,7 +203,7 @@ def test_only_the_archive_of_a_release_is_not_fetched_again(
 
     def fetched(store: Store, _url: str, _digest: None, name: str, *_: object) -> str:
         digest = sha256(served)
-        with store.aside() as aside:
+        with store.temporary() as aside:
             shutil.copyfile(served, aside)
             store.keep(aside, digest, name)
         return digest

@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def part(store: Store, name: str, files: dict[str, bytes], below: Directories) -> Layer:
-    with store.aside() as path:
+    with store.temporary() as path:
         with LayerWriter(path, below) as layer:
             for place, data in files.items():
                 layer.file(place, data)
@@ -91,7 +91,7 @@ def test_what_a_power_cut_left_is_unpacked_anew(store: Store, base: Base, name: 
 
 def tar(store: Store, *entries: tarfile.TarInfo) -> Layer:
     """Keep a layer with these entries, every regular file of them with the content `evil`."""
-    with store.aside() as path:
+    with store.temporary() as path:
         with tarfile.open(path, "w") as archive:
             for entry in entries:
                 entry.size = 4 if entry.isreg() and ".wh." not in entry.name else 0

@@ -24,7 +24,7 @@ from tests.support.hostile import END, entry, pax
 def keep(store: Store, name: str) -> str:
     data = name.encode()
     digest = hashlib.sha256(data).hexdigest()
-    with store.aside() as path:
+    with store.temporary() as path:
         path.write_bytes(data)
         store.keep(path, digest, name)
     return digest

@@ -55,7 +55,7 @@ def test_a_damaged_layer_is_refused(tmp_path: Path, packed: bytes) -> None:
 
 def kept(store: Store, packed: bytes) -> Layer:
     """Keep a layer in the store."""
-    with store.aside() as path:
+    with store.temporary() as path:
         path.write_bytes(packed)
         digest = sha256(path)
         store.keep(path, digest)
