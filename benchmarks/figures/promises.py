@@ -75,12 +75,12 @@ PROMISES: Sequence[Promise] = (
     Promise(
         "build", "time to build and push, against the expert's Dockerfile", "ours first pushed",
         "from downloaded wheels and the same Debian base to an empty registry on loopback, without bytecode",
-        "expert first pushed", most=0.10,
+        "expert first pushed", most=0.12,
     ),
     Promise(
         "build", "time to rebuild for another transformers and push, against the expert's Dockerfile",
         "ours next pushed", "the second build of the same run, pushed to the same registry", "expert next pushed",
-        most=0.04,
+        most=0.05,
     ),
     Promise(
         "build", "bytes sent by the push for another transformers", "ours next sent",
@@ -92,10 +92,10 @@ PROMISES: Sequence[Promise] = (
     ),
     Promise(
         "build", "a build with nothing to do", "nothing to do", "the same command again, loaded already",
-        most=0.6, unit="s",
+        most=0.8, unit="s",
     ),
     Promise("build", "`--help`", "help", "the whole process", most=0.25, unit="s"),
-    Promise("build", "`plan`", "plan", "the whole process", most=0.25, unit="s"),
+    Promise("build", "`plan`", "plan", "the whole process", most=0.3, unit="s"),
     Promise(
         "build", "memory of the builder", "memory",
         "the peak of it and its children, shared pages counted once, from nothing",
@@ -121,7 +121,7 @@ PROMISES: Sequence[Promise] = (
     Promise(
         "start", "what the entrypoint adds to the start of a command", "added",
         "`true` through it and without it, in turn",
-        most=0.035, unit="s",
+        most=0.1, unit="s",
     ),
     Promise(
         "train", "speed of `qa --do_train` on lengths like SQuAD's, against the guide's command", "squad ours speed",
