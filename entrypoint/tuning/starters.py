@@ -13,10 +13,7 @@ from entrypoint.world.mpi import HOSTFILES
 from entrypoint.world.torchrun import AUTO, COUNT, read_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    # Returns the text of a file; None if there is no such file.
-    Read = Callable[[str], "str | None"]
+    from collections.abc import Iterator, Mapping
 
 ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"
 PROGRAMS = {
