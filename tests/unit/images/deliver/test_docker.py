@@ -241,6 +241,8 @@ def test_the_daemon_is_the_one_of_dockers_own_command(
 ) -> None:
     contexts(tmp_path, config, mine="unix:///not/there")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    for name in ("DOCKER_HOST", "DOCKER_CONTEXT"):  # the client reads those of the process beside the configuration
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(docker, "SOCKET", str(tmp_path / "docker.sock"))
 
     if value is None:
