@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
-from typing import IO
 
 import pytest
 
-from images.foreign.files import AGAIN, Files
+from images.foreign.files import AGAIN
 from images.host.errors import WorldFault
-
-
-def files(contents: Mapping[str, bytes | Exception]) -> Files:
-    """Have these files; for an exception, one that cannot be opened."""
-
-    def open_(path: str) -> IO[bytes]:
-        found = contents.get(path, FileNotFoundError())
-        if isinstance(found, Exception):
-            raise found
-        return io.BytesIO(found)
-
-    return Files("it", contents.__contains__, open_)
+from tests.support.foreign_files import files
 
 
 @pytest.mark.parametrize(

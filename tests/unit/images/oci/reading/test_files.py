@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
 
 import pytest
 
-from images.foreign.files import AGAIN, Files
+from images.foreign.files import AGAIN
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.model import Descriptor, Manifest
 from images.oci.reading.files import OnDisk, listed
+from tests.support.foreign_files import files
 from tests.support.stand_in import digest
-
-
-def files(contents: Mapping[str, bytes | Exception]) -> Files:
-    """Have these files; for an exception, one that cannot be opened."""
-
-    def open_(path: str) -> IO[bytes]:
-        found = contents.get(path, FileNotFoundError())
-        if isinstance(found, Exception):
-            raise found
-        return io.BytesIO(found)
-
-    return Files("it", contents.__contains__, open_)
-
 
 CONFIG, LAYER = b"{}", b"a layer" * 99
 FOUND = Manifest(
