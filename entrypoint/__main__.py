@@ -130,8 +130,8 @@ def start(situation: Situation, facts: Facts) -> int:
     ahead = look_ahead(situation, facts)  # what it refuses is said before anybody waits
     wait(situation, facts)
     plan = decide(situation, ahead, facts)
-    print_start(situation.command, plan)
-    return carry_out(situation.command, plan)
+    print_start(plan)
+    return carry_out(plan)
 
 
 def become_rank(words: list[str], environ: Mapping[str, str]) -> NoReturn:

@@ -41,20 +41,22 @@ class Plan:
     """All that was decided for a command.
 
     batch: how many examples a step takes in each process, as the arguments say; None where they do not; run: a training
-    and its directory, if it has one; meets_others: whether the command is one of several ranks, or starts them;
-    becomes_ranks: as in Situation.
+    and its directory, if it has one.
     """
 
     facts: Facts
-    world: World
+    situation: Situation
     prepared: Prepared
     argv: list[str]
     notes: list[str]
     reasons: dict[str, str]
     batch: int | None = None
     run: Run | None = None
-    becomes_ranks: bool = False
-    meets_others: bool = False
+
+    @property
+    def world(self) -> World:
+        """Return the world that the command belongs to or starts."""
+        return self.situation.world
 
     @property
     def machine(self) -> Machine:
@@ -84,7 +86,7 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     command, world, environ = situation.command, situation.world, facts.environ_with_home
     program, run = read_program(command, facts.stack, environ, world, facts.root), None
     if command.kind in (TASK, SCRIPT, PLAIN) and not command.helps:
-        program, run = plan_run(command, program, world, environ, facts.stack)
+        program, run = plan_run(command, program, world, facts, starts=situation.becomes_torchrun)
     program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
     places = note_places(situation, program, overlay(environ, find_caches(environ, facts.stack.transformers)), facts)
     if run is not None:
@@ -116,7 +118,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     prepared = assemble(kept, facts.identity, forced, defaults)
     return Plan(
         facts=facts,
-        world=world,
+        situation=situation,
         prepared=prepared,
         argv=argv.make_argv(command, world, fix_words(program, situation), prepared.environ, stack.torch),
         notes=[
@@ -130,8 +132,6 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         reasons={each.name: each.why for each in [*forced, *defaults]},
         batch=read_batch(program.arguments) if command.trains else None,
         run=ahead.run,
-        becomes_ranks=situation.becomes_ranks,
-        meets_others=situation.meets_others,
     )
 
 

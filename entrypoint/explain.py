@@ -15,17 +15,17 @@ from entrypoint.world.model import ALONE
 
 if TYPE_CHECKING:
     from entrypoint.decide import Plan
-    from entrypoint.tasks.command import Command
 
 
-def print_start(command: Command, plan: Plan) -> None:
+def print_start(plan: Plan) -> None:
     """Print the line that begins a log, and the notes, once for each node.
 
     The ssh that mpirun starts prints nothing, and `launch` no first line: its ranks print theirs.
     """
-    if plan.world.local_rank or command.kind == SSH:
+    kind = plan.situation.command.kind
+    if plan.world.local_rank or kind == SSH:
         return
-    lines = [] if command.kind == LAUNCH else [one_line(plan)]
+    lines = [] if kind == LAUNCH else [one_line(plan)]
     kept = {name: value for name, value in plan.prepared.kept.items() if not name.startswith("MULTINODE_")}
     if kept:
         lines.append("kept yours: " + " ".join(f"{name}={short(value)}" for name, value in sorted(kept.items())))
@@ -41,10 +41,10 @@ def one_line(plan: Plan) -> str:
     if threads:
         each = " each" if (world.local_size or 1) > 1 and world.rank is None else ""
         parts.append(f"{threads} thread{'' if threads == '1' else 's'}{each}")
-    if plan.meets_others:
+    if plan.situation.meets_others:
         interface = environ.get("GLOO_SOCKET_IFNAME", "")
         parts.append(f"{plan.backend} on {interface}" if interface else plan.backend)
-    meets = plan.meets_others and world.several_nodes and world.master
+    meets = plan.situation.meets_others and world.several_nodes and world.master
     return ", ".join(parts) + describe_batch(plan) + (f", meeting at {world.master}:{world.port}" if meets else "")
 
 
@@ -54,7 +54,7 @@ def describe_place(plan: Plan) -> str:
     if world.rank is not None:
         nodes = f" on {world.nodes[1]} nodes" if world.several_nodes else ""
         return f"rank {world.rank} of {world.size}{nodes}, started by {world.launcher}"
-    if not plan.meets_others:
+    if not plan.situation.meets_others:
         return "alone" if world.launcher == ALONE else f"one process, in a pod or node of {world.launcher}"
     if not world.several_nodes:
         return f"{each} ranks on this node"

@@ -13,7 +13,7 @@ from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master
 from entrypoint.rendezvous.wait import wait_for_master
 from entrypoint.tasks.argv import find_torchrun
-from entrypoint.tasks.command import LAUNCH, SSH, WORKER, Command
+from entrypoint.tasks.command import LAUNCH, SSH, WORKER
 from entrypoint.tasks.results import open_run
 from entrypoint.world.model import TORCHRUN
 
@@ -34,12 +34,13 @@ def wait(situation: Situation, facts: Facts) -> None:
         wait_for_master(situation.world, facts.environ)
 
 
-def carry_out(command: Command, plan: Plan) -> int:
+def carry_out(plan: Plan) -> int:
     """Replace this process by the command, so that signals and the exit code are the command's own.
 
     Return the exit code where this process has to stay beside it. What only one kind of command needs is imported here.
     """
-    environ, argv = plan.prepared.environ, plan.argv
+    situation, environ, argv = plan.situation, plan.prepared.environ, plan.argv
+    command = situation.command
     if command.kind == LAUNCH:
         from entrypoint.mpi.launch import launch
 
@@ -52,17 +53,17 @@ def carry_out(command: Command, plan: Plan) -> int:
         from entrypoint.mpi.keys import connect
 
         argv, environ = connect(command.words, environ)
-    elif plan.meets_others:
+    elif situation.meets_others:
         check_master(plan.world)
     resumed: Mapping[str, str] = {}
     if plan.run is not None:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
-    is_training = plan.becomes_ranks or plan.world.rank is not None
+    is_training = situation.becomes_ranks or plan.world.rank is not None
     known = {TRAINING: str(os.getpid()), **remember_kills(plan.facts.files)} if is_training else {}
-    return train(command, argv, {**environ, **resumed, **known}, plan)
+    return train(argv, {**environ, **resumed, **known}, plan)
 
 
-def train(command: Command, argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
+def train(argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
     """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
     program, rank = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0], plan.world.rank
     if environ.get(SUPERVISED):
@@ -71,6 +72,6 @@ def train(command: Command, argv: list[str], environ: Mapping[str, str], plan: P
         if started is not None:
             return supervise([program, *argv[1:]], environ, started)
     # Torchrun's agent says how its ranks ended, but the kernel may kill the agent itself, before it has any.
-    if command.trains and read_memory_limit(plan.facts.files) is not None:
+    if plan.situation.command.trains and read_memory_limit(plan.facts.files) is not None:
         return watch_training([program, *argv[1:]], environ, rank)
     return execute(program, argv, environ)

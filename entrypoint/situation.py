@@ -10,7 +10,15 @@ from entrypoint.numbers import whole
 from entrypoint.rendezvous.meeting import check_backend
 from entrypoint.tasks.command import PLAIN, SSH, TASK, WORKER, Command
 from entrypoint.tuning import starters
-from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, read_threads, set_local_size
+from entrypoint.tuning.threads import (
+    ANY,
+    RANKS,
+    SINGLE,
+    UNKNOWN,
+    becomes_torchrun,
+    read_threads,
+    set_local_size,
+)
 from entrypoint.world import alone, table
 from entrypoint.world.alone import SIZE
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
@@ -42,6 +50,12 @@ class Situation(NamedTuple):
     def meets_others(self) -> bool:
         """Return whether the command is one of several ranks, or starts them."""
         return self.becomes_ranks and self.world.sizes[1] > 1
+
+    @property
+    def becomes_torchrun(self) -> bool:
+        """Return whether the ranks of this node are started by torchrun, typed or not."""
+        typed = self.starter is not None and self.starter.program == TORCHRUN
+        return typed or (self.command.trains and becomes_torchrun(self.world))
 
 
 def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> Situation:

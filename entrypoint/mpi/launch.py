@@ -102,7 +102,7 @@ def explain_launch(words: list[str], plan: Plan) -> Plan:
     placed = " ".join(f"{host.name}:{host.slots}" for host in filled)
     return replace(
         plan,
-        world=make_world(plan.world, filled, ranks, variables),
+        situation=plan.situation._replace(world=make_world(plan.world, filled, ranks, variables)),
         prepared=plan.prepared._replace(added=variables),
         argv=make_hydra_command(ranks, "HOSTS", plan.facts.root, request.words),
         notes=[

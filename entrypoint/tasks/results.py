@@ -43,13 +43,15 @@ from entrypoint.tasks.resume import PATIENCE, RUN, hand_over, tell_others
 from entrypoint.tasks.table import TRAINER, find_task
 from entrypoint.tuning.bind import BINDABLE, RANK
 from entrypoint.tuning.starters import find_starter
-from entrypoint.world.model import ALONE, TORCHRUN, World
+from entrypoint.world.model import TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from entrypoint.facts import Facts
     from entrypoint.machine.image import Stack
     from entrypoint.tasks.resume import Say
+    from entrypoint.world.model import World
 
 PUSH = "push_to_hub"
 # How a script reads the variable; what is behind a # does not count.
@@ -78,17 +80,21 @@ def find_results(
 
 
 def plan_run(
-    command: Command, program: Program, world: World, environ: Mapping[str, str], stack: Stack
+    command: Command, program: Program, world: World, facts: Facts, *, starts: bool
 ) -> tuple[Program, Run | None]:
     """Return the run of a command, and its program with what that needs; None for what has no run.
 
-    Raise Refusal for a release of the Trainer that empties the directory.
+    starts: whether torchrun starts the ranks. Raise Refusal for a release of the Trainer that empties the directory.
     """
-    run = plan_task(command, program, world, environ) if command.kind == TASK else plan_script(command, world, environ)
+    environ, starts = facts.environ_with_home, starts and world.rank is None and os.path.exists(RANK)
+    if command.kind == TASK:
+        run = plan_task(command, program, environ, starts=starts)
+    else:
+        run = plan_script(command, world, environ, starts=starts)
     if run is None:
         return program, None
     if command.kind == TASK and find_task(command.name).kind == TRAINER:
-        program = prepare_trainer(program, environ, stack)
+        program = prepare_trainer(program, environ, facts.stack)
     forced, defaults = list(program.forced), list(program.defaults)
     if run.handover == AS_VARIABLE:
         forced.append(Setting(RESUME, run.resume_from, "the checkpoint to go on from; a start sets it if there is one"))
@@ -99,24 +105,23 @@ def plan_run(
     return program._replace(forced=tuple(forced), defaults=tuple(defaults)), run
 
 
-def plan_task(command: Command, program: Program, world: World, environ: Mapping[str, str]) -> Run | None:
+def plan_task(command: Command, program: Program, environ: Mapping[str, str], *, starts: bool) -> Run | None:
     """Return the run of a task; None where it trains nothing."""
     arguments, task = program.arguments, find_task(command.name)
     directory, _ = find_results(command, arguments, environ)
     if not command.trains or directory is None or (task.kind == TRAINER and not is_true(arguments.get("do_train"))):
         return None
     resume_from, handover = str(arguments.get(FLAG) or ""), AS_FLAG if task.takes_checkpoint else NEVER
-    overwrite, starts = is_true(arguments.get(OVERWRITE)), starts_ranks(command, world)
-    return Run(directory, command.name, select_arguments(arguments), resume_from, overwrite, handover, starts)
+    overwrite, chosen = is_true(arguments.get(OVERWRITE)), select_arguments(arguments)
+    return Run(directory, command.name, chosen, resume_from, overwrite, handover, starts)
 
 
-def plan_script(command: Command, world: World, environ: Mapping[str, str]) -> Run | None:
+def plan_script(command: Command, world: World, environ: Mapping[str, str], *, starts: bool) -> Run | None:
     """Return the run of a user's script that reads the variable for it; None for any other.
 
     Whatever starts ranks elsewhere hands them no variable that is right there.
     """
     script, words = find_script(command)
-    starts = starts_ranks(command, world)
     if not READS.search(read_file(script) or "") or (world.several_nodes and world.rank is None and not starts):
         return None
     arguments = guess_arguments(words)
@@ -140,16 +145,6 @@ def find_script(command: Command) -> tuple[str, list[str]]:
     if place is None or starter not in ("", TORCHRUN) or not {"-c", "-m"}.isdisjoint(words[:place]):
         return "", []
     return words[place], words[place + 1 :]
-
-
-def starts_ranks(command: Command, world: World) -> bool:
-    """Return whether torchrun starts the ranks of a job, by our program that takes the place of Python."""
-    if world.rank is not None or not os.path.exists(RANK):
-        return False
-    typed = command.kind == PLAIN and find_starter([command.name, *command.words])[0] == TORCHRUN
-    return typed or (
-        command.trains and (world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1))
-    )
 
 
 def prepare_trainer(program: Program, environ: Mapping[str, str], stack: Stack) -> Program:

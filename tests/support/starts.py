@@ -21,8 +21,11 @@ from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import Limits
 from entrypoint.situation import Situation, detect
-from entrypoint.tasks.command import Command
+from entrypoint.tasks.command import PLAIN, Command
 from entrypoint.tasks.table import TASKS
+from entrypoint.tuning.starters import read_start
+from entrypoint.tuning.threads import ANY, RANKS
+from entrypoint.world.model import World
 from entrypoint.world.table import find_launcher
 from tests.support.machines import Box, look_at
 
@@ -30,6 +33,7 @@ GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
 PLENTY = Limits(1 << 30, 64 << 30, frozenset({"avx512_bf16"}))
 OWN = "10.77.0.2"
+SMOKE = Command("smoke", "smoke", [])
 
 
 def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) -> Facts:
@@ -43,6 +47,13 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
         "mounts": (),
     }
     return Facts(environ=environ, stack=stack, **{**values, **changes})
+
+
+def place(world: World, job: Command = SMOKE) -> Situation:
+    """Return the situation of a command in a world, as `detect` finds it."""
+    words, trains = [job.name, *job.words], job.trains
+    starter = read_start(words, {}) if job.kind == PLAIN else None
+    return Situation(job, world, starter, {}, RANKS if trains else ANY, trains or starter is not None, ())
 
 
 def find_situation(job: Command, facts: Facts, nproc: int | None = None) -> Situation:

@@ -31,7 +31,7 @@ from entrypoint.machine.limits import Limits
 from entrypoint.settings import Prepared
 from entrypoint.tasks.command import DOCTOR, Command
 from entrypoint.world.model import World
-from tests.support.starts import make_facts
+from tests.support.starts import make_facts, place
 
 GB = 1 << 30
 SITE = "/usr/local/lib/python3.11/dist-packages"
@@ -44,7 +44,7 @@ ENVIRON = {
 STACK = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, SITE)
 PLAN = Plan(
     make_facts({}, STACK, machine=MACHINE, limits=LIMITS, mounts=("/out",)),
-    World("alone", "no variables", local_size=1), Prepared(ENVIRON, {}, {}), [], [], {},
+    place(World("alone", "no variables", local_size=1)), Prepared(ENVIRON, {}, {}), [], [], {},
 )  # fmt: skip
 PROBE = Probe("3.11.2", ("/x", SITE), (TCMALLOC, IOMP), "2.13.0+cpu", f"{SITE}/torch/__init__.py", 4, "", "5.23.0")
 HEALTHY = View(
@@ -69,7 +69,8 @@ def limits(**changes: Any) -> dict[str, Any]:
     return facts(limits=LIMITS._replace(**changes))
 
 
-NODES = {"plan": replace(PLAN, world=World("torchrun", "", nodes=(2, 2), local_size=1))}
+LAUNCHER = {"plan": replace(PLAN, situation=place(World("mpijob-launcher", "role")))}
+NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2), local_size=1)))}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,11 @@ def test_a_fault_is_named_with_its_remedy(
         ({}, "processes", "no limit"),
         ({"processes": 4096, "files": 1024}, "files", "1024 open files"),
         ({"directories": {"/lost": GB, "/out": GB}}, "directories", "lost with the container: /lost"),
-        ({"plan": replace(PLAN, world=World("mpijob-launcher", "role"))}, "launcher", "hosts of the hostfile"),
+        (
+            {"plan": replace(PLAN, situation=place(World("mpijob-launcher", "role")))},
+            "launcher",
+            "hosts of the hostfile",
+        ),
     ],
 )
 def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None:
@@ -172,7 +177,7 @@ def test_a_refused_training_is_reported_where_one_was_meant(launcher: str, repor
     def decide(job: Command) -> Plan:
         if job.trains:
             raise Refusal("no", "1", "unset RANK")
-        return replace(PLAN, world=World(launcher, ""))
+        return replace(PLAN, situation=place(World(launcher, "")))
 
     plan, refusal = decide_training(Command(DOCTOR, DOCTOR, []), decide)
 

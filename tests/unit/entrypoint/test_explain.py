@@ -14,9 +14,8 @@ from entrypoint.settings import Prepared
 from entrypoint.tasks.command import Command
 from entrypoint.world.model import World
 from tests.support.launchers import left_by
-from tests.support.starts import make_facts, make_plan
+from tests.support.starts import SMOKE, make_facts, make_plan, place
 
-SMOKE = Command("smoke", "smoke", [])
 POD = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "pod0"}
 ELASTIC = {"PET_NNODES": "1:4", "PET_RDZV_ENDPOINT": "pod0:29400", "PET_RDZV_BACKEND": "c10d"}
 MACHINE = Machine(frozenset(range(4)), 4, 2, (frozenset(range(4)),), 2.0, False)
@@ -24,7 +23,7 @@ PREPARED = Prepared(
     {}, {"OMP_NUM_THREADS": "2", "LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libiomp5.so"}, {"KMP_BLOCKTIME": "9"}
 )
 PLAN = Plan(
-    make_facts({}, machine=MACHINE), World("alone", "no launcher's variables are set", local_size=1), PREPARED,
+    make_facts({}, machine=MACHINE), place(World("alone", "no launcher's variables are set", local_size=1)), PREPARED,
     ["python3", "a b.py"], ["a note"], {"OMP_NUM_THREADS": "because"},
 )  # fmt: skip
 
@@ -69,7 +68,7 @@ def test_the_batch_of_a_step_grows_with_the_world() -> None:
 
 
 def test_what_the_user_has_set_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    print_start(SMOKE, make_plan(SMOKE, make_facts({"OMP_NUM_THREADS": "3"}), 1))
+    print_start(make_plan(SMOKE, make_facts({"OMP_NUM_THREADS": "3"}), 1))
     assert "multinode: kept yours: OMP_NUM_THREADS=3" in capsys.readouterr().err
 
 
@@ -104,7 +103,7 @@ def test_a_decision_is_printed_with_its_reasons() -> None:
     ],
 )
 def test_the_batch_of_the_world_is_said(world: World, batch: int | None, said: str | None) -> None:
-    line = one_line(replace(PLAN, world=world, batch=batch))
+    line = one_line(replace(PLAN, situation=place(world), batch=batch))
     assert said in line if said else "batch" not in line
 
 

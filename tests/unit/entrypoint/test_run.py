@@ -10,6 +10,7 @@ from entrypoint import run
 from entrypoint.facts import Files
 from entrypoint.tasks.command import PLAIN, SMOKE, Command
 from entrypoint.world.model import ALONE, MPI, TORCHRUN, World
+from tests.support.starts import place
 
 GB = 1 << 30
 LIMITED = {"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": f"{GB}\n"}
@@ -17,14 +18,14 @@ LIMITED = {"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": f"{GB}\n"
 
 def train(job: Command, argv: list[str], environ: dict[str, str], world: World, files: dict[str, str]) -> str:
     """Return what starts a training: `watch`, `supervise N` or `exec`."""
-    plan = mock.Mock(world=world, facts=mock.Mock(files=Files(files.get)))
+    plan = mock.Mock(world=world, situation=place(world, job), facts=mock.Mock(files=Files(files.get)))
     with (
         mock.patch.object(run, "find_torchrun", lambda _: "/usr/local/bin/torchrun"),
         mock.patch.object(run, "execute", lambda program, words, _: f"exec {program}"),
         mock.patch.object(run, "watch_training", lambda words, *_: f"watch {words[0]}"),
         mock.patch("entrypoint.run.supervise", lambda words, _, rank: f"supervise {rank}"),
     ):
-        return str(run.train(job, argv, environ, plan))
+        return str(run.train(argv, environ, plan))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from entrypoint.tasks.resume import RUN, resume_rank
 from entrypoint.tasks.table import find_task
 from entrypoint.world.model import ALONE, MPI, TORCHRUN, TORCHRUN_WORKER, World
 from tests.support.runs import checkpoint
+from tests.support.starts import make_facts, place
 
 STACK = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
 ONE, TWO = World(ALONE, "", local_size=1, size=1), World(ALONE, "", local_size=2, size=2)
@@ -56,7 +57,8 @@ class Start:
         job = job or Command(TASK, "qa", [*words, "--output_dir", str(self.directory)])
         own = Program([job.name, *job.words], [], {})
         made = complete(find_task(job.name), "x.py", job.words, stack, many=False) if job.kind == TASK else own
-        return plan_run(job, made, world, variables, stack)
+        facts, starts = make_facts(variables, stack), place(world, job).becomes_torchrun
+        return plan_run(job, made, world, facts, starts=starts)
 
     def task(self, *words: str, stack: Stack = STACK) -> str | None:
         """Start a task and return the checkpoint that it goes on from."""
