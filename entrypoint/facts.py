@@ -39,7 +39,7 @@ class Facts:
     """What nearly every start needs beside its command line.
 
     environ: the variables of the container, with those that a scheduler left in files, and without those that an
-    entrypoint in a parent process set.
+    entrypoint in a parent process set; has_terminal: whether stderr is a terminal, and no log.
     """
 
     environ: Mapping[str, str]
@@ -50,6 +50,7 @@ class Facts:
     limits: Limits
     identity: Identity
     mounts: tuple[str, ...]
+    has_terminal: bool
 
     @property
     def environ_with_home(self) -> dict[str, str]:
@@ -79,6 +80,7 @@ def snapshot(environ: Mapping[str, str], root: str) -> Facts:
         limits=read_limits(files, file_system_size),
         identity=identity,
         mounts=tuple(mount_points(files("/proc/self/mountinfo"))),
+        has_terminal=os.isatty(2),
     )
 
 

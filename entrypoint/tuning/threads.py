@@ -36,8 +36,8 @@ class Process(NamedTuple):
 
     kind: what it becomes; training: it is a rank or starts them, so that variables for this world only do no harm;
     program: its name as it is typed; starter: which program that starts ranks it is, empty for any other; checks_size:
-    its ranks have to look how many they have become; find_interface: the one that leads to the master; has_file:
-    whether the image has a file.
+    its ranks have to look how many they have become; is_logged: what it prints goes into a log; find_interface: the one
+    that leads to the master; has_file: whether the image has a file.
     """
 
     kind: str = RANKS
@@ -45,6 +45,7 @@ class Process(NamedTuple):
     program: str = ""
     starter: str = ""
     checks_size: bool = False
+    is_logged: bool = False
     find_interface: Callable[[], str | None] = lambda: None
     has_file: Callable[[str], bool] = lambda path: False
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 PRELOADS = (("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"), (OPENMP,))
 MPI_ROOT = "/usr/local"
 PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
+# Seconds between two lines of progress in a log, and such a line. tqdm, by which the Trainer shows its progress, would
+# write over the same line ten times a second, which a log shows only when the training has ended (tqdm/std.py).
+PACE = "30"
+PROGRESS = "{l_bar} {n_fmt}/{total_fmt}, {elapsed} gone, {remaining} left, {rate_fmt}{postfix}\n"
 # Reasons that are too long for the table.
 NO_INTERFACE = "the route to the master; without a network oneCCL finds no interface, lo included"
 NO_MPI_TRANSPORT = "the mpi transport hangs under torchrun, and hydra kills ranks at its end"
@@ -70,6 +74,7 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
     """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
     cores, route, has_ccl = divide_cores(context), interface(context), context.stack.backend == "ccl"
     process, world = context.process, context.world
+    logged = process.is_logged and process.training
     has_mpi = process.has_file(f"{MPI_ROOT}/bin/mpiexec.hydra")
     provider = next((path for path in PROVIDERS if process.has_file(f"{path}/libtcp-fi.so")), None)
     return (
@@ -88,6 +93,9 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         ("I_MPI_ROOT", MPI_ROOT if has_mpi else None, "Intel MPI"),
         ("FI_PROVIDER_PATH", provider, "Intel MPI"),
         ("I_MPI_PIN", None if context.machine.owned or world.rank is not None else "0", SHARED_CORES),
+        *((name, PACE if logged else None, "progress in a log") for name in ("TQDM_MININTERVAL", "TQDM_MAXINTERVAL")),
+        ("TQDM_BAR_FORMAT", PROGRESS if logged else None, "progress in a log, line by line"),
+        ("PYTHONUNBUFFERED", "1" if logged else None, "the loss is in the log as soon as it is known"),
         ("MULTINODE_WORLD_SIZE", required_size(context), "what was asked for"),
         ("MULTINODE_JOB", (process.training and world.job) or None, "only its ranks share this"),
     )

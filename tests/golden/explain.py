@@ -269,6 +269,7 @@ def pretend(case: Case) -> Iterator[None]:
             ("entrypoint.rendezvous.meeting.split_addresses", lambda _: ([], [])),
             ("entrypoint.rendezvous.meeting.is_free", lambda _: True),
             ("entrypoint.mpi.launch.find_free_port", lambda *_: 20007),
+            ("os.isatty", lambda _: True),
             ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),
         ):
             stack.enter_context(mock.patch(name, value))

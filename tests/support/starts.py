@@ -45,6 +45,7 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
         "limits": PLENTY,
         "identity": Identity({}, None, (), {}),
         "mounts": (),
+        "has_terminal": True,
     }
     return Facts(environ=environ, stack=stack, **{**values, **changes})
 
@@ -183,6 +184,7 @@ class Container:
             mock.patch("os.sched_getaffinity", lambda _: self.box.cpus(range(self.box.total))),
             mock.patch("os.execvpe", replace),
             mock.patch("sys.stdin", None),
+            mock.patch("os.isatty", lambda _: True),
             mock.patch("os.getppid", lambda: 7),
         ):
             yield

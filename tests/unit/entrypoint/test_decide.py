@@ -162,3 +162,22 @@ def test_the_image_s_own_settings_are_not_called_the_user_s(
 ) -> None:
     prepared = make_plan(JOB, make_facts(environ), 1).prepared
     assert (prepared.added.get("ACCELERATE_USE_CPU"), prepared.kept.get("ACCELERATE_USE_CPU")) == (added, kept)
+
+
+@pytest.mark.parametrize(
+    ("job", "has_terminal", "yours", "pace"),
+    [
+        (Command("smoke", "smoke", []), False, {}, "30"),
+        (Command("smoke", "smoke", []), True, {}, None),
+        (Command("smoke", "smoke", []), False, {"TQDM_MININTERVAL": "5"}, "5"),
+        (Command("plain", "bash", []), False, {}, None),
+    ],
+)
+def test_a_log_gets_whole_lines_of_progress(
+    job: Command, has_terminal: bool, yours: dict[str, str], pace: str | None
+) -> None:
+    """What a terminal shows in one line, over and over, is nothing that a log shows before its end."""
+    environ = make_plan(job, make_facts(yours, has_terminal=has_terminal)).prepared.environ
+
+    assert environ.get("TQDM_MININTERVAL") == pace
+    assert environ.get("TQDM_BAR_FORMAT", "\n").endswith("\n")
