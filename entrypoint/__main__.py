@@ -91,9 +91,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         print_output(list_tasks(facts.stack, facts.environ))
         return 0
     launcher = find_launcher(facts.environ)
-    if (
-        command.trains and launcher.kind == MPIJOB_LAUNCHER
-    ):  # it is no rank but starts them, on the hosts of its hostfile
+    if command.trains and launcher.kind == MPIJOB_LAUNCHER:  # it starts ranks, on the hosts of its hostfile
         command = Command(LAUNCH, LAUNCH, words)
     if command.kind in WITHOUT_NPROC and options.nproc is not None:
         fact = f"--nproc has no meaning to {command.kind}"

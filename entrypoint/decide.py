@@ -138,9 +138,9 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
 def complete_torchrun(situation: Situation, environ: Mapping[str, str]) -> list[Setting]:
     """Return what a typed torchrun was not told."""
     starter = situation.starter
-    if starter is None or starter.program != TORCHRUN:
+    if starter is None or starter.described is None:
         return []
-    return complete_options(situation.described, environ, None if starter.has_count else situation.world.local_size)
+    return complete_options(starter.described, environ, None if starter.has_count else situation.world.local_size)
 
 
 def tune_ranks(situation: Situation, facts: Facts) -> Tuned:

@@ -54,7 +54,7 @@ class Situation(NamedTuple):
     @property
     def becomes_torchrun(self) -> bool:
         """Return whether the ranks of this node are started by torchrun, typed or not."""
-        typed = self.starter is not None and self.starter.program == TORCHRUN
+        typed = self.starter is not None and self.starter.described is not None
         return typed or (self.command.trains and becomes_torchrun(self.world))
 
 
@@ -65,8 +65,9 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     """
     environ = facts.environ
     starter = read_starter(command, environ, launcher, nproc)
-    described = environ if starter is None else starter.environ
-    becomes_ranks = command.trains or (starter is not None and starter.program == TORCHRUN)
+    typed = None if starter is None else starter.described
+    described = environ if typed is None else typed
+    becomes_ranks = command.trains or typed is not None
     world, notes = find_world(command, environ, launcher, starter, nproc)
     if becomes_ranks:
         check_backend(world, described)
@@ -85,7 +86,7 @@ def read_starter(
 ) -> starters.Start | None:
     """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
     starter = starters.read_start([command.name, *command.words], environ, nproc) if command.kind == PLAIN else None
-    if starter is not None and starter.program == TORCHRUN:
+    if starter is not None and starter.described is not None:
         return starter
     idle = command.kind in (PLAIN, TASK, WORKER, SSH) and not (command.trains or command.helps)
     if nproc is not None and idle:
@@ -94,15 +95,14 @@ def read_starter(
     if starter is None or launcher.started:
         return None
     starters.check_accelerate([command.name, *command.words])
-    return starter._replace(environ=environ)
+    return starter
 
 
 def find_world(
     command: Command, environ: Mapping[str, str], launcher: Launcher, starter: starters.Start | None, nproc: int | None
 ) -> tuple[World, list[str]]:
     """Return the world; what is wrong with it stops what starts ranks there, and is a note beside any other command."""
-    typed = starter.environ if starter is not None and starter.program == TORCHRUN else None
-    nproc = nproc if starter is None else starter.local_size
+    typed, nproc = (None, nproc) if starter is None else (starter.described, starter.local_size)
     task = name_task(command) if command.trains or typed is not None else ""
     try:
         return table.detect(environ, nproc, launcher=launcher, typed=typed, task=task), []
@@ -161,7 +161,7 @@ def note_python(command: Command, world: World, environ: Mapping[str, str]) -> l
 
 
 def find_kind(command: Command, world: World, starter: starters.Start | None) -> str:
-    """Return what this process becomes, as in Context."""
+    """Return what this process becomes, as in `threads.Process`."""
     if starter is not None:
         return UNKNOWN if starter.local_size is None and not starter.is_auto else ANY
     if command.trains or world.rank is not None:

@@ -56,19 +56,20 @@ HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-m
 class Start(NamedTuple):
     """A program that will start ranks.
 
-    local_size: how many on this node, None where its command line does not say; environ: for torchrun, the PET_
-    variables that count, from options and environment; has_count: whether the number of processes is among the options.
+    local_size: how many on this node, None where its command line does not say; described: the PET_ variables that
+    count for a torchrun, from options and environment, None for any other; has_count: whether the number of processes
+    is among the options.
     """
 
     program: str
     local_size: int | None
-    environ: Mapping[str, str]
+    described: Mapping[str, str] | None = None
     has_count: bool = False
 
     @property
     def is_auto(self) -> bool:
         """Return whether the machine decides how many ranks torchrun starts."""
-        return self.program == TORCHRUN and self.environ.get(COUNT, "").strip().lower() in AUTO
+        return self.described is not None and self.described.get(COUNT, "").strip().lower() in AUTO
 
 
 def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None = None) -> Start | None:
@@ -84,10 +85,10 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
         described = read_options(values, environ, nproc)
         return Start(program, read_count(described), described, EACH in values)
     if program == ACCELERATE:
-        return Start(program, read_accelerate(options), {})
+        return Start(program, read_accelerate(options))
     if program == MPIRUN:
-        return Start(program, read_mpirun(options, environ), {})
-    return Start(program, None, {}) if program else None
+        return Start(program, read_mpirun(options, environ))
+    return Start(program, None) if program else None
 
 
 def find_starter(words: list[str]) -> tuple[str, list[str]]:

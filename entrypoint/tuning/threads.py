@@ -143,8 +143,9 @@ def has_own_cores(context: Context) -> bool:
     """
     machine, count = context.machine, context.world.local_size or 1
     even = is_pinned(context) and machine.cores <= -(-machine.around // count)
-    slurms = (count_task_cpus(context) or 0) * count > len(machine.cpus)  # too few for all tasks, so they are ours
-    return count == 1 or even or slurms
+    # Where Slurm gives each task more than its share of what we see, we see the processors of one task.
+    of_one_task = (count_task_cpus(context) or 0) * count > len(machine.cpus)
+    return count == 1 or even or of_one_task
 
 
 def is_pinned(context: Context) -> bool:
