@@ -56,14 +56,13 @@ def wanted_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> Wanted:
     """Return what an image of wheels, given as (sha256, path), must have."""
     said = [content(store, digest, path) for digest, path in wheels]
     modules = {module for one in said for module in one.modules}
-    return Wanted(sorted(modules - SKIPPED.keys()), sorted(filter(None, map(_release, said))))
+    return Wanted(sorted(modules - SKIPPED.keys()), sorted(map(_release, said)))
 
 
-def _release(said: Content) -> str | None:
+def _release(said: Content) -> str:
     """Return name and release as a wheel's METADATA writes them: that is what Python says of an installed package."""
-    name, version = said.metadata.get("name"), said.metadata.get("version")
     own = (module for module in said.modules if module not in SKIPPED and module not in ANYBODYS)
-    return " ".join((f"{name}=={version}", *own)) if name and version else None
+    return " ".join((f"{said.metadata['name']}=={said.metadata['version']}", *own))
 
 
 def imports(image: Image, wanted: Wanted, run: Run, store: Store, remedy: str) -> bool:

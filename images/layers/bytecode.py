@@ -50,9 +50,9 @@ def of_wheel(project: str, digest: str, path: Path, site: str, *, trimmed: bool)
 
     def modules() -> Iterator[tuple[str, bytes]]:
         skip = re.compile(left_out)
-        with archive.reopened(path) as wheel:
-            for member in wheel.members:
-                module = re.sub(r"^[^/]+\.data/(purelib|platlib)/", "", member.info.filename)
+        with archive.opened(path) as wheel:
+            for name, member in wheel.members.items():
+                module = re.sub(r"^[^/]+\.data/(purelib|platlib)/", "", name)
                 if module.endswith(".py") and ".data/" not in module and not skip.match(module):
                     yield module, member.read()
 
@@ -165,5 +165,6 @@ def _damaged(name: str) -> WorldFault:
 
 def place_of(module: str, python: str) -> str:
     """Return where the bytecode of a module lies (PEP 3147), for Python `python` (3.X)."""
-    directory, _, name = module.rpartition("/")
-    return f"{directory}/__pycache__/{name.removesuffix('.py')}.cpython-{python.replace('.', '')}.pyc"
+    directory, name = posixpath.split(module)
+    tag = f"cpython-{python.replace('.', '')}"
+    return posixpath.join(directory, "__pycache__", f"{name.removesuffix('.py')}.{tag}.pyc")

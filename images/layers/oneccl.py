@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from installer.records import RecordEntry
 
 from images.layers import trim
 from images.model import BINDINGS, IPEX
@@ -44,17 +44,8 @@ def environment(module: str, site: str) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True)
-class SharedFile:
-    """A file of IPEX that takes the place of one in the bindings: its path, its sha256, its size in bytes."""
-
-    path: str
-    sha256: str
-    size: int
-
-
-def shared_files(wheels: Mapping[str, Path], module: str | None, *, trimmed: bool) -> dict[str, SharedFile]:
-    """Return what IPEX has at the same path as the bindings, as path of the bindings -> file of IPEX.
+def shared_files(wheels: Mapping[str, Path], module: str | None, *, trimmed: bool) -> dict[str, RecordEntry]:
+    """Return what IPEX has at the same path as the bindings, as path of the bindings -> row of IPEX's RECORD.
 
     IPEX's copy is the one that is used: accelerate imports IPEX first, and its libraries find their neighbours by
     DT_RPATH, so a process has IPEX's libccl and libmpi, whichever release the bindings have. Empty without both wheels.
@@ -63,15 +54,9 @@ def shared_files(wheels: Mapping[str, Path], module: str | None, *, trimmed: boo
         return {}
     left_out = trim.pattern(IPEX) if trimmed else None
     with archive.opened(wheels[IPEX]) as ipex, archive.opened(wheels[BINDINGS]) as bindings:
-        in_both = set(bindings.names)
-        found = {}
-        for name in ipex.names:
-            match = SHARED.fullmatch(name)
-            path = f"{module}/{match[1]}" if match else ""
-            if path in in_both and not (left_out and left_out.match(name)):
-                data = ipex.read(name)
-                found[path] = SharedFile(name, hashlib.sha256(data).hexdigest(), len(data))
-        return found
+        kept = (name for name in ipex.members if not (left_out and left_out.match(name)))
+        places = {f"{module}/{match[1]}": match[0] for name in kept if (match := SHARED.fullmatch(name))}
+        return {path: ipex.rows[name] for path, name in places.items() if path in bindings.members}
 
 
 def links(names: Iterable[str], module: str, site: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import installer
 from installer.destinations import WheelDestination
@@ -16,12 +16,11 @@ from installer.records import RecordEntry
 from installer.scripts import Script
 from installer.utils import Scheme, construct_record_file, fix_shebang
 
-from images.layers import trim
-from images.layers.oneccl import SharedFile
+from images.layers import bytecode, trim
 from images.model import Site
 from images.oci.layer import LayerWriter
 from images.wheels import archive
-from images.wheels.archive import CheckedWheel
+from images.wheels.archive import Archive
 from images.wheels.members import Member
 from images.wheels.record import hash_of, sha256_of
 
@@ -41,29 +40,28 @@ def schemes(site: Site, project: str) -> dict[str, str]:
 class Parts:
     """What goes into a layer with a wheel, or in the place of its files.
 
-    `bytecode` is that of its modules, by their paths. `shared` are the paths of files that another package of the image
-    has for both: a link is written there.
+    `bytecode` is that of its modules, by their paths. `shared` are files that another package of the image has for
+    both, by the path that a link is written at.
     """
 
     bytecode: Mapping[str, bytes]
-    shared: Mapping[str, SharedFile]
+    shared: Mapping[str, RecordEntry]
 
 
 class Destination(WheelDestination):
     """Write one wheel into a layer."""
 
-    def __init__(self, layer: LayerWriter, wheel: CheckedWheel, site: Site, parts: Parts, *, trimmed: bool) -> None:
+    def __init__(self, layer: LayerWriter, wheel: Archive, site: Site, parts: Parts, *, trimmed: bool) -> None:
         project = wheel.distribution.replace("_", "-").lower()
         self._layer, self._wheel, self._pyc, self._shared = layer, wheel, parts.bytecode, parts.shared
-        self._directories, self._command = schemes(site, project), site.command
-        self._tag = f"cpython-{site.python.replace('.', '')}"
+        self._directories, self._site = schemes(site, project), site
         self._trim = trim.pattern(project) if trimmed else None
         self._compiled: list[tuple[Scheme, RecordEntry]] = []
         self._left_out: set[tuple[str, str]] = set()
 
     def write_script(self, name: str, module: str, attr: str, section: str) -> RecordEntry:
         """Write the start script of an entry point."""
-        name, data = Script(name, module, attr, section).generate(self._command, "posix")  # type: ignore[arg-type]
+        name, data = Script(name, module, attr, section).generate(self._site.command, "posix")  # type: ignore[arg-type]
         digest = self._layer.file(f"{self._directories['scripts']}/{name}", data, 0o755)
         return RecordEntry(name, hash_of(digest), len(data))
 
@@ -75,15 +73,15 @@ class Destination(WheelDestination):
             return RecordEntry(name, None, None)
         if scheme in ("purelib", "platlib") and name in self._shared:
             return self._link(scheme, name, self._shared[name])
-        row = self._wheel.expected(scheme, name)
+        member: object = stream
+        row = self._wheel.rows.get(member.info.filename) if isinstance(member, Member) else None
         digest = sha256_of(row)
-        if row is None or digest is None or scheme == "scripts":
+        if not isinstance(member, Member) or row is None or digest is None or scheme == "scripts":
             return self._write(scheme, name, stream.read(), mode)
-        member = cast("Member", stream)  # what has a row in RECORD is in the archive
-        place = f"{self._directories[scheme]}/{name}"
-        self._layer.stream(place, member.chunks(), digest, row.size or 0, mode)
+        size = member.info.file_size
+        self._layer.stream(f"{self._directories[scheme]}/{name}", member.chunks(), digest, size, mode)
         self._write_bytecode(scheme, name)
-        return RecordEntry(name, row.hash_, row.size)
+        return RecordEntry(name, row.hash_, size)
 
     def finalize_installation(
         self, scheme: Scheme, record_file_path: str, records: Iterable[tuple[Scheme, RecordEntry]]
@@ -102,23 +100,22 @@ class Destination(WheelDestination):
     def _write(self, scheme: Scheme, path: str, data: bytes, mode: int) -> RecordEntry:
         """Write a file that RECORD has no sha256 of, or a program, whose first line may change."""
         if scheme == "scripts":
-            with fix_shebang(io.BytesIO(data), self._command) as stream:
+            with fix_shebang(io.BytesIO(data), self._site.command) as stream:
                 data = stream.read()
         digest = self._layer.file(f"{self._directories[scheme]}/{path}", data, mode)
         self._write_bytecode(scheme, path)
         return RecordEntry(path, hash_of(digest), len(data))
 
-    def _link(self, scheme: Scheme, path: str, other: SharedFile) -> RecordEntry:
+    def _link(self, scheme: Scheme, path: str, other: RecordEntry) -> RecordEntry:
         """Write a link instead of a second copy; RECORD says what is read through it."""
         self._layer.link(f"{self._directories[scheme]}/{path}", posixpath.relpath(other.path, posixpath.dirname(path)))
-        return RecordEntry(path, hash_of(other.sha256), other.size)
+        return RecordEntry(path, other.hash_, other.size)
 
     def _write_bytecode(self, scheme: Scheme, path: str) -> None:
         """Write the bytecode of a module that has any."""
         if path not in self._pyc or scheme not in ("purelib", "platlib"):
             return
-        directory, name = posixpath.split(path)
-        compiled = posixpath.join(directory, "__pycache__", f"{name.removesuffix('.py')}.{self._tag}.pyc")
+        compiled = bytecode.place_of(path, self._site.python)
         self._layer.file(f"{self._directories[scheme]}/{compiled}", self._pyc[path])
         self._compiled.append((scheme, RecordEntry(compiled, None, None)))
 
@@ -133,7 +130,7 @@ def names(wheel: Path) -> list[str]:
     Raises WorldFault when it cannot be installed.
     """
     with archive.opened(wheel) as opened:
-        return opened.names
+        return [*opened.members]
 
 
 def write(layer: LayerWriter, wheel: Path, site: Site, parts: Parts, *, trimmed: bool) -> None:
@@ -142,7 +139,7 @@ def write(layer: LayerWriter, wheel: Path, site: Site, parts: Parts, *, trimmed:
     Raises WorldFault when the wheel cannot be installed, or has another file where the layer has one already.
     """
     layer.source = wheel.name
-    with archive.reopened(wheel) as opened, warnings.catch_warnings():
+    with archive.opened(wheel) as opened, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # installer warns of __pycache__ in wheels, which it leaves out
         destination = Destination(layer, opened, site, parts, trimmed=trimmed)
         installer.install(opened, destination, {archive.INSTALLER: b"multinode\n"})

@@ -82,8 +82,8 @@ def explain(said: str, pins: Pinned, sources: Sources, root: Path, directory: st
         wheelhouse.refuse(Path(directory), wanted, pins.python, pins.glibc)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
         return _unreachable(failed[1], failed[2], pins)
-    if damaged := re.search(r"Failed to extract archive: (\S+\.whl)", said):
-        return _damaged(damaged[1], directory)
+    if damaged := re.search(r"Failed to extract archive: (\S+\.whl)|`(\S+)`\n.*The wheel is invalid", said):
+        return _damaged(damaged[1] or damaged[2], directory)
     if undated := _undated(said):
         fact = "nothing can be resolved as of a day from an index that does not say when its files were uploaded"
         places = ", ".join((sources.index or USUAL, *sources.extra))

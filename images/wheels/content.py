@@ -1,24 +1,34 @@
-"""What is in a wheel: opened once, when it arrives, when its files are compared with RECORD.
+"""What is in a wheel, read once, when it arrives: its files are what RECORD says, and their names are in order.
 
-Layers take a file by the hash in RECORD afterwards, and read nothing twice.
+The rules are those of PyPA, "Binary distribution format", as pip and `installer` apply them; where those would write
+outside of a directory, run out of memory or never end, a wheel is refused. Layers take a file by the hash in RECORD
+afterwards, and compare nothing twice.
 """
 
 from __future__ import annotations
 
+import configparser
 import hashlib
 import posixpath
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from installer.records import RecordEntry
+from installer.utils import SCHEME_NAMES, parse_entrypoints
 from packaging.metadata import RawMetadata, parse_email
+from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
+from images.foreign import bounds
+from images.foreign.paths import flaw
 from images.host.store import Store
-from images.wheels import archive
-from images.wheels.archive import CheckedWheel
+from images.wheels import archive, record
+from images.wheels.archive import Archive
 from images.wheels.members import Member
-from images.wheels.record import refuse_content
 
+UNLISTED = ("RECORD", "RECORD.jws", "RECORD.p7s", archive.INSTALLER)  # of .dist-info, which RECORD has no hash of
+ALGORITHMS = ("sha256", "sha384", "sha512")  # "The hash algorithm must be sha256 or better."
 DATA = ".data/data/"  # after the name and the release of a wheel: what goes below the prefix
 # Of the core metadata; the description, which is a whole README, is not among it.
 FIELDS = ("name", "version", "summary", "home_page", "project_urls", "license", "license_expression", "classifiers")
@@ -43,31 +53,101 @@ class Content(NamedTuple):
 
 
 def content(store: Store, digest: str, path: Path) -> Content:
-    """Return what is in a wheel, whose files are what RECORD says; the store keeps what was read.
+    """Return what is in a wheel, after all of it was checked; the store keeps what was read.
 
-    Raises WorldFault when a file is another one, or the wheel cannot be installed.
+    Raises WorldFault when a file is another one than RECORD says, or the wheel cannot be installed.
     """
     libraries, modules, metadata = store.cached("wheel contents", digest, lambda: _read(store, path)).value
     return Content([Library(*each) for each in libraries], modules, metadata)
 
 
 def _read(store: Store, path: Path) -> Content:
+    with archive.opened(path) as wheel:
+        _check_size(wheel, path.stat().st_size)
+        for name in wheel.members:
+            _check_name(wheel, name)
+        _check_scripts(wheel)
+        libraries = _check_files(wheel, store)
+        said, _ = parse_email(wheel.read_dist_info("METADATA"))
+        _check_metadata(said, path.name)
+        modules = sorted({module for name in wheel.members if (module := _module(name))})
+    metadata = {name: value for name, value in said.items() if name in FIELDS}
+    return Content(libraries, modules, cast("RawMetadata", metadata))
+
+
+def _check_size(wheel: Archive, size: int) -> None:
+    """Raise ValueError for a bomb; `size` is the archive's own."""
+    unpacked = sum(member.info.file_size for member in wheel.members.values())
+    if unpacked > bounds.WHEEL.of(size):
+        raise ValueError(f"{size} bytes would unpack to {unpacked}")
+
+
+def _check_name(wheel: Archive, name: str) -> None:
+    if found := flaw(name):
+        raise ValueError(f"the name {name!r} {found}")
+    head, _, rest = name.partition("/")
+    if head != wheel.data_dir and not (rest and head.endswith(".data")):
+        return
+    scheme, _, path = rest.partition("/")
+    # pip takes any such directory for this wheel's; `installer` would put its files among the modules.
+    if head != wheel.data_dir or scheme not in SCHEME_NAMES or not path:
+        raise ValueError(f"{name!r} is in no directory of {wheel.data_dir} that is known")
+
+
+def _check_scripts(wheel: Archive) -> None:
+    if f"{wheel.dist_info_dir}/entry_points.txt" in wheel.members:
+        try:
+            list(parse_entrypoints(wheel.read_dist_info("entry_points.txt")))
+        except (configparser.Error, AssertionError) as error:  # the last is how `installer` refuses it
+            raise ValueError("entry_points.txt cannot be read, or has a script that is not MODULE:FUNCTION") from error
+
+
+def _check_metadata(said: RawMetadata, filename: str) -> None:
+    """Raise ValueError where METADATA is of another release than the name of the file says: pip refuses that, too."""
+    name, version, *_ = parse_wheel_filename(filename)
+    if (canonicalize_name(said.get("name", "")), Version(said.get("version", ""))) != (name, version):
+        raise ValueError(f"METADATA is of {said.get('name')} {said.get('version')}")
+
+
+def _check_files(wheel: Archive, store: Store) -> list[Library]:
+    """Compare every file with RECORD; return the libraries among them."""
+    unlisted = {f"{wheel.dist_info_dir}/{name}" for name in UNLISTED}
     names: dict[int, str | None] = {}  # by checksum: a wheel holds no links, and has a library once for each name
     found = []
-    with archive.opened(path) as wheel:
-        for member in wheel.members:
-            place, checksum = member.info.filename.partition(DATA)[2], member.info.CRC
-            if ".so" not in posixpath.basename(place):
-                _compare(wheel, member)
-                continue
-            if checksum not in names:
-                names[checksum] = _compare_library(wheel, member, store)
-            else:
-                _compare(wheel, member)
-            found.append(Library(place, checksum, names[checksum]))
-        said, _ = parse_email(wheel.read(f"{wheel.dist_info_dir}/METADATA"))
-        modules = sorted({module for name in wheel.names if (module := _module(name))})
-    return Content(found, modules, cast("RawMetadata", {name: value for name, value in said.items() if name in FIELDS}))
+    for name, member in wheel.members.items():
+        row, place, checksum = wheel.rows.get(name), name.partition(DATA)[2], member.info.CRC
+        if name in unlisted and (row is None or row.hash_ is None):
+            continue
+        if ".so" not in posixpath.basename(place):
+            _compare(member, row)
+            continue
+        if checksum not in names:
+            names[checksum] = _compare_library(member, row, store)
+        else:
+            _compare(member, row)
+        found.append(Library(place, checksum, names[checksum]))
+    return found
+
+
+def _compare_library(member: Member, row: RecordEntry | None, store: Store) -> str | None:
+    """Do what `_compare` does; return the name inside a library, of which some have too many bytes for the memory."""
+    from images.foreign import libraries  # with pyelftools, which a build does without that knows all of its files
+
+    with store.temporary() as copy, copy.open("w+b") as file:
+        _compare(member, row, file.write)
+        return libraries.soname(file)
+
+
+def _compare(member: Member, row: RecordEntry | None, seen: Callable[[bytes], object] = lambda _: None) -> None:
+    """Raise ValueError when the content of a file is not what RECORD says; `seen` gets all of it."""
+    if row is None or row.hash_ is None or row.hash_.name not in ALGORITHMS:
+        raise ValueError(f"RECORD has no strong hash of {member.info.filename!r}")
+    hashed = hashlib.new(row.hash_.name)
+    for chunk in member.chunks():
+        hashed.update(chunk)
+        seen(chunk)
+    if record.encoded(hashed.digest()) != row.hash_.value:
+        raise ValueError(f"RECORD has another hash of {row.path!r}")
 
 
 def _module(path: str) -> str | None:
@@ -77,23 +157,3 @@ def _module(path: str) -> str | None:
         return head
     stem = head.partition(".")[0]
     return stem if not rest and head.endswith((".py", ".so")) and stem.isidentifier() else None
-
-
-def _compare_library(wheel: CheckedWheel, member: Member, store: Store) -> str | None:
-    """Do what `_compare` does; return the name inside a library, of which some have too many bytes for the memory."""
-    from images.foreign import libraries  # with pyelftools, which a build does without that knows all of its files
-
-    with store.temporary() as copy, copy.open("w+b") as file:
-        _compare(wheel, member, file.write)
-        return libraries.soname(file)
-
-
-def _compare(wheel: CheckedWheel, member: Member, seen: Callable[[bytes], object] = lambda _: None) -> None:
-    """Raise ValueError when the content of a file is not what RECORD says; `seen` gets all of it."""
-    row = wheel.row(member.info.filename)
-    hashed = hashlib.new(row.hash_.name if row and row.hash_ else "sha256")
-    for chunk in member.chunks():
-        hashed.update(chunk)
-        seen(chunk)
-    if row:
-        refuse_content(row, hashed.digest())

@@ -24,8 +24,8 @@ from pypi_simple import (
 from images.host import download
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
-from images.wheels.archive import METADATA
 
+METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
 LINUX = re.compile(r"linux.*x86_64\.whl")
 UNREADABLE = (
     requests.RequestException, NoSuchProjectError, UnsupportedRepoVersionError, ValueError, KeyError, RecursionError,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import tempfile
-import zipfile
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,32 +13,20 @@ from cyclonedx.validation.json import JsonStrictValidator
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from packageurl import PackageURL
+from packaging.metadata import RawMetadata, parse_email
 
-from images.check import components, sbom
-from images.host.store import Store
-from images.model import Wheel
-from tests.support.wheels import WHEEL, record
+from images.check import components
 
 VALIDATOR = JsonStrictValidator(SchemaVersion.V1_6)
 CREATED = datetime.datetime(2026, 7, 8, 12, 30)
 
 
-def make_wheel(directory: Path, project: str, version: str, metadata: str | bytes) -> Wheel:
-    path, info = directory / f"{project}-{version}-py3-none-any.whl", f"{project}-{version}.dist-info"
-    files = {
-        "vendored/other-1.dist-info/METADATA": b"Metadata-Version: 2.1\nSummary: of another\n",
-        f"{info}/WHEEL": WHEEL,
-    }
-    files[f"{info}/METADATA"] = metadata if isinstance(metadata, bytes) else metadata.encode()
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-        archive.writestr(f"{info}/RECORD", record(files, info))
-    return Wheel(project, version, f"{len(project):064x}", path)
+Described = tuple[str, str, str, RawMetadata]
 
 
-def of_wheels(directory: Path, *wheels: Wheel) -> list[Component]:
-    return components.of_wheels(sbom.described(wheels, Store(directory / "store")))
+def wheel(project: str, version: str, metadata: str | bytes) -> Described:
+    """Describe a wheel by what its METADATA says."""
+    return project, version, f"{len(project):064x}", parse_email(metadata)[0]
 
 
 def document(listed: list[Component], created: datetime.datetime = CREATED) -> str:
@@ -66,8 +51,8 @@ License-Expression: BSD-3-Clause
 """
 
 
-def test_a_wheel_with_all_that_is_known_of_it(tmp_path: Path) -> None:
-    parsed = read(of_wheels(tmp_path, make_wheel(tmp_path, "torch", "2.13.0+cpu", TORCH)))
+def test_a_wheel_with_all_that_is_known_of_it() -> None:
+    parsed = read(components.of_wheels([wheel("torch", "2.13.0+cpu", TORCH)]))
 
     purl = "pkg:pypi/torch@2.13.0%2Bcpu"
     assert parsed["components"] == [
@@ -99,10 +84,8 @@ def test_a_wheel_with_all_that_is_known_of_it(tmp_path: Path) -> None:
         ("Home-page: https://[::1]/", None),
     ],
 )
-def test_only_an_address_becomes_the_homepage_of_a_package(tmp_path: Path, lines: str, address: str | None) -> None:
-    wheel = make_wheel(tmp_path, "a", "1", f"Metadata-Version: 2.1\n{lines}\n")
-
-    (part,) = read(of_wheels(tmp_path, wheel))["components"]
+def test_only_an_address_becomes_the_homepage_of_a_package(lines: str, address: str | None) -> None:
+    (part,) = read(components.of_wheels([wheel("a", "1", f"Metadata-Version: 2.1\n{lines}\n")]))["components"]
 
     stated = [row["url"] for row in part.get("externalReferences", [])]
     assert stated == ([address] if address else [])
@@ -212,20 +195,14 @@ def test_single_files_and_the_image_are_components() -> None:
     assert (program["type"], program["licenses"]) == ("application", [{"license": {"id": "Apache-2.0"}}])
 
 
-def everything(directory: Path) -> tuple[list[Wheel], str, list[Component]]:
-    wheels = [
-        make_wheel(directory, name, "1.0", TORCH.replace("torch", name)) for name in ("numpy", "filelock", "tqdm")
-    ]
-    return wheels, STATUS, [components.archive("examples", "5.23.0", "c" * 64)]
+def test_the_bytes_are_the_same_twice_and_in_any_order() -> None:
+    wheels = [wheel(name, "1.0", TORCH.replace("torch", name)) for name in ("numpy", "filelock", "tqdm")]
+    files = [components.archive("examples", "5.23.0", "c" * 64)]
+    turned = "\n\n".join(reversed(STATUS.strip().split("\n\n")))
 
-
-def test_the_bytes_are_the_same_twice_and_in_any_order(tmp_path: Path) -> None:
-    wheels, status, files = everything(tmp_path)
-    turned = "\n\n".join(reversed(status.strip().split("\n\n")))
-
-    first = document([*of_wheels(tmp_path, *wheels), *components.of_debian(status, "debian-12"), *files])
-    again = document([*of_wheels(tmp_path, *wheels), *components.of_debian(status, "debian-12"), *files])
-    other = document([*files, *components.of_debian(turned, "debian-12"), *of_wheels(tmp_path, *wheels[::-1])])
+    first = document([*components.of_wheels(wheels), *components.of_debian(STATUS, "debian-12"), *files])
+    again = document([*components.of_wheels(wheels), *components.of_debian(STATUS, "debian-12"), *files])
+    other = document([*files, *components.of_debian(turned, "debian-12"), *components.of_wheels(wheels[::-1])])
 
     assert first == again == other
 
@@ -253,10 +230,7 @@ FOREIGN = st.text() | st.lists(LINES | st.just("")).map("\n".join)
 @example(b"Metadata-Version: 2.4\nSummary: \x00\xff\n")
 @given(FOREIGN.map(str.encode) | st.binary())
 def test_any_metadata_is_read(metadata: bytes) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        wheel = make_wheel(Path(directory), "thing", "1.0", metadata)
-
-        (part,) = read(of_wheels(Path(directory), wheel))["components"]
+    (part,) = read(components.of_wheels([wheel("thing", "1.0", metadata)]))["components"]
 
     assert (part["name"], part["version"]) == ("thing", "1.0")
 

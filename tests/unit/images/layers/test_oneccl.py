@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from images.layers import oneccl
 from images.layers.oneccl import GUIDE, MPI
 from images.model import BINDINGS, IPEX
+from images.wheels import record
 from tests.support import ccl_wheels
 
 MODULE = ccl_wheels.BINDINGS
@@ -40,8 +40,7 @@ def test_what_both_wheels_have_is_ipexs(wheels: dict[str, Path], path: str, shar
     assert (f"{MODULE}/{path}" in found) is shared
     if shared:
         data = ccl_wheels.runtime(ccl_wheels.IPEX, "IPEX")[f"{ccl_wheels.IPEX}/{path}"]
-        expected = oneccl.SharedFile(f"{ccl_wheels.IPEX}/{path}", hashlib.sha256(data).hexdigest(), len(data))
-        assert found[f"{MODULE}/{path}"] == expected
+        assert found[f"{MODULE}/{path}"] == record.row(f"{ccl_wheels.IPEX}/{path}", data)
 
 
 def test_what_is_kept_without_trimming_is_shared_too(wheels: dict[str, Path]) -> None:

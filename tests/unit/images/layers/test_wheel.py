@@ -16,10 +16,10 @@ import zstandard
 from images.base.base import of_debian
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.layers import oneccl
 from images.layers import wheel as wheels
 from images.model import Directories
 from images.oci.layer import LayerWriter
+from images.wheels import record
 from images.wheels.content import content
 from tests.support.wheels import pack
 
@@ -91,7 +91,7 @@ def test_record_names_every_file_with_its_hash_and_nothing_else(tmp_path: Path) 
 
 def test_a_file_that_another_package_has_is_a_link_and_record_says_what_is_read_there(tmp_path: Path) -> None:
     wheel = pack(tmp_path, {"thing/lib/libx.so": b"of thing", "thing/lib/liby.so": b"y"})
-    other = oneccl.SharedFile("other/lib/libx.so", hashlib.sha256(b"of other").hexdigest(), 8)
+    other = record.row("other/lib/libx.so", b"of other")
     with LayerWriter(tmp_path / "layer", Directories()) as layer:
         wheels.write(layer, wheel, of_debian("3.11"), wheels.Parts({}, {"thing/lib/libx.so": other}), trimmed=True)
         layer.finish()
@@ -99,9 +99,9 @@ def test_a_file_that_another_package_has_is_a_link_and_record_says_what_is_read_
     data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         link = tar.getmember(f"{SITE}/thing/lib/libx.so")
-        record = tar.extractfile(f"{SITE}/thing-1.0.dist-info/RECORD")
-        assert record
-        rows = {row[0]: row[1:] for row in csv.reader(record.read().decode().splitlines())}
+        listed = tar.extractfile(f"{SITE}/thing-1.0.dist-info/RECORD")
+        assert listed
+        rows = {row[0]: row[1:] for row in csv.reader(listed.read().decode().splitlines())}
         assert tar.getmember(f"{SITE}/thing/lib/liby.so").isreg()
     digest = base64.urlsafe_b64encode(hashlib.sha256(b"of other").digest()).decode().rstrip("=")
     assert (link.issym(), link.linkname) == (True, "../../other/lib/libx.so")

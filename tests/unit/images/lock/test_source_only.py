@@ -13,7 +13,7 @@ from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.lock.source_only import to_wheel
 from images.model import SourceOnly
-from images.wheels import archive as archives
+from images.wheels.content import content
 
 ROW = SourceOnly(name="rouge-score", version="0.1.2", requires=("numpy", "six>=1.14.0"))
 FILES = {
@@ -54,7 +54,7 @@ def test_a_wheel_has_the_package_of_its_source_and_the_stated_requirements(tmp_p
     ]
     assert metadata.endswith("\n\nAbout it.\n")
     assert to_wheel(store, source, sha256(source), ROW) == (digest, name)
-    assert archives.check(path) == 5
+    assert content(store, digest, path).modules == ["rouge_score"]
 
 
 def test_an_archive_without_the_package_is_refused(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ import pytest
 import requests
 from packaging.version import Version
 
-from images.wheels.archive import METADATA
-from scripts.versions.package_index import PIECE, File, RemoteFile, newest, releases, yanked
+from scripts.versions.package_index import METADATA, PIECE, File, RemoteFile, newest, releases, yanked
 
 URL = "https://index.example/torch.whl"
 SAID = b"Metadata-Version: 2.1\nName: torch\n"

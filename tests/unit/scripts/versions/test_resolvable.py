@@ -9,9 +9,10 @@ import pytest
 from packaging.version import Version
 
 from images.host.errors import Fault, UserFault, WorldFault
+from images.host.store import Store, sha256
 from images.model import Request
 from images.plan import catalog, planner
-from images.wheels import archive
+from images.wheels.content import content
 from scripts.versions import resolvable, stand_ins
 from scripts.versions.resolvable import Outcome
 
@@ -92,7 +93,7 @@ def test_the_stand_in_of_torch_is_a_good_wheel_without_what_is_for_a_gpu(tmp_pat
 
     path = stand_ins.of("torch", CCL, lambda _: requires, tmp_path)
 
-    archive.check(path)
+    assert content(Store(tmp_path / "store"), sha256(path), path)
     with zipfile.ZipFile(path) as file:
         lines = file.read("torch-2.4.0+cpu.dist-info/METADATA").decode().splitlines()
     assert [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist")] == requires[:2]
