@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from images.host import fingerprint
 from images.host.disk import files
 from images.host.disk.faults import disk_fault, store_faults
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import Damaged, UserFault, WorldFault
 
 CHUNK = 1 << 20
 PARTS = ("blobs", "records", "trees", "locks", "aside")
@@ -119,6 +119,16 @@ class Store:
         if path and self.sha256(path) != digest:
             self.drop(path)
             return None
+        return path
+
+    def whole(self, digest: str, name: str = "blob") -> Path:
+        """Return where a blob is that was there.
+
+        Raises Damaged where it is gone, or had another sha256.
+        """
+        path = self.verified(digest, name)
+        if path is None:
+            raise Damaged(self.place(digest, name))
         return path
 
     def keep(self, aside: Path, digest: str, name: str = "blob") -> Path:

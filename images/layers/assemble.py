@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from images.host.context import Context
-from images.host.errors import Damaged
 from images.host.store import Store, key_of
 from images.layers import bytecode, entrypoint_layer, examples, oneccl
 from images.layers import wheel as wheels
@@ -107,14 +106,11 @@ def _job(wheel: Wheel, compiler: Compiler, *, trimmed: bool) -> bytecode.Job:
 
 def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | None) -> Layer:
     """Write the bytecode of the base's own modules; without a compiler only the directories that it lies in."""
-    archive = store.verified(modules, "blob")
-    if archive is None:
-        raise Damaged(store.place(modules))
     made = bytecode.make(store, [bytecode.of_base(store, modules)], compiler)[0] if compiler else ""
 
     def fill(layer: LayerWriter) -> None:
         pyc = bytecode.read(store, made) if made else {}
-        with zipfile.ZipFile(archive) as opened:
+        with zipfile.ZipFile(store.whole(modules)) as opened:
             for module in opened.namelist():
                 layer.parents(module)
                 if module in pyc:

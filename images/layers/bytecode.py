@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from images.host.errors import Damaged, WorldFault
+from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.layers import trim
 from images.layers.compiler import Compiler
@@ -26,7 +26,7 @@ SORTED = (3, 11)
 # No bytecode of its own modules, which a base may have or not; no SyntaxWarnings of others' code.
 QUIET = ("-S", "-B", "-X", "pycache_prefix=/nonexistent", "-W", "ignore")
 LONGEST = 64  # bytes of the line before an entry
-REMEDY = "remove the store's directory `trees` and build again, or build with --no-bytecode"
+REMEDY = "run it again, or build with --no-bytecode"
 
 Modules = Iterable[tuple[str, bytes]]  # path below the site, source or bytecode
 
@@ -63,10 +63,7 @@ def of_base(store: Store, digest: str) -> Job:
     """Return the modules of a base, which are in a zip of the store by their paths."""
 
     def modules() -> Iterator[tuple[str, bytes]]:
-        path = store.verified(digest, "blob")
-        if path is None:
-            raise Damaged(store.place(digest))
-        with zipfile.ZipFile(path) as opened:
+        with zipfile.ZipFile(store.whole(digest)) as opened:
             yield from ((name, opened.read(name)) for name in opened.namelist())
 
     return Job("the base", "", [digest, "own"], modules)
@@ -124,9 +121,7 @@ def _kept(store: Store, job: Job, found: Modules) -> str:
 
 def read(store: Store, digest: str) -> Mapping[str, bytes]:
     """Read what was compiled: path of the module in site -> bytecode."""
-    path = store.verified(digest, "blob")
-    if path is None:
-        raise Damaged(store.place(digest))
+    path = store.whole(digest)
     with path.open("rb") as stream:
         return dict(_read(stream, path.stat().st_size, path.parent.name))
 

@@ -1,53 +1,35 @@
-"""Where the base's own Python compiles: one row for each way, and the first that can be used is taken."""
+"""Where the base's own Python compiles: three ways to run it, and the first that can be used is taken."""
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from images.debian import packages
 from images.deliver import engine as engines
+from images.deliver.engine import Engine
 from images.host import process
 from images.host.context import Context
 from images.host.disk.faults import ELSEWHERE, require_programs
 from images.host.errors import WorldFault
-from images.host.store import key_of
+from images.host.store import Store, key_of
 from images.layers import interpreter, sandbox
 from images.layers.interpreter import PythonSource
-from images.layers.sandbox import Sandbox
 from images.model import Base, Image, Lock, Plan
 from images.oci import image as oci
 
 WITHOUT = "--no-bytecode, without --lock"
 REMOVE_TREES = "remove the store's directory `trees` and build again"
-FOREIGN = "this machine cannot start it"
+FOREIGN, UNSIGNED = "this machine cannot start it", "what it is made of is not signed by Debian"
 SECONDS = 5  # for an engine to answer
 CREATED = "2024-01-01T00:00:00Z"
 SEED = {"PYTHONHASHSEED": "0"}  # heeded by Python before 3.11, which is started without -I
-
-
-@dataclass(frozen=True)
-class Situation:
-    """What decides how a base's Python may run: its name, whether Debian signed all it is made of, and the machine."""
-
-    name: str | None
-    context: Context
-    is_signed: Callable[[], bool]
-
-    @cached_property
-    def sandbox(self) -> Sandbox:
-        """Return bubblewrap as it is here."""
-        return sandbox.find(self.context.environ)
-
-    @cached_property
-    def engine(self) -> engines.Search:
-        """Return the engine that answers, or why there is none."""
-        return engines.search(self.context.environ, SECONDS)
-
 
 # Run Python with arguments and a last one, the file to read (empty: standard input), into a file; None: it went well,
 # else what it said.
@@ -55,14 +37,14 @@ Run = Callable[[Sequence[str], Path, Path], "str | None"]
 
 
 class Way(NamedTuple):
-    """A way to run a base's Python: why it cannot be used, what makes it usable, and how it is made ready.
+    """A way to run a base's Python: why it cannot be used here, what makes it usable, and how it is made ready.
 
-    What makes it ready is given the Python, and its base where that is made already; it returns None to wait for it.
+    `ready` is given the Python, and its base where that is made already; it returns None to wait for that.
     """
 
-    refusal: Callable[[Situation], str | None]
-    remedy: Callable[[Situation], str]
-    ready: Callable[[Situation, PythonSource, Base | None], Run | None]
+    refusal: str | None
+    remedy: str
+    ready: Callable[[PythonSource, Base | None], Run | None]
 
 
 @dataclass(frozen=True)
@@ -77,84 +59,24 @@ class Compiler:
 class Chosen:
     """The way that is taken for a lock."""
 
-    situation: Situation
     way: Way
+    store: Store
     lock: Lock = field(repr=False)
 
     def compiler(self, base: Base | None) -> Compiler | None:
         """Return the Python of a base, ready to compile; of Debian's packages maybe before it is made."""
-        store = self.situation.context.store
         if base and base.manifest:
-            source = interpreter.of_base(store, base)
+            source = interpreter.of_base(self.store, base)
         else:
-            source = interpreter.of_packages(store, self.lock.debian.debs, self.lock.python)
-        run = self.way.ready(self.situation, source, base)
+            source = interpreter.of_packages(self.store, self.lock.debian.debs, self.lock.python)
+        run = self.way.ready(source, base)
         return Compiler(source, run) if run else None
-
-
-def _run_here(box: Sandbox | None, root: Path, path: str) -> Run:
-    def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
-        require_programs(root, "the store", f"{ELSEWHERE} where they can, or {WITHOUT}")
-        command = [*interpreter.command(root, path), *arguments, ""]
-        with given.open("rb") as feed, out.open("wb") as written:
-            return _started(box, root, command, feed, written).failure
-
-    return run
-
-
-def _started(box: Sandbox | None, root: Path, command: list[str], feed: IO[bytes], out: IO[bytes]) -> process.Result:
-    if box is None:
-        return process.run(command, SEED, REMOVE_TREES, feed, out=out)
-    return box.run(command, [root], SEED, REMOVE_TREES, feed, out)
-
-
-def _here(situation: Situation, source: PythonSource, _: Base | None, *, alone: bool) -> Run:
-    """Unpack the Python, which runs through its own loader, without root and outside of its root file system."""
-    root = interpreter.unpack(situation.context.store, source)
-    return _run_here(situation.sandbox if alone else None, root, source.path)
-
-
-def _in_engine(situation: Situation, source: PythonSource, base: Base | None) -> Run | None:
-    """Load the base into the engine, where it stays: its layers are those of the image."""
-    engine, store = situation.engine.engine, situation.context.store
-    if base is None or engine is None:
-        return None
-    tag, alone, loaded = f"multinode-base:{key_of(source.identity)[:12]}", threading.Lock(), threading.Event()
-    settings = {"User": "65534:65534", "Env": [f"{name}={value}" for name, value in SEED.items()]}
-    image = Image((tag,), oci.config(base.layers, settings, CREATED, base.history), b"", base.layers)
-
-    def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
-        with alone:
-            if not loaded.is_set():
-                engine.load(image, store)
-                loaded.set()
-        return engine.run(image, [f"/{source.path}", *arguments], given, out)
-
-    return run
-
-
-def _not_signed(situation: Situation) -> str | None:
-    if not situation.context.native:
-        return FOREIGN
-    return None if situation.is_signed() else "what it is made of is not signed by Debian"
-
-
-WAYS = (
-    Way(_not_signed, lambda _: "", partial(_here, alone=False)),
-    Way(
-        lambda it: it.sandbox.refusal if it.context.native else FOREIGN, lambda it: it.sandbox.remedy,
-        partial(_here, alone=True),
-    ),
-    Way(
-        lambda it: None if it.engine.engine else it.engine.why or engines.NONE, lambda it: it.engine.remedy, _in_engine,
-    ),
-)  # fmt: skip
 
 
 def require(planned: Plan, context: Context) -> None:
     """Raise WorldFault where nothing can run the Python of a plan's base, before anything is downloaded."""
     if planned.bytecode and context.compiles:
-        _first(Situation(planned.base, context, lambda: planned.base_reference is None))
+        _first(planned.base, context, lambda: planned.base_reference is None)
 
 
 def choose(lock: Lock, context: Context) -> Chosen | None:
@@ -164,17 +86,76 @@ def choose(lock: Lock, context: Context) -> Chosen | None:
     """
     if not (lock.bytecode and context.compiles):
         return None
-    situation = Situation(lock.base, context, lambda: not (lock.base_image or packages.unsigned(lock.debian, context)))
-    return Chosen(situation, _first(situation), lock)
+    way = _first(lock.base, context, lambda: not (lock.base_image or packages.unsigned(lock.debian, context)))
+    return Chosen(way, context.store, lock)
 
 
-def _first(situation: Situation) -> Way:
-    reasons = []
-    for way in WAYS:
-        if (refusal := way.refusal(situation)) is None:
+def _first(base: str, context: Context, is_signed: Callable[[], bool]) -> Way:
+    found = []
+    for make in WAYS:
+        way = make(context, is_signed)
+        if way.refusal is None:
             return way
-        reasons.append(refusal)
-    remedies = [remedy for way in reversed(WAYS) if (remedy := way.remedy(situation))]
+        found.append(way)
+    reasons = dict.fromkeys(way.refusal for way in found if way.refusal)
+    remedies = [way.remedy for way in reversed(found) if way.remedy]
     fact = "nothing here may run the Python of the base, which compiles"
-    value = f"{situation.name or 'the base'} ({'; '.join(dict.fromkeys(reasons))})"
-    raise WorldFault(fact, value, ", or ".join([*remedies, WITHOUT]))
+    raise WorldFault(fact, f"{base} ({'; '.join(reasons)})", ", or ".join([*remedies, WITHOUT]))
+
+
+def directly(context: Context, is_signed: Callable[[], bool]) -> Way:
+    """Run it as it is, unpacked: Debian signed all that it is made of."""
+    refusal = FOREIGN if not context.native else None if is_signed() else UNSIGNED
+    return Way(refusal, "", partial(_unpacked, context.store, None))
+
+
+def in_sandbox(context: Context, _: Callable[[], bool]) -> Way:
+    """Run it unpacked, by bubblewrap."""
+    found = sandbox.find(context.environ)
+    return Way(
+        found.refusal if context.native else FOREIGN, found.remedy, partial(_unpacked, context.store, found.program)
+    )
+
+
+def in_engine(context: Context, _: Callable[[], bool]) -> Way:
+    """Run it in a container of the base."""
+    found = engines.search(context.environ, SECONDS)
+    refusal = None if found.engine else found.why or engines.NONE
+    return Way(refusal, found.remedy, partial(_loaded, context.store, found.engine))
+
+
+WAYS = (directly, in_sandbox, in_engine)
+
+
+def _unpacked(store: Store, bubblewrap: str | None, source: PythonSource, _: Base | None) -> Run:
+    """Unpack a Python, which runs through its own loader, without root and outside of its root file system."""
+    root = interpreter.unpack(store, source)
+
+    def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
+        require_programs(root, "the store", f"{ELSEWHERE} where they can, or {WITHOUT}")
+        command = [*interpreter.command(root, source.path), *arguments, ""]
+        wrapped = sandbox.around(bubblewrap, command, [root]) if bubblewrap else nullcontext(command)
+        with wrapped as line, given.open("rb") as feed, out.open("wb") as written:
+            failure = process.run(line, SEED, REMOVE_TREES, feed, out=written).failure
+        if failure:
+            interpreter.remove(store, root)
+        return failure
+
+    return run
+
+
+def _loaded(store: Store, engine: Engine | None, source: PythonSource, base: Base | None) -> Run | None:
+    """Load the base into the engine, where it stays: its layers are those of the image."""
+    if base is None or engine is None:
+        return None
+    settings = {"User": "65534:65534", "Env": [f"{name}={value}" for name, value in SEED.items()]}
+    config = oci.config(base.layers, settings, CREATED, base.history)
+    image = Image((f"multinode-base:{key_of(source.identity)[:12]}",), config, b"", base.layers)
+    alone, load = threading.Lock(), functools.cache(partial(engine.load, image, store))
+
+    def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
+        with alone:
+            load()
+        return engine.run(image, [f"/{source.path}", *arguments], given, out)
+
+    return run

@@ -20,7 +20,7 @@ from images.base.overlay import Node, Tree
 from images.debian import deb as packages
 from images.debian.tree import MERGED
 from images.foreign import tars
-from images.host.errors import Damaged, WorldFault
+from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 from images.model import PLATFORM, Base, Deb, Site
 from images.oci import compression
@@ -29,7 +29,6 @@ PACKAGES = ("site-packages", "dist-packages", "__pycache__")  # of no use to an 
 
 # What Debian's Python needs to compile: what it imports at its start, and what it is linked with.
 PACKAGED = ("python{0}-minimal", "libpython{0}-minimal", "libc6", "libexpat1", "zlib1g")
-WHOLE = "trees"  # records of the files in each
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,7 @@ def of_base(store: Store, base: Base) -> PythonSource:
 
     def layers() -> Iterator[tarfile.TarFile]:
         for layer in base.layers:
-            path = store.verified(layer.written.digest, "blob")
-            if path is None:
-                raise Damaged(store.place(layer.written.digest))
-            with compression.opened_tar(path) as (tar, _):
+            with compression.opened_tar(store.whole(layer.written.digest)) as (tar, _):
                 yield tar
 
     return PythonSource(base.interpreter, base.site, base.identity, layers)
@@ -84,19 +80,22 @@ def of_packages(store: Store, debs: Sequence[Deb], python: str) -> PythonSource:
 def unpack(store: Store, source: PythonSource) -> Path:
     """Unpack an interpreter once and return its root directory; any user may, because owners are not kept."""
     root = store.tree([source.identity, source.path])
-    if root.is_dir() and store.record(WHOLE, root.name) != _sizes(root):
-        _remove(store, root)
     if not root.is_dir():
         with store.temporary(directory=True) as aside:
             _fill(aside, source)
             root.parent.mkdir(exist_ok=True)
-            store.write_record(WHOLE, root.name, _sizes(aside / "root"))  # before any other build sees the directory
             try:
                 (aside / "root").rename(root)
             except OSError:
                 if not root.is_dir():  # another build may have been first
                     raise
     return root
+
+
+def remove(store: Store, root: Path) -> None:
+    """Remove an interpreter that fails, as one does of which a power cut left empty files: it is unpacked anew then."""
+    with store.temporary(directory=True) as aside, suppress(FileNotFoundError):  # another build may have been first
+        root.rename(aside / "damaged")
 
 
 def command(root: Path, interpreter: str) -> list[str]:
@@ -106,29 +105,19 @@ def command(root: Path, interpreter: str) -> list[str]:
     return [*loaders[:1], "--library-path", ":".join(map(str, there)), str(root / interpreter)]
 
 
-def _sizes(root: Path) -> list[int]:
-    """Return the number of files and their bytes: what a power cut leaves has empty ones, or fewer."""
-    found = [os.lstat(f"{place}/{name}").st_size for place, _, names in os.walk(root) for name in names]
-    return [len(found), sum(found)]
-
-
-def _remove(store: Store, root: Path) -> None:
-    with store.temporary(directory=True) as aside, suppress(FileNotFoundError):  # another build may have been first
-        root.rename(aside / "damaged")
-
-
 def _fill(place: Path, source: PythonSource) -> None:
     """Write what layers have of an interpreter below `root`, and what may be of it, by numbers, beside that.
 
     Which files are seen is known at the end; nothing is ever written by a path that a layer chose.
     """
     tree, kept, names = Tree(), place / "kept", map(str, count())
+    libraries = _libraries(source.path)
     tree.root.children["usr"] = Node("d", 0, children={name: Node("d", 0) for name in MERGED})
     tree.root.children |= {name: Node("l", 0, target=f"usr/{name}") for name in MERGED}
     kept.mkdir()
 
     def keep(path: str, content: IO[bytes]) -> str | None:
-        if not _may_be_needed(path):
+        if not _is_needed(path, libraries):
             return None
         name = next(names)
         with (kept / name).open("xb") as file:
@@ -138,9 +127,8 @@ def _fill(place: Path, source: PythonSource) -> None:
     for number, tar in enumerate(source.layers(), 1):
         tree.add(tar, number, keep)
     (place / "root").mkdir()
-    needed = _needed(source.path)
     for path, node in tree.walk():
-        if needed(path):
+        if _is_needed(path, libraries):
             _put(tree, path, node, place / "root", kept)
 
 
@@ -159,25 +147,12 @@ def _put(tree: Tree, path: str, node: Node, root: Path, kept: Path) -> None:
 
 def _libraries(interpreter: str) -> list[str]:
     """Return the directories that an interpreter may have its libraries in."""
-    return list(dict.fromkeys((*LIBRARIES, f"{_prefix(interpreter)}/lib".lstrip("/"))))
+    prefix = posixpath.dirname(posixpath.dirname(interpreter))
+    return list(dict.fromkeys((*LIBRARIES, f"{prefix}/lib".lstrip("/"))))
 
 
-def _prefix(interpreter: str) -> str:
-    return posixpath.dirname(posixpath.dirname(interpreter))
-
-
-def _may_be_needed(path: str) -> bool:
+def _is_needed(path: str, libraries: Sequence[str]) -> bool:
     """Return whether a file may be of an interpreter, by the names in its path: links may lead to it by another."""
-    parts = path.split("/")
-    return not any(part in PACKAGES for part in parts) and (".so" in parts[-1] or "python3" in path)
-
-
-def _needed(interpreter: str) -> Callable[[str], bool]:
-    prefix, directories = _prefix(interpreter), _libraries(interpreter)
-    starts = tuple(f"{prefix}/{name}".lstrip("/") for name in ("bin/python3", "lib/python3", "lib64/python3"))
-
-    def needed(path: str) -> bool:
-        directory, name = posixpath.split(path)
-        return path.startswith(starts) or (directory in directories and ".so" in name)
-
-    return needed
+    directory, name = posixpath.split(path)
+    is_library = ".so" in name and directory in libraries
+    return (is_library or "python3" in path) and not any(part in PACKAGES for part in path.split("/"))

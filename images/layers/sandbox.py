@@ -6,13 +6,12 @@ import functools
 import shutil
 import struct
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import NamedTuple
 
 from images.host import process
-from images.host.errors import WorldFault
 from images.model import PLATFORM
 
 PROGRAM = "bwrap"
@@ -21,7 +20,7 @@ HOME = "/home/nobody"
 # started it outside. So /proc and the devices are not there: some are files that root may write to, or may chmod(2).
 ISOLATED = (
     "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL",
-    "--new-session", "--die-with-parent", "--chdir", "/", "--dir", HOME, "--dir", "/tmp",
+    "--new-session", "--die-with-parent", "--chdir", "/", "--dir", HOME, "--setenv", "HOME", HOME, "--dir", "/tmp",
 )  # fmt: skip
 # The keys of the user's session (keyrings(7)) are in no namespace: a filter answers ENOSYS to what leads to them. A row
 # is an instruction of seccomp(2): code, jumps where true and false, operand. Other architectures and x32 are killed.
@@ -36,49 +35,34 @@ INSTALL = "sudo apt-get install bubblewrap (on Debian or Ubuntu)"
 ALLOW = "allow user namespaces here (docs/build.md, What the machine needs)"
 
 
-@dataclass(frozen=True)
-class Sandbox:
-    """bubblewrap on this machine: where it is, or in `refusal` why it cannot be used."""
+class Sandbox(NamedTuple):
+    """bubblewrap on this machine: where it is, or in `refusal` why it cannot be used, and in `remedy` what helps."""
 
     program: str
     refusal: str | None = None
-
-    @property
-    def remedy(self) -> str:
-        """Return what makes it usable."""
-        return ALLOW if self.program else INSTALL
-
-    def run(
-        self, command: Sequence[str], reads: Sequence[Path], environment: Mapping[str, str], remedy: str,
-        feed: str | IO[bytes] = "", out: IO[bytes] | None = None,
-    ) -> process.Result:  # fmt: skip
-        """Run a command to its end as nobody, without network or capabilities, with an empty home; it `reads` files.
-
-        Raises WorldFault when there is no sandbox: nothing is ever run without.
-        """
-        if self.refusal:
-            raise WorldFault("there is no sandbox to run the programs of a base image in", self.refusal, self.remedy)
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(FILTER)
-            file.flush()
-            line = [*OPENED, file.name, *wrapped(self.program, command, reads, environment)]
-            return process.run(line, {}, remedy, feed, out=out)
-
-
-def wrapped(program: str, command: Sequence[str], reads: Sequence[Path], environment: Mapping[str, str]) -> list[str]:
-    """Return the command line that runs `command` in a sandbox."""
-    variables = [word for pair in {"HOME": HOME, **environment}.items() for word in ("--setenv", *pair)]
-    binds = [word for path in reads for word in ("--ro-bind", str(path), str(path))]
-    return [program, *ISOLATED, "--seccomp", "9", *variables, *binds, "--", *command]
+    remedy: str = ""
 
 
 def find(environ: Mapping[str, str]) -> Sandbox:
     """Return bubblewrap, after one try: kernels and containers may refuse the namespaces."""
     program = shutil.which(PROGRAM, path=environ.get("PATH"))
-    return Sandbox("", f"no {PROGRAM} in PATH") if program is None else _tried(program)
+    return Sandbox("", f"no {PROGRAM} in PATH", INSTALL) if program is None else _tried(program)
 
 
 @functools.cache
 def _tried(program: str) -> Sandbox:
-    failure = Sandbox(program).run(["/bin/true"], [Path("/")], {}, INSTALL).failure
-    return Sandbox(program, failure)
+    with around(program, ["/bin/true"], [Path("/")]) as line:
+        return Sandbox(program, process.run(line, {}, INSTALL).failure, ALLOW)
+
+
+@contextmanager
+def around(program: str, command: Sequence[str], reads: Sequence[Path]) -> Iterator[list[str]]:
+    """Yield the line that runs a command as nobody, without network or capabilities, with an empty home.
+
+    `program` is bubblewrap. The command `reads` these files, and sees no others.
+    """
+    binds = [word for path in reads for word in ("--ro-bind", str(path), str(path))]
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(FILTER)
+        file.flush()
+        yield [*OPENED, file.name, program, *ISOLATED, "--seccomp", "9", *binds, "--", *command]

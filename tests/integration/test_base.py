@@ -168,11 +168,11 @@ def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path)
     job = bytecode.of_wheel("a", "0" * 64, wheel, "usr/lib/site", trimmed=False)
 
     made = []
-    for number, way in enumerate(compiler.WAYS):
+    for number, make in enumerate(compiler.WAYS):
         store = Store(fresh.store.root, sources=f"way {number}")
-        situation = compiler.Situation("", context(store), lambda: True)
-        if way.refusal(situation) is None:
-            ready = compiler.Chosen(situation, way, locks.lock(debian=fresh.recipe)).compiler(fresh.base)
+        way = make(context(store), lambda: True)
+        if way.refusal is None:
+            ready = compiler.Chosen(way, store, locks.lock(debian=fresh.recipe)).compiler(fresh.base)
             assert ready
             made.append(bytecode.read(store, bytecode.make(store, [job], ready)[0]))
 

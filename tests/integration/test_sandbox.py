@@ -9,12 +9,13 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from images.host import process
 from images.layers import sandbox
 from tests.golden import base, wheels
 from tests.golden.building import PIP, PROGRAMS
@@ -131,6 +132,12 @@ def test_packages_that_debian_did_not_sign_are_verified_like_any_others(module_p
     assert (done.code, told["same"]) == (0, True)
 
 
+def boxed(command: Sequence[str], reads: Sequence[Path]) -> process.Result:
+    """Run a command in a sandbox."""
+    with sandbox.around(sandbox.find(os.environ).program, command, reads) as line:
+        return process.run(line, {}, "")
+
+
 SPY = """id -u; id -g; echo "$HOME"; ls -A "$HOME"; ls -A /
 grep CapEff /proc/self/status || echo no proc
 cat "$1" || echo unseen
@@ -148,7 +155,7 @@ def test_a_program_sees_what_it_is_given(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         arguments = [str(home / "secret"), str(given), str(server.getsockname()[1])]
         reads = [path for path in map(Path, ("/usr", "/bin", "/lib", "/lib64")) if path.exists()]
-        done = sandbox.find(os.environ).run(["/bin/bash", "-c", SPY, "spy", *arguments], [*reads, given], {}, "")
+        done = boxed(["/bin/bash", "-c", SPY, "spy", *arguments], [*reads, given])
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -171,6 +178,6 @@ def test_the_keys_of_the_session_are_out_of_reach() -> None:
     reads = [Path(place) for place in ("/usr", "/lib", "/lib64", "/bin", sys.prefix, sys.base_prefix)]
     there = [place for place in dict.fromkeys(reads) if place.exists()]
 
-    said = sandbox.find(os.environ).run([sys.executable, "-I", "-c", SEARCH], there, {}, "x")
+    said = boxed([sys.executable, "-I", "-c", SEARCH], there)
 
     assert (said.out.strip(), said.err) == (f"-1 {errno.ENOSYS}", "")

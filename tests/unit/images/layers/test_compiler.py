@@ -1,74 +1,72 @@
-"""Which way is taken to run a base's Python, by what is there; and what is said where there is none."""
+"""Which ways there are to run a base's Python, by what is there; and what is said where there is none."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from images.deliver.engine import Engine, Search
-from images.deliver.podman import Podman
+from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import compiler
-from images.layers.compiler import FOREIGN, WAYS, Situation
-from images.layers.sandbox import Sandbox
+from images.layers.compiler import FOREIGN, UNSIGNED
+from images.model import BaseImage
+from tests.golden.command import NO_ENGINE
 from tests.support import locks
+from tests.support.bases import base
+from tests.support.stand_in import SYSTEM
 
-HERE, BOX, ENGINE = WAYS
-NO_BOX, NO_ENGINE = Sandbox("", "no bwrap in PATH"), Search(None)
-
-
-@dataclass(frozen=True)
-class Made(Situation):
-    """A machine as a test wants it."""
-
-    sandbox: Sandbox = NO_BOX
-    engine: Search = NO_ENGINE
+WORKS = "#!/bin/sh\nexit 0\n"
+NO_BOX = "no bwrap in PATH"
 
 
-def situation(
-    tmp_path: Path, *, native: bool, signed: bool, box: Sandbox = NO_BOX, engine: Engine | None = None
-) -> Situation:
-    context = replace(locks.context(Store(tmp_path / "store"), None, {}), compiles=True, native=native)
-    return Made("a/b:1", context, lambda: signed, sandbox=box, engine=Search(engine))
+def machine(tmp_path: Path, *programs: str, native: bool = True) -> Context:
+    """Have a machine with these programs, each of which says that all is well."""
+    for name in programs:
+        (tmp_path / name).write_text(WORKS)
+        (tmp_path / name).chmod(0o755)
+    environ = {**NO_ENGINE, "PATH": str(tmp_path)}
+    return replace(locks.context(Store(tmp_path / "store"), None, environ), compiles=True, native=native)
 
 
 @pytest.mark.parametrize(
-    ("native", "signed", "box", "way"),
+    ("native", "signed", "programs", "refusals"),
     [
-        (True, True, NO_BOX, HERE),
-        (True, True, Sandbox("/usr/bin/bwrap"), HERE),
-        (True, False, Sandbox("/usr/bin/bwrap"), BOX),
-        (True, False, NO_BOX, ENGINE),
-        (False, True, Sandbox("/usr/bin/bwrap"), ENGINE),
+        (True, True, (), [None, NO_BOX]),
+        (True, False, ("bwrap", "podman"), [UNSIGNED, None, None]),
+        (True, False, ("podman",), [UNSIGNED, NO_BOX, None]),
+        (False, True, ("bwrap", "podman"), [FOREIGN, FOREIGN, None]),
     ],
 )
-def test_the_first_way_is_taken_that_can_be_used(
-    tmp_path: Path, native: bool, signed: bool, box: Sandbox, way: compiler.Way
+def test_a_python_runs_as_it_is_only_where_debian_signed_it(
+    tmp_path: Path, native: bool, signed: bool, programs: tuple[str, ...], refusals: list[str | None]
 ) -> None:
-    assert compiler._first(situation(tmp_path, native=native, signed=signed, box=box, engine=Podman({}))) is way
+    context = machine(tmp_path, *programs, native=native)
+
+    found = [make(context, lambda: signed).refusal for make in compiler.WAYS[: len(refusals)]]
+
+    assert found == refusals
 
 
-@pytest.mark.parametrize(
-    ("native", "signed", "words"),
-    [(True, False, ["is not signed", "no bwrap in PATH"]), (False, True, [FOREIGN])],
-)
-def test_where_there_is_none_every_reason_is_named(
-    tmp_path: Path, native: bool, signed: bool, words: list[str]
-) -> None:
-    with pytest.raises(WorldFault) as caught:
-        compiler._first(situation(tmp_path, native=native, signed=signed))
+@pytest.mark.parametrize(("native", "reasons"), [(True, [UNSIGNED, NO_BOX]), (False, [FOREIGN])])
+def test_where_there_is_no_way_every_reason_is_named(tmp_path: Path, native: bool, reasons: list[str]) -> None:
+    manifest = base(SYSTEM).manifest
+    assert manifest
+    pulled = locks.lock(bytecode=True, base="a/b:1", base_image=BaseImage(manifest, ()))
 
-    assert all(word in caught.value.value for word in words)
-    assert caught.value.value.startswith("a/b:1 (") and "--no-bytecode" in caught.value.remedy
+    with pytest.raises(WorldFault, match="nothing here may run the Python of the base") as caught:
+        compiler.choose(pulled, machine(tmp_path, native=native))
+
+    assert caught.value.value.startswith(f"a/b:1 ({'; '.join(reasons)}")
+    assert "bubblewrap" in caught.value.remedy and "--no-bytecode" in caught.value.remedy
 
 
 @pytest.mark.parametrize(("wanted", "compiles"), [(False, True), (True, False)])
 def test_nothing_is_compiled_for_an_image_without_bytecode_or_where_nothing_may_run(
     tmp_path: Path, wanted: bool, compiles: bool
 ) -> None:
-    context = replace(locks.context(Store(tmp_path), None, {}), compiles=compiles, native=False)
+    context = replace(machine(tmp_path, native=False), compiles=compiles)
 
     assert compiler.choose(locks.lock(bytecode=wanted), context) is None
