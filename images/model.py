@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +12,6 @@ from typing import Annotated, Any
 
 from pydantic import Strict, StringConstraints
 
-from images.foreign.paths import HOPS
-from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 
 # What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
@@ -321,24 +319,17 @@ class Layer:
 
 @dataclass(frozen=True)
 class Directories:
-    """The directories below a layer: path -> (mode, uid, gid), and links to directories, such as lib -> usr/lib."""
+    """The directories below a layer: path -> (mode, uid, gid), and links to them, such as lib -> usr/lib."""
 
     owners: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
 
     def resolve(self, path: str) -> str:
-        """Follow the links of the base in a path: an entry at `lib/x` would replace the link.
-
-        Raises WorldFault when they form a circle.
-        """
-        for _ in range(HOPS):
-            parts = path.split("/")
-            heads = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
-            head = next((head for head in heads if head in self.links), None)
-            if head is None:
-                return path
-            path = posixpath.normpath(self.links[head] + path.removeprefix(head))
-        raise WorldFault("links of the base form a circle", f"/{path}", "another --base")
+        """Follow the links of the base in a path: an entry at `lib/x` would replace the link."""
+        for slash in re.finditer("/", path):
+            if (head := path[: slash.start()]) in self.links:
+                return self.resolve(f"{self.links[head]}{path[slash.start() :]}".lstrip("/"))
+        return path
 
 
 @dataclass(frozen=True)

@@ -31,18 +31,12 @@ FILE = re.compile(r"(?:\w+(?:\.d)?/)*\w+(?:\.py|\.conf)?", re.ASCII)
 UID, GID = 1000, 0  # of the user that an image starts with
 USER = f"multinode:*:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 
-
-def _line(file: str, **values: object) -> str:
-    """Return a line of Python that stands in programs/, filled in."""
-    return Template((HERE / "layers/programs" / file).read_text()).substitute(values)
-
-
 # Read by every Python of the image when it starts (site, .pth), and does nothing but in a training that the entrypoint
 # has started. Packages may be read where the entrypoint is not, as in an image that copied them. It loads the program
 # as import does, from its bytecode: runpy writes to sys.argv, which a program that embeds Python may have left empty,
 # or deleted. `_load` is what pydoc takes for a file.
-AT_EXIT = _line("at_exit.pth", path=f"/{MULTINODE}/entrypoint/programs/at_exit.py")
-PROGRAM = re.compile(rf"/{MULTINODE}/(entrypoint/[\w/]+\.py)")
+PROGRAM = "entrypoint/programs/at_exit.py"
+AT_EXIT = Template((HERE / "layers/programs/at_exit.pth").read_text()).substitute(path=f"/{MULTINODE}/{PROGRAM}")
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
@@ -157,7 +151,7 @@ def files(site: Site) -> dict[str, bytes]:
 
 def at_start() -> str:
     """Return one sha256 over what of ours every Python of an image runs: the line, and the program that it loads."""
-    return key_of([AT_EXIT, [(HERE.parent / program).read_text() for program in PROGRAM.findall(AT_EXIT)]])
+    return key_of([AT_EXIT, (HERE.parent / PROGRAM).read_text()])
 
 
 def _below(directory: Path, place: str, name: re.Pattern[str]) -> dict[str, bytes]:

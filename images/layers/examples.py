@@ -85,10 +85,9 @@ def _pack(store: Store, directory: Path) -> tuple[str, Path]:
     It is sorted, without times and owners, so that equal examples have one sha256, in a clone of git too.
     """
     with store.temporary() as aside:
-        with tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
+        with _reading(directory), tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
             for name in _taken(directory):
-                with _reading(directory):
-                    _add(tar, directory / name, f"transformers/{name}")
+                _add(tar, directory / name, f"transformers/{name}")
         digest = sha256(aside)
         store.keep(aside, digest, EXAMPLES)
     return _kept(store, digest, str(directory))
@@ -106,34 +105,20 @@ def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
 
 
 def _taken(directory: Path) -> list[Path]:
-    """List the files of a directory that are taken, by their paths in it; no other directory is opened."""
-    found = []
-    with _reading(directory):
-        for place, directories, files in os.walk(directory, onerror=_raise):
-            below = Path(place).relative_to(directory)
-            directories[:] = [name for name in directories if name != "__pycache__" and _is_taken(below / name / "_")]
-            found += [
-                below / name for name in files if _is_taken(below / name) and _is_file(Path(place, name), directory)
-            ]
-    return sorted(found)
+    """List the files of a directory that are taken, by their paths in it; no other directory is opened.
+
+    Links are left out, as in archives.
+    """
+    found: list[Path] = []
+    for place, directories, files in os.walk(directory, onerror=_raise):
+        below = Path(place).relative_to(directory)
+        directories[:] = [name for name in directories if name != "__pycache__" and _is_taken(below / name / "_")]
+        found += (below / name for name in files if _is_taken(below / name))
+    return sorted(name for name in found if stat.S_ISREG((directory / name).lstat().st_mode))
 
 
 def _is_taken(path: Path) -> bool:
     return path.as_posix().startswith(TAKEN)
-
-
-def _is_file(path: Path, directory: Path) -> bool:
-    """Return whether there is a file, also behind a link that does not leave what is taken of the directory.
-
-    Raises PermissionError where nobody can know.
-    """
-    try:
-        real, root = Path(os.path.realpath(path)), Path(os.path.realpath(directory))
-        return stat.S_ISREG(path.stat().st_mode) and real.is_relative_to(root) and _is_taken(real.relative_to(root))
-    except PermissionError:
-        raise
-    except OSError:  # a link to nothing, or a circle of links
-        return False
 
 
 def _raise(error: OSError) -> None:

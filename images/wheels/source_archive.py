@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import tarfile
 from collections.abc import Callable, Iterator
@@ -31,30 +30,19 @@ class Member(NamedTuple):
     mode: int
 
 
-class Bounded(io.RawIOBase):
+class Bounded:
     """An unpacked stream that ends in a ValueError where it is longer than `most` bytes."""
 
     def __init__(self, file: IO[bytes], most: int) -> None:
-        self._file, self._most = file, most
+        self._file, self._most, self._passed = file, most, 0
 
-    def read(self, size: int = -1) -> bytes:
-        self._refuse(self._file.tell() + size if size >= 0 else self._most + 1)
-        return self._file.read(size)
-
-    def seek(self, position: int, whence: int = io.SEEK_SET) -> int:
-        self._refuse(position)
-        return self._file.seek(position, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
-
-    def _refuse(self, position: int) -> None:
-        if position > self._most:
+    def read(self, count: int) -> bytes:
+        """Read up to so many bytes, fewer only at the end."""
+        data = self._file.read(count)
+        self._passed += len(data)
+        if self._passed > self._most:
             raise ValueError(f"it unpacks to more than {self._most} bytes")
+        return data
 
 
 def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = False) -> Iterator[Member]:
@@ -64,7 +52,7 @@ def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = Fal
     Raises ValueError when it cannot be read, when a name leads elsewhere, or when it unpacks to too much.
     """
     try:
-        with _opened(path) as file, tars.open_seekable(file) as tar:
+        with _opened(path) as file, tars.open_stream(Bounded(file, bounds.WHEEL.of(path.stat().st_size))) as tar:
             for info in tars.entries(tar):
                 name = info.name.removeprefix("./")
                 if info.isdir():
@@ -81,8 +69,7 @@ def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = Fal
 def _opened(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
         head = file.read(8)
-    reader = next(reader for magic, reader in READERS if head.startswith(magic))
-    return cast("IO[bytes]", Bounded(reader(path), bounds.WHEEL.of(path.stat().st_size)))
+    return cast("IO[bytes]", next(reader for magic, reader in READERS if head.startswith(magic))(path))
 
 
 def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes | None:

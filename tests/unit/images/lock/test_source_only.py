@@ -87,5 +87,5 @@ def test_bytes_that_are_no_archive_are_refused(tmp_path: Path, data: bytes) -> N
     source = tmp_path / "rouge_score-0.1.2.tar.gz"
     source.write_bytes(data)
 
-    with pytest.raises(WorldFault, match="cannot read a source archive: rouge_score"):
+    with pytest.raises(WorldFault, match=r"a source archive.* rouge_score"):
         to_wheel(Store(tmp_path / "store"), source, sha256(source), ROW)

@@ -77,14 +77,14 @@ def test_equal_files_are_hard_links_unless_modes_differ(tmp_path: Path) -> None:
     ("path", "expected"),
     [
         ("lib/x86_64-linux-gnu/libc.so", "usr/lib/x86_64-linux-gnu/libc.so"),
-        ("bin/sh", "usr/bin/sh"),
         ("usr/lib/a", "usr/lib/a"),
         ("library/a", "library/a"),
         ("lib", "lib"),
+        ("usr/X11/bin/x", "bin/x"),
     ],
 )
 def test_links_of_the_base_are_followed(path: str, expected: str) -> None:
-    assert Directories(links={"lib": "usr/lib", "bin": "usr/bin"}).resolve(path) == expected
+    assert Directories(links={"lib": "usr/lib", "usr/X11": ""}).resolve(path) == expected
 
 
 def test_the_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
@@ -140,11 +140,6 @@ def test_a_link_of_the_base_to_a_directory_stays_one(tmp_path: Path) -> None:
         layer.finish()
 
     assert [*read(tmp_path / "a")] == ["var", "var/run", "var/run/sshd"]
-
-
-def test_links_in_a_circle_are_refused() -> None:
-    with pytest.raises(WorldFault, match="form a circle: /"):
-        Directories(links={"a": "b", "b": "a"}).resolve("a/x")
 
 
 def test_a_path_may_be_deep(tmp_path: Path) -> None:
