@@ -90,18 +90,15 @@ def compile_beside(making: Future[Base], chosen: Chosen, found: Sequence[Wheel],
     compiler, trimmed = None if making.done() else chosen.compiler(None), chosen.lock.trim
     if compiler is None:
         return
+    site = compiler.source.site.directory
 
     def compile_(wheel: Wheel) -> None:
         if not making.done():
-            bytecode.make(context.store, [_job(wheel, compiler, trimmed=trimmed)], compiler)
+            bytecode.make(context.store, [bytecode.of_wheel(wheel, site, trimmed=trimmed)], compiler)
 
     ordered = sorted(found, key=lambda wheel: -wheel.path.stat().st_size)
     tasks = [partial(compile_, wheel) for wheel in ordered]
     context.side_by_side("compiling modules while the base is made", tasks, max(1, context.jobs - 1))
-
-
-def _job(wheel: Wheel, compiler: Compiler, *, trimmed: bool) -> bytecode.Job:
-    return bytecode.of_wheel(wheel.project, wheel.sha256, wheel.path, compiler.source.site.directory, trimmed=trimmed)
 
 
 def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | None) -> Layer:
@@ -123,9 +120,8 @@ def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler 
     """Write a layer of some of the wheels, or of the examples, or of both."""
     lock, base, archive = part.lock, part.base, part.examples
     digests = [wheel.sha256 for wheel in part.wheels]
-    jobs = [_job(wheel, compiler, trimmed=lock.trim) for wheel in part.wheels] if compiler else []
-    made = bytecode.make(store, jobs, compiler) if compiler else []
-    compiled = dict(zip(digests, made, strict=False))
+    jobs = [bytecode.of_wheel(wheel, base.site.directory, trimmed=lock.trim) for wheel in part.wheels]
+    compiled = dict(zip(digests, bytecode.make(store, jobs, compiler), strict=True)) if compiler else {}
     paths = {wheel.project: wheel.path for wheel in part.wheels}
     module = lock.module if BINDINGS in paths else None
     inputs = [digests, compiled, archive and archive[0], lock.trim, astuple(base.site), module]

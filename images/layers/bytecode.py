@@ -16,6 +16,7 @@ from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.layers import trim
 from images.layers.compiler import Compiler
+from images.model import Wheel
 from images.oci.layer import EPOCH
 from images.wheels import archive
 
@@ -44,19 +45,19 @@ class Job:
     modules: Callable[[], Modules]
 
 
-def of_wheel(project: str, digest: str, path: Path, site: str, *, trimmed: bool) -> Job:
+def of_wheel(found: Wheel, site: str, *, trimmed: bool) -> Job:
     """Return the modules of a wheel; without those that no task imports, where the image is to be `trimmed`."""
-    left_out = trim.uncompiled(project, trimmed=trimmed)
+    left_out = trim.uncompiled(found.project, trimmed=trimmed)
 
     def modules() -> Iterator[tuple[str, bytes]]:
         skip = re.compile(left_out)
-        with archive.opened(path) as wheel:
+        with archive.opened(found.path) as wheel:
             for name, member in wheel.members.items():
                 module = re.sub(r"^[^/]+\.data/(purelib|platlib)/", "", name)
                 if module.endswith(".py") and ".data/" not in module and not skip.match(module):
                     yield module, member.read()
 
-    return Job(path.name, site, [digest, left_out], modules)
+    return Job(found.path.name, site, [found.sha256, left_out], modules)
 
 
 def of_base(store: Store, digest: str) -> Job:

@@ -29,7 +29,7 @@ from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
 from images.layers import bytecode, compiler, interpreter
-from images.model import Base, Deb, Debian
+from images.model import Base, Deb, Debian, Wheel
 from images.plan import catalog
 from images.plan.catalog import Base as Row
 from tests.support import locks, mmdebstrap
@@ -165,7 +165,7 @@ def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path)
     library = interpreter.unpack(fresh.store, interpreter.of_base(fresh.store, fresh.base)) / "usr/lib/python3.11"
     found = {path.relative_to(library): path for path in (*library.glob("*.py"), *library.glob("asyncio/*.py"))}
     wheel = pack(tmp_path, {f"a/{name}": path.read_bytes() for name, path in found.items() if path.is_file()})
-    job = bytecode.of_wheel("a", "0" * 64, wheel, "usr/lib/site", trimmed=False)
+    job = bytecode.of_wheel(Wheel("a", "1.0", "0" * 64, wheel), "usr/lib/site", trimmed=False)
 
     made = []
     for number, make in enumerate(compiler.WAYS):

@@ -23,7 +23,7 @@ from images.layers import bytecode
 from images.layers.bytecode import Job
 from images.layers.compiler import Compiler
 from images.layers.interpreter import PythonSource
-from images.model import Site
+from images.model import Site, Wheel
 from tests.support.wheels import pack
 
 MTIME = 1_704_067_200
@@ -56,7 +56,7 @@ def made(tmp_path: Path, *jobs: Job, running: Running | None = None) -> list[Map
 
 def wheel(tmp_path: Path, files: Mapping[str, bytes], project: str = "thing", *, trimmed: bool = True) -> Job:
     path = pack(tmp_path, files, project)
-    return bytecode.of_wheel(project, path.name, path, "usr/lib/site", trimmed=trimmed)
+    return bytecode.of_wheel(Wheel(project, "1.0", path.name, path), "usr/lib/site", trimmed=trimmed)
 
 
 def test_bytecode_has_the_time_and_the_size_of_its_source_and_its_path_in_the_image(tmp_path: Path) -> None:
@@ -109,14 +109,20 @@ def test_what_is_compiled_before_does_not_show(tmp_path: Path) -> None:
     assert alone == behind
 
 
-def test_each_is_compiled_once(tmp_path: Path) -> None:
-    running, one, other = Running(), wheel(tmp_path, {"a.py": b"a"}, "one"), wheel(tmp_path, {"b.py": b"b"}, "other")
+def test_each_is_compiled_once_and_again_when_it_changed_or_is_gone(tmp_path: Path) -> None:
+    running, one = Running(), wheel(tmp_path, {"a.py": b"a"}, "one")
+    others = [bytecode.of_files("ours", "opt/ours", {"b.py": text, "stays.txt": b""}) for text in (b"b", b"c")]
 
     first = made(tmp_path, one, running=running)
-    both = made(tmp_path, one, other, running=running)
-    again = made(tmp_path, other, one, running=running)
-
+    both = made(tmp_path, one, others[0], running=running)
+    again = made(tmp_path, others[0], one, running=running)
     assert ([first[0], both[1]], [both[1], both[0]], len(running.asked)) == (both, again, 2)
+    assert [*both[1]] == ["b.py"]
+
+    assert made(tmp_path, others[1], running=running) != [both[1]]
+    for path in (tmp_path / "store/blobs").glob("*/blob"):
+        path.unlink()
+    assert (made(tmp_path, one, running=running), len(running.asked)) == (first, 4)
 
 
 @pytest.mark.parametrize(("release", "options"), [("3.10", "-s"), ("3.11", "-I"), ("3.13", "-I")])

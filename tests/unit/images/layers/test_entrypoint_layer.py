@@ -7,24 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from entrypoint.programs.at_exit import VARIABLE
-from images.host import process
-from images.host.store import Store
 from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import (
     AT_EXIT,
     MULTINODE,
-    compiled,
     files,
     labels,
 )
-from images.layers.interpreter import PythonSource, of_base
 from images.model import Site
 from tests.support.bases import DIGEST, base
 from tests.support.locks import lock
@@ -165,45 +159,3 @@ def test_the_line_is_one_that_site_runs() -> None:
     assert AT_EXIT.startswith("import ") and AT_EXIT.count("\n") == 1
     assert VARIABLE in AT_EXIT
     assert '__name__ == "multinode.at_exit"' in Path(here(f"/{MULTINODE}/entrypoint/programs/at_exit.py")).read_text()
-
-
-@dataclass
-class Compiling:
-    """This Python in the place of a base's, and how many times it was asked."""
-
-    source: PythonSource
-    asked: list[str] = field(default_factory=list)
-
-    def run(self, arguments: Sequence[str], given: Path, out: Path) -> str | None:
-        self.asked.append(arguments[1])
-        with given.open("rb") as feed, out.open("wb") as written:
-            return process.run([sys.executable, *arguments, ""], {}, "", feed, out=written).failure
-
-
-def test_the_entrypoint_is_compiled_once_and_again_when_it_or_the_base_changed(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    python = Compiling(of_base(store, base(SYSTEM)))
-    sources = {f"{MULTINODE}/entrypoint/one.py": b"a = 1", f"{MULTINODE}/stays.txt": b"", "elsewhere/two.py": b"2"}
-
-    first = compiled(store, sources, python)  # type: ignore[arg-type]
-    again = compiled(store, sources, python)  # type: ignore[arg-type]
-
-    assert [*first] == [
-        f"{MULTINODE}/entrypoint/__pycache__/one.cpython-{python.source.site.python.replace('.', '')}.pyc"
-    ]
-    assert (first, len(python.asked)) == (again, 1)
-    assert compiled(store, {**sources, f"{MULTINODE}/entrypoint/one.py": b"a = 2"}, python) != first  # type: ignore[arg-type]
-    other = dataclasses.replace(base(SYSTEM), site=Site("3.10", "elsewhere", "/usr/bin/python3"))
-    compiled(store, sources, Compiling(of_base(store, other), python.asked))  # type: ignore[arg-type]
-    assert len(python.asked) == 3
-
-
-def test_bytecode_of_the_entrypoint_that_is_gone_is_made_again(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    python = Compiling(of_base(store, base(SYSTEM)))
-    first = compiled(store, {f"{MULTINODE}/one.py": b"a = 1"}, python)  # type: ignore[arg-type]
-    for path in (tmp_path / "blobs").glob("*/blob"):
-        path.unlink()
-
-    assert compiled(store, {f"{MULTINODE}/one.py": b"a = 1"}, python) == first  # type: ignore[arg-type]
-    assert len(python.asked) == 2
