@@ -13,12 +13,7 @@ import pytest
 
 from entrypoint.programs.at_exit import VARIABLE
 from images.layers import entrypoint_layer
-from images.layers.entrypoint_layer import (
-    AT_EXIT,
-    MULTINODE,
-    files,
-    labels,
-)
+from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, files, labels
 from images.model import Site
 from tests.support.bases import DIGEST, base
 from tests.support.locks import lock
@@ -29,44 +24,29 @@ ROOT = Path(__file__).parents[4]
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
 
 
-def here(path: str) -> str:
-    """Return where a program of an image lies here."""
-    return str(ROOT / path.removeprefix(f"/{MULTINODE}/"))
-
-
 def test_it_lies_where_this_python_imports_from() -> None:
-    assert (
-        files(Site("3.10", "opt/lib/python3.10/site-packages", "/opt/bin/python3"))[
-            "opt/lib/python3.10/site-packages/multinode.pth"
-        ]
-        == AT_EXIT.encode()
-    )
+    found = files(Site("3.10", "opt/lib/python3.10/site-packages", "/opt/bin/python3"))
+
+    assert found["opt/lib/python3.10/site-packages/multinode.pth"] == AT_EXIT.encode()
 
 
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Copy what goes into the layer, and let it be read from there."""
+PLACES = ("entrypoint", "entrypoint/tuning", "images/rootfs", "images/rootfs/opt/multinode")
+LEFT = (
+    ".main.py.swp", ".DS_Store", "._main.py", ".#main.py", "#main.py#", "main.py~", "main.py.orig", "main.py.rej",
+    ".idea/main.py", "__pycache__/main.cpython-311.pyc", "main copy.py", "main.pyc",
+)  # fmt: skip
+
+
+def test_what_editors_and_systems_leave_in_a_checkout_does_not_go_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("entrypoint", "images/rootfs"):
         shutil.copytree(ROOT / name, tmp_path / name)
     monkeypatch.setattr(entrypoint_layer, "HERE", tmp_path / "images")
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    "directory", ["entrypoint", "entrypoint/tuning", "images/rootfs", "images/rootfs/opt/multinode"]
-)
-@pytest.mark.parametrize(
-    "name",
-    [
-        ".main.py.swp", ".DS_Store", "._main.py", ".#main.py", "#main.py#", "main.py~", "main.py.orig", "main.py.rej",
-        ".idea/main.py", "__pycache__/main.cpython-311.pyc", "main copy.py", "main.pyc",
-    ],
-)  # fmt: skip
-def test_what_editors_and_systems_leave_in_a_checkout_does_not_go_in(checkout: Path, directory: str, name: str) -> None:
     before = files(SITE)
-    left = checkout / directory / name
-    left.parent.mkdir(exist_ok=True)
-    left.write_text("secret")
+    for left in (tmp_path / place / name for place in PLACES for name in LEFT):
+        left.parent.mkdir(exist_ok=True)
+        left.write_text("secret")
 
     assert files(SITE) == before
 
@@ -108,10 +88,7 @@ def test_only_a_pulled_base_is_one_that_layers_are_shared_with(
     found = labels(lock(python="3.10"), dataclasses.replace(base(SYSTEM, made=made), name=name))
 
     assert {label: value for label, value in found.items() if ".base" in label} == stated
-
-
-def test_no_label_calls_one_licence_that_of_everything_inside() -> None:
-    assert f"{TITLE}.licenses" not in labels(lock(python="3.10"), base(SYSTEM))
+    assert f"{TITLE}.licenses" not in found  # no licence is that of everything inside
 
 
 # A program in the place of ours, with what Python itself looks up by the name of a module.
@@ -158,4 +135,4 @@ def test_the_program_runs_in_a_training_whatever_sys_argv_is(
 def test_the_line_is_one_that_site_runs() -> None:
     assert AT_EXIT.startswith("import ") and AT_EXIT.count("\n") == 1
     assert VARIABLE in AT_EXIT
-    assert '__name__ == "multinode.at_exit"' in Path(here(f"/{MULTINODE}/entrypoint/programs/at_exit.py")).read_text()
+    assert '__name__ == "multinode.at_exit"' in (ROOT / entrypoint_layer.PROGRAM).read_text()

@@ -28,18 +28,25 @@ def tar(path: Path, *names: str) -> Path:
     return path
 
 
-def test_only_the_examples_are_taken(tmp_path: Path) -> None:
-    path = tar(tmp_path / "a", "t-1/examples/pytorch/a.py", "t-1/src/b.py", "t-1/LICENSE")
+def obtain(tmp_path: Path, asked: object) -> tuple[str, Path]:
+    """Bring examples into a store, with nothing to download from."""
+    return examples.obtain(Store(tmp_path / "store"), str(asked), Sources(), lambda _: None)
 
-    assert [name for name, _, _ in examples.members(path)] == ["examples/pytorch/a.py", "LICENSE"]
+
+def fill(directory: Path, *names: str) -> Path:
+    for name in names:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text("x")
+    return directory
 
 
 @pytest.mark.parametrize("top", ["", "./", "t-1/", "./t-1/"])
-def test_an_archive_may_begin_with_the_examples(tmp_path: Path, top: str) -> None:
+def test_of_an_archive_only_the_examples_are_taken(tmp_path: Path, top: str) -> None:
     path = tar(tmp_path / "a", *(f"{top}{name}" for name in ("examples/pytorch/a.py", "src/b.py", "LICENSE")))
 
-    assert examples.obtain(Store(tmp_path / "s"), str(path), Sources(), lambda _: None) is not None
-    assert [name for name, _, _ in examples.members(path)] == ["examples/pytorch/a.py", "LICENSE"]
+    found = examples.members(obtain(tmp_path, path)[1])
+
+    assert [name for name, _, _ in found] == ["examples/pytorch/a.py", "LICENSE"]
 
 
 @pytest.mark.parametrize(
@@ -83,50 +90,26 @@ def test_of_one_name_twice_the_later_is_taken_and_no_link(tmp_path: Path) -> Non
     assert found == {"twice": b"a", "then-a-file": b"y"}
 
 
-def test_a_folder_is_packed_the_same_way_twice(tmp_path: Path) -> None:
-    script = tmp_path / "src/examples/pytorch/qa/run_qa.py"
-    script.parent.mkdir(parents=True)
-    script.write_text("pass\n")
-    store = Store(tmp_path / "store")
-
-    first = examples.obtain(store, str(tmp_path / "src"), Sources(), lambda _: None)
-    script.touch()
-
-    assert first is not None
-    assert examples.obtain(store, str(tmp_path / "src"), Sources(), lambda _: None) == first
-    assert [name for name, _, _ in examples.members(first[1])] == ["examples/pytorch/qa/run_qa.py"]
-
-
-def test_of_a_folder_only_the_examples_are_packed(tmp_path: Path) -> None:
-    """A clone of git has more, which may hold a password and changes by itself."""
+def test_of_a_directory_only_the_examples_are_packed_the_same_way_twice(tmp_path: Path) -> None:
+    """A clone of git has more, which may hold a password and changes by itself; links are left out, as in archives."""
     names = ("examples/pytorch/a.py", "LICENSE", ".git/config", "src/b.py", "examples/__pycache__/a.pyc", "examples.py")
-    for name in names:
-        (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "src" / name).write_text("x")
-
-    found = examples.obtain(Store(tmp_path / "store"), str(tmp_path / "src"), Sources(), lambda _: None)
-
-    assert found is not None
-    with tarfile.open(found[1]) as archive:
-        assert archive.getnames() == ["transformers/LICENSE", "transformers/examples/pytorch/a.py"]
-
-
-def test_links_are_left_out_as_in_archives(tmp_path: Path) -> None:
-    source = tmp_path / "src"
-    (source / "examples/pytorch").mkdir(parents=True)
-    (source / ".git").write_text("a password")
+    source = fill(tmp_path / "src", *names)
     (tmp_path / "private").write_text("a key")
-    (source / "examples/pytorch/out.py").symlink_to(tmp_path / "private")
-    (source / "LICENSE").symlink_to(".git")
-    (source / "examples/pytorch/same.py").symlink_to("run.py")
-    (source / "examples/pytorch/run.py").touch()
-    (source / "examples/pytorch/gone.py").symlink_to("nowhere")
-    (source / "examples/pytorch/circle.py").symlink_to("circle.py")
+    (source / "README.md").symlink_to("LICENSE")
+    for name, target in {
+        "out": str(tmp_path / "private"),
+        "same": "a.py",
+        "gone": "nowhere",
+        "circle": "circle.py",
+    }.items():
+        (source / f"examples/pytorch/{name}.py").symlink_to(target)
 
-    found = examples.obtain(Store(tmp_path / "store"), str(source), Sources(), lambda _: None)
+    first = obtain(tmp_path, source)
+    (source / "LICENSE").touch()
 
-    assert found is not None
-    assert [name for name, _, _ in examples.members(found[1])] == ["examples/pytorch/run.py"]
+    with tarfile.open(first[1]) as archive:
+        assert archive.getnames() == ["transformers/LICENSE", "transformers/examples/pytorch/a.py"]
+    assert obtain(tmp_path, source) == first
 
 
 @pytest.mark.parametrize(
@@ -134,13 +117,10 @@ def test_links_are_left_out_as_in_archives(tmp_path: Path) -> None:
     [(".wh.a", "would hide a file"), ("a\nb.py", "a control character"), ("\udcff.py", "is not UTF-8")],
 )
 def test_a_name_that_no_layer_can_have_is_said_as_one_of_the_directory(tmp_path: Path, name: str, said: str) -> None:
-    place = tmp_path / "src/examples/pytorch"
-    place.mkdir(parents=True)
-    (place / "run.py").touch()
-    (place / name).touch()
+    place = fill(tmp_path / "src/examples/pytorch", "run.py", name)
 
     with pytest.raises(UserFault, match="a file of the examples cannot go into an image") as caught:
-        examples.obtain(Store(tmp_path / "store"), str(tmp_path / "src"), Sources(), lambda _: None)
+        obtain(tmp_path, tmp_path / "src")
 
     assert caught.value.value.startswith(f"{place}/") and said in caught.value.value
     assert caught.value.remedy == "another name for it, or leave it out"
@@ -148,10 +128,8 @@ def test_a_name_that_no_layer_can_have_is_said_as_one_of_the_directory(tmp_path:
 
 @pytest.mark.parametrize("name", ["src/b.py", "README.md", "examples/README.md", "examples/pytorch/README.md"])
 def test_an_archive_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
-    path = tar(tmp_path / "a", f"t-1/{name}")
-
     with pytest.raises(UserFault, match="no examples in that archive") as caught:
-        examples.obtain(Store(tmp_path / "s"), str(path), Sources(), lambda _: None)
+        obtain(tmp_path, tar(tmp_path / "a", f"t-1/{name}"))
     assert caught.value.remedy.startswith("an archive with examples/pytorch")
 
 
@@ -165,12 +143,10 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path, name: str) -> N
     ],
 )
 def test_of_a_directory_beside_the_examples_the_right_one_is_named(tmp_path: Path, asked: str, remedy: str) -> None:
-    for name in ("t/examples/README.md", "t/examples/pytorch/qa/run_qa.py", "t/docs/README.md", "other/README.md"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("x")
+    fill(tmp_path, "t/examples/README.md", "t/examples/pytorch/qa/run_qa.py", "t/docs/README.md", "other/README.md")
 
     with pytest.raises(UserFault, match="no examples in that archive") as caught:
-        examples.obtain(Store(tmp_path / "s"), str(tmp_path / asked), Sources(), lambda _: None)
+        obtain(tmp_path, tmp_path / asked)
     assert caught.value.remedy.startswith(remedy.format(tmp_path))
 
 
@@ -179,9 +155,7 @@ def test_a_path_is_no_address(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     path = tar(tmp_path / name / "ex.tar.gz", "t-1/examples/pytorch/a.py")
 
-    found = examples.obtain(Store(tmp_path / "s"), str(path), Sources(), lambda _: None)
-
-    assert found is not None and found[1].read_bytes() == path.read_bytes()
+    assert obtain(tmp_path, path)[1].read_bytes() == path.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -212,7 +186,7 @@ def test_only_the_archive_of_a_release_is_not_fetched_again(
     tar(served, "t-1/examples/pytorch/b.py")
     second = examples.obtain(store, url, Sources(), lambda _: None)
 
-    assert first and second and (first != second) is again
+    assert (first != second) is again
 
 
 @pytest.mark.parametrize("cut", [20, 60])
