@@ -7,7 +7,6 @@ import re
 import stat
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from images.foreign.paths import flaw
@@ -85,7 +84,7 @@ def _pack(store: Store, directory: Path) -> tuple[str, Path]:
     It is sorted, without times and owners, so that equal examples have one sha256, in a clone of git too.
     """
     with store.temporary() as aside:
-        with _reading(directory), tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
+        with tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
             for name in _taken(directory):
                 _add(tar, directory / name, f"transformers/{name}")
         digest = sha256(aside)
@@ -123,14 +122,6 @@ def _is_taken(path: Path) -> bool:
 
 def _raise(error: OSError) -> None:
     raise error
-
-
-@contextmanager
-def _reading(directory: Path) -> Iterator[None]:
-    try:
-        yield
-    except PermissionError as error:
-        raise UserFault("cannot read the examples", error.filename, f"chmod -R a+rX {directory}") from error
 
 
 def members(path: Path) -> Iterator[Member]:

@@ -85,12 +85,11 @@ def contents(directory: Path, store: Store) -> list[tuple[str, str]]:
     """Return name and sha256 of every wheel and source archive in a directory.
 
     A file is read once, as long as its size, its times and its place on the disk stay the same.
-    Raises UserFault when one cannot be read.
     """
     found = []
     for path in sorted(directory.iterdir()):
         if path.name.endswith(INSTALLED_FROM) and path.is_file():
-            found.append((path.name, _sha256(path, store)))
+            found.append((path.name, store.sha256(path)))
     return found
 
 
@@ -108,14 +107,7 @@ def require(named: str) -> Path:
 def find(directory: Path, name: str, digest: str, store: Store) -> Path | None:
     """Return where a directory has a file of this name and sha256, of whatever kind; None where it has not."""
     path = directory / name
-    return path if path.is_file() and _sha256(path, store) == digest else None
-
-
-def _sha256(path: Path, store: Store) -> str:
-    try:
-        return store.sha256(path)
-    except PermissionError as error:
-        raise UserFault("cannot read a file of the wheelhouse", path, f"chmod a+r {path}") from error
+    return path if path.is_file() and store.sha256(path) == digest else None
 
 
 def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str) -> None:
