@@ -24,6 +24,8 @@ from images.wheels.archive import Archive
 from images.wheels.members import Member
 from images.wheels.record import hash_of, sha256_of
 
+MODULES = ("purelib", "platlib")  # two schemes that are one directory here
+
 
 def schemes(site: Site, project: str) -> dict[str, str]:
     """Return the directory of each scheme; all but the modules go to /usr/local, where the entrypoint finds them."""
@@ -71,17 +73,14 @@ class Destination(WheelDestination):
         if self._trim and self._trim.match(_in_wheel(scheme, name)):
             self._left_out.add((scheme, name))
             return RecordEntry(name, None, None)
-        if scheme in ("purelib", "platlib") and name in self._shared:
+        if scheme in MODULES and name in self._shared:
             return self._link(scheme, name, self._shared[name])
-        member: object = stream
-        row = self._wheel.rows.get(member.info.filename) if isinstance(member, Member) else None
-        digest = sha256_of(row)
-        if not isinstance(member, Member) or row is None or digest is None or scheme == "scripts":
-            return self._write(scheme, name, stream.read(), mode)
-        size = member.info.file_size
-        self._layer.stream(f"{self._directories[scheme]}/{name}", member.chunks(), digest, size, mode)
-        self._write_bytecode(scheme, name)
-        return RecordEntry(name, row.hash_, size)
+        digest, size = self._copy(scheme, name, stream, mode)
+        if scheme in MODULES and name in self._pyc:
+            compiled = bytecode.place_of(name, self._site.python)
+            self._layer.file(f"{self._directories[scheme]}/{compiled}", self._pyc[name])
+            self._compiled.append((scheme, RecordEntry(compiled, None, None)))
+        return RecordEntry(name, hash_of(digest), size)
 
     def finalize_installation(
         self, scheme: Scheme, record_file_path: str, records: Iterable[tuple[Scheme, RecordEntry]]
@@ -97,31 +96,31 @@ class Destination(WheelDestination):
         with construct_record_file([*kept, *self._compiled], prefix) as stream:
             self._layer.file(f"{self._directories[scheme]}/{record_file_path}", stream.read())
 
-    def _write(self, scheme: Scheme, path: str, data: bytes, mode: int) -> RecordEntry:
-        """Write a file that RECORD has no sha256 of, or a program, whose first line may change."""
+    def _copy(self, scheme: Scheme, path: str, stream: BinaryIO, mode: int) -> tuple[str, int]:
+        """Write a file and return its sha256 and its size; a program may get another first line.
+
+        Nothing is read of a file by whose sha256 in RECORD the layer has it already.
+        """
+        member: object = stream
+        place = f"{self._directories[scheme]}/{path}"
         if scheme == "scripts":
-            with fix_shebang(io.BytesIO(data), self._site.command) as stream:
-                data = stream.read()
-        digest = self._layer.file(f"{self._directories[scheme]}/{path}", data, mode)
-        self._write_bytecode(scheme, path)
-        return RecordEntry(path, hash_of(digest), len(data))
+            with fix_shebang(io.BytesIO(stream.read()), self._site.command) as fixed:
+                data = fixed.read()
+        elif isinstance(member, Member) and (digest := sha256_of(self._wheel.rows.get(member.info.filename))):
+            self._layer.stream(place, member.chunks(), digest, member.info.file_size, mode)
+            return digest, member.info.file_size
+        else:
+            data = stream.read()
+        return self._layer.file(place, data, mode), len(data)
 
     def _link(self, scheme: Scheme, path: str, other: RecordEntry) -> RecordEntry:
         """Write a link instead of a second copy; RECORD says what is read through it."""
         self._layer.link(f"{self._directories[scheme]}/{path}", posixpath.relpath(other.path, posixpath.dirname(path)))
         return RecordEntry(path, other.hash_, other.size)
 
-    def _write_bytecode(self, scheme: Scheme, path: str) -> None:
-        """Write the bytecode of a module that has any."""
-        if path not in self._pyc or scheme not in ("purelib", "platlib"):
-            return
-        compiled = bytecode.place_of(path, self._site.python)
-        self._layer.file(f"{self._directories[scheme]}/{compiled}", self._pyc[path])
-        self._compiled.append((scheme, RecordEntry(compiled, None, None)))
-
 
 def _in_wheel(scheme: str, path: str) -> str:
-    return path if scheme in ("purelib", "platlib") else f"{scheme}/{path}"
+    return path if scheme in MODULES else f"{scheme}/{path}"
 
 
 def names(wheel: Path) -> list[str]:
