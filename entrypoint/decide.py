@@ -14,7 +14,7 @@ from entrypoint.machine.limits import warn_shm
 from entrypoint.machine.network import find_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, is_mounted, list_caches
 from entrypoint.rendezvous.meeting import complete_options, describe_meeting, prepare_restarts
-from entrypoint.settings import Prepared, Setting, overlay, prepare
+from entrypoint.settings import Prepared, Setting, overlay, prepare, warn_mistyped
 from entrypoint.tasks import argv
 from entrypoint.tasks.arguments import Program, read_batch, read_program
 from entrypoint.tasks.bf16 import settle_bf16
@@ -71,10 +71,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Preflight:
-    """What is known before anybody waits: a program with complete arguments, its run with checkpoints, and notes."""
+    """What is known before anybody waits: a program with all its arguments, its run, variables of caches, notes."""
 
     program: Program
     run: Run | None
+    caches: tuple[Setting, ...]
     notes: tuple[str, ...]
 
 
@@ -88,12 +89,14 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     if command.kind in (TASK, SCRIPT, PLAIN) and not command.helps:
         program, run = plan_run(command, program, world, facts, starts=situation.becomes_torchrun)
     program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
-    places = note_places(situation, program, overlay(environ, find_caches(environ, facts.stack.transformers)), facts)
+    caches = find_caches(environ, facts.stack.transformers)
+    places = note_places(situation, program, overlay(environ, caches), facts)
+    if command.kind == SCRIPT and not world.rank:  # of a task all places are said
+        places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
     if run is not None:
         check_directory(run, world)
-    known = command.kind != SCRIPT
-    shm = warn_shm(facts.limits, program.arguments, world.local_size or 1, known=known) if command.trains else []
-    return Preflight(program, run, (*program.notes, *shm, *places))
+    shm = warn_shm(facts.limits, program.arguments, world.local_size or 1) if command.trains else []
+    return Preflight(program, run, tuple(caches), (*program.notes, *shm, *places))
 
 
 def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
@@ -105,7 +108,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     sourced = take_setvars(environ, stack)
     forced = [
         *set_rank_variables(world, environ),
-        *find_caches(facts.environ_with_home, stack.transformers),
+        *ahead.caches,
         *sourced,
         *(describe_meeting(world, {**environ, **situation.described}) if situation.becomes_ranks else []),
         *complete_torchrun(situation, environ),
@@ -123,6 +126,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         argv=argv.make_argv(command, world, fix_words(program, situation), prepared.environ, stack.torch),
         notes=[
             *situation.notes,
+            *warn_mistyped(environ),
             *warn_stack(stack, environ),
             *warn_hidden(stack, facts.environ_with_home),
             *faults,

@@ -29,6 +29,9 @@ def overlay(environ: Mapping[str, str], settings: Iterable[Setting]) -> dict[str
     return {**environ, **{each.name: each.value for each in settings}}
 
 
+OURS = "MULTINODE_"
+# The variables that users set (docs/reference.md), without what all of them begin with.
+NAMES = ("BF16", "OUTPUT", "RESUME", "SSH_HOST_KEYS", "SSH_KEYS", "SSH_PORT", "TIMEOUT", "WORLD_SIZE")
 MARK = "MULTINODE_SET"
 BEFORE = "MULTINODE_BEFORE"
 
@@ -42,6 +45,17 @@ def forget(environ: Mapping[str, str]) -> dict[str, str]:
     stale = {name for name, value in read_list(environ, MARK) if environ.get(name) == value}
     before = {name: value for name, value in read_list(environ, BEFORE) if name in stale}
     return {name: value for name, value in environ.items() if name not in {*stale, MARK, BEFORE}} | before
+
+
+def warn_mistyped(environ: Mapping[str, str]) -> list[str]:
+    """Return a note on each variable whose name is nearly that of one of ours: nothing reads it."""
+    others = [name for name in environ if name.startswith(OURS) and name[len(OURS) :] not in NAMES]
+    if not others:
+        return []
+    from difflib import get_close_matches  # few starts pay for it
+
+    near = {name: get_close_matches(name[len(OURS) :], NAMES, 1, 0.75) for name in sorted(others)}
+    return [f"nothing reads {name}: is {OURS}{found[0]} meant?" for name, found in near.items() if found]
 
 
 def read_list(environ: Mapping[str, str], name: str) -> list[tuple[str, str]]:

@@ -83,13 +83,13 @@ def read_limit(text: str | None) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def warn_shm(limits: Limits, arguments: Mapping[str, object], ranks: int, *, known: bool) -> list[str]:
+def warn_shm(limits: Limits, arguments: Mapping[str, object], ranks: int) -> list[str]:
     """Return a note on a small /dev/shm, where workers of a DataLoader and ranks of oneCCL and Intel MPI exchange data.
 
-    arguments: by name; ranks: those of this node; known: whether the script is one of ours.
+    arguments: by name; ranks: those of this node. Workers that no argument asks for are explained where they fail.
     """
     workers = str(arguments.get("dataloader_num_workers", "0")) not in ("0", "")
-    if (limits.shm or 0) > DEFAULT_SHM or (known and not workers and ranks == 1):
+    if (limits.shm or 0) > DEFAULT_SHM or (not workers and ranks == 1):
         return []
     has = f"{SHM} has {write_size(limits.shm or 0)}, of which DataLoader workers and ranks on one node may need more"
     return [f"{has}: docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory"]

@@ -3,6 +3,8 @@
 At its start: a worker of a DataLoader that loses a batch ends. A thread of the worker puts batches into a queue, and
 thereby into shared memory, where the collators of the Trainer have not put them yet. Where that fails, Python prints a
 traceback, drops the batch and goes on (multiprocessing/queues.py, _feed), and the training waits for it for ever.
+An agent of torchrun that has started no rank after half a minute says what it waits for: it waits 15 minutes in silence
+for a node that has the rank of another one.
 
 At its exit, after all that the script has registered, if it has imported torch.distributed:
 
@@ -37,6 +39,12 @@ DISTRIBUTED = "torch.distributed.distributed_c10d"
 WORKER = "torch.utils.data._utils.worker"
 # Oneccl_bind_pt has had two names (1.12).
 BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
+# How the command line of an agent of torchrun is known, and the seconds until it says what it waits for.
+AGENTS, PATIENCE = (b"torchrun", b"torch.distributed.run"), 30.0
+WAITING = (
+    f"no rank has started here after {PATIENCE:g} s: torchrun waits for the other nodes. Each needs another "
+    "PET_NODE_RANK, from 0, and all need the same PET_NNODES"
+)
 # Files that are closed before anything is imported at the exit: a program may have as many open as it may.
 RESERVED: list[int] = []
 REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
@@ -57,6 +65,18 @@ def watch_queues(queues: Any) -> None:
         end_worker(error, sys.modules, os.kill)
 
     queues.Queue._on_queue_feeder_error = staticmethod(tell_and_end)
+
+
+def is_agent(cmdline: bytes) -> bool:
+    """Return whether a command line of /proc is that of an agent of torchrun."""
+    return any(os.path.basename(word) in AGENTS for word in cmdline.split(b"\0")[:3])
+
+
+def remind(children: Path) -> None:
+    """Print what an agent waits for, if it has started nothing; children: the file of /proc that lists them."""
+    with contextlib.suppress(OSError):  # not every kernel has that file
+        if not children.read_text().strip():
+            print(f"multinode: {WAITING}", file=sys.stderr, flush=True)
 
 
 def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
@@ -149,6 +169,13 @@ def main() -> None:
     from multiprocessing import queues
 
     watch_queues(queues)
+    process = Path("/proc/self")
+    if is_agent((process / "cmdline").read_bytes()):
+        import threading  # ranks, which may fork, get no thread
+
+        timer = threading.Timer(PATIENCE, remind, [process / "task" / str(os.getpid()) / "children"])
+        timer.daemon = True
+        timer.start()
 
 
 if __name__ == "multinode.at_exit":  # as the image's .pth file runs it

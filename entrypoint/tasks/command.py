@@ -124,6 +124,11 @@ def explain_script(name: str) -> Refusal:
     if closed is not None:
         return explain_closed("the directory of the script cannot be read", closed)
     shown, path = hide([name])[0], os.path.join("/workspace", hide([name])[0])
+    if os.path.isdir(name):
+        remedy = f"the right path on the host: docker run -v /HOST/PATH/{os.path.basename(shown)}:{path}:ro"
+        return Refusal(
+            "what is mounted as the script is a directory, which Docker makes of a missing file", shown, remedy
+        )
     mount = f"mount it in every container, docker run -v $PWD/{os.path.basename(shown)}:{path}:ro"
     return Refusal(
         "there is no such script in this container", shown, f"{mount}, or COPY it into an image FROM this one"

@@ -125,6 +125,9 @@ def compare(run: Run, old: Record) -> list[str]:
 
 def check_run(run: Run, old: Record | None) -> None:
     """Raise Refusal if the directory holds results of another run, which this one would take for its own."""
+    if run.resume_from and run.handover != NEVER and not os.path.isdir(run.resume_from):
+        remedy = f"one of those in {run.directory}, or leave it out to go on from the last one there"
+        raise Refusal("there is no such checkpoint", run.resume_from, remedy)
     names = os.listdir(run.directory) if os.path.isdir(run.directory) else []
     there, steps = sorted(name for name in names if name not in IGNORED), list_steps(run.directory)
     differences = ["it left no record of its arguments"] if old is None else compare(run, old)

@@ -17,7 +17,7 @@ from tests.support.documents import Page, Shown, page, pages
 from tests.support.harness import ROOT
 
 # Programs that the pages start in a container, beside the entrypoint's own commands.
-PROGRAMS = ("bash", "chmod", "true")
+PROGRAMS = ("bash", "chmod", "hf", "true")
 IMAGE = re.compile(r"IMAGE|multinode:\S+")
 SHOWN = [shown for each in pages() for shown in each.shown]
 

@@ -181,3 +181,20 @@ def test_a_log_gets_whole_lines_of_progress(
 
     assert environ.get("TQDM_MININTERVAL") == pace
     assert environ.get("TQDM_BAR_FORMAT", "\n").endswith("\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("MULTINODE_RESUM", "MULTINODE_RESUME"),
+        ("MULTINODE_TIMOUT", "MULTINODE_TIMEOUT"),
+        ("MULTINODE_WORLDSIZE", "MULTINODE_WORLD_SIZE"),
+        ("MULTINODE_RESUME", None),
+        ("MULTINODE_RUN", None),
+        ("MULTINODE_MY_OWN", None),
+    ],
+)
+def test_a_mistyped_variable_is_named(typed: str, meant: str | None) -> None:
+    notes = make_plan(Command("smoke", "smoke", []), make_facts({typed: "x"})).notes
+
+    assert any(typed in note and f"{meant} meant" in note for note in notes) is (meant is not None)

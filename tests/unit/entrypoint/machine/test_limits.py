@@ -60,20 +60,19 @@ DOCKER = LARGE._replace(shm=DEFAULT_SHM)
 
 
 @pytest.mark.parametrize(
-    ("limits", "given", "ranks", "known", "said"),
+    ("limits", "given", "ranks", "said"),
     [
-        (LARGE, {"dataloader_num_workers": "4"}, 4, False, ""),
-        (DOCKER, {}, 1, True, ""),
-        (DOCKER, {"dataloader_num_workers": "0"}, 1, True, ""),
-        (DOCKER, {"dataloader_num_workers": "2"}, 1, True, "/dev/shm has 64 MB"),
-        (DOCKER, {"dataloader_num_workers": 2}, 1, True, "/dev/shm has 64 MB"),
-        (DOCKER, {}, 2, True, "/dev/shm has 64 MB"),
-        (DOCKER, {}, 1, False, "/dev/shm has 64 MB"),
-        (LARGE._replace(shm=None), {}, 2, True, "/dev/shm has 0 MB"),
+        (LARGE, {"dataloader_num_workers": "4"}, 4, ""),
+        (DOCKER, {}, 1, ""),
+        (DOCKER, {"dataloader_num_workers": "0"}, 1, ""),
+        (DOCKER, {"dataloader_num_workers": "2"}, 1, "/dev/shm has 64 MB"),
+        (DOCKER, {"dataloader_num_workers": 2}, 1, "/dev/shm has 64 MB"),
+        (DOCKER, {}, 2, "/dev/shm has 64 MB"),
+        (LARGE._replace(shm=None), {}, 2, "/dev/shm has 0 MB"),
     ],
 )
 def test_a_training_is_warned_of_a_small_shared_memory(
-    limits: Limits, given: dict[str, object], ranks: int, known: bool, said: str
+    limits: Limits, given: dict[str, object], ranks: int, said: str
 ) -> None:
-    notes = warn_shm(limits, given, ranks, known=known)
+    notes = warn_shm(limits, given, ranks)
     assert len(notes) == bool(said) and said in "".join(notes)

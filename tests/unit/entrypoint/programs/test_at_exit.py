@@ -14,7 +14,16 @@ from typing import Any
 
 import pytest
 
-from entrypoint.programs.at_exit import DISTRIBUTED, VARIABLE, WORKER, describe_job, end_worker, keep_groups
+from entrypoint.programs.at_exit import (
+    DISTRIBUTED,
+    VARIABLE,
+    WORKER,
+    describe_job,
+    end_worker,
+    is_agent,
+    keep_groups,
+    remind,
+)
 
 RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", VARIABLE: "7"}
 APART, ONE = "each of the 2 ranks trained by itself", "trained as one job of 2 ranks"
@@ -134,3 +143,29 @@ def test_a_program_ends_as_it_would_have_and_its_last_words_are_ours(last: str, 
 
     assert done.returncode == code
     assert said in "".join(done.stderr.splitlines(keepends=True)[-2:])
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "is_one"),
+    [
+        (b"/usr/bin/python3\0/usr/bin/torchrun\0--nnodes\x002\0train.py\0", True),
+        (b"python3\0-m\0torch.distributed.run\0train.py\0", True),
+        (b"python3\0-u\0train.py\0--starter\0torchrun\0", False),
+        (b"", False),
+    ],
+)
+def test_an_agent_of_torchrun_is_known_by_its_command_line(cmdline: bytes, is_one: bool) -> None:
+    assert is_agent(cmdline) is is_one
+
+
+@pytest.mark.parametrize(("children", "said"), [("", True), ("12 13 ", False), (None, False)])
+def test_an_agent_without_ranks_says_what_it_waits_for(
+    children: str | None, said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "children"
+    if children is not None:
+        place.write_text(children)
+
+    remind(place)
+
+    assert ("PET_NODE_RANK" in capsys.readouterr().err) is said

@@ -194,7 +194,19 @@ def test_a_pod_that_begins_at_a_checkpoint_of_the_user_goes_on_too(start: Start)
     later = start.save(8)
     assert start.task(*words) == later == start.task("--seed", "1")
     assert start.task(*words, "--overwrite_output_dir") == named == start.task(*words)
-    assert start.task("--seed", "1", "--resume_from_checkpoint", "/another") == "/another"
+    another = str(start.directory.parent)
+    assert start.task("--seed", "1", "--resume_from_checkpoint", another) == another
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_checkpoint_that_is_not_there_does_not_end_the_run(start: Start, own: bool) -> None:
+    begin = start.own if own else start.task
+    begin()
+    last = start.save(4)
+    with pytest.raises(Refusal) as refused:
+        start.own(variables={RESUME: "/no"}) if own else start.task("--resume_from_checkpoint", "/no")
+    assert refused.value.value == "/no"
+    assert begin() == last
 
 
 def test_nothing_secret_is_left(start: Start) -> None:
