@@ -140,8 +140,8 @@ def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context,
     """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
     lock, found = locked.lock, files.wheels
     chosen = compiler.choose(lock, context)
-    if locked.making and chosen:
-        assemble.compile_beside(locked.making, chosen, found, context)
+    if locked.making and chosen and not locked.making.done() and (early := chosen(None)):
+        assemble.compile_beside(locked.making, early, found, context, trimmed=lock.trim)
     if files.base:
         base = pulled.read_base(files.base, lock.python, lock.glibc, context.store)
     else:
@@ -150,10 +150,10 @@ def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context,
     hidden = on_base.hidden(base, lock)
     sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
     extras = on_base.extras(base, lock, hidden, context)
-    ingredients = assemble.Ingredients(lock, found, base, files.examples)
+    ingredients = assemble.Ingredients(lock, found, base, files.examples, chosen(base) if chosen else None)
     control = partial(packages.control, context.store)
     write_sbom = partial(sbom.write, lock, found, base, context.store, control)
-    above = assemble.layers(ingredients, extras, write_sbom, chosen, context)
+    above = assemble.layers(ingredients, extras, write_sbom, context)
     layers = (*base.layers, *above)
     config = oci.config(layers, entrypoint_layer.settings(lock, base), f"{lock.family_as_of}T00:00:00Z", base.history)
     manifest = oci.registry_manifest(config, layers, context.store, of_registry(compression))

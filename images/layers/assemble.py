@@ -14,7 +14,7 @@ from images.host.context import Context
 from images.host.store import Store, key_of
 from images.layers import bytecode, entrypoint_layer, examples, oneccl
 from images.layers import wheel as wheels
-from images.layers.compiler import Chosen, Compiler
+from images.layers.compiler import Compiler
 from images.layers.wheel import Parts
 from images.lock import lockfile
 from images.model import BINDINGS, Base, Directories, Layer, Lock, Wheel, Written
@@ -40,13 +40,14 @@ WITH_EXAMPLES = "transformers"  # the layer that has them, for they are of the s
 class Ingredients:
     """What the layers of an image are made of: its lock, the wheels of it in order, its base, and its examples.
 
-    `examples` are the sha256 and the path of their archive.
+    `examples` are the sha256 and the path of their archive. Without a `compiler` no module has bytecode.
     """
 
     lock: Lock
     wheels: Sequence[Wheel]
     base: Base
     examples: tuple[str, Path] | None
+    compiler: Compiler | None
 
 
 @dataclass(frozen=True)
@@ -58,38 +59,34 @@ class Extra:
     fill: Callable[[LayerWriter], None]
 
 
-def layers(
-    ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[], str], chosen: Chosen | None, context: Context
-) -> list[Layer]:
+def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[], str], context: Context) -> list[Layer]:
     """Make every layer above the base, several at a time; the order of the image does not depend on it.
 
     `extras` are the layers directly above the base. `sbom` writes the software bill of materials, which takes as long
-    as a small layer. Modules are compiled in the way that was `chosen`.
+    as a small layer.
     """
     store, below = context.store, ingredients.base.facts.directories
-    compiler = chosen.compiler(ingredients.base) if chosen else None
     tasks: list[Callable[[], Layer]] = [partial(_layer, store, e.name, e.inputs, below, e.fill) for e in extras]
     if ingredients.base.modules and ingredients.lock.bytecode:
-        tasks.append(partial(_base_bytecode, store, ingredients.base, ingredients.base.modules, compiler))
+        tasks.append(partial(_base_bytecode, store, ingredients.base, ingredients.base.modules, ingredients.compiler))
     for name, belongs in GROUPS:
         members = [wheel for wheel in ingredients.wheels if belongs(wheel.project)]
         scripts = ingredients.examples if name == WITH_EXAMPLES else None
         if members or scripts:
             part = replace(ingredients, wheels=members, examples=scripts)
-            tasks.append(partial(_wheel_layer, name, part, store, compiler))
-    tasks.append(lambda: _own_layer(ingredients, sbom(), store, compiler))
+            tasks.append(partial(_wheel_layer, name, part, store))
+    tasks.append(lambda: _own_layer(ingredients, sbom(), store))
     return context.side_by_side("writing layers", tasks, context.jobs)
 
 
-def compile_beside(making: Future[Base], chosen: Chosen, found: Sequence[Wheel], context: Context) -> None:
+def compile_beside(
+    making: Future[Base], compiler: Compiler, found: Sequence[Wheel], context: Context, *, trimmed: bool
+) -> None:
     """Compile wheels while the base of Debian is being made, which takes one processor.
 
     The largest is the first, so that none is long at the end. What is left when the base is there is compiled for its
     layer.
     """
-    compiler, trimmed = None if making.done() else chosen.compiler(None), chosen.lock.trim
-    if compiler is None:
-        return
     site = compiler.source.site.directory
 
     def compile_(wheel: Wheel) -> None:
@@ -116,9 +113,9 @@ def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | 
     return _layer(store, BASE_BYTECODE, [modules, made], base.facts.directories, fill)
 
 
-def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler | None) -> Layer:
+def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
     """Write a layer of some of the wheels, or of the examples, or of both."""
-    lock, base, archive = part.lock, part.base, part.examples
+    lock, base, archive, compiler = part.lock, part.base, part.examples, part.compiler
     digests = [wheel.sha256 for wheel in part.wheels]
     jobs = [bytecode.of_wheel(wheel, base.site.directory, trimmed=lock.trim) for wheel in part.wheels]
     compiled = dict(zip(digests, bytecode.make(store, jobs, compiler), strict=True)) if compiler else {}
@@ -138,9 +135,9 @@ def _wheel_layer(name: str, part: Ingredients, store: Store, compiler: Compiler 
     return _layer(store, name, inputs, base.facts.directories, fill)
 
 
-def _own_layer(ingredients: Ingredients, sbom: str, store: Store, compiler: Compiler | None) -> Layer:
+def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Layer:
     """Write the highest layer: the entrypoint, what it knows of the image, the lock and the SBOM."""
-    lock, base = ingredients.lock, ingredients.base
+    lock, base, compiler = ingredients.lock, ingredients.base, ingredients.compiler
     files = entrypoint_layer.files(base.site)
     pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler) if compiler else {}
     texts = {

@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -55,22 +55,8 @@ class Compiler:
     run: Run
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The way that is taken for a lock."""
-
-    way: Way
-    store: Store
-    lock: Lock = field(repr=False)
-
-    def compiler(self, base: Base | None) -> Compiler | None:
-        """Return the Python of a base, ready to compile; of Debian's packages maybe before it is made."""
-        if base and base.manifest:
-            source = interpreter.of_base(self.store, base)
-        else:
-            source = interpreter.of_packages(self.store, self.lock.debian.debs, self.lock.python)
-        run = self.way.ready(source, base)
-        return Compiler(source, run) if run else None
+# Return the Python of a base, ready to compile; of Debian's packages maybe before it is made, or None to wait for it.
+Chosen = Callable[["Base | None"], "Compiler | None"]
 
 
 def require(planned: Plan, context: Context) -> None:
@@ -87,7 +73,17 @@ def choose(lock: Lock, context: Context) -> Chosen | None:
     if not (lock.bytecode and context.compiles):
         return None
     way = _first(lock.base, context, lambda: not (lock.base_image or packages.unsigned(lock.debian, context)))
-    return Chosen(way, context.store, lock)
+    return partial(ready, way, lock, context.store)
+
+
+def ready(way: Way, lock: Lock, store: Store, base: Base | None) -> Compiler | None:
+    """Make the Python of a base ready in some way; see Chosen."""
+    if base and base.manifest:
+        source = interpreter.of_base(store, base)
+    else:
+        source = interpreter.of_packages(store, lock.debian.debs, lock.python)
+    run = way.ready(source, base)
+    return Compiler(source, run) if run else None
 
 
 def _first(base: str, context: Context, is_signed: Callable[[], bool]) -> Way:

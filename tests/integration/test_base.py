@@ -172,7 +172,7 @@ def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path)
         store = Store(fresh.store.root, sources=f"way {number}")
         way = make(context(store), lambda: True)
         if way.refusal is None:
-            ready = compiler.Chosen(way, store, locks.lock(debian=fresh.recipe)).compiler(fresh.base)
+            ready = compiler.ready(way, locks.lock(debian=fresh.recipe), store, fresh.base)
             assert ready
             made.append(bytecode.read(store, bytecode.make(store, [job], ready)[0]))
 

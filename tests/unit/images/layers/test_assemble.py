@@ -38,12 +38,12 @@ def ingredients(directory: Path, *names: str, found: Base = BASE, **changes: Any
     wheels = [wheel(directory, name) for name in names]
     artifacts = [locks.artifact(each.project, "1.0", each.path.name, each.sha256) for each in wheels]
     artifacts += [locks.artifact("transformers", "5.23.0")] if "transformers" not in names else []
-    return Ingredients(locks.lock(artifacts, python="3.10", **changes), wheels, found, None)
+    return Ingredients(locks.lock(artifacts, python="3.10", **changes), wheels, found, None, None)
 
 
 def made(parts: Ingredients, store: Path, extras: Sequence[Extra] = (), sbom: str = SBOM) -> dict[str, Layer]:
     """Write the layers, by their names in the order of the image."""
-    found = assemble.layers(parts, extras, lambda: sbom, None, locks.context(Store(store), None, {}))
+    found = assemble.layers(parts, extras, lambda: sbom, locks.context(Store(store), None, {}))
     return {layer.name: layer for layer in found}
 
 
