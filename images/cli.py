@@ -24,6 +24,8 @@ REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM), MAKE_USABLE)
 REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there, in TMPDIR (default /tmp) too")
 UNREAD = "a reader that reads to the end, or > FILE; what was made before is kept"
 
+WIDE = 160  # letters of a row in a file or a pipe, where rich would take 80 and break addresses
+
 Handler = Callable[[argparse.Namespace, World, "Console"], None]
 
 
@@ -36,7 +38,8 @@ def main(argv: Sequence[str], world: World) -> int:
         command = argv[0] if argv and argv[0] in COMMANDS else None
         options = parse(command, argv[1:] if command else argv)
         run, console = _handler(command or "build")
-        run(options, world, console(stderr=options.json, emoji=False))
+        width = None if sys.stdout and sys.stdout.isatty() else WIDE
+        run(options, world, console(stderr=options.json, emoji=False, width=width))
         print(end="", flush=True)  # what cannot be written is said here, and not by Python at its end
     except Fault as fault:
         print(fault, file=sys.stderr)
