@@ -194,11 +194,12 @@ def begin(run: Run, world: World, say: Say) -> None:
     elastic = world.several_nodes and world.rank is None and world.node_rank is None
     with make_shared(run.ours) as own:
         try:
-            lock = own.lock(0 if elastic else PATIENCE)
-        except Busy:
-            if not elastic:
-                raise
-            return  # ranks of this job are at work, which this node joins late; or another job, as rank 0 will find
+            lock = own.lock(0)
+        except Busy as busy:
+            if elastic:
+                return  # ranks of this job are at work, which this node joins late; or another job, as rank 0 finds
+            say(f"{busy.finding}; waiting {PATIENCE:g} s for its end")
+            lock = own.lock(PATIENCE)
         if lock is None:
             say(f"{run.directory} is on a file system without locks: two jobs at once are not noticed there")
         old = read_record(own)
