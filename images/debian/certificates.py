@@ -6,7 +6,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from images.debian.tree import Tree
 
@@ -17,14 +16,6 @@ STRINGS = {UTF8: "utf-8", 19: "utf-8", 20: "latin-1", 22: "utf-8", 26: "utf-8", 
 BLANKS = " \t\n\v\f\r"
 VERSION, SEQUENCE = 0xA0, 0x30
 RENAMED = str.maketrans(" (),", "_==_")
-
-
-class Element(NamedTuple):
-    """An element of DER (X.690): tag, value, and all of its bytes."""
-
-    tag: int
-    value: bytes
-    whole: bytes
 
 
 def install(tree: Tree, base: str, names: Sequence[str]) -> None:
@@ -55,28 +46,28 @@ def subject_hash(pem: bytes) -> str:
     found = PEM.search(pem)
     if found is None:
         raise ValueError("no certificate in a file of certificates")
-    (certificate,) = _each(base64.b64decode(found[1]))
-    signed, *_ = _each(certificate.value)
-    body = list(_each(signed.value))
-    subject = body[5 if body[0].tag == VERSION else 4].value
-    names = b"".join(_der(each.tag, _settled(each.value)) for each in _each(subject))
+    (_, certificate), *_ = _each(base64.b64decode(found[1]))
+    (_, signed), *_ = _each(certificate)
+    body = list(_each(signed))
+    _, subject = body[5 if body[0][0] == VERSION else 4]
+    names = b"".join(_der(tag, _settled(name)) for tag, name in _each(subject))
     return hashlib.sha1(names, usedforsecurity=False).digest()[3::-1].hex()
 
 
 def _settled(name: bytes) -> bytes:
     """Write the pairs of a name as OpenSSL compares them."""
     out = b""
-    for pair in _each(name):
-        kind, said = _each(pair.value)
-        tag, value = said.tag, said.value
+    for _, pair in _each(name):
+        kind, (tag, value) = _each(pair)
         if tag in STRINGS:
             text = re.sub(f"[{BLANKS}]+", " ", value.decode(STRINGS[tag]).strip(BLANKS))
             tag, value = UTF8, "".join(each.lower() if each.isascii() else each for each in text).encode()
-        out += _der(SEQUENCE, kind.whole + _der(tag, value))
+        out += _der(SEQUENCE, _der(*kind) + _der(tag, value))
     return out
 
 
-def _each(data: bytes) -> Iterator[Element]:
+def _each(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield tag and value of each element of DER (X.690)."""
     at = 0
     while at < len(data):
         tag, size, start = data[at], data[at + 1], at + 2
@@ -85,7 +76,7 @@ def _each(data: bytes) -> Iterator[Element]:
             size, start = int.from_bytes(data[start : start + count], "big"), start + count
         if start + size > len(data):
             raise ValueError("a certificate is cut short")
-        yield Element(tag, data[start : start + size], data[at : start + size])
+        yield tag, data[start : start + size]
         at = start + size
 
 

@@ -6,12 +6,9 @@ import io
 import lzma
 import re
 import tarfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import zstandard
 
 from images.debian import control
 from images.foreign import bounds, tars
@@ -19,12 +16,12 @@ from images.foreign.paths import flaw
 from images.host.errors import WorldFault
 
 MAGIC, HEADER = b"!<arch>\n", 60
-FIRST = "debian-binary"
+# What dpkg-deb writes, in this order; every package of the suites that have a row is packed by xz.
+MEMBERS = ("debian-binary", "control.tar.xz", "data.tar.xz")
 NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 SCRIPT = re.compile(r"[A-Za-z0-9_-]+")  # the name of a control file
-WHOLE = (FIRST, "control", "data")
 REMEDY = "make a new lock (build.py lock); a package of Debian's own is never like that"
-UNREADABLE = (*tars.CONTENT, zstandard.ZstdError, UnicodeError)
+UNREADABLE = (*tars.CONTENT, UnicodeError)
 
 
 @dataclass(frozen=True)
@@ -91,23 +88,18 @@ def entries(package: Package) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
 
 
 def _read(content: bytes) -> Package:
-    parts: dict[str, bytes] = {}
-    for name, data in members(content):
-        stem, dot, ending = name.partition(".tar")
-        if stem in parts or (not parts and name != FIRST):
-            raise ValueError(f"its member {name!r} is not where it should be")
-        if stem in WHOLE:
-            parts[stem] = unpacked(data, ending, bounds.DEB.of(len(data))) if dot else data
-    if not parts.get(FIRST, b"").startswith(b"2.") or parts.keys() != {*WHOLE}:
-        raise ValueError("it has another format, or not all of its members")
-    found = _control(parts["control"])
+    names, parts = zip(*members(content), strict=True)
+    if names != MEMBERS or not parts[0].startswith(b"2."):
+        raise ValueError(f"its members are {', '.join(names)[:80]!r}, not {', '.join(MEMBERS)} of format 2")
+    tar, data = (unpacked(part, bounds.DEB.of(len(part))) for part in parts[1:])
+    found = _control(tar)
     about = control.fields(found.get("control", (b"", 0))[0].decode())
     for name in ("Package", "Version", "Architecture"):
         if not about.get(name, "").isprintable() or not about.get(name):
             raise ValueError(f"its control file has no {name}")
     if not NAME.fullmatch(about["Package"]):
         raise ValueError(f"its name is {about['Package'][:80]!r}")
-    return Package(about, found, parts["data"])
+    return Package(about, found, data)
 
 
 def members(content: bytes) -> Iterator[tuple[str, bytes]]:
@@ -130,25 +122,14 @@ def members(content: bytes) -> Iterator[tuple[str, bytes]]:
         at = end + int(size) % 2
 
 
-def unpacked(data: bytes, ending: str, most: int) -> bytes:
-    """Unpack a member by the ending of its name.
+def unpacked(data: bytes, most: int) -> bytes:
+    """Unpack what xz has packed.
 
-    Raises ValueError for an ending that is unknown, for more than `most` bytes, and what is cut short.
+    Raises ValueError for more than `most` bytes, and what is cut short.
     """
-    if ending == ".xz":
-        xz = lzma.LZMADecompressor()
-        found, whole = xz.decompress(data, most + 1), xz.eof
-    elif ending == ".gz":
-        gz = zlib.decompressobj(wbits=31)
-        found, whole = gz.decompress(data, most + 1), gz.eof
-    elif ending == ".zst":
-        with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-            found, whole = reader.read(most + 1), True
-    elif ending == "":
-        found, whole = data, True
-    else:
-        raise ValueError(f"its files are packed as {ending[:20]!r}")
-    if len(found) > most or not whole:
+    unpacker = lzma.LZMADecompressor()
+    found = unpacker.decompress(data, most + 1)
+    if len(found) > most or not unpacker.eof:
         raise ValueError(f"it unpacks to more than {most} bytes" if len(found) > most else "it is cut short")
     return found
 

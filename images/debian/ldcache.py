@@ -10,8 +10,6 @@ import posixpath
 import re
 import struct
 from collections import defaultdict
-from fnmatch import fnmatch
-from functools import cmp_to_key
 
 from images.debian.tree import FILE, LINK, Tree
 from images.foreign import libraries
@@ -38,20 +36,8 @@ def write(tree: Tree, architecture: str) -> None:
 
 def _directories(tree: Tree) -> list[str]:
     """Return where libraries are looked for, in order, each real directory once by its first name."""
-    found: list[str] = []
-    ahead, seen = ["etc/ld.so.conf"], set[str]()
-    while ahead:
-        path = ahead.pop(0)
-        lines = [] if path in seen else tree.text(path).splitlines()
-        seen.add(path)
-        included: list[str] = []
-        for line in lines:
-            words = line.partition("#")[0].split()
-            if words[:1] == ["include"]:
-                included += sorted(each for each in tree.entries if fnmatch(f"/{each}", words[-1]))
-            elif words:
-                found.append(words[0].rstrip("/"))
-        ahead = included + ahead
+    lines = [line.strip() for path in tree.below("etc/ld.so.conf.d") for line in tree.text(path).splitlines()]
+    found = [line for line in lines if line and not line.startswith("#")]
     real: dict[str, str] = {}
     for path in (*found, "/lib", "/usr/lib"):
         real.setdefault(tree.real(path), path)
@@ -102,7 +88,7 @@ def _generator(tree: Tree) -> bytes:
 
 
 def _rendered(found: list[Library], generator: bytes, flags: int) -> bytes:
-    rows = sorted(found, key=cmp_to_key(_order))
+    rows = sorted(found, key=lambda row: _order(row[0]), reverse=True)
     start = HEAD.size + ROW.size * len(rows)
     texts, places, last = bytearray(), dict[str, int](), ""
     # A text that another one ends in is not written again.
@@ -119,15 +105,7 @@ def _rendered(found: list[Library], generator: bytes, flags: int) -> bytes:
     return out + struct.pack("<6I", EXTENSION, 1, 0, 0, extension + 24, len(generator)) + generator
 
 
-def _order(one: Library, other: Library) -> int:
-    """Compare names from the last to the first, as glibc's _dl_cache_libcmp does, numbers by their value."""
-    parts = [re.findall(r"[0-9]+|[^0-9]", name) for name, _ in (other, one)]
-    for mine, theirs in zip(*parts, strict=False):
-        if mine == theirs:
-            continue
-        if mine.isdigit() != theirs.isdigit():
-            return 1 if mine.isdigit() else -1
-        if mine.isdigit() and int(mine) == int(theirs):
-            continue
-        return -1 if (int(mine) < int(theirs) if mine.isdigit() else mine < theirs) else 1
-    return len(parts[0]) - len(parts[1])
+def _order(name: str) -> list[tuple[bool, int]]:
+    """Return what glibc's _dl_cache_libcmp compares of a name: characters, and after all of them numbers."""
+    parts = re.findall(r"[0-9]+|[^0-9]", name)
+    return [(part.isdigit(), int(part) if part.isdigit() else ord(part)) for part in parts]

@@ -19,7 +19,6 @@ from images.model import PLATFORM, Directories, Written
 from images.oci import packing
 from images.oci.layer import LayerWriter
 
-ACCOUNTS = "base-passwd"  # has the groups that files of other packages belong to, and so is the first
 AT_ONCE = 2  # packages that are unpacked at the same time; what unpacks them lets others run
 AHEAD = 2
 C_LIBRARY = "libc-bin"  # has ldconfig
@@ -54,15 +53,13 @@ def make(asked: Asked) -> Tree:
     Raises WorldFault for what no image can have, and for a script that is not known.
     """
     tree, packages, listed = Tree(), dict[str, Package](), dict[str, list[str]]()
-    paths = sorted(asked.debs, key=lambda path: (not path.name.startswith(f"{ACCOUNTS}_"), path.name))
+    paths = sorted(asked.debs, key=lambda path: path.name)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for at in range(0, len(paths), AHEAD):
             for package in pool.map(load, paths[at : at + AHEAD]):
                 _refuse(package, packages)
                 listed[package.name] = tree.unpack(package)
                 packages[package.name] = package.without_data()
-                if package.name == ACCOUNTS:
-                    effects.apply(tree, package, asked.suite)
     packages = dict(sorted(packages.items()))
     effects.require_known(packages.values())
     _finish(tree, packages, listed, asked)
@@ -94,9 +91,7 @@ def _refuse(package: Package, others: Mapping[str, Package]) -> None:
 
 
 def _finish(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], asked: Asked) -> None:
-    for package in packages.values():
-        if package.name != ACCOUNTS:
-            effects.apply(tree, package, asked.suite)
+    effects.apply(tree, packages, asked.suite)
     tree.file("etc/apt/sources.list", asked.sources)
     tree.file("etc/fstab", "# UNCONFIGURED FSTAB FOR BASE SYSTEM\n")  # what scripts of packages look into
     tree.file("etc/dpkg/dpkg.cfg.d/99multinode", "".join(f"{option}\n" for option in DPKG_OPTIONS))

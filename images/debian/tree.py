@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import io
-import os
 import posixpath
 import re
 import tarfile
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO
 
 from images.debian import deb
-from images.debian.control import relations
 from images.debian.deb import Package
 from images.host.errors import WorldFault
 from images.oci.layer import EPOCH, LayerWriter
@@ -35,82 +29,44 @@ LEFT_OUT = re.compile(
 DOCUMENTS = re.compile(r"usr/share/doc/[^/]+$")
 FILE, DIRECTORY, LINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE
 HOPS = 200
-LARGE = 1 << 15  # bytes
+LAST_GID = 99  # of the groups that are the same on every Debian system (Debian Policy 9.2.2)
 REMEDY = "make a new lock (build.py lock); Debian's own packages go together"
-
-
-class Spool:
-    """A file without a name that has what would fill the memory."""
-
-    def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
-        self._size = 0
-
-    def __del__(self) -> None:
-        if self._file:
-            self._file.close()
-
-    def keep(self, data: bytes) -> Callable[[], bytes]:
-        """Return what reads data again; short ones stay in memory."""
-        if len(data) < LARGE:
-            return lambda: data
-        self._file = self._file or tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-        start, size = self._size, self._file.write(data)
-        if size != len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._size += size
-        return lambda: self._read(start, size)
-
-    def _read(self, start: int, size: int) -> bytes:
-        assert self._file, "something was kept"
-        return os.pread(self._file.fileno(), size, start)
 
 
 @dataclass
 class Entry:
     """What is at a path, of the user root; files that are one (hard links) have one entry.
 
-    `read` returns the content of a file, `link` is the target of a symbolic link, and `owner` the package, empty for
-    what a script would have made.
+    `data` is the content of a file, `link` the target of a symbolic link, and `owner` the package, empty for what a
+    script would have made.
     """
 
     kind: bytes
     mode: int
     gid: int = 0
-    read: Callable[[], bytes] = bytes
+    data: bytes = b""
     link: str = ""
     owner: str = ""
 
-    @property
-    def data(self) -> bytes:
-        """Return the content of a file."""
-        return self.read()
-
 
 class Tree:
-    """Paths as they will be in the layer: no `./`, and /bin, /sbin, /lib, /lib64 below usr/.
-
-    `groups` are those that files of packages may belong to, by name.
-    """
+    """Paths as they will be in the layer: no `./`, and /bin, /sbin, /lib, /lib64 below usr/."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {name: Entry(LINK, 0o777, link=f"usr/{name}") for name in MERGED}
-        self.groups, self._spool = {"root": 0}, Spool()
-        self._packages: dict[str, Package] = {}
 
     def unpack(self, package: Package) -> list[str]:
         """Add the files of a package; return all of its paths as dpkg lists them, also those that are left out.
 
         Raises WorldFault for what no image can have, and what another package has.
         """
-        self._packages[package.name] = package.without_data()
         listed = []
         for path, info, data in deb.entries(package):
             listed.append(f"/{path}" if path else "/.")
             place = place_of(path)
             if not path or place in MERGED or _is_left_out(place, info):
                 continue
-            self._add(place, self._entry(place, info, data, package.name), package)
+            self._add(place, self._entry(place, info, data, package.name))
         return listed
 
     def text(self, path: str) -> str:
@@ -127,7 +83,7 @@ class Tree:
     def file(self, path: str, content: bytes | str, mode: int = 0o644, gid: int = 0) -> None:
         """Write a file, in place of what is there."""
         data = content.encode() if isinstance(content, str) else content
-        self.entries[path] = Entry(FILE, mode, gid, self._spool.keep(data))
+        self.entries[path] = Entry(FILE, mode, gid, data)
 
     def link(self, path: str, target: str) -> None:
         """Make a symbolic link, in place of what is there."""
@@ -182,29 +138,22 @@ class Tree:
             layer.copy(info, io.BytesIO(data))
 
     def _entry(self, place: str, info: tarfile.TarInfo, data: bytes, owner: str) -> Entry:
-        if info.uid or info.uname not in ("", "root"):
+        if info.uid or info.gid > LAST_GID:
             raise WorldFault("a file of a Debian package is not root's", f"{owner}: /{place}", REMEDY)
         if info.islnk():
             target = self.entries.get(place_of(posixpath.normpath(info.linkname)))
             if target is None or target.kind != FILE or target.owner != owner:
                 raise WorldFault("a hard link of a Debian package leads nowhere", f"{owner}: /{place}", REMEDY)
             return target
-        gid = self.groups.get(info.gname, info.gid)  # names win, as in dpkg
         kind = FILE if info.isreg() else info.type
-        mode = 0o777 if info.issym() else info.mode & 0o7777
-        return Entry(kind, mode, gid, self._spool.keep(data), info.linkname, owner)
+        return Entry(kind, 0o777 if info.issym() else info.mode & 0o7777, info.gid, data, info.linkname, owner)
 
-    def _add(self, place: str, entry: Entry, package: Package) -> None:
-        """Put an entry at its place; of two packages, the one counts that says that it replaces the other."""
+    def _add(self, place: str, entry: Entry) -> None:
+        """Put an entry at its place, where another package may have a directory too, or a link in place of one."""
         old = self.entries.get(place)
         if old is None or old.owner == entry.owner != "":
             self.entries[place] = entry
-        elif DIRECTORY in (entry.kind, old.kind):
-            if entry.kind != old.kind and not (old.kind == LINK and entry.kind == DIRECTORY):
-                raise WorldFault("a path is a directory in one Debian package only", f"/{place}", REMEDY)
-        elif (other := self._packages.get(old.owner)) and _replaces(package, other):
-            self.entries[place] = entry
-        elif other is None or not _replaces(other, package):
+        elif entry.kind != DIRECTORY or old.kind not in (DIRECTORY, LINK):
             raise WorldFault("two Debian packages have one path", f"/{place} ({old.owner} and {entry.owner})", REMEDY)
 
 
@@ -216,9 +165,3 @@ def place_of(path: str) -> str:
 
 def _is_left_out(place: str, info: tarfile.TarInfo) -> bool:
     return LEFT_OUT.match(place) is not None and not (info.issym() and DOCUMENTS.match(place))
-
-
-def _replaces(package: Package, other: Package) -> bool:
-    """Return whether a package may overwrite files of another (Debian Policy 7.6)."""
-    groups = relations(package.about.get("Replaces", ""))
-    return any(one.name == other.name and one.holds(other.version) for group in groups for one in group)

@@ -14,8 +14,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.debian import certificates, control, deb, effects, ldcache, pam, rootfs
-from images.debian.effects import Made
+from images.debian import certificates, control, deb, effects, ldcache, rootfs
+from images.debian.deb import Package
 from images.debian.rootfs import DIRTY, Asked
 from images.debian.tree import DIRECTORY, LINK, Tree
 from images.host.errors import WorldFault
@@ -70,26 +70,23 @@ def test_nothing_runs_as_another_user(mode: int, kept: int, tmp_path: Path) -> N
     assert tree.entries["usr/x"].mode == kept
 
 
-ONE, OTHER = {"./usr/bin/a": b"one"}, {"./usr/bin/a": b"other"}
-
-
 @pytest.mark.parametrize(
-    ("one", "other", "kept"),
+    ("name", "files", "said"),
     [
-        (package("one", layer(ONE), Replaces="other"), package("other", layer(OTHER)), b"one"),
-        (package("one", layer(ONE)), package("other", layer(OTHER), Replaces="one (<< 2)"), b"other"),
-        (package("one", layer(ONE)), package("other", layer(OTHER)), "two Debian packages have one path"),
-        (package("one", layer(ONE)), package("other", layer(OTHER), Replaces="one (<< 1)"), "two Debian packages"),
-        (package("one", layer(ONE)), package("other", layer({"./usr/bin/a": None})), "directory in one"),
-        (package("one", layer(ONE)), package("one", layer(ONE)), "twice"),
+        ("other", {"./usr/bin/a": b"other"}, "two Debian packages have one path"),
+        ("other", {"./usr/bin/a": None}, "two Debian packages have one path"),
+        ("one", {"./usr/bin/b": b""}, "twice"),
     ],
 )
-def test_one_of_two_packages_has_a_path(one: bytes, other: bytes, kept: bytes | str, tmp_path: Path) -> None:
-    if isinstance(kept, bytes):
-        assert tree_of(one, other, place=tmp_path).entries["usr/bin/a"].data == kept
-    else:
-        with pytest.raises(WorldFault, match=kept):
-            tree_of(one, other, place=tmp_path)
+def test_one_of_two_packages_has_a_path(name: str, files: Files, said: str, tmp_path: Path) -> None:
+    with pytest.raises(WorldFault, match=said):
+        tree_of(package("one", layer({"./usr/bin/a": b"one"})), package(name, layer(files)), place=tmp_path)
+
+
+@pytest.mark.parametrize("owner", [Directory(uid=1), Directory(gid=100)])
+def test_files_are_roots_and_of_groups_that_every_system_has(owner: Directory, tmp_path: Path) -> None:
+    with pytest.raises(WorldFault, match="not root's"):
+        tree_of(package("tool", layer({"./usr/x": owner})), place=tmp_path)
 
 
 def linked(name: str, target: str, kind: bytes, below: str = "") -> bytes:
@@ -124,7 +121,7 @@ def test_links_that_lead_out_are_refused(data: bytes, said: str, tmp_path: Path)
 
 def test_a_layer_has_fixed_times_and_hard_links(tmp_path: Path) -> None:
     tree = tree_of(package("tool", linked("./usr/b", "./usr/bin/a", tarfile.LNKTYPE)), place=tmp_path)
-    tree.entries["usr/b"].read = lambda: b"a program"
+    tree.entries["usr/b"].data = b"a program"
 
     written = rootfs.write(tree, tmp_path / "layer")
 
@@ -170,70 +167,71 @@ def test_a_script_is_known_whatever_its_comments_and_version(version: str, scrip
     assert (effects.digest(found, "postinst") == effects.digest(known, "postinst")) is same
 
 
-def made(name: str, files: Files, script: str = "") -> Made:
+def made(name: str, files: Files, script: str = "") -> tuple[Tree, Package]:
     """Unpack a package with a script."""
     tree, found = Tree(), deb.read(package(name, layer(files), {"postinst": script}), "")
     tree.unpack(found)
-    return Made(tree, found)
+    return tree, found
 
 
-def test_accounts_have_no_password_and_files_go_to_their_groups() -> None:
-    files: Files = {
+def test_accounts_have_no_password() -> None:
+    tree, found = made("base-passwd", {
         "./usr/share/base-passwd/passwd.master": b"root:*:0:0:root:/root:/bin/bash\n",
         "./usr/share/base-passwd/group.master": b"root:*:0:\nshadow:*:42:\n",
-    }
-    base = made("base-passwd", files)
+    })  # fmt: skip
 
-    effects.accounts(base)
-    effects.user("sshd", 100, "/run/sshd")(base)
-    effects.user("sshd", 100, "/run/sshd")(base)
+    effects.accounts(tree, found)
+    effects.user(tree, found, "sshd", 100, "/run/sshd")
+    effects.user(tree, found, "sshd", 100, "/run/sshd")
 
-    tree = base.tree
     assert tree.text("etc/passwd") == (
         "root:x:0:0:root:/root:/bin/bash\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
     )
     assert tree.text("etc/shadow") == "root:*:19723:0:99999:7:::\nsshd:!:19723::::::\n"
-    assert (tree.entries["etc/shadow"].mode, tree.entries["etc/shadow"].gid, tree.groups["shadow"]) == (0o640, 42, 42)
+    assert (tree.entries["etc/shadow"].mode, tree.entries["etc/shadow"].gid) == (0o640, 42)
 
 
 @pytest.mark.parametrize(
-    ("effect", "expected"),
+    ("effect", "given", "expected"),
     [
-        (effects.copy("usr/a", "etc/a"), {"etc/a": "text"}),
-        (effects.file("etc/a", "b"), {"etc/a": "b"}),
-        (effects.file("usr/a", "b"), {"usr/a": "text"}),  # what is there stays
-        (effects.heredoc("etc/hosts.allow"), {"etc/hosts.allow": "# /etc/hosts.allow\nnone\n"}),
-        (effects.divert("/bin/sh", "/bin/sh.distrib"), {"var/lib/dpkg/diversions": "/bin/sh\n/bin/sh.distrib\ntool\n"}),
+        (effects.copy, ("usr/a", "etc/a"), {"etc/a": "text"}),
+        (effects.file, ("etc/a", "b"), {"etc/a": "b"}),
+        (effects.file, ("usr/a", "b"), {"usr/a": "text"}),  # what is there stays
+        (effects.heredoc, ("etc/hosts.allow",), {"etc/hosts.allow": "# /etc/hosts.allow\nnone\n"}),
+        (effects.divert, ("/bin/sh", "/x"), {"var/lib/dpkg/diversions": "/bin/sh\n/x\ntool\n"}),
         (
-            effects.configuration("usr/a", "etc/a"),
+            effects.configuration, ("usr/a", "etc/a"),
             {
                 "etc/a": "text", "var/lib/ucf/hashfile": "1cb251ec0d568de6a929b520c4aed8d1  /etc/a\n",
                 "var/lib/ucf/registry": "tool \t /etc/a\n", "var/lib/ucf/cache/:etc:a": "text",
             },
         ),
         (
-            effects.alternative("it", "usr/bin/it", "usr/a", 5, "it.1.gz /usr/share/man/it.1.gz /usr/share/man/a.1.gz"),
+            effects.alternative,
+            ("it", "usr/bin/it", "usr/a", 5, "it.1.gz /usr/share/man/it.1.gz /usr/share/man/a.1.gz"),
             {"var/lib/dpkg/alternatives/it": (
                 "auto\n/usr/bin/it\nit.1.gz\n/usr/share/man/it.1.gz\n\n/usr/a\n5\n/usr/share/man/a.1.gz\n\n"
             )},
         ),
     ],
 )  # fmt: skip
-def test_the_table_does_what_scripts_do(effect: effects.Effect, expected: Mapping[str, str]) -> None:
+def test_the_table_does_what_scripts_do(
+    effect: effects.Effect, given: tuple[object, ...], expected: Mapping[str, str]
+) -> None:
     script = "cat > /etc/hosts.allow <<EOF\n# /etc/hosts.allow\nnone\nEOF\n"
-    found = made("tool", {"./usr/a": b"text"}, script)
+    tree, found = made("tool", {"./usr/a": b"text"}, script)
 
-    effect(found)
+    effect(tree, found, *given)
 
-    assert {path: found.tree.text(path) for path in expected} == expected
+    assert {path: tree.text(path) for path in expected} == expected
 
 
 def test_an_alternative_has_links_to_what_is_there() -> None:
-    found = made("tool", {"./usr/bin/a": b""})
+    tree, found = made("tool", {"./usr/bin/a": b""})
 
-    effects.alternative("it", "usr/bin/it", "usr/bin/a", 5, effects.page("it", "a"))(found)
+    effects.alternative(tree, found, "it", "usr/bin/it", "usr/bin/a", 5, effects.page("it", "a"))
 
-    links = {path: entry.link for path, entry in found.tree.entries.items() if entry.kind == LINK and "/" in path}
+    links = {path: entry.link for path, entry in tree.entries.items() if entry.kind == LINK and "/" in path}
     assert links == {"usr/bin/it": "/etc/alternatives/it", "etc/alternatives/it": "/usr/bin/a"}
 
 
@@ -241,8 +239,9 @@ def test_a_package_that_has_not_what_its_script_needs_is_named() -> None:
     found = deb.read(package("base-files", b"", {"postinst": ""}), "")
 
     with pytest.raises(WorldFault, match=r"base-files 1: 'usr/share/base-files/dot\.profile'"):
-        effects.apply(Tree(), found, "bookworm")
-    effects.apply(Tree(), deb.read(package("base-files", b""), ""), "bookworm")  # no script, no effect
+        effects.apply(Tree(), {"base-files": found}, "bookworm")
+    without = deb.read(package("base-files", b""), "")
+    effects.apply(Tree(), {"base-files": without}, "bookworm")  # no script, no effect
 
 
 def test_dpkg_knows_packages_and_files_of_configuration(tmp_path: Path) -> None:
@@ -288,36 +287,38 @@ def test_links_that_form_a_circle_are_said() -> None:
     assert tree.real("bin/../x") == "usr/bin/../x"
 
 
-PROFILE = """\
-Name: Unix
-Default: yes
-Priority: 256
-Auth-Type: Primary
-Auth:
-\t[success=end default=ignore]\tpam_unix.so nullok try_first_pass
-Auth-Initial:
-\t[success=end default=ignore]\tpam_unix.so nullok
-"""
+PROFILE = "".join(
+    f"{kind}-Type: Primary\n{kind}-Initial:\n\t[success=end default=ignore]\tpam_unix.so nullok\n"
+    for kind in ("Auth", "Account", "Password")
+) + "Session-Type: Additional\nSession-Initial:\n\trequired\tpam_unix.so\n"  # fmt: skip
 
 
-def test_pam_has_the_profiles_that_are_on() -> None:
-    tree = Tree()
-    tree.file("usr/share/pam-configs/unix", PROFILE)
-    tree.file("usr/share/pam-configs/off", PROFILE.replace("Default: yes", "Default: no"))
-    for kind in pam.KINDS:
+def pam(profile: bytes, more: str = "mkhomedir") -> Tree:
+    """Write what Debian's own profile and another one make."""
+    tree, found = made(
+        "libpam-runtime", {f"./usr/share/pam-configs/{more}": b"", "./usr/share/pam-configs/unix": profile}
+    )
+    for kind in effects.PAM_KINDS:
         word = kind.partition("-")[0]
-        tree.file(
-            f"usr/share/pam/common-{kind}",
-            f"# {kind}\n${word}_primary\n{word} required pam_permit.so\n${word}_additional\n",
-        )
+        text = f"# {kind}\n${word}_primary\n{word} required pam_permit.so\n${word}_additional\n"
+        tree.file(f"usr/share/pam/common-{kind}", text)
+    effects.pam(tree, found)
+    return tree
 
-    pam.write(tree)
+
+def test_pam_has_the_profile_that_is_on() -> None:
+    tree = pam(PROFILE.encode())
 
     assert tree.text("etc/pam.d/common-auth") == (
         "# auth\nauth\t[success=1 default=ignore]\tpam_unix.so nullok\nauth required pam_permit.so\n"
     )
-    assert "account\t[default=1]\t\t\tpam_permit.so\n" in tree.text("etc/pam.d/common-account")
+    assert tree.text("etc/pam.d/common-session") == (
+        "# session\nsession\t[default=1]\t\t\tpam_permit.so\nsession required pam_permit.so\n"
+        "session\trequired\tpam_unix.so \n"
+    )
     assert tree.text("var/lib/pam/auth") == "Module: unix\n[success=end default=ignore]\tpam_unix.so nullok\n"
+    with pytest.raises(ValueError, match="capability, "):
+        pam(PROFILE.encode(), more="capability")
 
 
 # Made by openssl, as is the hash: the subject has capitals, an umlaut, and blanks in front and after another.
@@ -373,17 +374,14 @@ def test_no_library_is_too_much(data: bytes, start: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_no_profile_of_pam_is_too_much(data: bytes) -> None:
-    tree = Tree()
-    tree.file("usr/share/pam-configs/a", PROFILE.encode() + data)
-    for kind in pam.KINDS:
-        tree.file(f"usr/share/pam/common-{kind}", "$auth_primary\n$auth_additional\n")
     try:
-        pam.write(tree)
+        pam(data)
     except (LookupError, ValueError):
         pass
 
 
 def test_every_row_is_of_a_package_whose_script_is_known() -> None:
     known = {name.rpartition(".")[0] for name in effects._known()}
+    rows = (*effects.TABLE, *(row for of_suite in effects.OF_SUITES.values() for row in of_suite))
 
-    assert {name for name, _ in effects.TABLE} <= known
+    assert {row[0] for row in rows} <= known
