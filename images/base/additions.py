@@ -10,8 +10,9 @@ from pathlib import Path
 from packaging.version import Version
 
 from images.base.inspect import needed
-from images.debian import deb as debs
 from images.debian import packages as debian
+from images.debian.deb import load
+from images.debian.tree import FILE, Tree
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.model import PLATFORM, Deb, Facts
@@ -25,34 +26,28 @@ GUIDE = {f"{LIBRARY}/{TCMALLOC}.5.9": TCMALLOC}
 
 @dataclass(frozen=True)
 class Piece:
-    """A file: where it goes, the package that has it, its path there, and the libraries that may have to come along."""
+    """A file of a Debian package: which one, where it goes, what it is there, and the libraries that it may need."""
 
-    place: str
     package: str
+    place: str
     source: str
     needs: tuple[str, ...] = ()
 
 
-PIECES = {
-    "tini": Piece("usr/bin/tini", "tini", "usr/bin/tini-static"),  # static: it asks nothing of the base's glibc
-    TCMALLOC: Piece(
-        f"{LIBRARY}/{TCMALLOC}", "libgoogle-perftools4", f"{LIBRARY}/{TCMALLOC}", ("libunwind.so.8", "libstdc++.so.6")
-    ),
-    "libunwind.so.8": Piece(
-        f"{LIBRARY}/libunwind.so.8", "libunwind8", f"{LIBRARY}/libunwind.so.8", ("liblzma.so.5", "libgcc_s.so.1")
-    ),
-    "liblzma.so.5": Piece(f"{LIBRARY}/liblzma.so.5", "liblzma5", f"lib/{PLATFORM.multiarch}/liblzma.so.5"),
-    "libstdc++.so.6": Piece(
-        f"{LIBRARY}/libstdc++.so.6", "libstdc++6", f"{LIBRARY}/libstdc++.so.6", ("libgcc_s.so.1",)
-    ),
-    "libgcc_s.so.1": Piece(f"{LIBRARY}/libgcc_s.so.1", "libgcc-s1", f"lib/{PLATFORM.multiarch}/libgcc_s.so.1"),
-    "libnss_wrapper.so": Piece(
-        f"{LIBRARY}/libnss_wrapper.so", "libnss-wrapper", f"{LIBRARY}/libnss_wrapper.so"
-    ),
-}  # fmt: skip
-NEEDED = ("tini", TCMALLOC, "libnss_wrapper.so")
+def _library(package: str, name: str, *needs: str) -> Piece:
+    return Piece(package, f"{LIBRARY}/{name}", f"{LIBRARY}/{name}", needs)
 
-HOPS = 8  # links from a library's usual name to its file: two in Debian
+
+PIECES = {
+    "tini": Piece("tini", "usr/bin/tini", "usr/bin/tini-static"),  # static: it asks nothing of the base's glibc
+    TCMALLOC: _library("libgoogle-perftools4", TCMALLOC, "libunwind.so.8", "libstdc++.so.6"),
+    "libunwind.so.8": _library("libunwind8", "libunwind.so.8", "liblzma.so.5", "libgcc_s.so.1"),
+    "liblzma.so.5": _library("liblzma5", "liblzma.so.5"),
+    "libstdc++.so.6": _library("libstdc++6", "libstdc++.so.6", "libgcc_s.so.1"),
+    "libgcc_s.so.1": _library("libgcc-s1", "libgcc_s.so.1"),
+    "libnss_wrapper.so": _library("libnss-wrapper", "libnss_wrapper.so"),
+}
+NEEDED = ("tini", TCMALLOC, "libnss_wrapper.so")
 
 
 def lacking(facts: Facts) -> tuple[str, ...]:
@@ -122,17 +117,13 @@ def file_of(deb: Path, path: str) -> bytes:
 
     Raises WorldFault where it does not have the file, or is no package.
     """
-    inside = {place: (info, data) for place, info, data in debs.entries(debs.load(deb))}
-    real = path
-    for _ in range(HOPS):
-        info, data = inside.get(real, (None, b""))
-        if info is None or not info.issym():
-            break
-        real = posixpath.normpath(posixpath.join("/", posixpath.dirname(real), info.linkname)).lstrip("/")
-    if info is None or not info.isreg():
+    tree = Tree()
+    tree.unpack(load(deb))
+    entry = tree.entries.get(tree.real(path))
+    if entry is None or entry.kind != FILE:
         remedy = "another suite in images/versions.toml, or a base that has it"
         raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {path}", remedy)
-    return data
+    return entry.data
 
 
 def _has(facts: Facts, name: str) -> bool:

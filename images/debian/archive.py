@@ -6,21 +6,20 @@ import datetime
 import lzma
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import pysequoia
 
-from images.debian import control, mirrors
+from images.debian import control, deb, mirrors
 from images.debian.mirrors import Source
 from images.debian.solve import Row
 from images.host import download
 from images.host.context import Context
 from images.host.disk.faults import Unwritable
 from images.host.errors import Fault, WorldFault
-from images.host.store import CHUNK
 
 KEYRING = Path(__file__).with_name("keyring.gpg")  # of the package debian-archive-keyring, 2025.1
 LONGEST = 16 << 20  # bytes of an InRelease: Debian's have 150,000
@@ -31,6 +30,7 @@ FIELD = re.compile(
     r"^(Package|Version|Architecture|Essential|Priority|Pre-Depends|Depends|Provides|Conflicts|Breaks|Filename|SHA256)"
     r": (.*)$", re.MULTILINE,
 )  # fmt: skip
+PARAGRAPH = re.compile(rb"(?:.+\n?)+")
 NEEDED = {"Package", "Version", "Architecture", "Filename", "SHA256"}
 
 
@@ -52,20 +52,16 @@ class Index:
 
         Raises WorldFault where it says too little.
         """
-        for paragraph in _paragraphs(_unpacked(self)):
-            row = {sys.intern(name): value for name, value in FIELD.findall(paragraph)}  # of which there are 60,000
+        try:
+            text = deb.unpacked(self.path.read_bytes(), self.size)
+        except (lzma.LZMAError, ValueError) as error:
+            raise WorldFault("Debian's index cannot be unpacked", f"{self.source.suite}: {error}", DAMAGED) from error
+        for found in PARAGRAPH.finditer(text):
+            said = FIELD.findall(found[0].decode(errors="replace"))
+            row = {sys.intern(name): value for name, value in said}  # of which there are 60,000
             if not row.keys() >= NEEDED:
-                raise WorldFault("Debian's index cannot be read", f"{self.source.suite}: {paragraph[:80]!r}", DAMAGED)
+                raise WorldFault("Debian's index cannot be read", f"{self.source.suite}: {found[0][:80]!r}", DAMAGED)
             yield row
-
-
-@dataclass(frozen=True)
-class Listed:
-    """A file as a Release has it: name, size in bytes and sha256."""
-
-    name: str
-    size: int
-    sha256: str
 
 
 def indexes(sources: Sequence[Source], architecture: str, context: Context) -> list[Index]:
@@ -89,8 +85,10 @@ def verified(signed: bytes, keyring: Path) -> str:
         raise Unverified("what Debian's mirror sent has no good signature", error, RENEW) from error
 
 
-def release(text: str, suite: str, today: datetime.date, *, may_expire: bool = True) -> dict[str, Listed]:
-    """Return the files that a Release names, by their names.
+def release(
+    text: str, suite: str, today: datetime.date, *, may_expire: bool = True
+) -> dict[str, tuple[str, int]]:  # fmt: skip
+    """Return sha256 and size of the files that a Release names, by their names.
 
     Raises Unverified for one of another suite, one that cannot be read, and where `may_expire` one that is expired.
     """
@@ -101,7 +99,7 @@ def release(text: str, suite: str, today: datetime.date, *, may_expire: bool = T
     until, rows = said.get("Valid-Until", ""), [line.split() for line in said.get("SHA256", "").splitlines()]
     try:
         expired = may_expire and bool(until) and parsedate_to_datetime(until).date() < today
-        files = {row[2]: Listed(row[2], int(row[1]), row[0]) for row in rows if len(row) == 3}
+        files = {row[2]: (row[0], int(row[1])) for row in rows if len(row) == 3}
     except ValueError as error:
         raise Unverified("the index of Debian's mirror cannot be read", f"{suite}: {error}", RENEW) from error
     if expired:
@@ -135,40 +133,11 @@ def _index(source: Source, architecture: str, context: Context) -> Index:
     text = verified(signed.read_bytes(), KEYRING)
     files = release(text, source.suite, context.today, may_expire=may_expire)
     directory = f"main/binary-{architecture}"
-    plain, packed = (files.get(f"{directory}/Packages{ending}") for ending in ("", ".xz"))
-    if plain is None or packed is None:
+    plain, packed = f"{directory}/Packages", f"{directory}/Packages.xz"
+    if not {plain, packed} <= files.keys():
         raise WorldFault("Debian's mirror has no packages for this", f"{place}/{directory}", REACH)
+    digest, (_, size) = files[packed][0], files[plain]
     by_hash = control.fields(text).get("Acquire-By-Hash") == "yes"
-    name = f"{directory}/by-hash/SHA256/{packed.sha256}" if by_hash else packed.name
-    fetch(f"{place}/{name}", packed.sha256, "Packages.xz", context)
-    return Index(source, packed.sha256, context.store.place(packed.sha256, "Packages.xz"), plain.size)
-
-
-def _paragraphs(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield the paragraphs of a list, of which one is a text at a time: the whole would take four bytes a character."""
-    rest = b""
-    for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n\n")
-        yield from (paragraph.decode(errors="replace") for paragraph in whole if paragraph.strip())
-    if rest.strip():
-        yield rest.decode(errors="replace")
-
-
-def _unpacked(index: Index) -> Iterator[bytes]:
-    """Yield an index unpacked, which has as many bytes as the Release says of it.
-
-    Raises WorldFault for one that has not, at the latest in the end.
-    """
-    unpacker, size, data = lzma.LZMADecompressor(), 0, index.path.read_bytes()
-    while not unpacker.eof and size <= index.size:
-        try:
-            chunk = unpacker.decompress(data, CHUNK)
-        except lzma.LZMAError as error:
-            raise WorldFault("Debian's index cannot be unpacked", f"{index.source.suite}: {error}", DAMAGED) from error
-        if not chunk and unpacker.needs_input:
-            break
-        data, size = b"", size + len(chunk)
-        yield chunk
-    if size != index.size or not unpacker.eof:
-        fact = "Debian's index has another size than its Release says"
-        raise WorldFault(fact, f"{index.source.suite}: {size} bytes, not {index.size}", DAMAGED)
+    name = f"{directory}/by-hash/SHA256/{digest}" if by_hash else packed
+    fetch(f"{place}/{name}", digest, "Packages.xz", context)
+    return Index(source, digest, context.store.place(digest, "Packages.xz"), size)

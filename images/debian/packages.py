@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,16 +29,8 @@ AT_ONCE = 8  # downloads: most packages are small
 AWAY = "note: {} does not answer; Debian's packages come from {}"
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The packages of a base in order, and the sources.list that it will have, of Debian's own mirror."""
-
-    debs: tuple[Deb, ...]
-    sources: str
-
-
-def resolve(suite: str, packages: Sequence[str], context: Context) -> Choice:
-    """Choose the packages of a base that is made here, and download each into the store.
+def resolve(suite: str, packages: Sequence[str], context: Context) -> Debian:
+    """Choose what a base is made of, and download each package into the store.
 
     Raises WorldFault as `named` does.
     """
@@ -49,7 +41,8 @@ def resolve(suite: str, packages: Sequence[str], context: Context) -> Choice:
         return solve.closure(universe, list(dict.fromkeys(names)))
 
     # Without the mirror that was asked: a lock and an image name no mirror of one machine.
-    return Choice(_chosen([suite, packages], suite, choose, context), mirrors.listed(mirrors.own(suite)))
+    sources = mirrors.listed(mirrors.own(suite))
+    return Debian(suite, tuple(packages), sources, _chosen([suite, packages], suite, choose, context))
 
 
 def named(suite: str, names: Sequence[str], context: Context) -> tuple[Deb, ...]:

@@ -52,8 +52,7 @@ def choose_debs(planned: Plan, context: Context, background: Start | None) -> tu
     text = "choosing Debian's packages"
 
     def choose() -> Debian:
-        found = debs.resolve(planned.suite, planned.packages, context)
-        return Debian(planned.suite, planned.packages, found.sources, found.debs)
+        return debs.resolve(planned.suite, planned.packages, context)
 
     if background is None:
         with context.progress.step(text):

@@ -48,13 +48,8 @@ class Fresh:
     """A base from an empty store."""
 
     store: Store
-    choice: packages.Choice
+    recipe: Debian
     base: Base
-
-    @property
-    def recipe(self) -> Debian:
-        """Return the choice as a lock has it."""
-        return Debian(ROW.suite, ROW.packages, self.choice.sources, self.choice.debs)
 
 
 def context(store: Store) -> Context:
@@ -69,7 +64,7 @@ def fresh(module_path: Path) -> Fresh:
 def make(row: Row, place: Path) -> Fresh:
     store = Store(place / "multinode")
     chosen = packages.resolve(row.suite, row.packages, context(store))
-    made = debian.make(store, Debian(row.suite, row.packages, chosen.sources, chosen.debs), row.python, os.environ)
+    made = debian.make(store, chosen, row.python, os.environ)
     assert not made.layers[0].reused
     return Fresh(store, chosen, made)
 
@@ -88,10 +83,10 @@ def opened(fresh: Fresh) -> Iterator[tarfile.TarFile]:
 
 
 def test_the_base_is_its_packages(fresh: Fresh) -> None:
-    assert fresh.base.facts.packages == {deb.package: deb.version for deb in fresh.choice.debs}
+    assert fresh.base.facts.packages == {deb.package: deb.version for deb in fresh.recipe.debs}
     assert {*ROW.packages, "apt", "dpkg", "bash"} <= fresh.base.facts.packages.keys()
-    assert list(fresh.choice.debs) == sorted(fresh.choice.debs)
-    assert not packages.missing(fresh.store, fresh.choice.debs) + packages.not_noted(fresh.store, fresh.choice.debs)
+    assert list(fresh.recipe.debs) == sorted(fresh.recipe.debs)
+    assert not packages.missing(fresh.store, fresh.recipe.debs) + packages.not_noted(fresh.store, fresh.recipe.debs)
     assert "perl-base" in fresh.base.facts.packages  # essential; the rest of Perl is what usrmerge would bring
     assert fresh.base.facts.packages.keys().isdisjoint(("perl", "usrmerge"))
     assert {name: fresh.base.facts.directories.links[name] for name in MERGED} == MERGED
@@ -111,7 +106,7 @@ def test_apt_works_in_its_root(fresh: Fresh, tmp_path: Path) -> None:
         layer.extraction_filter = lambda member, _: member  # Debian 12's Python has no `filter` for extractall
         layer.extractall(root)
 
-    assert (root / "etc/apt/sources.list").read_text() == fresh.choice.sources
+    assert (root / "etc/apt/sources.list").read_text() == fresh.recipe.sources
     assert not list((root / "etc/apt/sources.list.d").iterdir())
     assert not list((root / "etc/ssh").glob("ssh_host_*")) and (root / "etc/ssh/sshd_config").is_file()
     audit = call(["dpkg", f"--admindir={root}/var/lib/dpkg", "--audit"])
@@ -140,14 +135,14 @@ def test_any_user_makes_the_same_bytes_without_any_program(fresh: Fresh, tmp_pat
     out = tmp_path / "out"
     out.mkdir()
     debs = []
-    for deb in fresh.choice.debs:
+    for deb in fresh.recipe.debs:
         debs.append(shutil.copy(fresh.store.place(deb.sha256, deb.filename), tmp_path))
     for path in (out, *out.parents):
         if path == Path(tempfile.gettempdir()):
             break
         path.chmod(path.stat().st_mode | 0o755)
     os.chown(out, NOBODY, NOBODY)
-    asked = {"suite": ROW.suite, "debs": debs, "packages": ROW.packages, "sources": fresh.choice.sources}
+    asked = {"suite": ROW.suite, "debs": debs, "packages": ROW.packages, "sources": fresh.recipe.sources}
     asked |= {"place": str(out), "root": str(out)}
 
     environ = {"PATH": "/nonexistent", "TZ": "Asia/Tokyo"}
@@ -260,8 +255,8 @@ def test_it_is_what_debians_own_programs_make(row: Row, tmp_path: Path) -> None:
     fresh = make(row, tmp_path)
     if shutil.which("mmdebstrap") is None or os.getuid() != 0:
         pytest.skip("no mmdebstrap, or not root")
-    debs = [fresh.store.place(deb.sha256, deb.filename) for deb in fresh.choice.debs]
-    with tarfile.open(mmdebstrap.make(debs, [deb.package for deb in fresh.choice.debs], tmp_path)) as tar:
+    debs = [fresh.store.place(deb.sha256, deb.filename) for deb in fresh.recipe.debs]
+    with tarfile.open(mmdebstrap.make(debs, [deb.package for deb in fresh.recipe.debs], tmp_path)) as tar:
         theirs = described(tar)
     with opened(fresh) as layer:
         ours = described(layer)

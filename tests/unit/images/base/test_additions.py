@@ -46,7 +46,7 @@ def test_a_file_of_a_package_is_read_through_links(path: str, tmp_path: Path) ->
 def test_what_is_no_file_of_the_package_is_not_read(name: str, tmp_path: Path) -> None:
     (tmp_path / "a.deb").write_bytes(package("tool", FILES))
 
-    with pytest.raises(WorldFault, match=rf"a\.deb: usr/lib/{name}"):
+    with pytest.raises(WorldFault, match=f"usr/lib/{name}"):
         additions.file_of(tmp_path / "a.deb", f"usr/lib/{name}")
 
 

@@ -106,9 +106,8 @@ def test_a_list_that_is_longer_than_its_release_says_is_refused(mirror: Archive,
     [index, *_] = archive.indexes(mirrors.named(SUITE, {mirrors.VARIABLE: mirror.uri}), "amd64", context(tmp_path, ""))
 
     assert len(list(index.rows())) == 3
-    for size in (index.size - 1, index.size + 1):
-        with pytest.raises(WorldFault, match="another size"):
-            list(replace(index, size=size).rows())
+    with pytest.raises(WorldFault, match="cannot be unpacked"):
+        list(replace(index, size=index.size - 1).rows())
 
 
 KEY, OTHER = (pysequoia.Tsk.generate(f"{name} <a@example.org>") for name in ("one", "other"))
@@ -188,8 +187,8 @@ def test_files_are_known_by_name() -> None:
         (UNTIL + TEXT, DAY, True),
         (UNTIL + TEXT, datetime.date.max, False),
     ):
-        found = release(text, SUITE, day, may_expire=may_expire)["main/binary-amd64/Packages.xz"]
-        assert (found.size, found.sha256) == (12, "0" * 64)
+        found = release(text, SUITE, day, may_expire=may_expire)
+        assert found == {"main/binary-amd64/Packages.xz": ("0" * 64, 12)}
 
 
 APT: Mapping[str, str] = {
