@@ -157,7 +157,7 @@ def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context,
     layers = (*base.layers, *above)
     config = oci.config(layers, entrypoint_layer.settings(lock, base), f"{lock.family_as_of}T00:00:00Z", base.history)
     manifest = oci.registry_manifest(config, layers, context.store, of_registry(compression))
-    wanted = import_check.wanted_of(context.store, [(wheel.sha256, wheel.path) for wheel in found])
+    wanted = import_check.wanted_of(context.store, found)
     return Finished(Image(tags, config, manifest, layers), base, lock, wanted)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import entrypoint_layer
-from images.model import Image
+from images.model import Image, Wheel
 from images.wheels.content import Content, content
 
 # Not importable by itself, or only on other systems: module, reason.
@@ -52,9 +52,9 @@ class Wanted(NamedTuple):
     releases: list[str]
 
 
-def wanted_of(store: Store, wheels: Iterable[tuple[str, Path]]) -> Wanted:
-    """Return what an image of wheels, given as (sha256, path), must have."""
-    said = [content(store, digest, path) for digest, path in wheels]
+def wanted_of(store: Store, wheels: Iterable[Wheel]) -> Wanted:
+    """Return what an image of these wheels must have."""
+    said = [content(store, wheel.sha256, wheel.path) for wheel in wheels]
     modules = {module for one in said for module in one.modules}
     return Wanted(sorted(modules - SKIPPED.keys()), sorted(map(_release, said)))
 

@@ -16,7 +16,7 @@ from images.check import import_check
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import entrypoint_layer
-from images.model import Image, Layer, Written
+from images.model import Image, Layer, Wheel, Written
 from tests.support.wheels import pack
 
 PARTS = tuple(Layer(name, Written(name, name, 1, 1), reused=False) for name in ("base", "torch", "multinode"))
@@ -241,14 +241,17 @@ def test_what_is_wanted_is_what_wheels_have_and_say(tmp_path: Path, store: Store
     files = dict.fromkeys(("c/__init__.py", "a_b.py", "tests/__init__.py", "setuptools/__init__.py"), b"")
     path = pack(tmp_path, {**files, "a_b-1.0.dist-info/METADATA": metadata.encode()}, "a_b")
 
-    assert import_check.wanted_of(store, [("0" * 64, path)]) == (["a_b", "c", "tests"], ["A.b==1.0 a_b c"])
+    assert import_check.wanted_of(store, [Wheel("a-b", "1.0", "0" * 64, path)]) == (
+        ["a_b", "c", "tests"],
+        ["A.b==1.0 a_b c"],
+    )
 
 
 def test_what_several_wheels_have_is_wanted_once_and_in_order(tmp_path: Path, store: Store) -> None:
     wheels = []
     for name, modules in (("five", ("one", "two")), ("six", ("two", "zero"))):
         path = pack(tmp_path, {f"{module}.py": b"" for module in modules}, name)
-        wheels.append((f"{len(name):064x}", path))
+        wheels.append(Wheel(name, "1.0", f"{len(name):064x}", path))
 
     expected = (["one", "two", "zero"], ["five==1.0 one two", "six==1.0 two zero"])
     assert [import_check.wanted_of(store, order) for order in (wheels, wheels[::-1])] == [expected] * 2

@@ -122,12 +122,19 @@ def test_no_trim_keeps_everything(tmp_path: Path) -> None:
     assert f"{SITE}/torch/test/big" in lay_out(tmp_path, wheel, {}, trimmed=False)
 
 
-def test_a_file_that_is_no_wheel_is_said_to_be_none(tmp_path: Path) -> None:
-    path = tmp_path / "thing-1.0-py3-none-any.whl"
-    path.write_bytes(b"PK not really")
+@pytest.mark.parametrize(
+    "files",
+    [
+        *({"thing-1.0.dist-info/entry_points.txt": f"[console_scripts]\n{name} = a:b\n".encode()}
+          for name in ("../sbin/sshd", "/usr/sbin/sshd", "..", ".wh.sh")),
+        {"thing.py": b"1", "thing-1.0.data/platlib/thing.py": b"2"},
+    ],
+)  # fmt: skip
+def test_a_file_goes_nowhere_else_and_to_no_place_of_another(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    with pytest.raises(WorldFault, match=r"a path cannot be in a layer|two different files have one path") as caught:
+        lay_out(tmp_path, pack(tmp_path, files), {})
 
-    with pytest.raises(WorldFault, match=r"cannot install a wheel: thing-1.0"):
-        lay_out(tmp_path, path, {})
+    assert "thing-1.0-py3-none-any.whl" in caught.value.value
 
 
 def test_the_wheels_own_installer_is_not_taken(tmp_path: Path) -> None:
