@@ -68,7 +68,7 @@ def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
 
 
 def _is_script(member: Member) -> bool:
-    return member.data is not None and member.path.startswith(f"{SCRIPTS}/") and member.path.endswith(".py")
+    return member.path.startswith(f"{SCRIPTS}/") and member.path.endswith(".py")
 
 
 def _find_above(asked: str) -> str | None:
@@ -139,10 +139,9 @@ def members(path: Path) -> Iterator[Member]:
 def write(layer: LayerWriter, path: Path) -> None:
     """Write the examples below /workspace/transformers, where the Hugging Face guide has them.
 
-    Of two members of one path the later one is taken, as tar does; links and devices are left out.
+    Of two files at one path the later one is taken, as tar does.
     """
     layer.source = path.name
     last = {member.path: member for member in members(path)}
     for name, data, mode in sorted(last.values()):
-        if data is not None:
-            layer.file(f"{PLACE}/{name}", data, mode)
+        layer.file(f"{PLACE}/{name}", data, mode)

@@ -40,7 +40,8 @@ def _files(archive: Path, row: SourceOnly, stem: str) -> dict[str, bytes]:
     """Return the files of the wheel: those of the package, and its metadata."""
     package = row.name.replace("-", "_")
     try:
-        taken = _members(archive, package)
+        found = source_archive.members(archive, lambda path: path == "PKG-INFO" or path.startswith(f"{package}/"))
+        taken = {path: data for path, data, _ in found}
         about = taken.pop("PKG-INFO", b"").decode()
     except ValueError as error:
         raise WorldFault("cannot read a source archive", f"{archive.name} ({error})", REMEDY) from error
@@ -50,15 +51,6 @@ def _files(archive: Path, row: SourceOnly, stem: str) -> dict[str, bytes]:
         remedy = "take the row out of images/versions.toml, or give a wheel by --wheelhouse"
         raise WorldFault("a source archive has no package of its name", f"{archive.name}: {package}", remedy)
     return {**taken, **_metadata(about, row, stem)}
-
-
-def _members(archive: Path, package: str) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for path, data, _ in source_archive.members(archive, lambda p: p == "PKG-INFO" or p.startswith(f"{package}/")):
-        found.pop(path, None)
-        if data is not None:
-            found[path] = data
-    return found
 
 
 def _metadata(about: str, row: SourceOnly, stem: str) -> Mapping[str, bytes]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -23,10 +22,10 @@ READERS: tuple[tuple[bytes, Callable[[Path], Any]], ...] = (
 
 
 class Member(NamedTuple):
-    """A file of an archive: its path below the top directory, content and mode; None for a link or a device."""
+    """A file of an archive: its path below the top directory, content and mode."""
 
     path: str
-    data: bytes | None
+    data: bytes
     mode: int
 
 
@@ -46,9 +45,10 @@ class Bounded:
 
 
 def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = False) -> Iterator[Member]:
-    """Yield the members of an archive that a caller asks for, in its order, also two at one path: the later one counts.
+    """Yield the files of an archive that a caller asks for, in its order, also two at one path: the later one counts.
 
-    A `bare` archive may have no top directory: a member is also asked for by its whole path.
+    Links and devices are left out. A `bare` archive may have no top directory: a file is also asked for by its whole
+    path.
     Raises ValueError when it cannot be read, when a name leads elsewhere, or when it unpacks to too much.
     """
     try:
@@ -60,8 +60,8 @@ def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = Fal
                 if found := flaw(name):
                     raise ValueError(f"the name {info.name!r} {found}")
                 below = name if bare and is_asked_for(name) else name.partition("/")[2]
-                if is_asked_for(below):
-                    yield Member(below, _content(tar, info), 0o755 if info.mode & 0o111 else 0o644)
+                if is_asked_for(below) and info.isfile() and (content := tar.extractfile(info)):
+                    yield Member(below, content.read(), 0o755 if info.mode & 0o111 else 0o644)
     except tars.CONTENT as error:
         raise ValueError(str(error) or "it is cut short") from error
 
@@ -70,8 +70,3 @@ def _opened(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
         head = file.read(8)
     return cast("IO[bytes]", next(reader for magic, reader in READERS if head.startswith(magic))(path))
-
-
-def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes | None:
-    file = tar.extractfile(info) if info.isfile() else None
-    return file.read() if file else None

@@ -87,7 +87,7 @@ def test_of_one_name_twice_the_later_is_taken_and_no_link(tmp_path: Path) -> Non
     with tarfile.open(fileobj=io.BytesIO(data)) as written:
         files = {info.name: written.extractfile(info) for info in written if not info.isdir()}
         found = {name.rpartition("/")[2]: file.read() for name, file in files.items() if file}
-    assert found == {"twice": b"a", "then-a-file": b"y"}
+    assert found == {"twice": b"a", "then-a-link": b"x", "then-a-file": b"y"}
 
 
 def test_of_a_directory_only_the_examples_are_packed_the_same_way_twice(tmp_path: Path) -> None:
