@@ -6,7 +6,6 @@ Intel's own image has Python 3.10 and is out of reach where these tests run; thi
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,8 @@ import pytest
 from tests.cluster.nodes import Cluster, two_pods
 from tests.cluster.test_real_ccl import OPTIONS, SMOKE, passed
 from tests.support import locks, real_ccl
-from tests.support.harness import IMAGES, Done, built, call, remove_images, run
-from tests.support.registry import running
+from tests.support.harness import IMAGES, Done, built, remove_images, run
+from tests.support.registry import fill, running
 from tests.support.stand_in import of_layers, write
 
 pytestmark = pytest.mark.slow
@@ -31,16 +30,12 @@ LAYERS = ("debian base", "torch", "oneccl and ipex")
 @pytest.fixture(scope="module")
 def registry(engine: None, module_path: Path) -> Iterator[str]:
     """Serve the base under Intel's name; answer the registry's address."""
-    for program in ("docker-registry", "skopeo"):
-        if shutil.which(program) is None:
-            pytest.skip(f"no {program}: apt-get install {program}")
     answer = built(*options(), "--base", "debian", "--no-load", "--output", f"{module_path}/debian/")
     digests = [row["digest"] for row in answer["layers"] if row["name"] in LAYERS]
     assert len(digests) == len(LAYERS)
     base = write(module_path / "base", of_layers(module_path / "debian", digests, "1"))
     with running(module_path / "registry") as host:
-        command = ["skopeo", "copy", "--insecure-policy", "--preserve-digests", "--dest-tls-verify=false"]
-        assert call([*command, f"oci:{base}:1", f"docker://{host}/{INTELS}"]).code == 0
+        fill(f"{base}:1", f"{host}/{INTELS}")
         yield host
 
 

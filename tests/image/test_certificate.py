@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import certificates
 from tests.support.harness import IMAGES, call, run
 
 # A server in the same container, for containers of the tests may have no network.
@@ -34,14 +35,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a certificate authority, and a server's certificate that it has signed."""
     folder = tmp_path_factory.mktemp("given")
     folder.chmod(0o755)
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test authority"]
-    sign = ["-CA", f"{folder}/ca.pem", "-CAkey", f"{folder}/ca.key", "-addext", "subjectAltName=DNS:localhost"]
-    extensions = ["-addext", "basicConstraints=critical,CA:FALSE"]
-    assert call([*make, "-keyout", f"{folder}/ca.key", "-out", f"{folder}/ca.pem"]).code == 0
-    names = ["-keyout", f"{folder}/server.key", "-out", f"{folder}/server.pem"]
-    assert call([*make, "-subj", "/CN=localhost", *sign, *extensions, *names]).code == 0
-    for file in folder.iterdir():
-        file.chmod(0o644)
+    certificates.certificate(folder, authority=certificates.authority(folder))
     return folder
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import certificates
 from tests.support.harness import ROOT, Done, call, run
 from tests.support.hub import NLTK, Hub, serving
 from tests.support.hub_repositories import fill
@@ -39,14 +40,7 @@ def network(engine: None) -> Iterator[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def authority(module_path: Path) -> Path:
     """Make a certificate authority, and a certificate for the host of nltk's data that it has signed."""
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    own = ["-subj", "/CN=test authority", "-keyout", f"{module_path}/ca.key", "-out", f"{module_path}/ca.pem"]
-    assert call([*make, *own]).code == 0
-    signed = ["-subj", f"/CN={NLTK}", "-CA", f"{module_path}/ca.pem", "-CAkey", f"{module_path}/ca.key"]
-    names = ["-addext", f"subjectAltName=DNS:{NLTK}", "-addext", "basicConstraints=critical,CA:FALSE"]
-    files = ["-keyout", f"{module_path}/server.key", "-out", f"{module_path}/server.pem"]
-    assert call([*make, *signed, *names, *files]).code == 0
-    (module_path / "ca.pem").chmod(0o644)
+    certificates.certificate(module_path, f"DNS:{NLTK}", certificates.authority(module_path))
     return module_path
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -18,8 +17,8 @@ from images.host.context import default_root
 from images.host.store import Store
 from images.oci import compression
 from tests.support import locks
-from tests.support.harness import IMAGES, build, built, call, run
-from tests.support.registry import running
+from tests.support.harness import IMAGES, build, built, run
+from tests.support.registry import fill, running
 from tests.support.stand_in import Files, Image, derived, layout, write
 
 SITE = "usr/local/lib/python3.11/dist-packages"
@@ -74,13 +73,9 @@ def kept(debian: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def pushed(like_intels: tuple[Path, list[str]], module_path: Path) -> Iterator[str]:
     """Push the base to a registry; answer its reference."""
-    for program in ("docker-registry", "skopeo"):
-        if shutil.which(program) is None:
-            pytest.skip(f"no {program}: apt-get install {program}")
     with running(module_path / "registry") as host:
         reference = f"{host}/intel/like:1"
-        command = ["skopeo", "copy", "--insecure-policy", "--preserve-digests", "--dest-tls-verify=false"]
-        assert call([*command, f"oci:{like_intels[0]}:1", f"docker://{reference}"], seconds=120).code == 0
+        fill(f"{like_intels[0]}:1", reference)
         yield reference
 
 

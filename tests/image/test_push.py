@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from tests.support.cut_connection import connection_to
 from tests.support.finished_images import SMALL as SMALL_LAYER
 from tests.support.finished_images import finished
 from tests.support.harness import EXAMPLES, IMAGES, ROOT, built, call
-from tests.support.registry import running
+from tests.support.registry import manifest, running
 from tests.support.stand_in import digest
 from tests.support.stores import SMALL
 
@@ -27,17 +26,8 @@ from tests.support.stores import SMALL
 @pytest.fixture(scope="module")
 def registry(module_path: Path) -> Iterator[str]:
     """Run a registry; skip where there is none."""
-    for program in ("docker-registry", "skopeo"):
-        if shutil.which(program) is None:
-            pytest.skip(f"no {program}: apt-get install {program}")
     with running(module_path / "registry") as host:
         yield host
-
-
-def manifest(name: str) -> bytes | None:
-    """Return a manifest as the registry has it, or None."""
-    done = call(["skopeo", "inspect", "--raw", "--tls-verify=false", f"docker://{name}"])
-    return done.out.encode() if done.code == 0 else None
 
 
 def test_a_killed_push_leaves_no_tag_and_the_next_one_goes_on(registry: str) -> None:

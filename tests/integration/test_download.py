@@ -19,7 +19,8 @@ from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from tests.support import locks
-from tests.support.web import Server, own_certificate, serving
+from tests.support.certificates import certificate as certify
+from tests.support.web import Server, serving
 
 DATA = b"a wheel, more or less"
 BASIC = "Basic dXNlcjpzZWNyZXQ="  # user:secret
@@ -178,7 +179,7 @@ def test_a_path_is_copied(tmp_path: Path, name: str) -> None:
 
 
 def test_a_certificate_is_trusted_only_when_it_is_named(tmp_path: Path) -> None:
-    certificate = own_certificate(tmp_path)
+    certificate = certify(tmp_path)
     with serving(certificate) as server:
         server.pages["/a"] = DATA
         with pytest.raises(WorldFault, match="certificate verify failed: self-signed certificate"):
@@ -251,7 +252,7 @@ def test_pips_proxy_comes_before_that_of_the_environment(
 
 @pytest.mark.parametrize("named", ["localhost", "localhost:{port}"])
 def test_a_trusted_host_needs_no_certificate_and_another_one_does(tmp_path: Path, named: str) -> None:
-    certificate = own_certificate(tmp_path)
+    certificate = certify(tmp_path)
     with serving(certificate) as trusted, serving(certificate) as other:
         trusted.pages["/a"] = other.pages["/a"] = DATA
         known = named.format(port=urlsplit(trusted.url).port)

@@ -6,9 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from images.debian import mirrors
 from images.plan import catalog
 from tests.support.harness import ROOT, assert_three_parts, build, built, call
 from tests.support.stores import SMALL, store_with
+from tests.support.web import serving
 
 # A release beside the default one, of the same era: all but one layer is the same.
 OTHER = str(sorted(catalog.load().transformers)[-2])
@@ -52,36 +50,15 @@ def test_an_unreachable_index_is_named(tmp_path: Path) -> None:
     assert_three_parts(build(*SMALL, env=env), 1, "http://127.0.0.1:9/simple/", "--wheelhouse")
 
 
-class Truncated(BaseHTTPRequestHandler):
-    """Announce more than is sent."""
-
-    def do_GET(self) -> None:
-        """Answer ten bytes of a thousand."""
-        self.send_response(200)
-        self.send_header("Content-Length", "1000")
-        self.end_headers()
-        self.wfile.write(b"0123456789")
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def truncating() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Truncated)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_truncated_download_is_named_and_leaves_nothing(truncating: str, tmp_path: Path) -> None:
+def test_a_truncated_download_is_named_and_leaves_nothing(tmp_path: Path) -> None:
     built(*SMALL)
     env = store_with(tmp_path, "choices", "locks")
+    with serving() as server:
+        server.pages["/v5.tar.gz"], server.script = b"an archive", ["cut"]
 
-    done = build(*SMALL, "--examples", f"{truncating}/v5.tar.gz", env=env)
+        done = build(*SMALL, "--examples", f"{server.url}/v5.tar.gz", env=env)
 
-    assert_three_parts(done, 1, f"{truncating}/v5.tar.gz", "--examples PATH")
+    assert_three_parts(done, 1, f"{server.url}/v5.tar.gz", "--examples PATH")
     assert not list((tmp_path / "multinode/aside").iterdir())
 
 

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import os
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,15 +20,15 @@ from images.model import Image
 from images.oci import reference
 from images.oci.compression import packed
 from images.oci.layout_writer import write_layout
+from tests.support.certificates import certificate
 from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Reply, answering
 from tests.support.finished_images import SMALL, finished
-from tests.support.harness import call
-from tests.support.registry import running
+from tests.support.registry import PASSWORD, manifest, needed, running
 from tests.support.stand_in import Files, digest
 
-PASSWORD = "secret:word"
-HTPASSWD = "user:$2b$04$hWwfVgYSXE52Wmc1eD.cC.jgLxOv/Gzl3SK6XZh.oGHdMSwPo30KW\n"
+pytestmark = needed
+
 BIG: Files = {"big": random.Random(1).randbytes(3_000_000)}
 
 
@@ -39,14 +38,6 @@ def new_to_every_registry(seed: int) -> Files:
     skopeo remembers which repositories of a host and port have a layer, and takes it from there instead of sending it.
     """
     return {"big": random.Random(seed).randbytes(3_000_000)}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
-    """Skip where there is no registry to push to."""
-    for program in ("docker-registry", "skopeo"):
-        if shutil.which(program) is None:
-            pytest.skip(f"no {program}: apt-get install {program}")
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +57,6 @@ def push(made: Image, text: str, store: Store, *, compression: str = "zstd", **a
     environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root), **dict(access.pop("environ", {}))}  # type: ignore[call-overload]
     known = Access(environ=environ, wait=lambda _: None, **access)  # type: ignore[arg-type]
     transfer.push(made, reference.push_target(text), store, known, compression)
-
-
-def manifest(text: str, *options: str) -> bytes | None:
-    """Return a manifest as the registry has it, or None."""
-    done = call(["skopeo", "inspect", "--raw", "--tls-verify=false", *options, f"docker://{text}"])
-    return done.out.encode() if done.code == 0 else None
 
 
 @pytest.mark.parametrize(("compression", "suffix"), [("zstd", "zstd"), ("gzip", "gzip"), ("none", "zstd")])
@@ -166,9 +151,8 @@ def test_a_push_to_a_registry_that_falls_silent_is_given_up(registry: str, store
 
 
 def test_a_login_of_docker_opens_a_registry(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "htpasswd").write_text(HTPASSWD)
     made = finished(store, SMALL)
-    with running(tmp_path / "locked", f"auth: {{htpasswd: {{realm: ours, path: {tmp_path}/htpasswd}}}}") as host:
+    with running(tmp_path / "locked", locked=True) as host:
         for entry in ({}, {"auth": base64.b64encode(b"user:hidden").decode()}):
             (store.root / "config.json").write_text(json.dumps({"auths": {host: entry}}))
             with pytest.raises(UserFault, match="does not let you push there") as caught:
@@ -185,20 +169,15 @@ def test_a_login_of_docker_opens_a_registry(store: Store, tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a certificate for 0.0.0.0, which leads to this machine and is not among the names that need no TLS."""
-    folder = tmp_path_factory.mktemp("certificate")
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
-    names = ["-addext", "subjectAltName=IP:0.0.0.0"]
-    assert call([*make, *names, "-keyout", f"{folder}/key.pem", "-out", f"{folder}/ca.pem"]).code == 0
-    return folder
+    return certificate(tmp_path_factory.mktemp("certificate"), "IP:0.0.0.0")
 
 
 @pytest.mark.parametrize("given", ["pip", "REQUESTS_CA_BUNDLE"])
-def test_a_certificate_is_trusted_as_the_user_says(store: Store, authority: Path, tmp_path: Path, given: str) -> None:
-    made, bundle = finished(store, SMALL), str(authority / "ca.pem")
-    tls = f", tls: {{certificate: {authority}/ca.pem, key: {authority}/key.pem}}"
-    with running(tmp_path / "tls", http=tls) as host:
+def test_a_certificate_is_trusted_as_the_user_says(store: Store, own: Path, tmp_path: Path, given: str) -> None:
+    made, bundle = finished(store, SMALL), str(own)
+    with running(tmp_path / "tls", certificate=own) as host:
         elsewhere = host.replace("127.0.0.1", "0.0.0.0")
         with pytest.raises(WorldFault, match="certificate is not trusted"):
             push(made, f"{elsewhere}/a/b:1", store)

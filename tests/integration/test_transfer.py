@@ -6,7 +6,6 @@ import base64
 import errno
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,35 +19,21 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.model import Base
 from images.oci import reference
+from tests.support.certificates import certificate as certify
 from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Faulty, Reply, serving
 from tests.support.harness import call
-from tests.support.registry import running
+from tests.support.registry import PASSWORD, fill, needed, running
 from tests.support.stand_in import Image, layout, write
+
+pytestmark = needed
 
 NAME = "intel/intel-optimized-pytorch"
 TAG = "2.4.0-pip-multinode"
-PASSWORD = "secret:word"
-HTPASSWD = "user:$2b$04$hWwfVgYSXE52Wmc1eD.cC.jgLxOv/Gzl3SK6XZh.oGHdMSwPo30KW\n"
 BASIC = "Basic " + base64.b64encode(f"user:{PASSWORD}".encode()).decode()
 LAYER = Image().layers[1]
 SIZE = len(Image().blobs[LAYER])
 CONFIG = json.loads(Image().blobs[Image().digest])["config"]["digest"]
-
-
-def fill(source: Path, host: str, *options: str, tag: str = TAG, to: str = "") -> None:
-    """Copy the stand-in into a registry."""
-    target = f"docker://{host}/{NAME}:{to or tag}"
-    command = ["skopeo", "copy", "--insecure-policy", "--dest-tls-verify=false", *options]
-    assert call([*command, f"oci:{source}:{tag}", target], seconds=120).code == 0
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
-    """Skip where there is no registry, or nothing to fill it with."""
-    for program in ("docker-registry", "skopeo"):
-        if shutil.which(program) is None:
-            pytest.skip(f"no {program}: apt-get install {program}")
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +50,17 @@ def registry(folder: Path) -> Iterator[str]:
     """Run a registry that anybody may pull from."""
     with running(folder / "open") as host:
         for tag in (TAG, "zstd", "none", "arm64"):
-            fill(folder / "layout", host, "--preserve-digests", tag=tag)
-        fill(folder / "layout", host, "--format=v2s2", to="docker")
+            fill(f"{folder}/layout:{tag}", f"{host}/{NAME}:{tag}")
+        fill(f"{folder}/layout:{TAG}", f"{host}/{NAME}:docker", "--format=v2s2")
         yield host
 
 
 @pytest.fixture(scope="module")
 def locked(folder: Path) -> Iterator[str]:
     """Run a registry that wants a user and a password."""
-    (folder / "htpasswd").write_text(HTPASSWD)
-    with running(folder / "locked", f"auth: {{htpasswd: {{realm: ours, path: {folder}/htpasswd}}}}") as host:
-        fill(folder / "layout", host, "--preserve-digests", f"--dest-creds=user:{PASSWORD}")
+    with running(folder / "locked", locked=True) as host:
+        options = ("--preserve-digests", f"--dest-creds=user:{PASSWORD}")
+        fill(f"{folder}/layout:{TAG}", f"{host}/{NAME}:{TAG}", *options)
         yield host
 
 
@@ -235,7 +220,7 @@ def test_a_missing_credential_helper_does_not_matter_where_no_login_is_wanted(re
 
 
 def test_a_mirror_is_asked_first(registry: str, folder: Path, pull: Pull) -> None:
-    with running(folder / "mirror", f"proxy: {{remoteurl: 'http://{registry}'}}") as mirror:
+    with running(folder / "mirror", mirrors=registry) as mirror:
         found = pull(f"registry.invalid/{NAME}:{TAG}", mirror)
 
     assert found.digest == Image().digest
@@ -288,33 +273,20 @@ def test_a_login_does_not_follow_a_redirect_to_another_server(pull: Pull) -> Non
     assert [("Authorization" in headers) for _, headers in storage.asked] == [False]
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a certificate for this machine that nobody knows."""
-    folder = tmp_path_factory.mktemp("certificate")
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:this-machine.example"]
-    assert call([*make, *names, "-keyout", f"{folder}/key.pem", "-out", f"{folder}/ca.pem"]).code == 0
-    return folder
-
-
 @pytest.mark.parametrize("given", ["pip", "SSL_CERT_FILE", None])
-def test_tls_and_whose_certificates_are_trusted(
-    folder: Path, authority: Path, pull: Pull, given: str | None, tmp_path: Path
-) -> None:
-    tls = f", tls: {{certificate: {authority}/ca.pem, key: {authority}/key.pem}}"
-    bundle = str(authority / "ca.pem")
+def test_tls_and_whose_certificates_are_trusted(folder: Path, pull: Pull, given: str | None, tmp_path: Path) -> None:
+    certificate = certify(tmp_path, "IP:127.0.0.1,DNS:this-machine.example")
     if given and given != "pip":
-        pull.environ[given] = bundle
-    with running(tmp_path / "tls", http=tls) as host:
-        fill(folder / "layout", host, "--preserve-digests")
+        pull.environ[given] = str(certificate)
+    with running(tmp_path / "tls", certificate=certificate) as host:
+        fill(f"{folder}/layout:{TAG}", f"{host}/{NAME}:{TAG}")
         mirror = f"https://{host}"  # without the scheme this machine is spoken to as Docker does: TLS is not checked
         if given is None:
             with pytest.raises(WorldFault, match=r"registry\.invalid"):
                 pull(f"registry.invalid/{NAME}:{TAG}", mirror)
             assert "the registry's certificate is not trusted" in pull.said[0]
         else:
-            found = pull(f"registry.invalid/{NAME}:{TAG}", mirror, bundle if given == "pip" else None)
+            found = pull(f"registry.invalid/{NAME}:{TAG}", mirror, str(certificate) if given == "pip" else None)
             assert found.digest == Image().digest and pull.said == []
 
 

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from tests.support.stand_in import Image
-from tests.support.web import in_background
+from tests.support.web import Reply, Request, listening
+
+__all__ = ["Faulty", "Reply", "answering", "serving"]
 
 TOKEN = "a-token-that-only-the-login-gives"
-
-
-@dataclass(frozen=True)
-class Reply:
-    """An answer; `cut` is the number of bytes after which the line breaks."""
-
-    status: int
-    body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    cut: int | None = None
+DENIED = b'{"errors": [{"code": "UNAUTHORIZED"}]}'
 
 
 @dataclass
@@ -38,27 +30,26 @@ class Faulty:
     asked: list[tuple[str, Mapping[str, str]]] = field(default_factory=list)
     host: str = ""
 
-    def reply(self, path: str, headers: Mapping[str, str], form: str) -> Reply:
+    def answer(self, request: Request) -> Reply:
         """Answer one request."""
-        self.asked.append((path, headers))
-        place = urlsplit(path).path
+        self.asked.append((request.target, request.headers))
+        place, authorization = request.path, request.headers.get("Authorization", "")
         for end, replies in self.instead.items():
             if place.endswith(end) and replies:
                 return replies.pop(0)
         if place == "/token":
-            return self._token(headers.get("Authorization", ""), form)
-        if self.login and headers.get("Authorization") != f"Bearer {TOKEN}":
+            return self._token(authorization, request.body.decode())
+        if self.login and authorization != f"Bearer {TOKEN}":
             realm = f'Bearer realm="http://{self.host}/token",service="{self.host}",scope="repository:a/b:pull"'
-            return Reply(401, b'{"errors": [{"code": "UNAUTHORIZED"}]}', {"WWW-Authenticate": realm})
+            return Reply(401, DENIED, {"WWW-Authenticate": realm})
         if place == "/v2/":
             return Reply(200, b"{}")
         return self._manifest(place) if "/manifests/" in place else self._blob(place.rpartition("/")[2])
 
     def _token(self, authorization: str, form: str) -> Reply:
         refresh = parse_qs(form).get("refresh_token", [""])[0]
-        if self.login in (authorization, refresh):
-            return Reply(200, json.dumps({"token": TOKEN}).encode())
-        return Reply(401, b'{"errors": [{"code": "UNAUTHORIZED"}]}')
+        known = self.login in (authorization, refresh)
+        return Reply(200, json.dumps({"token": TOKEN}).encode()) if known else Reply(401, DENIED)
 
     def _manifest(self, place: str) -> Reply:
         found = self._blob(self.image.digest if place.endswith("/1") else place.rpartition("/")[2])
@@ -73,54 +64,10 @@ class Faulty:
 @contextmanager
 def serving(faulty: Faulty) -> Iterator[Faulty]:
     """Serve on a free port, which `host` then names."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer("")
-
-        def do_POST(self) -> None:
-            self.rfile.readline()  # a form comes in one chunk (RFC 9112, 7.1): its length, its data, an end of length 0
-            form = self.rfile.readline().decode().strip()
-            self.rfile.readline()
-            self.rfile.readline()
-            self._answer(form)
-
-        def _answer(self, form: str) -> None:
-            reply = faulty.reply(self.path, dict(self.headers), form)
-            self.send_response(reply.status)
-            for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(reply.body[: reply.cut])
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    faulty.host = f"127.0.0.1:{httpd.server_port}"
-    with in_background(httpd):
+    with listening(faulty.answer) as faulty.host:
         yield faulty
 
 
-@contextmanager
-def answering(reply: Reply) -> Iterator[str]:
+def answering(reply: Reply) -> AbstractContextManager[str]:
     """Give one answer to every request, whatever it asks; yield host:port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"] or 0))
-            self.send_response(reply.status)
-            for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(reply.body)
-
-        do_HEAD = do_POST = do_PUT = do_PATCH = do_GET
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    with in_background(httpd):
-        yield f"127.0.0.1:{httpd.server_port}"
+    return listening(lambda _: reply)

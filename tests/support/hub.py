@@ -9,16 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from tests.support.web import in_background
+from tests.support.web import Reply, Request, listening
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REVISIONS = ("main", COMMIT)
@@ -47,48 +45,40 @@ class Hub:
     url: str = ""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A status, headers and a body; cut: the connection ends after half of it."""
-
-    status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    cut: bool = False
+def as_json(value: Any) -> Reply:
+    return Reply(200, json.dumps(value).encode(), {"Content-Type": "application/json", "X-Repo-Commit": COMMIT})
 
 
-def as_json(value: Any) -> Answer:
-    return Answer(200, {"Content-Type": "application/json", "X-Repo-Commit": COMMIT}, json.dumps(value).encode())
-
-
-def refuse(status: int, code: str, said: str) -> Answer:
-    return Answer(status, {"X-Error-Code": code, "X-Error-Message": said}, json.dumps({"error": said}).encode())
+def refuse(status: int, code: str, said: str) -> Reply:
+    return Reply(status, json.dumps({"error": said}).encode(), {"X-Error-Code": code, "X-Error-Message": said})
 
 
 def etag(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def answer(hub: Hub, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+def answer(hub: Hub, request: Request) -> Reply:
     """Return the answer to one request."""
-    path = unquote(urlsplit(target).path)
-    hub.requests.append((method, path, headers))
+    path, headers = unquote(request.path), request.headers
+    hub.requests.append((request.method, path, headers))
     if hub.status:
-        return Answer(hub.status)
+        return Reply(hub.status)
     if match := API.fullmatch(path):
         kind, name, what, revision, rest = match.groups()
-        return check(hub, f"{kind}/{name}", headers, revision) or describe(hub, f"{kind}/{name}", what, rest, body)
+        return check(hub, f"{kind}/{name}", headers, revision) or describe(
+            hub, f"{kind}/{name}", what, rest, request.body
+        )
     if match := FILE.fullmatch(path):
         kind, name, revision, file = match.groups()
         repository = f"{kind or 'models'}/{name}"
         return check(hub, repository, headers, revision, content=True) or send(hub, repository, file, headers)
     page = hub.pages.get(path)
-    return Answer(404) if page is None else Answer(200, {}, page)
+    return Reply(404) if page is None else Reply(200, page)
 
 
 def check(
     hub: Hub, repository: str, headers: Mapping[str, str], revision: str | None, *, content: bool = False
-) -> Answer | None:
+) -> Reply | None:
     """Return why a repository is not shown; None if it is. A gated one is described to everybody."""
     allowed = headers.get("Authorization") == f"Bearer {hub.token}"
     if repository not in hub.repositories or (repository in hub.private and not allowed):
@@ -102,7 +92,7 @@ def check(
     return None
 
 
-def describe(hub: Hub, repository: str, what: str | None, rest: str, body: bytes) -> Answer:
+def describe(hub: Hub, repository: str, what: str | None, rest: str, body: bytes) -> Reply:
     """Return a repository, the files below a directory of it, or some of its files."""
     files = hub.repositories[repository]
     if what == "tree":
@@ -135,76 +125,26 @@ def entries(files: Mapping[str, bytes], names: Any) -> list[dict[str, Any]]:
     ]
 
 
-def send(hub: Hub, repository: str, name: str, headers: Mapping[str, str]) -> Answer:
+def send(hub: Hub, repository: str, name: str, headers: Mapping[str, str]) -> Reply:
     """Return a file, or the part of it that is asked for."""
     data = hub.repositories[repository].get(name)
     if data is None:
         return refuse(404, "EntryNotFound", f"{name} does not exist")
     more = {"X-Repo-Commit": COMMIT, "ETag": f'"{etag(data)}"', "Accept-Ranges": "bytes"}
     start = re.fullmatch(r"bytes=(\d+)-(\d*)", headers.get("Range", ""))
-    if not start:
-        return Answer(200, more, data, cut=name == hub.cut)
-    first, last = int(start[1]), min(int(start[2] or len(data)), len(data) - 1)
-    if first >= len(data):
-        return Answer(416, {"Content-Range": f"bytes */{len(data)}"})
-    part = {**more, "Content-Range": f"bytes {first}-{last}/{len(data)}"}
-    return Answer(206, part, data[first : last + 1], cut=name == hub.cut)
-
-
-class Quiet(ThreadingHTTPServer):
-    """A server whose clients may be killed."""
-
-    daemon_threads = True
-
-    def handle_error(self, *_: object) -> None:
-        pass  # a client that was killed hangs up
-
-
-def handler(hub: Hub, certificate: Path | None) -> type[BaseHTTPRequestHandler]:
-    """Return what handles a request to a hub; with a certificate also CONNECT, as every host itself."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            headers = {name.title(): value for name, value in self.headers.items()}  # httpx writes small letters
-            found = answer(hub, self.command, self.path, headers, body)
-            self.send_response(found.status)
-            for name, value in {**found.headers, "Content-Length": str(len(found.body))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(found.body[: len(found.body) // 2] if found.cut else found.body)
-                self.close_connection = found.cut
-
-        do_HEAD = do_POST = do_GET
-
-        def do_CONNECT(self) -> None:
-            assert certificate is not None
-            self.send_response(200)
-            self.end_headers()
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-            self.connection = context.wrap_socket(self.connection, server_side=True)
-            self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", buffering=0)
-            self.close_connection = False
-
-        def finish(self) -> None:
-            super().finish()
-            self.connection.close()  # the one inside TLS, of which the server knows nothing
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler
+    first, last = (int(start[1]), int(start[2] or len(data))) if start else (0, len(data))
+    if start and first >= len(data):
+        return Reply(416, headers={"Content-Range": f"bytes */{len(data)}"})
+    part = data[first : last + 1]
+    if start:
+        more["Content-Range"] = f"bytes {first}-{first + len(part) - 1}/{len(data)}"
+    return Reply(206 if start else 200, part, more, len(part) // 2 if name == hub.cut else None)
 
 
 @contextmanager
 def serving(address: str, certificate: Path | None = None) -> Iterator[Hub]:
     """Serve on a free port of an address, also as a proxy that is every host itself, if there is a certificate."""
     hub = Hub()
-    server = Quiet((address, 0), handler(hub, certificate))
-    hub.url = f"http://{address}:{server.server_port}"
-    with in_background(server):
+    with listening(lambda request: answer(hub, request), address, inside=certificate) as host:
+        hub.url = f"http://{host}"
         yield hub

@@ -1,30 +1,58 @@
-"""A real registry: Debian's docker-registry on a free port."""
+"""A real registry: Debian's docker-registry on a free port; and what skopeo puts there and reads."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from tests.support.harness import call
+
+PASSWORD = "secret:word"
+HTPASSWD = "user:$2b$04$hWwfVgYSXE52Wmc1eD.cC.jgLxOv/Gzl3SK6XZh.oGHdMSwPo30KW\n"  # that password
 CONFIG = """\
 version: 0.1
-storage: {{filesystem: {{rootdirectory: {folder}/data}}{storage}}}
-http: {{addr: "127.0.0.1:0", secret: x{http}}}
-{more}
+storage: {{filesystem: {{rootdirectory: {folder}/data}}}}
+http: {{addr: "127.0.0.1:0", secret: x{tls}}}
 """
+TLS = ", tls: {{certificate: {certificate}, key: {key}}}"
+AUTH = "auth: {{htpasswd: {{realm: ours, path: {folder}/htpasswd}}}}\n"
+MISSING = [name for name in ("docker-registry", "skopeo") if shutil.which(name) is None]
+REASON = f"not installed: {' '.join(MISSING)}; apt-get install {' '.join(MISSING)}"
+needed = pytest.mark.skipif(bool(MISSING), reason=REASON)
 
 
 @contextmanager
-def running(folder: Path, more: str = "", *, http: str = "", storage: str = "") -> Iterator[str]:
-    """Run Debian's docker-registry on a free port; yield host:port. The texts go into its configuration."""
+def running(folder: Path, *, locked: bool = False, certificate: Path | None = None, mirrors: str = "") -> Iterator[str]:
+    """Run a registry and yield host:port; skip where there is none.
+
+    locked: it wants `user` with PASSWORD. certificate: it speaks TLS, with the key beside that. mirrors: host:port of
+    another one that it is a mirror of.
+    """
+    if MISSING:
+        pytest.skip(REASON)
     folder.mkdir()
-    (folder / "config.yml").write_text(CONFIG.format(folder=folder, more=more, http=http, storage=storage))
+    (folder / "htpasswd").write_text(HTPASSWD)
+    tls = TLS.format(certificate=certificate, key=certificate.with_suffix(".key")) if certificate else ""
+    more = (AUTH.format(folder=folder) if locked else "") + (
+        f"proxy: {{remoteurl: 'http://{mirrors}'}}" * bool(mirrors)
+    )
+    (folder / "config.yml").write_text(CONFIG.format(folder=folder, tls=tls) + more)
+    with _started(folder / "config.yml") as host:
+        yield host
+
+
+@contextmanager
+def _started(config: Path) -> Iterator[str]:
     env = {**os.environ, "OTEL_TRACES_EXPORTER": "none"}
-    command = ["docker-registry", "serve", str(folder / "config.yml")]
+    command = ["docker-registry", "serve", str(config)]
     child = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     said: list[str] = []
     listening = threading.Event()
@@ -48,3 +76,15 @@ def running(folder: Path, more: str = "", *, http: str = "", storage: str = "") 
         reader.join(timeout=30)
         assert child.stderr
         child.stderr.close()
+
+
+def fill(source: str, target: str, *options: str) -> None:
+    """Copy an image of a layout, given as DIRECTORY:TAG, into a registry; without options its digests stay."""
+    command = ["skopeo", "copy", "--insecure-policy", "--dest-tls-verify=false", *(options or ("--preserve-digests",))]
+    assert call([*command, f"oci:{source}", f"docker://{target}"], seconds=120).code == 0
+
+
+def manifest(name: str, *options: str) -> bytes | None:
+    """Return a manifest as a registry has it, or None."""
+    done = call(["skopeo", "inspect", "--raw", "--tls-verify=false", *options, f"docker://{name}"])
+    return done.out.encode() if done.code == 0 else None

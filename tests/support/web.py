@@ -1,17 +1,134 @@
-"""A web server on loopback that fails as it is asked to, over HTTP or TLS."""
+"""Web servers: `listening` turns a function into one; `serving` has pages, and fails as it is asked to."""
 
 from __future__ import annotations
 
 import ssl
-import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked; the names of headers are written like `User-Agent`, however a client writes them."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        """Return the target without a query, and without the host that a proxy is told."""
+        return urlsplit(self.target).path
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer; `cut` is the number of bytes after which the line breaks, `pause` the seconds after each byte."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cut: int | None = None
+    pause: float = 0
+
+
+Answer = Callable[[Request], Reply | None]
+
+
+class _Server(ThreadingHTTPServer):
+    answer: Answer
+    inside: Path | None
+
+    def handle_error(self, *_: object) -> None:
+        pass  # a client that refuses the certificate, or was killed, hangs up
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        headers = {name.title(): value for name, value in self.headers.items()}
+        reply = self.server.answer(Request(self.command, self.path, headers, self._read()))
+        if reply is None or reply.cut is not None:
+            self.close_connection = True
+        if reply:
+            self._send(reply)
+
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_GET
+
+    def do_CONNECT(self) -> None:
+        if self.server.inside is None:
+            self.do_GET()
+            return
+        self.send_response(200)
+        self.end_headers()
+        self.connection = _context(self.server.inside).wrap_socket(self.connection, server_side=True)
+        self.rfile, self.wfile = self.connection.makefile("rb"), self.connection.makefile("wb", buffering=0)
+        self.close_connection = False
+
+    def _read(self) -> bytes:
+        if self.headers["Transfer-Encoding"] == "chunked":
+            return b"".join(iter(self._read_chunk, b""))
+        return self.rfile.read(int(self.headers["Content-Length"] or 0))
+
+    def _read_chunk(self) -> bytes:
+        data = self.rfile.read(int(self.rfile.readline(), 16))
+        self.rfile.readline()
+        return data
+
+    def _send(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        body = b"" if self.command == "HEAD" else reply.body[: reply.cut]
+        for piece in [bytes([each]) for each in body] if reply.pause else [body]:
+            self.wfile.write(piece)
+            time.sleep(reply.pause)
+
+    def finish(self) -> None:
+        super().finish()
+        self.connection.close()  # the one inside TLS, of which the server knows nothing
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _context(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    return context
+
+
+@contextmanager
+def listening(
+    answer: Answer, address: str = "127.0.0.1", *, certificate: Path | None = None, inside: Path | None = None
+) -> Iterator[str]:
+    """Answer requests on a free port, with None by hanging up; yield host:port.
+
+    certificate: that of TLS, whose key lies beside it. inside: the same for who takes the server for a proxy, to which
+    it is every host itself.
+    """
+    server = _Server((address, 0), _Handler)
+    server.answer, server.inside = answer, inside
+    if certificate:
+        server.socket = _context(certificate).wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))  # seconds until it sees its end
+    thread.start()
+    try:
+        yield f"{address}:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join(timeout=30)
+        server.server_close()
 
 
 @dataclass
@@ -29,81 +146,29 @@ class Server:
     headers: dict[str, str] = field(default_factory=dict)
     login: str | None = None
     pause: float = 0
-    requests: list[tuple[str, str | None]] = field(default_factory=list)  # path, Authorization
+    requests: list[tuple[str, str | None]] = field(default_factory=list)  # target, Authorization
 
-    def answer(self, path: str, authorization: str | None) -> tuple[int, bytes, int] | None:
-        """Return status, body and the length that is announced; None for no answer."""
+    def answer(self, request: Request) -> Reply | None:
+        """Return the answer to one request; None for none."""
         word = self.script[min(len(self.requests), len(self.script) - 1)]
-        self.requests.append((path, authorization))
-        page = self.pages.get(urlsplit(path).path)
+        login = request.headers.get("Authorization")
+        self.requests.append((request.target, login))
         if word == "close":
             return None
         if word not in ("200", "cut"):
-            return int(word), b"", 0
-        if self.login and authorization != self.login:
-            return 401, b"", 0
+            return Reply(int(word), headers=self.headers)
+        if self.login not in (None, login):
+            return Reply(401, headers=self.headers)
+        page = self.pages.get(request.path)
         if page is None:
-            return 404, b"", 0
-        return 200, page if word == "200" else page[: len(page) // 2], len(page)
+            return Reply(404, headers=self.headers)
+        return Reply(200, page, self.headers, len(page) // 2 if word == "cut" else None, self.pause)
 
 
 @contextmanager
 def serving(certificate: Path | None = None) -> Iterator[Server]:
-    """Serve on a free port; over TLS with a certificate whose key lies beside it."""
+    """Serve on a free port; over TLS with a certificate for localhost whose key lies beside it."""
     server = Server()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer = server.answer(self.path, self.headers["Authorization"])
-            if answer is None:
-                return
-            status, body, length = answer
-            self.send_response(status)
-            for name, value in {**server.headers, "Content-Length": str(length)}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if self.command != "HEAD":
-                for piece in [bytes([each]) for each in body] if server.pause else [body]:
-                    self.wfile.write(piece)
-                    time.sleep(server.pause)
-
-        do_HEAD = do_CONNECT = do_GET
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    class Quiet(ThreadingHTTPServer):
-        def handle_error(self, *_: object) -> None:
-            pass  # a client that refuses the certificate hangs up
-
-    httpd = Quiet(("127.0.0.1", 0), Handler)
-    if certificate:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-        httpd.socket = context.wrap_socket(httpd.socket, server_side=True)
-    server.url = f"{'https://localhost' if certificate else 'http://127.0.0.1'}:{httpd.server_port}"
-    with in_background(httpd):
+    with listening(server.answer, certificate=certificate) as host:
+        server.url = f"https://{host.replace('127.0.0.1', 'localhost')}" if certificate else f"http://{host}"
         yield server
-
-
-@contextmanager
-def in_background(httpd: ThreadingHTTPServer) -> Iterator[None]:
-    """Let a server answer in a thread of its own, and close it afterwards."""
-    thread = threading.Thread(target=httpd.serve_forever)
-    thread.start()
-    try:
-        yield
-    finally:
-        httpd.shutdown()
-        thread.join(timeout=30)
-        httpd.server_close()
-
-
-def own_certificate(place: Path) -> Path:
-    """Make a certificate for localhost that only itself vouches for."""
-    path = place / "own.pem"
-    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    make += ["-addext", "basicConstraints=critical,CA:FALSE"]  # uv takes no authority for a server
-    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(path.with_suffix(".key")), "-out", str(path)]
-    subprocess.run([*make, *names], check=True, capture_output=True)
-    return path
