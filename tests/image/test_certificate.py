@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.support import certificates
+from tests.support import certificates, wheels
 from tests.support.harness import IMAGES, call, run
 
 # A server in the same container, for containers of the tests may have no network.
@@ -71,13 +70,6 @@ def test_a_file_of_the_users_wins(image: str, given: Path) -> None:
     assert mine == "/mine" and bundle.endswith("/ca-bundle.pem")
 
 
-# A wheel that has no more than pip wants.
-WHEEL = {
-    "extra.py": "",
-    "extra-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: extra\nVersion: 1.0\n",
-    "extra-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    "extra-1.0.dist-info/RECORD": "",
-}
 INSTALL = 'subprocess.run(["pip", "install", "--no-index", "--find-links", url, "extra"], check=True)\n'
 
 
@@ -85,9 +77,7 @@ def test_pip_trusts_it_while_an_image_from_this_one_is_built(image: str, given: 
     """As docs/script.md says it for a network behind a company's proxy."""
     for name in ("ca.pem", "server.pem", "server.key"):
         shutil.copy(given / name, tmp_path)
-    with zipfile.ZipFile(tmp_path / "extra-1.0-py3-none-any.whl", "w") as wheel:
-        for name, text in WHEEL.items():
-            wheel.writestr(name, text)
+    wheels.write(tmp_path, "extra", "1.0", {"extra.py": b""})
     (tmp_path / "ask.py").write_text(f"import subprocess\n{SERVER}{INSTALL}")
     (tmp_path / "Dockerfile").write_text(
         f"FROM {image}\nUSER root\nWORKDIR /given\nCOPY . .\n"

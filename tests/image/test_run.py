@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ import pytest
 from entrypoint.machine.limits import has_bf16, read_flags
 from tests.cluster.nodes import places
 from tests.cluster.packages import MEET
+from tests.support import wheels
 from tests.support.harness import HARDENED, IMAGES, ROOT, Done, built, call, run
 from tests.support.launchers import left_by
-from tests.support.wheels import WHEEL, record
 
 FAULTS = ROOT / "tests/data/faults"
 HAS_BF16 = has_bf16(read_flags(Path("/proc/cpuinfo").read_text()))
@@ -334,12 +333,8 @@ def test_a_derived_image_adds_packages_and_runs_an_edit(image: str, tmp_path: Pa
     (tmp_path / "source/pyproject.toml").write_text(
         '[build-system]\nrequires = ["six==0.1"]\nbuild-backend = "builds"\n[project]\nname = "source"\nversion = "1"\n'
     )
-    backend = "def build_wheel(place, *_):\n    raise SystemExit('built with six 0.1')\n"
-    with zipfile.ZipFile(tmp_path / "six-0.1-py3-none-any.whl", "w") as wheel:
-        about = b"Metadata-Version: 2.1\nName: six\nVersion: 0.1\n"
-        files = {"builds.py": backend.encode(), "six-0.1.dist-info/METADATA": about, "six-0.1.dist-info/WHEEL": WHEEL}
-        for name, data in {**files, "six-0.1.dist-info/RECORD": record(files, "six-0.1.dist-info").encode()}.items():
-            wheel.writestr(name, data)
+    builds = b"def build_wheel(place, *_):\n    raise SystemExit('built with six 0.1')\n"
+    wheels.write(tmp_path, "six", "0.1", {"builds.py": builds})
     assert call(["bash", "-c", f"cd {tmp_path} && apt-get download hello"]).code == 0
     (tmp_path / "Dockerfile").write_text(
         f"FROM {image}\nUSER root\nCOPY . /tmp/parts\n"

@@ -5,12 +5,10 @@ The layout is that of IPEX 2.4.0 on PyPI, and of the bindings as intel/torch-ccl
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from tests.support import wheels
 
 IPEX, BINDINGS = "intel_extension_for_pytorch", "oneccl_bindings_for_pytorch"
 MPI_LIBRARIES = tuple(
@@ -37,32 +35,10 @@ VARS = 'export LD_LIBRARY_PATH="$CCL_ROOT/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PAT
 MPIRUN = '#!/bin/sh\nexec mpiexec.hydra "$@"\n'
 HYDRA = '#!/bin/sh\necho "Intel MPI below $I_MPI_ROOT"\n'
 
-PROGRAM = re.compile(r"/(bin|scripts)/|\.sh$")
-
 
 def wheel(folder: Path, name: str, version: str, files: Mapping[str, bytes], requires: Sequence[str] = ()) -> Path:
-    """Write a wheel for Python 3.11; what is in bin or scripts, and .sh files, may be run."""
-    info = f"{name}-{version}.dist-info"
-    about = [
-        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}",
-        *(f"Requires-Dist: {each}" for each in requires),
-    ]
-    tag = "cp311-cp311-linux_x86_64"
-    whole = {
-        **files,
-        f"{info}/METADATA": "\n".join([*about, ""]).encode(),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
-    }
-    record = [f"{path},sha256={_hash(data)},{len(data)}" for path, data in whole.items()]
-    whole[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""]).encode()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}-{version}-{tag}.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for place, data in whole.items():
-            entry = zipfile.ZipInfo(place, (2024, 7, 24, 0, 0, 0))
-            entry.external_attr = (0o100755 if PROGRAM.search(place) else 0o100644) << 16
-            archive.writestr(entry, data)
-    return path
+    """Write a wheel for Python 3.11."""
+    return wheels.write(folder, name, version, files, requires, tag="cp311-cp311-linux_x86_64")
 
 
 def runtime(package: str, maker: str) -> dict[str, bytes]:
@@ -110,7 +86,3 @@ def stack(folder: Path) -> Path:
     ipex(folder)
     bindings(folder)
     return folder
-
-
-def _hash(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")

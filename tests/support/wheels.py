@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-WHEEL = b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+ANY = "py3-none-any"
+PROGRAM = re.compile(r"/(bin|scripts)/|\.sh$")
+
+
+def about_wheel(tag: str) -> bytes:
+    """Return what the file WHEEL says of a wheel with a tag."""
+    pure = str(tag.endswith("none-any")).lower()
+    return f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: {pure}\nTag: {tag}\n".encode()
+
+
+WHEEL = about_wheel(ANY)
 
 
 def record(files: Mapping[str, bytes], info: str, algorithm: str = "sha256") -> str:
@@ -18,25 +29,36 @@ def record(files: Mapping[str, bytes], info: str, algorithm: str = "sha256") -> 
     return "".join([*rows, f"{info}/RECORD,,\n"])
 
 
+def write(
+    folder: Path, name: str, version: str, files: Mapping[str, bytes], requires: Sequence[str] = (), *, tag: str = ANY,
+    recorded: Mapping[str, bytes] | None = None, method: int = zipfile.ZIP_STORED, algorithm: str = "sha256",
+) -> Path:  # fmt: skip
+    """Write a wheel; RECORD has the hashes of `recorded` where that differs.
+
+    What is in bin or scripts, and .sh files, may be run.
+    """
+    info = f"{name}-{version}.dist-info"
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    lines += [f"Requires-Dist: {each}" for each in requires]
+    about = {f"{info}/METADATA": "\n".join([*lines, ""]).encode(), f"{info}/WHEEL": about_wheel(tag)}
+    whole = {**files, **about, **files}  # what a test gives takes the place of either
+    whole[f"{info}/RECORD"] = record({**whole, **(recorded or {})}, info, algorithm).encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{version}-{tag}.whl"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for member, data in whole.items():
+            entry = zipfile.ZipInfo(member)
+            entry.external_attr = (0o100755 if PROGRAM.search(member) else 0o100644) << 16
+            archive.writestr(entry, data, method)
+    return path
+
+
 def pack(
     directory: Path, files: Mapping[str, bytes], name: str = "thing", *, recorded: Mapping[str, bytes] | None = None,
     method: int = zipfile.ZIP_DEFLATED, algorithm: str = "sha256",
 ) -> Path:  # fmt: skip
-    """Write release 1.0 of a package; RECORD has the hashes of `recorded` where that differs. A .sh file may be run."""
-    info = f"{name}-1.0.dist-info"
-    about = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
-        f"{info}/WHEEL": WHEEL,
-    }
-    whole = {**about, **files}
-    whole[f"{info}/RECORD"] = record({**whole, **(recorded or {})}, info, algorithm).encode()
-    path = directory / f"{name}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w", method) as archive:
-        for member, data in whole.items():
-            entry = zipfile.ZipInfo(member)
-            entry.external_attr = (0o100755 if member.endswith(".sh") else 0o100644) << 16
-            archive.writestr(entry, data, method)
-    return path
+    """Write release 1.0 of a package, compressed."""
+    return write(directory, name, "1.0", files, recorded=recorded, method=method, algorithm=algorithm)
 
 
 def damaged(path: Path, end: str) -> Path:
