@@ -82,6 +82,19 @@ def opened(fresh: Fresh) -> Iterator[tarfile.TarFile]:
         yield layer
 
 
+@pytest.fixture(scope="module", params=catalog.load().suites, ids=lambda row: row.suite)
+def of_suite(request: pytest.FixtureRequest, module_path: Path) -> Fresh:
+    """Make the base of each suite that has a row."""
+    return make(request.param, module_path / request.param.suite)
+
+
+def unpack(fresh: Fresh, root: Path) -> Path:
+    with opened(fresh) as layer:
+        layer.extraction_filter = lambda member, _: member  # Debian 12's Python has no `filter` for extractall
+        layer.extractall(root)
+    return root
+
+
 def test_the_base_is_its_packages(fresh: Fresh) -> None:
     assert fresh.base.facts.packages == {deb.package: deb.version for deb in fresh.recipe.debs}
     assert {*ROW.packages, "apt", "dpkg", "bash"} <= fresh.base.facts.packages.keys()
@@ -101,10 +114,7 @@ def test_it_is_not_made_twice(fresh: Fresh) -> None:
 
 
 def test_apt_works_in_its_root(fresh: Fresh, tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    with opened(fresh) as layer:
-        layer.extraction_filter = lambda member, _: member  # Debian 12's Python has no `filter` for extractall
-        layer.extractall(root)
+    root = unpack(fresh, tmp_path / "root")
 
     assert (root / "etc/apt/sources.list").read_text() == fresh.recipe.sources
     assert not list((root / "etc/apt/sources.list.d").iterdir())
@@ -250,17 +260,42 @@ def compared(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", catalog.load().suites, ids=lambda row: row.suite)
-def test_it_is_what_debians_own_programs_make(row: Row, tmp_path: Path) -> None:
-    fresh = make(row, tmp_path)
+def test_it_is_what_debians_own_programs_make(of_suite: Fresh, tmp_path: Path) -> None:
     if shutil.which("mmdebstrap") is None or os.getuid() != 0:
         pytest.skip("no mmdebstrap, or not root")
-    debs = [fresh.store.place(deb.sha256, deb.filename) for deb in fresh.recipe.debs]
-    with tarfile.open(mmdebstrap.make(debs, [deb.package for deb in fresh.recipe.debs], tmp_path)) as tar:
+    chosen = of_suite.recipe.debs
+    debs = [of_suite.store.place(deb.sha256, deb.filename) for deb in chosen]
+    with tarfile.open(mmdebstrap.make(debs, [deb.package for deb in chosen], tmp_path)) as tar:
         theirs = described(tar)
-    with opened(fresh) as layer:
+    with opened(of_suite) as layer:
         ours = described(layer)
 
     found = compared(ours, theirs)
     assert [each for each in found if not any(re.match(row, each.partition(": ")[0]) for row, _ in OTHERWISE)] == []
     assert len(ours) > 5000
+
+
+# As `worker` does, with a key that is made for it; instead of serving, sshd reads its configuration.
+SERVE = """
+import os, subprocess, sys
+sys.path.insert(0, "/opt")
+from entrypoint.mpi.sshd import serve
+os.mkdir("/tmp/keys")
+subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "/tmp/keys/id_ed25519"], check=True)
+(program, *_, config), environ = serve({**os.environ, "MULTINODE_SSH_KEYS": "/tmp/keys", "TOKEN": 'a"b c'})
+os.execve(program, [program, "-t", "-f", config], environ)
+"""
+
+
+@pytest.mark.slow
+def test_its_sshd_takes_the_configuration_of_worker(of_suite: Fresh, tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root enters a root file system")
+    root = unpack(of_suite, tmp_path / "root")
+    shutil.copytree(ROOT / "entrypoint", root / "opt/entrypoint")
+    (root / "dev/null").touch()
+    (root / "dev/null").chmod(0o666)
+
+    done = call(["chroot", f"--userspec={NOBODY}:{NOBODY}", str(root), "python3", "-c", SERVE])
+
+    assert (done.code, done.text) == (0, "")
