@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from images.base import additions, inspect
-from images.base.base import of_debian
+from images.base.inspect import of_debian
 from images.debian import rootfs
 from images.host import fingerprint, process
 from images.host.disk.faults import disk_fault

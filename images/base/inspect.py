@@ -1,4 +1,4 @@
-"""Read a root file system once: what Python, packages, libraries and programs it has, and where."""
+"""Read a root file system once: what Pythons, packages, libraries and programs it has, and whether it can be a base."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from pydantic import TypeAdapter
 
 from images.base.installed import debian_packages, distributions_in, listing
 from images.base.overlay import Tree
-from images.base.pythons import interpreters, is_virtual, mark, sites_of
-from images.host.errors import WorldFault
-from images.model import PLATFORM, Directories, Facts
+from images.host.errors import UserFault, WorldFault
+from images.model import PLATFORM, Directories, Facts, Site
 from images.oci import compression
 from images.oci.manifest import DAMAGED
 
@@ -37,6 +36,8 @@ TEXTS = re.compile(
     r"|.*-packages/[^/]+\.dist-info/RECORD$"
 )
 GLIBC = re.compile(rf"(.*/)?lib(64|/{PLATFORM.multiarch})?/libc(\.so\.6|-2\.[0-9]+\.so)$")
+DEBIAN = "usr/local/lib/python{}/dist-packages"  # what Debian's Python has for what pip installs
+PYTHON = re.compile(r"python(3\.[0-9]+)")
 # What libc.so.6 prints when it is run: csu/version.c in glibc.
 BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]{1,9}\.[0-9]{1,9})(?![0-9])")
 
@@ -77,8 +78,8 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
     bins = [directory.strip("/") for directory in environment.get("PATH", DEFAULT_PATH).split(":") if directory]
     packages = debian_packages(tree.text("var/lib/dpkg/status"))
     release = assignments(tree.text("etc/os-release"))
-    pythons = interpreters(tree, bins)
-    sites = {version: sites_of(tree, path, version, release) for version, path in pythons.items()}
+    pythons = _interpreters(tree, bins)
+    sites = {version: _sites(tree, path, version, release) for version, path in pythons.items()}
     directories = dict.fromkeys(directory for found in sites.values() for directory in found)
     distributions = tuple(d for directory in directories for d in distributions_in(tree, directory))
     glibc = _glibc(tree, packages)
@@ -90,8 +91,38 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), tini=_has(tree, [*bins, ""], "tini"),
         directories=_directories(tree),
         commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
-        marks={version: file for version, path in pythons.items() if (file := mark(tree, path, version))},
+        marks={version: file for version, path in pythons.items() if (file := _mark(tree, path, version))},
     )  # fmt: skip
+
+
+def of_debian(python: str) -> Site:
+    """Return Debian's directory for what pip installs (posix_local), and what Debian's own pip writes into scripts."""
+    return Site(python, DEBIAN.format(python), "/usr/bin/python3")
+
+
+def refuse(facts: Facts, name: str, python: str, glibc: str) -> None:
+    """Refuse a base that cannot work: musl, a glibc too old for wheels of `glibc`, no Python `python` (3.X).
+
+    Raises UserFault that names every reason at once.
+    """
+    if reasons := list(_reasons(facts, python, glibc)):
+        remedy = f"a base with glibc {glibc} or newer and Python {python}, or --base debian"
+        raise UserFault("that base cannot work", f"{name}: {'; '.join(reasons)}", remedy)
+
+
+def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
+    if known.musl:
+        yield "its C library is musl, and wheels of torch need glibc"
+    elif known.glibc is None:
+        yield "it has no glibc that could be found"
+    elif Version(known.glibc) < Version(glibc):
+        yield f"its glibc is {known.glibc}, {glibc} is needed"
+    if known.shell is None:
+        yield "it has no shell (/bin/sh), by which mpirun and ssh start ranks"
+    if python not in known.pythons:
+        yield f"it has no Python {python} (it has {', '.join(sorted(known.pythons)) or 'none'})"
+    elif known.commands.get("python3", python) != python:
+        yield f"its python3 is {known.commands['python3'] or 'another program'}, not {python}"
 
 
 def from_plain(record: Mapping[str, Any]) -> Facts:
@@ -103,6 +134,42 @@ def assignments(text: str) -> dict[str, str]:
     """Return the values of NAME=value lines, without quotes (os-release(5))."""
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
+
+
+def _interpreters(tree: Tree, bins: Sequence[str]) -> dict[str, str]:
+    """Return the interpreters in some directories as 3.X -> file; the first directory that has a 3.X counts.
+
+    A link in a virtual environment is none: its prefix is another one than that of the file that it leads to.
+    """
+    found: dict[str, str] = {}
+    for directory in filter(None, map(tree.directory, bins)):
+        for name in tree.names(directory):
+            version, file = PYTHON.fullmatch(name), tree.find(f"{directory}/{name}")
+            if version and file and file[1].kind == "f" and not _is_virtual(tree, directory):
+                found.setdefault(version[1], file[0])
+    return found
+
+
+def _is_virtual(tree: Tree, directory: str) -> bool:
+    """Return whether programs in a directory are those of a virtual environment (PEP 405)."""
+    return tree.find(f"{posixpath.dirname(directory)}/pyvenv.cfg") is not None
+
+
+def _sites(tree: Tree, interpreter: str, python: str, release: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where a Python imports packages from: Debian's has directories of its own, others go by their prefix."""
+    prefix = posixpath.dirname(posixpath.dirname(interpreter))
+    first, others = f"{prefix}/lib/python{python}/site-packages".lstrip("/"), list[str]()
+    if prefix == "usr" and "debian" in (release.get("ID"), *release.get("ID_LIKE", "").split()):
+        first = DEBIAN.format(python)
+        others = ["usr/lib/python3/dist-packages", f"usr/lib/python{python}/dist-packages"]
+    return tuple(dict.fromkeys([tree.directory(first) or first, *filter(None, map(tree.directory, others))]))
+
+
+def _mark(tree: Tree, interpreter: str, python: str) -> str | None:
+    """Return the file beside a Python's own modules by which pip refuses to install anything (PEP 668)."""
+    prefix = posixpath.dirname(posixpath.dirname(interpreter))
+    found = tree.find(f"{prefix}/lib/python{python}/EXTERNALLY-MANAGED", follow=False)
+    return found[0] if found else None
 
 
 def _glibc(tree: Tree, packages: Mapping[str, str]) -> str | None:
@@ -128,7 +195,7 @@ def _commands(tree: Tree, bins: Sequence[str], pythons: Mapping[str, str]) -> di
     places = {name: _has(tree, bins, name) for name in ("python3", "python")}
     versions = {path: version for version, path in pythons.items()}
     return {
-        name: "" if is_virtual(tree, posixpath.dirname(path)) else versions.get(found[0], "")
+        name: "" if _is_virtual(tree, posixpath.dirname(path)) else versions.get(found[0], "")
         for name, path in places.items()
         if path and (found := tree.find(path))
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 from images.base import additions, inspect
-from images.base.base import refuse
+from images.base.inspect import refuse
 from images.deliver import transfer
 from images.foreign import documents
 from images.foreign.files import in_directory

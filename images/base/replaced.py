@@ -13,7 +13,6 @@ from packaging.utils import canonicalize_name
 
 from images.host.errors import UserFault
 from images.model import Distribution, Facts
-from images.oci.layer import LayerWriter
 
 COMPILED = re.compile(r"(.+?)\.[^.]+(?:\.opt-[^.]+)?\.pyc")
 
@@ -34,17 +33,18 @@ def decide(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Dec
     nor in the way: what is added is found before it.
     Raises UserFault when something must be replaced that has no list of its files.
     """
-    sites = facts.sites[python]
-    installed = {site: _by_name(facts.distributions, site) for site in sites}
+    own, *_ = sites = facts.sites[python]
     kept, replaced = list[str](), list[Distribution]()
     for project, version in planned:
-        name = str(canonicalize_name(project))
-        found = [old for site in sites for old in installed[site].get(name, ())]
+        name = canonicalize_name(project)
+        found = [old for site in sites for old in facts.distributions if (old.name, old.directory) == (name, site)]
         if found and fits(found[0].version, version):
             kept.append(project)
         else:
-            replaced += installed[sites[0]].get(name, ())
-    _refuse_unlisted(replaced)
+            replaced += [old for old in found if old.directory == own]
+    if unlisted := [f"{old.name} {old.version} in /{old.directory}" for old in replaced if old.files is None]:
+        fact = "the base has packages at other versions, without a list of their files"
+        raise UserFault(fact, ", ".join(unlisted), "ask for those versions, or take another base (--base debian)")
     return Decision(tuple(kept), tuple(replaced))
 
 
@@ -70,29 +70,6 @@ def hidden(facts: Facts, replaced: Sequence[Distribution]) -> tuple[str, ...]:
         if inside and inside <= gone and directory not in staying:
             gone = (gone - inside) | {directory}
     return tuple(path for path in sorted(gone) if gone.isdisjoint(map(str, PurePosixPath(path).parents)))
-
-
-def write_whiteouts(layer: LayerWriter, paths: Iterable[str]) -> None:
-    """Write a layer that hides paths of the base, and does nothing else.
-
-    New files go to layers above: a whiteout and a file at one path of one layer do not load in every engine.
-    """
-    for path in paths:
-        layer.whiteout(path)
-
-
-def _by_name(distributions: Iterable[Distribution], directory: str) -> dict[str, list[Distribution]]:
-    found: dict[str, list[Distribution]] = {}
-    for distribution in distributions:
-        if distribution.directory == directory:
-            found.setdefault(distribution.name, []).append(distribution)
-    return found
-
-
-def _refuse_unlisted(replaced: Sequence[Distribution]) -> None:
-    if unlisted := [f"{old.name} {old.version} in /{old.directory}" for old in replaced if old.files is None]:
-        fact = "the base has packages at other versions, without a list of their files"
-        raise UserFault(fact, ", ".join(unlisted), "ask for those versions, or take another base (--base debian)")
 
 
 def _files(distributions: Iterable[Distribution], compiled: Mapping[str, Sequence[str]]) -> set[str]:

@@ -14,8 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO
 
-from images.base.base import of_debian
-from images.base.inspect import LIBRARIES
+from images.base.inspect import LIBRARIES, of_debian
 from images.base.overlay import Node, Tree
 from images.debian import deb as packages
 from images.debian.tree import MERGED

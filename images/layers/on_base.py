@@ -28,8 +28,16 @@ def hidden(base: Base, lock: Lock) -> tuple[str, ...]:
 
 
 def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) -> tuple[Extra, ...]:
-    """Return the layers directly on a base: one that hides paths, and one of what the base lacks."""
-    found = [Extra("replaced", hiding, lambda layer: replaced.write_whiteouts(layer, hiding))] if hiding else []
+    """Return the layers directly on a base: one that hides paths, and one of what the base lacks.
+
+    New files go to layers above the first: a whiteout and a file at one path of one layer do not load in every engine.
+    """
+
+    def hide(layer: LayerWriter) -> None:
+        for path in hiding:
+            layer.whiteout(path)
+
+    found = [Extra("replaced", hiding, hide)] if hiding else []
     if base.manifest and (names := additions.lacking(base.facts)):
         debs, facts = lock.debian.debs, base.facts
         inputs = [names, [deb.sha256 for deb in debs], facts.glibc, additions.LIBRARY in facts.directories.owners]

@@ -1,4 +1,4 @@
-"""What is read out of a root file system, and out of shared libraries."""
+"""What is read out of a root file system and of shared libraries, and what is refused as a base."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from packaging.version import Version
 
 from images.base import inspect
-from images.host.errors import WorldFault
+from images.base.inspect import refuse
+from images.host.errors import UserFault, WorldFault
 from tests.support.base_facts import facts_of
 from tests.support.elf import library
 from tests.support.stand_in import IPEX, LIBRARY, PACKAGES, SITE, SYSTEM, Files, digest, layer
@@ -62,26 +63,76 @@ def test_facts_come_back_from_json_as_they_were() -> None:
     assert inspect.from_plain(json.loads(json.dumps(asdict(found)))) == found
 
 
-def test_the_library_itself_knows_its_release_better_than_its_package() -> None:
-    assert facts_of(SYSTEM, {f"{LIBRARY}/libc.so.6": BANNER}).glibc == "2.39"
+@pytest.mark.parametrize("name", ["libc.so.6", "libc-2.31.so"])  # an older glibc is behind a link
+def test_the_library_itself_knows_its_release_better_than_its_package(name: str) -> None:
+    more: Files = {} if name == "libc.so.6" else {f"{LIBRARY}/libc.so.6": name}
+
+    assert facts_of(SYSTEM, {**more, f"{LIBRARY}/{name}": BANNER}).glibc == "2.39"
 
 
-def test_an_older_glibc_is_behind_a_link() -> None:
-    found = facts_of({"lib/x86_64-linux-gnu/libc.so.6": "libc-2.31.so", "lib/x86_64-linux-gnu/libc-2.31.so": BANNER})
-
-    assert found.glibc == "2.39"
+MUSL: Files = {"bin/sh": b"", "lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.12": b""}
 
 
-def test_musl_is_seen_where_there_is_no_glibc() -> None:
-    musl: Files = {"lib/ld-musl-x86_64.so.1": b""}
+@pytest.mark.parametrize(
+    ("layers", "python", "glibc", "reasons"),
+    [
+        ([MUSL], "3.12", "2.28", ["musl"]),
+        ([SYSTEM, PACKAGES], "3.10", "2.36", ["its glibc is 2.35, 2.36 is needed"]),
+        ([SYSTEM, {"usr/bin/.wh.sh": b""}], "3.10", "2.28", ["no shell"]),
+        ([SYSTEM, PACKAGES], "3.11", "2.28", ["no Python 3.11 (it has 3.10)"]),
+        ([{"etc/passwd": b""}], "3.11", "2.28", ["no glibc", "it has none"]),
+    ],
+)
+def test_what_cannot_work_is_refused_with_every_reason(
+    layers: list[Files], python: str, glibc: str, reasons: list[str]
+) -> None:
+    with pytest.raises(UserFault) as caught:
+        refuse(facts_of(*layers), "registry/image:1", python, glibc)
 
-    assert facts_of(musl).musl
-    assert facts_of(musl).glibc is None
-    assert not facts_of(SYSTEM, musl).musl
+    assert caught.value.value.startswith("registry/image:1: ")
+    assert all(reason in caught.value.value for reason in reasons)
 
 
-def test_tini_is_found_where_it_is() -> None:
-    assert facts_of(SYSTEM, {"usr/bin/tini": b""}).tini == "usr/bin/tini"
+def test_what_can_work_is_not_refused() -> None:
+    refuse(facts_of(SYSTEM, PACKAGES), "registry/image:1", "3.10", "2.35")
+
+
+def test_a_python_in_a_virtual_environment_is_refused() -> None:
+    files: Files = {f"opt/venv/bin/{name}": "/usr/bin/python3.10" for name in ("python3", "python3.10")}
+    found = facts_of(SYSTEM, {**files, "opt/venv/pyvenv.cfg": b"home = /usr/bin\n"}, path="/opt/venv/bin:/usr/bin")
+
+    with pytest.raises(UserFault, match=r"its python3 is another program, not 3\.10"):
+        refuse(found, "image", "3.10", "2.35")
+
+
+@pytest.mark.parametrize(
+    ("files", "path", "python", "file", "site"),
+    [
+        (
+            {"opt/conda/bin/python3.11": b"", "opt/conda/lib/python3.11/site-packages/a.py": b""},
+            "/opt/conda/bin:/usr/bin", "3.11", "opt/conda/bin/python3.11", "opt/conda/lib/python3.11/site-packages",
+        ),
+        (  # the first one on the path counts
+            {"usr/local/bin/python3.10": b""},
+            "/usr/local/bin:/usr/bin", "3.10", "usr/local/bin/python3.10", "usr/local/lib/python3.10/site-packages",
+        ),
+        (  # Python goes by the prefix that a link leads to
+            {"usr/local/bin/python3.11": "/opt/py/bin/python3.11", "opt/py/bin/python3.11": b""},
+            "/usr/local/bin", "3.11", "opt/py/bin/python3.11", "opt/py/lib/python3.11/site-packages",
+        ),
+    ],
+)  # fmt: skip
+def test_a_python_has_the_packages_of_its_prefix(files: Files, path: str, python: str, file: str, site: str) -> None:
+    found = facts_of(SYSTEM, files, path=path)
+
+    assert (found.pythons[python], found.sites[python]) == (file, (site,))
+
+
+def test_what_forbids_pip_to_install_is_found() -> None:
+    place = "usr/lib/python3.10/EXTERNALLY-MANAGED"
+
+    assert facts_of(SYSTEM, {place: b"[externally-managed]\n"}).marks == {"3.10": place}
+    assert facts_of(SYSTEM).marks == {}
 
 
 WHOLE = library("liba.so.1", needs=["GLIBC_2.2.5", "GLIBC_2.29"], has=["GLIBCXX_3.4", "GLIBCXX_3.4.30"])

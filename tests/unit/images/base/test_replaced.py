@@ -143,7 +143,8 @@ def test_without_a_list_of_files_nothing_can_be_replaced() -> None:
 def test_the_layer_hides_the_old_and_the_new_is_laid_above(tmp_path: Path) -> None:
     found = known()
     with (tmp_path / "layer").open("wb"), LayerWriter(tmp_path / "layer", found.directories) as whiteouts:
-        replaced.write_whiteouts(whiteouts, hidden(found))
+        for path in hidden(found):
+            whiteouts.whiteout(path)
         whiteouts.finish()
     data = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "layer").read_bytes())
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:

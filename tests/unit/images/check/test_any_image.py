@@ -124,7 +124,8 @@ def build_on(facts: Facts, parts: pulled.Parts, store: Store, scratch: Path) -> 
 def hide(facts: Facts, path: Path) -> None:
     decided = replaced.decide(facts, PYTHON, [("thing", "2.0"), ("six", "1.0")])
     with LayerWriter(path, facts.directories) as layer:
-        replaced.write_whiteouts(layer, replaced.hidden(facts, decided.replaced))
+        for hidden in replaced.hidden(facts, decided.replaced):
+            layer.whiteout(hidden)
         layer.finish()
 
 

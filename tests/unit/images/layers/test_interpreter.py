@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from images.base.base import of_debian
+from images.base.inspect import of_debian
 from images.host.store import Store, sha256
 from images.layers import interpreter
 from images.model import Base, Directories, Layer, Written

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from images.base.base import of_debian
+from images.base.inspect import of_debian
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import wheel as wheels

@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base.base import of_debian
+from images.base.inspect import of_debian
 from images.check import components, sbom, sonames
 from images.foreign.paths import flaw
 from images.host.errors import Fault
