@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.
 RANK = "rank"
 # Commands of ours that start no ranks on this node, and what to type instead.
-WITHOUT_NPROC = {LAUNCH: "launch --ppn N smoke", PREFETCH: "prefetch TASK"}
+WITHOUT_NPROC = {LAUNCH: "launch --ppn N smoke", PREFETCH: "prefetch TASK", LIST: LIST}
 
 
 def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
@@ -87,15 +87,15 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         return 0 if command.name else EXIT_USER
     if options.explain and command.kind in (LIST, DOCTOR):
         raise Refusal("--explain has no meaning for a command that only prints", command.name, command.name)
-    if command.kind == LIST:
-        print_output(list_tasks(facts.stack, facts.environ))
-        return 0
     launcher = find_launcher(facts.environ)
     if command.trains and launcher.kind == MPIJOB_LAUNCHER:  # it starts ranks, on the hosts of its hostfile
         command = Command(LAUNCH, LAUNCH, words)
     if command.kind in WITHOUT_NPROC and options.nproc is not None:
         fact = f"--nproc has no meaning to {command.kind}"
         raise Refusal(fact, f"--nproc {options.nproc}", WITHOUT_NPROC[command.kind])
+    if command.kind == LIST:
+        print_output(list_tasks(facts.stack, facts.environ))
+        return 0
     if command.kind == PREFETCH:
         from entrypoint.tasks.prefetch import prepare_prefetch
 

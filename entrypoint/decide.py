@@ -19,11 +19,13 @@ from entrypoint.tasks import argv
 from entrypoint.tasks.arguments import Program, read_batch, read_program
 from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import PLAIN, SCRIPT, TASK
+from entrypoint.tasks.defaults import OUTPUT_DIR
+from entrypoint.tasks.record import RESULTS
 from entrypoint.tasks.results import check_directory, find_results, plan_run
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
-from entrypoint.tuning.variables import Tuned, is_training, set_rank_variables, tune
+from entrypoint.tuning.variables import Tuned, set_rank_variables, tune, was_launched
 from entrypoint.world.alone import may_differ
 from entrypoint.world.model import TORCHRUN, World
 
@@ -142,9 +144,9 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
 def complete_torchrun(situation: Situation, environ: Mapping[str, str]) -> list[Setting]:
     """Return what a typed torchrun was not told."""
     starter = situation.starter
-    if starter is None or starter.described is None:
+    if starter is None or starter.torchrun is None:
         return []
-    return complete_options(starter.described, environ, None if starter.has_count else situation.world.local_size)
+    return complete_options(starter.torchrun, environ, None if starter.has_count else situation.world.local_size)
 
 
 def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
@@ -152,7 +154,7 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
     command, world, environ, stack = situation.command, situation.world, facts.environ, facts.stack
     process = Process(
         situation.kind,
-        situation.becomes_ranks or is_training(world),
+        situation.becomes_ranks or was_launched(world),
         program=TORCHRUN if command.trains else command.name,
         starter=TORCHRUN if command.trains else situation.starter.program if situation.starter else "",
         checks_size=situation.becomes_ranks and may_differ(environ, world),
@@ -213,7 +215,7 @@ def note_places(situation: Situation, program: Program, environ: Mapping[str, st
         return []
     stays = is_mounted(os.path.realpath(output), mounts)
     if stays or not usual:
-        check_output(output, can_write)
+        check_output(output, can_write, RESULTS if command.kind == SCRIPT else f"--{OUTPUT_DIR}")
     if world.rank or (usual and stays):
         return []
     if usual:

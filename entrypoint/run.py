@@ -60,10 +60,10 @@ def carry_out(plan: Plan) -> int:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
     is_training = situation.becomes_ranks or plan.world.rank is not None
     known = {TRAINING: str(os.getpid()), **remember_kills(plan.facts.files)} if is_training else {}
-    return train(argv, {**environ, **resumed, **known}, plan)
+    return become_or_watch(argv, {**environ, **resumed, **known}, plan)
 
 
-def train(argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
+def become_or_watch(argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
     """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
     program, rank = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0], plan.world.rank
     if environ.get(SUPERVISED):
@@ -72,6 +72,6 @@ def train(argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
         if started is not None:
             return supervise([program, *argv[1:]], environ, started)
     # Torchrun's agent says how its ranks ended, but the kernel may kill the agent itself, before it has any.
-    if plan.situation.command.trains and read_memory_limit(plan.facts.files) is not None:
+    if plan.situation.becomes_ranks and read_memory_limit(plan.facts.files) is not None:
         return watch_training([program, *argv[1:]], environ, rank)
     return execute(program, argv, environ)

@@ -20,7 +20,7 @@ from entrypoint.tuning.threads import (
     set_local_size,
 )
 from entrypoint.world import alone, table
-from entrypoint.world.alone import SIZE
+from entrypoint.world.alone import SIZE, read_required_size
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Situation(NamedTuple):
     @property
     def becomes_torchrun(self) -> bool:
         """Return whether the ranks of this node are started by torchrun, typed or not."""
-        typed = self.starter is not None and self.starter.described is not None
+        typed = self.starter is not None and self.starter.torchrun is not None
         return typed or (self.command.trains and becomes_torchrun(self.world))
 
 
@@ -65,7 +65,7 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     """
     environ = facts.environ
     starter = read_starter(command, environ, launcher, nproc)
-    typed = None if starter is None else starter.described
+    typed = None if starter is None else starter.torchrun
     described = environ if typed is None else typed
     becomes_ranks = command.trains or typed is not None
     world, notes = find_world(command, environ, launcher, starter, nproc)
@@ -86,7 +86,7 @@ def read_starter(
 ) -> starters.Start | None:
     """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
     starter = starters.read_start([command.name, *command.words], environ, nproc) if command.kind == PLAIN else None
-    if starter is not None and starter.described is not None:
+    if starter is not None and starter.torchrun is not None:
         return starter
     idle = command.kind in (PLAIN, TASK, WORKER, SSH) and not (command.trains or command.helps)
     if nproc is not None and idle:
@@ -102,7 +102,7 @@ def find_world(
     command: Command, environ: Mapping[str, str], launcher: Launcher, starter: starters.Start | None, nproc: int | None
 ) -> tuple[World, list[str]]:
     """Return the world; what is wrong with it stops what starts ranks there, and is a note beside any other command."""
-    typed, nproc = (None, nproc) if starter is None else (starter.described, starter.local_size)
+    typed, nproc = (None, nproc) if starter is None else (starter.torchrun, starter.local_size)
     task = name_task(command) if command.trains or typed is not None else ""
     try:
         return table.detect(environ, nproc, launcher=launcher, typed=typed, task=task), []
@@ -114,7 +114,10 @@ def find_world(
 
 def name_task(command: Command) -> str:
     """Return what a command trains: the task, or the name of the script, as for a typed torchrun."""
-    return os.path.basename(find_script([command.name, *command.words]) or command.name)
+    words = [command.name, *command.words]
+    modules = (words[place + 1] for place, word in enumerate(words[:-1]) if word in ("-m", "--module"))
+    module = next((word for word in modules if word not in starters.MODULES), "")
+    return os.path.basename(find_script(words)) or module or os.path.basename(command.name)
 
 
 def find_script(words: Iterable[str]) -> str:
@@ -124,16 +127,16 @@ def find_script(words: Iterable[str]) -> str:
 
 def note_apart(command: Command, environ: Mapping[str, str], world: World) -> list[str]:
     """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
-    if not command.trains and not is_python(command):
+    if not command.trains and (not is_python(command) or read_required_size(environ) == (1, 1)):
         return []
+    apart = [] if command.trains else note_python(command, world)
     try:
         alone.check(environ, world)
     except Refusal as refusal:
         if command.trains:
             raise
-        return [refusal.note]
-    indexed = alone.warn_indexed(environ, world)
-    return indexed if command.trains else [*indexed, *note_python(command, world, environ)]
+        return apart or [refusal.note]
+    return [*alone.warn_indexed(environ, world), *apart]
 
 
 def is_python(command: Command) -> bool:
@@ -141,7 +144,7 @@ def is_python(command: Command) -> bool:
     return command.kind == PLAIN and os.path.basename(command.name).startswith("python")
 
 
-def note_python(command: Command, world: World, environ: Mapping[str, str]) -> list[str]:
+def note_python(command: Command, world: World) -> list[str]:
     """Return a note for a Python in a rendezvous, or in the launcher of an MPIJob, where it trains by itself.
 
     Raise Refusal for a script where others wait for it: each node would train a model of its own, and write it where
@@ -155,7 +158,7 @@ def note_python(command: Command, world: World, environ: Mapping[str, str]) -> l
     fact = f"{command.name} starts one process, apart from the others of this job"
     typed = f"torchrun -m {code}" if is_module else f"{code} without {command.name}"
     instead = f"{typed} is started as ranks of one training"
-    if is_script and (world.several_nodes or world.launcher == MPIJOB_LAUNCHER) and environ.get(SIZE) != "1":
+    if is_script and (world.several_nodes or world.launcher == MPIJOB_LAUNCHER):
         raise Refusal(fact, code, f"{instead}; {SIZE}=1 where it is meant to run by itself")
     return [f"{fact}; {instead}"]
 

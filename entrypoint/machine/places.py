@@ -53,14 +53,14 @@ def is_mounted(path: str, points: list[str]) -> bool:
     return any(point != "/" and (path == point or path.startswith(f"{point}/")) for point in points)
 
 
-def check_output(path: str, writable: Writable) -> None:
-    """Raise Refusal if the directory for results cannot be written, before hours of training."""
+def check_output(path: str, writable: Writable, elsewhere: str) -> None:
+    """Raise Refusal if the directory for results cannot be written; elsewhere: how the user names another one."""
     if writable(path):
         return
-    remedy = "mount a directory that this user may write (docker run -v results:/workspace/output), or --output_dir"
+    remedy = f"mount a directory that this user may write (docker run -v results:/workspace/output), or {elsewhere}"
     if os.path.isdir(path) and os.stat(path).st_uid != os.getuid():
         user = f"docker run --user {os.stat(path).st_uid}:0"
-        remedy = f"chown {os.getuid()} the directory on the host that is mounted there, or {user}, or --output_dir"
+        remedy = f"chown {os.getuid()} the directory on the host that is mounted there, or {user}, or {elsewhere}"
     raise Refusal("the directory for results cannot be written", path, remedy)
 
 
@@ -70,7 +70,7 @@ def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exi
     Models that are in it, as in a volume mounted read-only for many pods, are still read from there.
     """
     below = f"{home}/.cache/huggingface"
-    now = environ.get("HF_HOME") or below
+    now = find_downloads(environ)
     if writable(now) or not writable(below):
         return {}
     hub = {} if first_set(environ, HUB_CACHES) or not exists(f"{now}/hub") else {HUB_CACHES[0]: f"{now}/hub"}
@@ -82,7 +82,10 @@ def find_caches(environ: Mapping[str, str], transformers: str) -> list[Setting]:
     models = move_models(environ, transformers)
     environ = overlay(environ, models)
     moved = choose_caches(environ, environ.get("HOME", "/tmp"), can_write, os.path.isdir)
-    return [*models, *(Setting(name, path, f"{environ['HF_HOME']} cannot be written") for name, path in moved.items())]
+    return [
+        *models,
+        *(Setting(name, path, f"{find_downloads(environ)} cannot be written") for name, path in moved.items()),
+    ]
 
 
 def move_models(environ: Mapping[str, str], transformers: str) -> list[Setting]:
@@ -103,7 +106,7 @@ def expand_user(path: str, home: str) -> str:
 def find_downloads(environ: Mapping[str, str]) -> str:
     """Return the directory in which the hub's libraries keep what they download (huggingface_hub/constants.py)."""
     cache = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '')}/.cache"
-    return environ.get("HF_HOME") or f"{cache}/huggingface"
+    return expand_user(environ.get("HF_HOME") or f"{cache}/huggingface", environ.get("HOME", ""))
 
 
 def find_data_sets(environ: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from entrypoint.machine.places import is_mounted, list_caches, move_models
 from entrypoint.printing.streams import print_note
 from entrypoint.settings import overlay
 from entrypoint.tasks.arguments import complete
-from entrypoint.tasks.command import PLAIN, Command, suggest
+from entrypoint.tasks.command import PREFETCH, Command, suggest
 from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts, place_script
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def prepare_prefetch(words: list[str], facts: Facts) -> tuple[Command, dict[str,
     plan = {"task": name, "wanted": wanted, "whole": name in TASKS, "caches": [*caches.values()]}
     token = arguments.get("token")  # on a command line everybody could read it
     more = {"HF_TOKEN": token} if isinstance(token, str) and token else {}
-    return Command(PLAIN, "python3", [f"{facts.root}/prefetch.py", json.dumps(plan)]), {**facts.environ, **more}
+    return Command(PREFETCH, "python3", [f"{facts.root}/prefetch.py", json.dumps(plan)]), {**facts.environ, **more}
 
 
 def warn_caches(caches: Mapping[str, str], writable: Callable[[str], bool], points: list[str]) -> list[str]:

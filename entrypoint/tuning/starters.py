@@ -56,20 +56,20 @@ HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-m
 class Start(NamedTuple):
     """A program that will start ranks.
 
-    local_size: how many on this node, None where its command line does not say; described: the PET_ variables that
+    local_size: how many on this node, None where its command line does not say; torchrun: the PET_ variables that
     count for a torchrun, from options and environment, None for any other; has_count: whether the number of processes
     is among the options.
     """
 
     program: str
     local_size: int | None
-    described: Mapping[str, str] | None = None
+    torchrun: Mapping[str, str] | None = None
     has_count: bool = False
 
     @property
     def is_auto(self) -> bool:
         """Return whether the machine decides how many ranks torchrun starts."""
-        return self.described is not None and self.described.get(COUNT, "").strip().lower() in AUTO
+        return self.torchrun is not None and self.torchrun.get(COUNT, "").strip().lower() in AUTO
 
 
 def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None = None) -> Start | None:

@@ -131,7 +131,7 @@ def divide_cores(context: Context) -> Cores:
     lost = count_lost(context.machine.siblings, workers, busy, 1 if own else context.world.local_size or 1)
     # Each of a number of ranks that nobody knows would take the number for its own.
     left = None if context.process.kind == UNKNOWN else str(max(1, per_rank - lost))
-    bound = own and per_rank >= context.machine.cores and may_bind_threads(context) and has_machine(context)
+    bound = own and per_rank >= context.machine.cores and may_bind_threads(context) and shares_no_cores(context)
     return Cores(left, write_affinity(context.machine.siblings, busy) if bound else None, offload, worker_cpus)
 
 
@@ -189,7 +189,7 @@ def place_workers(context: Context, workers: int, *, own: bool) -> str | None:
     beside this one may have the same cores, nothing is pinned.
     """
     ranks = context.world.local_size or 1
-    if not workers or not context.process.training or not context.machine.owned or not has_machine(context):
+    if not workers or not context.process.training or not context.machine.owned or not shares_no_cores(context):
         return None
     # A number of ranks that was mistyped must not make a list of a million processors.
     if context.machine.physical // (1 if own else ranks) <= workers:
@@ -201,7 +201,7 @@ def place_workers(context: Context, workers: int, *, own: bool) -> str | None:
     return ",".join(str(min(core)) for share in shares for core in share[:workers])
 
 
-def has_machine(context: Context) -> bool:
+def shares_no_cores(context: Context) -> bool:
     """Return whether no other node of this world can be a container beside this one, with the same cores."""
     return context.machine.narrowed or not context.world.several_nodes
 

@@ -96,12 +96,12 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         *((name, PACE if logged else None, "progress in a log") for name in ("TQDM_MININTERVAL", "TQDM_MAXINTERVAL")),
         ("TQDM_BAR_FORMAT", PROGRESS if logged else None, "progress in a log, line by line"),
         ("PYTHONUNBUFFERED", "1" if logged else None, "the loss is in the log as soon as it is known"),
-        ("MULTINODE_WORLD_SIZE", required_size(context), "what was asked for"),
+        ("MULTINODE_WORLD_SIZE", required_size(context), "the ranks that are to be there"),
         ("MULTINODE_JOB", (process.training and world.job) or None, "only its ranks share this"),
     )
 
 
-def is_training(world: World) -> bool:
+def was_launched(world: World) -> bool:
     """Return whether a launcher has made this process a rank, or what starts the ranks of its world."""
     return world.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)
 

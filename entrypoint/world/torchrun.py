@@ -95,8 +95,9 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
         host = read_host(environ.get(name, ""), name)
         port = (environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")).strip()
     if not host or not can_be_host(unbracket(host)):
-        remedy = "export PET_RDZV_ENDPOINT=HOST:PORT without quotes and blanks"
-        raise Refusal("the rendezvous names no host", repr(elastic), remedy)
+        name, form = ("PET_RDZV_ENDPOINT", "HOST:PORT") if elastic else ("PET_MASTER_ADDR", "HOST")
+        remedy = f"export {name}={form} without quotes and blanks"
+        raise Refusal("the rendezvous names no host", repr(environ.get(name, "")), remedy)
     remedy = give("PET_RDZV_ENDPOINT", f"{host}:{PORT}") if elastic else give("PET_MASTER_PORT", PORT)
     found = read_master_port(port or (C10D_PORT if elastic else ""), remedy) or PORT
     local = read_count(environ)

@@ -25,7 +25,7 @@ def train(job: Command, argv: list[str], environ: dict[str, str], world: World, 
         mock.patch.object(run, "watch_training", lambda words, *_: f"watch {words[0]}"),
         mock.patch("entrypoint.run.supervise", lambda words, _, rank: f"supervise {rank}"),
     ):
-        return str(run.train(argv, environ, plan))
+        return str(run.become_or_watch(argv, environ, plan))
 
 
 @pytest.mark.parametrize(

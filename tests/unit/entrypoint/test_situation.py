@@ -50,7 +50,11 @@ def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
         (["python3", "-m", "intel_extension_for_pytorch.cpu.launch", "train.py"], LAUNCHER, "", ""),
         ([*SHELL, "mpirun python3 train.py"], LAUNCHER, "", ""),
         (["tool", "train.py"], LAUNCHER, "", ""),
-        (["python3", "train.py"], {**LAUNCHER, **ONE}, "noted", "train.py"),
+        # one process is what was meant, or several of which this is none
+        (["python3", "train.py"], {**LAUNCHER, **ONE}, "", ""),
+        (["python3", "train.py"], {**NODES, **ONE}, "", ""),
+        (["python3", "train.py"], {**NODES, "MULTINODE_WORLD_SIZE": "1:1"}, "", ""),
+        (["python3", "train.py"], {**NODES, "MULTINODE_WORLD_SIZE": "4"}, "refused", "train.py without python3"),
     ],
 )
 def test_a_script_that_would_train_apart_is_refused(
@@ -94,7 +98,8 @@ def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
         (["qa", "--seed", "1"], "qa"),
         (["/data/train.py", "other.py"], "train.py"),
         (["torchrun", "--nnodes", "2", "/data/train.py"], "train.py"),
-        (["/usr/bin/torchrun", "-m", "pkg.train"], "torchrun"),
+        (["/usr/bin/torchrun", "-m", "pkg.train"], "pkg.train"),
+        (["python3", "-m", "torch.distributed.run", "-m", "pkg.train"], "pkg.train"),
     ],
 )
 def test_a_job_is_named_after_its_script_or_program(words: list[str], task: str) -> None:

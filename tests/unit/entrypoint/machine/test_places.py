@@ -30,9 +30,9 @@ def test_a_directory_below_a_mount_is_mounted() -> None:
 
 
 def test_a_directory_that_cannot_be_written_is_refused() -> None:
-    check_output("/out", lambda path: True)
+    check_output("/out", lambda path: True, "--output_dir")
     with pytest.raises(Refusal, match="/out"):
-        check_output("/out", lambda path: False)
+        check_output("/out", lambda path: False, "--output_dir")
 
 
 @pytest.mark.parametrize(

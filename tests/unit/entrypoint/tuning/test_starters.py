@@ -92,8 +92,8 @@ def test_where_the_ranks_of_a_typed_torchrun_meet(
     line: str, left: tuple[str, ...], kind: str, nodes: tuple[int, int], master: str | None
 ) -> None:
     start = read_start(line.split(), left_by(*left))
-    assert start is not None and start.described is not None
-    world = detect(start.described, start.local_size)
+    assert start is not None and start.torchrun is not None
+    world = detect(start.torchrun, start.local_size)
     assert (world.launcher, world.nodes, world.master) == (kind, nodes, master)
 
 

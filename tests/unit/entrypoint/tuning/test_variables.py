@@ -16,7 +16,7 @@ from entrypoint.tuning.threads import (
     read_threads,
     set_local_size,
 )
-from entrypoint.tuning.variables import is_training, set_rank_variables, tune
+from entrypoint.tuning.variables import set_rank_variables, tune, was_launched
 from entrypoint.world.model import World
 from entrypoint.world.table import detect
 from tests.support.machines import Box, cpuset, look_at, pod
@@ -46,7 +46,7 @@ def values(
 ) -> dict[str, str]:
     world = set_local_size(world, machine, starts=kind == RANKS or job)
     exists = (ALL if image is None else image).__contains__
-    process = Process(kind, job or is_training(world), find_interface=lambda: interface, has_file=exists)
+    process = Process(kind, job or was_launched(world), find_interface=lambda: interface, has_file=exists)
     tuned = tune(world, machine, environ or {}, stack, process)
     return {"ranks": str(world.local_size), **{setting.name: setting.value for setting in tuned.settings}}
 
