@@ -78,7 +78,6 @@ BOTH = argparse.BooleanOptionalAction
 OPTIONS = (
     _row("verify sbom", "image", "IMAGE|ARCHIVE",
          "in an engine here, an archive, a layout or a registry; docker://NAME: only in the registry"),
-    _row("list", "--markdown", None, "print the table of docs/versions.md", action="store_true"),
     _row(MADE, "--torch", "VERSION", "release of PyTorch"),
     _row(MADE, "--transformers", "VERSION", "release of transformers"),
     _row(MADE, "--python", "3.N", "Python of the image (default: the base's)"),

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from rich.console import Console
 
 from images.host.context import World
-from images.host.errors import UserFault
 from images.options import request
 from images.plan import catalog, matrix, planner
 
@@ -24,12 +23,8 @@ def _plan(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _list(options: argparse.Namespace, world: World, out: Console) -> None:
     table = catalog.load()
-    if options.markdown and options.json:
-        raise UserFault("one format at a time", "--markdown --json", "build.py list --json")
     if options.json:
         print(json.dumps(matrix.list_fields(table), indent=1))
-    elif options.markdown:
-        print(matrix.markdown(table))
     else:
         matrix.show_list(table, out)
 

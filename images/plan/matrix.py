@@ -169,12 +169,3 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], width: int) -
     for row in rows:
         table.add_row(*map(escape, row))
     return table
-
-
-def markdown(catalog: Catalog) -> str:
-    """Return the matrix as docs/versions.md has it; what the tests train is in bold."""
-    lines = ["| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * len(HEADINGS)]
-    tested = {str(version) for version in catalog.tested_torch}
-    for name, *cells in matrix(catalog):
-        lines.append(f"| {f'**{name}**' if name in tested else name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)

@@ -35,7 +35,6 @@ REFUSALS = {
         "plan --output x",
         "plan --tor 2.13.0",
         "plans",
-        "list --json --markdown",
         "list --torch 2.4.0",
         "bundle --offline",
         "--no-load --jobs 0",

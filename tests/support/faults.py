@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.faults import Fault, read_faults
+from scripts.pages.tables import Fault, read_faults
 from tests.support.harness import ROOT, Done
 
 # What is written in a message for a part that differs from run to run.

@@ -50,7 +50,7 @@ def test_a_name_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert capsys.readouterr().out == "multinode:a: 7 layers\n"
 
 
-@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["list", "--markdown"], ["plan"]])
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["plan"]])
 def test_commands_that_only_plan_print_the_versions(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == 0
     assert "2.13.0" in capsys.readouterr().out
@@ -60,7 +60,6 @@ def test_commands_that_only_plan_print_the_versions(words: list[str], capsys: py
     ("words", "value", "remedy"),
     [
         (["list", "--torch", "2.4.0"], "--torch", "build.py list --help"),
-        (["list", "--json", "--markdown"], "--markdown --json", "build.py list --json"),
         (["plans"], "plans", "build.py --help"),
         (
             ["lock", "--output", "/nowhere/x"],
@@ -175,7 +174,7 @@ def test_what_the_system_refuses_is_said_of_the_file_that_was_written(
     assert capsys.readouterr().err == "error: {}\n  try: {}\n".format(*rows)
 
 
-@pytest.mark.parametrize("words", [["plan", "--json"], ["list", "--markdown"]])  # less and more than a buffer
+@pytest.mark.parametrize("words", [["plan", "--json"], ["list", "--json"]])  # less and more than a buffer
 @pytest.mark.parametrize(
     ("stream", "rows"),
     [

@@ -99,7 +99,6 @@ REFUSED = [
     ("plan", ["--output", "x"], "--output"),
     ("plan", ["--lock", "x"], "--lock"),
     ("list", ["--torch", "2.4.0"], "--torch"),
-    ("build", ["--markdown"], "--markdown"),
     ("sbom", [], "IMAGE|ARCHIVE"),
     ("sbom", ["x", "--jobs", "2"], "--jobs"),
     ("build", ["--backend", "nccl"], "'nccl'"),

@@ -12,7 +12,6 @@ from rich.console import Console
 from images import options
 from images.host.context import World
 from images.host.errors import UserFault
-from images.plan import catalog, matrix
 from images.planning import HANDLERS
 
 WORLD = World({}, datetime.date(2026, 11, 20), lambda: 0.0)
@@ -41,14 +40,3 @@ def test_json_is_one_object_on_stdout_and_nothing_else(command: str, capsys: pyt
 def test_a_day_that_has_not_come_by_the_clock_of_the_world_is_refused() -> None:
     with pytest.raises(UserFault, match="a day that has not come"):
         told("plan", "--as-of", "2026-11-22")
-
-
-def test_markdown_is_the_table_of_the_documents(capsys: pytest.CaptureFixture[str]) -> None:
-    told("list", "--markdown")
-
-    assert capsys.readouterr().out == matrix.markdown(catalog.load()) + "\n"
-
-
-def test_one_format_at_a_time() -> None:
-    with pytest.raises(UserFault, match="one format at a time"):
-        told("list", "--markdown", "--json")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from io import StringIO
-from pathlib import Path
 
 from rich.console import Console
 
@@ -12,19 +11,6 @@ from images.model import Request
 from images.plan import catalog, matrix, planner
 
 TABLE = catalog.load()
-PAGE = Path(__file__).parents[4] / "docs/versions.md"
-
-
-def test_the_page_has_the_matrix_of_the_table() -> None:
-    written = PAGE.read_text().partition("<!-- matrix -->\n")[2].partition("\n<!-- /matrix -->")[0]
-
-    assert written == matrix.markdown(TABLE), f"put the output of `python build.py list --markdown` into {PAGE}"
-
-
-def test_what_the_tests_train_stands_alone_and_in_bold() -> None:
-    bold = [line for line in matrix.markdown(TABLE).splitlines() if line.startswith("| **")]
-
-    assert [line.split("|")[1].strip() for line in bold] == [f"**{version}**" for version in TABLE.tested_torch]
 
 
 def test_the_ranges_of_the_matrix_leave_out_what_does_not_plan() -> None:

@@ -1,4 +1,4 @@
-"""The page of launchers is as its cases say."""
+"""The forms of launchers that are said to be run have tests that run them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from collections.abc import Iterator
 import pytest
 from _pytest.mark import ParameterSet
 
-from scripts.launchers import PAGE, fill, read_cases
+from scripts.pages.tables import read_cases
 
 CHECKED = sorted({case["checked"] for case in read_cases() if "checked" in case})
-
-
-def test_the_page_is_as_the_script_writes_it() -> None:
-    text = PAGE.read_text()
-
-    assert fill(text, read_cases()) == text, "scripts/launchers.py --write writes it anew"
 
 
 def test_a_form_is_a_world_or_a_refusal() -> None:

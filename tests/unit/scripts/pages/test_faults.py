@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from scripts.faults import PAGE, Fault, fill, read_faults
+from scripts.pages.tables import Fault, read_faults
 from tests.support.faults import Broken
 from tests.support.harness import ROOT, Done
 
@@ -16,12 +16,6 @@ ROW = Fault(
     TEST, "a rank dies", ("rank 1 on ... was killed | by signal 9",), {"the pod": 137, "the others": 1}, 30, "wait"
 )
 DONE = [Done(137, "", ""), Done(1, "", "x\nrank 1 on node1 was killed | by signal 9; y\n")]
-
-
-def test_the_page_is_as_the_script_writes_it() -> None:
-    text = PAGE.read_text()
-
-    assert fill(text, read_faults()) == text, "scripts/faults.py --write writes it anew"
 
 
 def breaking_tests() -> list[str]:

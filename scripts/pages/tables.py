@@ -1,0 +1,101 @@
+"""The tables of pages that are written from data: what breaks, what launchers are taken for, what goes together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from images.plan import catalog, matrix
+from scripts.pages import markers
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+# How the remedy of a fault begins where a job goes on by itself.
+NOTHING = "nothing"
+ALIVE = "A job goes on by itself, and there is nothing to do, if"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A row of tests/data/faults.toml, and the test that breaks it; the file says what each field is."""
+
+    test: str
+    what: str
+    said: tuple[str, ...]
+    codes: Mapping[str, int]
+    within: int
+    remedy: str
+
+
+def read_faults() -> list[Fault]:
+    """List what tests break in containers, in the order of the file."""
+    rows = tomllib.loads((ROOT / "tests/data/faults.toml").read_text())["fault"]
+    return [Fault(**{**row, "said": tuple(row["said"])}) for row in rows]
+
+
+def read_cases() -> list[dict[str, Any]]:
+    """List the forms of launchers that tests decide, in the order of the file."""
+    return list(tomllib.loads((ROOT / "tests/data/launchers.toml").read_text())["case"])
+
+
+def faults() -> list[str]:
+    """Return the table of what ends a job, and a list of what a job outlives."""
+    rows = read_faults()
+    outlived = [row.what for row in rows if row.remedy.startswith(NOTHING)]
+    ends = [_fault(row) for row in rows if not row.remedy.startswith(NOTHING)]
+    made = _table(("what one sees", "what has happened", "exit code", "what to do"), ends)
+    return [*made, *(["", ALIVE, "", *(f"- {what};" for what in outlived)] if outlived else [])]
+
+
+def _fault(row: Fault) -> Sequence[str]:
+    """Return the cells of a fault: the messages come first, for they are what people search for."""
+    said = "<br>".join(f"`{message}`" for message in row.said)
+    same = len({*row.codes.values()}) == 1
+    code = ", ".join(f"{code} ({name})" for name, code in row.codes.items())
+    return said, row.what, str(next(iter(row.codes.values()))) if same else code, row.remedy
+
+
+def launchers() -> list[str]:
+    """Return the table of what each form of each launcher is taken for."""
+    return _table(("launcher", "form", "world", "checked", "source"), map(_case, read_cases()))
+
+
+def _case(case: Mapping[str, Any]) -> Sequence[str]:
+    world = case.get("world") or f"refused: {case['refused']}"
+    checked = "run for real" if case.get("checked") else "environment only"
+    return case["launcher"], case["form"], world, checked, case["source"]
+
+
+def versions() -> list[str]:
+    """Return the table of what goes together; what the tests train is in bold."""
+    table = catalog.load()
+    tested = {str(version) for version in table.tested_torch}
+    rows = [(f"**{name}**" if name in tested else name, *cells) for name, *cells in matrix.matrix(table)]
+    return _table(matrix.HEADINGS, rows)
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    rule = ["---"] * len(headings)
+    cells = ([cell.replace("|", "\\|") for cell in row] for row in (headings, rule, *rows))
+    return [f"| {' | '.join(row)} |" for row in cells]
+
+
+# The page, the name of its part, and what is written there.
+PARTS: Sequence[tuple[str, str, Callable[[], list[str]]]] = (
+    ("troubleshooting.md", "faults", faults),
+    ("launchers.md", "launchers", launchers),
+    ("versions.md", "matrix", versions),
+)
+
+
+def written() -> dict[Path, str]:
+    """Return the text of each page with its table written anew."""
+    pages = {ROOT / "docs" / page: (part, lines) for page, part, lines in PARTS}
+    return {page: markers.fill(page.read_text(), part, lines(), page.name) for page, (part, lines) in pages.items()}
