@@ -49,14 +49,14 @@ def read_facts(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str
     Raises WorldFault when a layer is damaged.
     """
     tree = Tree()
-    sizes = [add_layer(tree, number, *layer) for number, layer in enumerate(layers)]
+    sizes = [add_layer(tree, *layer) for layer in layers]
     return gather(tree, environment), sizes
 
 
-def add_layer(tree: Tree, number: int, path: Path, diff_id: str) -> int:
+def add_layer(tree: Tree, path: Path, diff_id: str) -> int:
     """Add one layer to a tree, check it against its diff_id, and return its size unpacked, in bytes."""
     with compression.opened_tar(path) as (tar, plain):
-        tree.add(tar, number, keep_text)
+        tree.add(tar, keep_text)
         plain.rest()
     if f"sha256:{plain.sha256}" != diff_id:
         raise WorldFault("a layer is not what the configuration says", f"{plain.sha256}, not {diff_id}", DAMAGED)

@@ -25,48 +25,68 @@ Keep = Callable[[str, IO[bytes]], "str | None"]
 
 @dataclass(slots=True)
 class Node:
-    """A file, directory or link: `kind` is d, l, f, or o for all others; `layer` counts from 0 at the bottom.
+    """A file, directory or link: `kind` is d, l, f, h for a hard link that is still to be found, or o for all others.
 
-    `hidden` is the last layer that hid what lower layers have in a directory; -1 where none did.
+    `text` is what was kept of a file.
     """
 
     kind: str
-    layer: int
     mode: int = 0o755
     uid: int = 0
     gid: int = 0
     target: str = ""
     text: str | None = None
     children: dict[str, Node] = field(default_factory=dict)
-    hidden: int = -1
 
 
 class Tree:
     """A root file system of layers; every path in it is relative to the root, and the root is the empty path."""
 
     def __init__(self) -> None:
-        self.root = Node("d", 0)
+        self.root = Node("d")
         self._size = self._followed = 0
 
-    def add(self, tar: tarfile.TarFile, layer: int, keep: Keep) -> None:
-        """Add a layer above those that are there; within a layer, the order of whiteouts and files does not matter."""
+    def add(self, tar: tarfile.TarFile, keep: Keep) -> None:
+        """Add a layer above those that are there: first all that it hides of them, then what it has, in its order."""
+        hidden, ahead = list[tuple[str, str]](), list[tuple[str, Node]]()
         for info in entries(tar):
             path = below_root(info.name)
             above, name = posixpath.split(path)
-            place, directory = self._directory(above, layer)
-            if name == OPAQUE:
-                _drop_below(directory, layer)
-            elif name.startswith(WHITEOUT):
-                _drop(directory, name.removeprefix(WHITEOUT), layer)
-            elif path:
-                node = self._node(tar, info, path, layer, keep)
-                self._put(directory, name, self._count(node, f"{place}/{name}"))
+            if name.startswith(WHITEOUT):
+                self._count(path)
+                hidden.append((above, name))
             else:
-                self.root.mode, self.root.uid, self.root.gid = info.mode, info.uid, info.gid
+                node = _node(tar, info, path, keep)
+                self._count(path, node.text)
+                ahead.append((path, node))
+        for above, name in hidden:
+            self._hide(above, name)
+        for path, node in ahead:
+            self._put(path, node)
 
-    def find(self, path: str, *, follow: bool = True) -> tuple[str, Node] | None:
-        """Return what is at a path, through links, with the path as it is without links; None if nothing is there."""
-        return self._find(path, follow=follow, hops=0)
+    def find(self, path: str, *, follow: bool = True, hops: int = 0) -> tuple[str, Node] | None:
+        """Return what is at a path, through links, with the path as it is without links; None if nothing is there.
+
+        `hops` are the links that were followed to come here.
+        """
+        node, place = self.root, ""
+        parts = [part for part in path.split("/") if part]
+        for depth, name in enumerate(parts):
+            found = node.children.get(name)
+            if found is None:
+                return None
+            last = depth == len(parts) - 1
+            if found.kind == "l" and (follow or not last):
+                rest = "/".join(parts[depth + 1 :])
+                target = found.target if found.target.startswith("/") else f"{place}/{found.target}"
+                onward = below_root(f"{target}/{rest}")
+                self._followed += EACH + len(onward)
+                if self._followed > FOLLOWED:
+                    value = f"the paths through them have over {FOLLOWED} characters"
+                    raise WorldFault("the image has too many links", value, DAMAGED)
+                return self.find(onward, follow=follow, hops=hops + 1) if hops < HOPS else None
+            node, place = found, f"{place}/{name}".lstrip("/")
+        return place, node
 
     def text(self, path: str) -> str:
         """Return what was kept of a file; nothing, if it is not there."""
@@ -92,27 +112,33 @@ class Tree:
             if node.kind == "d":
                 ahead += _below(path, node)
 
-    def _find(self, path: str, *, follow: bool, hops: int) -> tuple[str, Node] | None:
-        node, place = self.root, ""
-        parts = [part for part in path.split("/") if part]
-        for depth, name in enumerate(parts):
-            found = node.children.get(name)
-            if found is None:
-                return None
-            last = depth == len(parts) - 1
-            if found.kind == "l" and (follow or not last):
-                rest = "/".join(parts[depth + 1 :])
-                target = found.target if found.target.startswith("/") else f"{place}/{found.target}"
-                onward = below_root(f"{target}/{rest}")
-                self._followed += EACH + len(onward)
-                if self._followed > FOLLOWED:
-                    value = f"the paths through them have over {FOLLOWED} characters"
-                    raise WorldFault("the image has too many links", value, DAMAGED)
-                return self._find(onward, follow=follow, hops=hops + 1) if hops < HOPS else None
-            node, place = found, f"{place}/{name}".lstrip("/")
-        return place, node
+    def _hide(self, above: str, name: str) -> None:
+        """Hide what lower layers have at a name in a directory, or in all of it."""
+        found = self.find(above)
+        if found and name == OPAQUE:
+            found[1].children.clear()
+        elif found:
+            found[1].children.pop(name.removeprefix(WHITEOUT), None)
 
-    def _directory(self, path: str, layer: int) -> tuple[str, Node]:
+    def _put(self, path: str, node: Node) -> None:
+        """Put a node at its place; a directory keeps what is in it."""
+        above, name = posixpath.split(path)
+        if not path:
+            self.root.mode, self.root.uid, self.root.gid = node.mode, node.uid, node.gid
+            return
+        place, directory = self._directory(above)
+        if f"{place}/{name}".count("/") > DEEPEST:  # which links make of two that are not
+            raise WorldFault(f"a path has more than {DEEPEST} directories", f"/{place[:80]}...", DAMAGED)
+        if node.kind == "h":
+            target = self.find(below_root(node.target), follow=False)
+            is_file = target is not None and target[1].kind != "d"  # no file system has a hard link to a directory
+            node = replace(target[1], children={}) if target and is_file else Node("f")
+        old = directory.children.get(name)
+        if old and old.kind == node.kind == "d":
+            node.children = old.children
+        directory.children[name] = node
+
+    def _directory(self, path: str) -> tuple[str, Node]:
         """Find the directory that an entry goes to, as engines do: through links; made where a layer left it out."""
         place, node = "", self.root
         for name in filter(None, path.split("/")):
@@ -120,65 +146,31 @@ class Tree:
             child = node.children.get(name)
             found = self.find(inner) if child and child.kind == "l" else child and (inner, child)
             if not found or found[1].kind != "d":
-                found = inner, self._count(Node("d", layer), inner)
+                self._count(inner)
+                found = inner, Node("d")
                 node.children[name] = found[1]
             place, node = found
         return place, node
 
-    def _count(self, node: Node, path: str) -> Node:
+    def _count(self, path: str, text: str | None = None) -> None:
         """Count what a node takes: nothing else keeps a layer of some kilobytes from having millions of long paths."""
-        self._size += EACH + len(path) + len(node.text or "")
-        if path.count("/") > DEEPEST:  # which links make of two that are not
-            raise WorldFault(f"a path has more than {DEEPEST} directories", f"/{path[:80]}...", DAMAGED)
+        self._size += EACH + len(path) + len(text or "")
         if self._size > LARGEST:
             raise too_many_files()
-        return node
 
-    def _node(self, tar: tarfile.TarFile, info: tarfile.TarInfo, path: str, layer: int, keep: Keep) -> Node:
-        if info.islnk():
-            target = self.find(below_root(info.linkname), follow=False)
-            if target is None or target[1].kind == "d":  # no file system has a hard link to a directory
-                return Node("f", layer)
-            return replace(target[1], layer=layer, children={})
-        kind = "d" if info.isdir() else "l" if info.issym() else "f" if info.isreg() else "o"
-        node = Node(kind, layer, info.mode, info.uid, info.gid, info.linkname if kind == "l" else "")
-        content = tar.extractfile(info) if kind == "f" else None
-        node.text = keep(path, content) if content else None
-        return node
 
-    def _put(self, directory: Node, name: str, node: Node) -> None:
-        old = directory.children.get(name)
-        if old and old.kind == node.kind == "d":
-            node.children, node.hidden = old.children, old.hidden
-        directory.children[name] = node
+def _node(tar: tarfile.TarFile, info: tarfile.TarInfo, path: str, keep: Keep) -> Node:
+    if info.islnk():
+        return Node("h", target=info.linkname)
+    kind = "d" if info.isdir() else "l" if info.issym() else "f" if info.isreg() else "o"
+    content = tar.extractfile(info) if kind == "f" else None
+    text = keep(path, content) if content else None
+    return Node(kind, info.mode, info.uid, info.gid, info.linkname if kind == "l" else "", text)
 
 
 def too_many_files() -> WorldFault:
     """Return the fault of an image whose files would take more than LARGEST."""
     return WorldFault("the image has too many files", f"their paths and lists are over {LARGEST} bytes", DAMAGED)
-
-
-def _drop(directory: Node, name: str, layer: int) -> None:
-    """Hide what lower layers have at a name; what this layer put there stays."""
-    node = directory.children.get(name)
-    if node is None:
-        return
-    _drop_below(node, layer)
-    if node.layer < layer and not node.children:
-        del directory.children[name]
-
-
-def _drop_below(directory: Node, layer: int) -> None:
-    """Hide what lower layers have in a directory, the deepest first: a directory goes when nothing is left in it."""
-    if directory.hidden == layer:
-        return
-    directory.hidden = layer
-    found = [(directory, name, node) for name, node in directory.children.items()]
-    for _, _, node in found:
-        found += [(node, name, child) for name, child in node.children.items()]  # which the loop goes on to
-    for above, name, node in reversed(found):
-        if node.layer < layer and not node.children:
-            del above.children[name]
 
 
 def _below(path: str, directory: Node) -> list[tuple[str, Node]]:

@@ -111,8 +111,8 @@ def _fill(place: Path, source: PythonSource) -> None:
     """
     tree, kept, names = Tree(), place / "kept", map(str, count())
     libraries = _libraries(source.path)
-    tree.root.children["usr"] = Node("d", 0, children={name: Node("d", 0) for name in MERGED})
-    tree.root.children |= {name: Node("l", 0, target=f"usr/{name}") for name in MERGED}
+    tree.root.children["usr"] = Node("d", children={name: Node("d") for name in MERGED})
+    tree.root.children |= {name: Node("l", target=f"usr/{name}") for name in MERGED}
     kept.mkdir()
 
     def keep(path: str, content: IO[bytes]) -> str | None:
@@ -123,8 +123,8 @@ def _fill(place: Path, source: PythonSource) -> None:
             shutil.copyfileobj(content, file, 1 << 20)
         return name
 
-    for number, tar in enumerate(source.layers(), 1):
-        tree.add(tar, number, keep)
+    for tar in source.layers():
+        tree.add(tar, keep)
     (place / "root").mkdir()
     for path, node in tree.walk():
         if _is_needed(path, libraries):

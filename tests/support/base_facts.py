@@ -14,7 +14,7 @@ from tests.support.stand_in import Files, layer
 def facts_of(*layers: Files, path: str = "/usr/local/bin:/usr/bin") -> Facts:
     """Inspect layers of files, from the lowest; `path` is the image's PATH."""
     tree = Tree()
-    for number, files in enumerate(layers):
+    for files in layers:
         with tars.open_stream(io.BytesIO(layer(files))) as tar:
-            tree.add(tar, number, keep_text)
+            tree.add(tar, keep_text)
     return gather(tree, {"PATH": path})

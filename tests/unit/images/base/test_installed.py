@@ -25,7 +25,7 @@ from tests.support.stand_in import SITE, Files, layer
 def test_an_installed_package_is_known_by_its_name_in_normal_form(files: Files, name: str, version: str) -> None:
     tree = Tree()
     with tars.open_stream(io.BytesIO(layer({**files, f"{SITE}/module.py": b""}))) as tar:
-        tree.add(tar, 0, inspect.keep_text)
+        tree.add(tar, inspect.keep_text)
 
     assert [(d.name, d.version) for d in distributions_in(tree, SITE)] == [(name, version)]
 

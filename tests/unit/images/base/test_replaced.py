@@ -30,9 +30,9 @@ PLANNED = [
 
 def merged(*layers: bytes) -> Tree:
     tree = Tree()
-    for number, data in enumerate(layers):
+    for data in layers:
         with tars.open_stream(io.BytesIO(data)) as tar:
-            tree.add(tar, number, inspect.keep_text)
+            tree.add(tar, inspect.keep_text)
     return tree
 
 
