@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Mapping
+from typing import NoReturn
 
 from entrypoint.decide import Plan, decide, look_ahead
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal
@@ -26,9 +27,6 @@ from entrypoint.world import table
 from entrypoint.world.alone import check_required_size
 from entrypoint.world.model import MPIJOB_LAUNCHER
 from entrypoint.world.table import find_launcher
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.
 RANK = "rank"

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from entrypoint.facts import Facts
 from entrypoint.machine.certificates import trust_certificate
+from entrypoint.machine.cpus import Machine
 from entrypoint.machine.files import can_write
+from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.limits import warn_shm
 from entrypoint.machine.network import find_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, is_mounted, list_caches
 from entrypoint.rendezvous.meeting import complete_options, describe_meeting, prepare_restarts
 from entrypoint.settings import Prepared, Setting, overlay, prepare, warn_mistyped
+from entrypoint.situation import Situation
 from entrypoint.tasks import argv
 from entrypoint.tasks.arguments import Program, read_batch, read_program
 from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import PLAIN, SCRIPT, TASK
 from entrypoint.tasks.defaults import OUTPUT_DIR
-from entrypoint.tasks.record import RESULTS
+from entrypoint.tasks.record import RESULTS, Run
 from entrypoint.tasks.results import check_directory, find_results, plan_run
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
@@ -28,14 +31,6 @@ from entrypoint.tuning.threads import Process
 from entrypoint.tuning.variables import Tuned, set_rank_variables, tune, was_launched
 from entrypoint.world.alone import may_differ
 from entrypoint.world.model import TORCHRUN, World
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.machine.cpus import Machine
-    from entrypoint.machine.identity import Identity
-    from entrypoint.situation import Situation
-    from entrypoint.tasks.record import Run
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,11 @@ import json
 import os
 import resource
 import subprocess
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
+from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import NETWORK, can_write, list_directory, measure_file_system
 from entrypoint.machine.image import (
@@ -45,11 +47,6 @@ from entrypoint.tasks.command import SMOKE, Command
 from entrypoint.tasks.defaults import OUTPUT
 from entrypoint.tuning.threads import read_threads
 from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.decide import Plan
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 SECONDS = 120  # importing torch takes seconds, tens of them from a slow disk

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
+from entrypoint.decide import Plan
 from entrypoint.errors import one_row
 from entrypoint.machine.limits import BF16_UNITS
 from entrypoint.numbers import write_cpus
@@ -12,9 +12,6 @@ from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_note, quote
 from entrypoint.tasks.command import LAUNCH, SSH
 from entrypoint.world.model import ALONE
-
-if TYPE_CHECKING:
-    from entrypoint.decide import Plan
 
 
 def print_start(plan: Plan) -> None:

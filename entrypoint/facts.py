@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Callable
 
 from entrypoint.machine.cpus import Machine, read_machine
 from entrypoint.machine.files import file_system_size, read_text
@@ -14,9 +14,6 @@ from entrypoint.machine.limits import Limits, read_limits
 from entrypoint.machine.places import mount_points
 from entrypoint.settings import forget
 from entrypoint.world.table import complete
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Files:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.errors import Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # No machine has more processors; a larger number is a typing error that must not fill the memory.
 MOST = 1 << 20

@@ -6,15 +6,13 @@ import errno
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn
 
 from entrypoint.errors import EXIT_OUTSIDE, NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.machine.files import read_text, which
 from entrypoint.machine.reached import explain_kill, has_killed
 from entrypoint.printing.streams import print_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 # Python ignores them for itself (library/signal, "General rules"), and a program would inherit that: `yes | head` in a
 # shell would complain, and the shell could not change it. Python's own subprocess resets the same.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+from entrypoint.decide import Plan
+from entrypoint.facts import Facts
 from entrypoint.machine.limits import read_memory_limit
 from entrypoint.machine.reached import remember_kills
 from entrypoint.mpi.rank import SUPERVISED, find_rank, supervise
@@ -12,17 +14,11 @@ from entrypoint.printing.streams import print_note
 from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master
 from entrypoint.rendezvous.wait import wait_for_master
+from entrypoint.situation import Situation
 from entrypoint.tasks.argv import find_torchrun
 from entrypoint.tasks.command import LAUNCH, SSH, WORKER
 from entrypoint.tasks.results import open_run
 from entrypoint.world.model import TORCHRUN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.decide import Plan
-    from entrypoint.facts import Facts
-    from entrypoint.situation import Situation
 
 
 def wait(situation: Situation, facts: Facts) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from entrypoint.errors import Refusal
+from entrypoint.facts import Facts
 from entrypoint.numbers import whole
 from entrypoint.rendezvous.meeting import check_backend
 from entrypoint.tasks.command import PLAIN, SSH, TASK, WORKER, Command
@@ -22,11 +24,6 @@ from entrypoint.tuning.threads import (
 from entrypoint.world import alone, table
 from entrypoint.world.alone import SIZE, read_required_size
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from entrypoint.facts import Facts
 
 
 class Situation(NamedTuple):

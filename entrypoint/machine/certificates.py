@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from collections.abc import Mapping
+from typing import Callable, NamedTuple
 
 from entrypoint.machine.files import private_path, read_file, write_in_private
 from entrypoint.machine.places import CERTIFICATE
 from entrypoint.settings import Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 BEGIN = "-----BEGIN CERTIFICATE-----"
 # Where Debian, Fedora and openSUSE keep the bundle: Go, src/crypto/x509/root_linux.go.

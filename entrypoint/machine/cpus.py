@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from collections.abc import Iterator
+from typing import Callable, NamedTuple
 
 from entrypoint.numbers import read_cpus, read_field, whole, write_cpus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Returns the text of a file; None if there is no such file.
 Files = Callable[[str], "str | None"]

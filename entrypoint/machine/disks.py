@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from entrypoint.machine.cpus import Files
 from entrypoint.machine.files import measure_file_system
 from entrypoint.machine.limits import write_size
 from entrypoint.machine.places import read_mounts
-
-if TYPE_CHECKING:
-    from entrypoint.machine.cpus import Files
 
 # Kinds of file systems that have no space to run out of.
 NEVER = ("proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "devtmpfs", "nsfs", "securityfs", "debugfs")

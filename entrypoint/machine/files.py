@@ -6,14 +6,10 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 # Letters that are read of a file: more than any has that is meant, and a device may have no end.
 MOST = 1 << 24

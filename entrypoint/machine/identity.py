@@ -8,12 +8,10 @@ sshd starts whatever it is asked for by the shell.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from collections.abc import Mapping
+from typing import Callable, NamedTuple
 
 from entrypoint.machine.files import TEMPORARY, can_write, make_private, private_path, read_text, write_in_private
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LIBRARIES = (
     "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so",

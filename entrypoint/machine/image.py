@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import list_directory, read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 # Only there are builds for the CPU: those of a package index are for CUDA, or have no version of this name.
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"

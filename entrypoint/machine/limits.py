@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from collections.abc import Mapping
+from typing import Callable, NamedTuple
 
-from entrypoint.machine.cpus import list_directories
+from entrypoint.machine.cpus import Files, list_directories
 from entrypoint.numbers import whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.machine.cpus import Files
 
 SHM = "/dev/shm"
 # The default of Docker and containerd, and that of podman (containers.conf(5), shm_size), which means 1000 by its k;

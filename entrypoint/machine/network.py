@@ -8,13 +8,11 @@ import socket
 import struct
 import threading
 from array import array
-from typing import TYPE_CHECKING, Any, Tuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Tuple
 
 from entrypoint.addresses import ANYWHERE, is_loopback
 from entrypoint.machine.files import read_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 # A name server that does not answer must not keep a job from starting.
 SECONDS = 3.0

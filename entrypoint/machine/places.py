@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Callable
+from collections.abc import Iterator, Mapping
+from typing import Callable
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import can_write
 from entrypoint.machine.image import release
 from entrypoint.numbers import first_set
 from entrypoint.settings import Setting, overlay
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 CERTIFICATE = "/etc/multinode/ca.pem"
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import errno
 import resource
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
-from entrypoint.machine.cpus import list_directories
+from entrypoint.machine.cpus import Files, list_directories
 from entrypoint.machine.limits import read_limit, read_memory_limit, read_total, write_size
 from entrypoint.numbers import whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.machine.cpus import Files
 
 # Says to a training how many had been killed before it began, in a container that runs one job after the other.
 VARIABLE = "MULTINODE_KILLED"

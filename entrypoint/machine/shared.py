@@ -16,13 +16,10 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from entrypoint.errors import EXIT_OUTSIDE, LATER, Refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LOCK = "lock"
 # Seconds between two tries for a lock, and after which a server of locks that does not answer counts as none.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from entrypoint.addresses import is_loopback
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import read_text
 from entrypoint.numbers import MOST_PROCESSES, first_set, whole
 from entrypoint.world.mpi import HOSTFILES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
 # Letters of a line that are shown.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import (
@@ -18,9 +19,6 @@ from entrypoint.machine.files import (
 from entrypoint.machine.network import is_here
 from entrypoint.numbers import LAST_PORT, whole
 from entrypoint.world.kubeflow import ROLE, is_trainjob
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MOUNT = "/etc/multinode/ssh"
 # Where sshd listens unless somebody says otherwise; a port above 1023 needs no privilege.

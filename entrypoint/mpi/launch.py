@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
+from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
+from entrypoint.facts import Facts
 from entrypoint.machine.files import make_private, name_aside, private_path, which, write_private
-from entrypoint.machine.image import LAUNCHED, name_stack
+from entrypoint.machine.image import LAUNCHED, Stack, name_stack
 from entrypoint.machine.network import (
     address_of,
     find_free_port,
@@ -32,14 +35,7 @@ from entrypoint.tasks.command import TASK, read_command
 from entrypoint.tasks.table import place_script
 from entrypoint.world import model as launchers
 from entrypoint.world.alone import check_required_size
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.decide import Plan
-    from entrypoint.facts import Facts
-    from entrypoint.machine.image import Stack
-    from entrypoint.world.model import World
+from entrypoint.world.model import World
 
 TIMEOUT = 120
 # Names that are looked up at once.

@@ -11,21 +11,16 @@ import contextlib
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from entrypoint.errors import EXIT_OUTSIDE, LATER
-from entrypoint.facts import read_this_machine
+from entrypoint.facts import Facts, read_this_machine
 from entrypoint.machine.files import read_text
 from entrypoint.numbers import whole
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import end_with_parent, print_kill, run_child
 from entrypoint.tuning.threads import can_bind, divide, order_cores
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.facts import Facts
 
 # Set for the ranks of `launch`, and in no process that they start.
 SUPERVISED = "MULTINODE_SUPERVISED"

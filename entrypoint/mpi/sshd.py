@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import which, write_private
 from entrypoint.machine.network import try_port
 from entrypoint.mpi.keys import MODERN, find_keys, make_host_key, read_ssh_port, strip_preloads
 from entrypoint.printing.streams import print_note
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SSHD = "/usr/sbin/sshd"
 # What belongs to this process, not to the image or the job; a session has its own.

@@ -6,13 +6,11 @@ import os
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.printing.streams import print_note
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Between two tries of a host that does not answer yet.
 PAUSE = 0.5

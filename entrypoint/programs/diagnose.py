@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 import signal
 import socket
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Callable, NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, list_causes
+from entrypoint.machine.cpus import Files
 from entrypoint.machine.disks import MORE_ROOM, Disk, find_directory
 from entrypoint.machine.limits import SHM, write_size
 from entrypoint.machine.reached import (
@@ -22,11 +24,6 @@ from entrypoint.machine.reached import (
     explain_processes,
     has_killed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.machine.cpus import Files
 
 AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
 QUOTA = "Disk quota exceeded"

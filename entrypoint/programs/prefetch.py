@@ -9,15 +9,12 @@ import errno
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal, list_causes
 from entrypoint.machine.places import find_downloads
 from entrypoint.printing.streams import print_error, print_output
 from entrypoint.tasks.prefetch import DATASET, FILES, METRIC, NLTK, WEIGHTS, Wanted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 # How files of weights end, of any framework; of these only those in PREFERRED and adapters are fetched.
 OF_WEIGHTS = ".safetensors .bin .pt .pth .h5 .msgpack .ot .onnx .gguf .tflite .ckpt .npz"

@@ -9,12 +9,10 @@ import os
 import platform
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, NoReturn
+from collections.abc import Mapping
+from typing import Any, Callable, NoReturn
 
 from entrypoint.machine.image import BESIDE_TORCH
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # What transformers imports where it is installed, and then itself with its Trainer.
 TRAINER = (*BESIDE_TORCH, "transformers", "transformers.trainer")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
 
 from entrypoint.errors import LATER, Refusal
 from entrypoint.machine.network import is_here, try_port
 from entrypoint.numbers import LAST_PORT
-from entrypoint.world.model import PORT, SLURM, TORCHRUN, TORCHRUN_WORKER
-
-if TYPE_CHECKING:
-    from entrypoint.world.model import World
+from entrypoint.world.model import PORT, SLURM, TORCHRUN, TORCHRUN_WORKER, World
 
 
 def check_master(world: World) -> None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.network import is_free, is_here, own_address, split_addresses
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
-from entrypoint.world.model import ALONE, TORCHRUN
+from entrypoint.world.model import ALONE, TORCHRUN, World
 from entrypoint.world.torchrun import C10D_PORT, COUNT, INDEX, check_options, is_standalone, parse_nodes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.world.model import World
 
 # Options of torchrun that say how its ranks meet (torch/distributed/run.py). Each has a variable, PET_ and its name,
 # which counts where the option is not typed.

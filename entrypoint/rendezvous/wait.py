@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Callable
+from collections.abc import Callable, Mapping
 
 from entrypoint.errors import LATER, Refusal
 from entrypoint.machine.network import can_resolve
 from entrypoint.numbers import seconds
 from entrypoint.printing.streams import print_note
-from entrypoint.world.model import TORCHRUN, TORCHRUN_WORKER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.world.model import World
+from entrypoint.world.model import TORCHRUN, TORCHRUN_WORKER, World
 
 # As long as torchrun itself waits: for the store of an elastic rendezvous (c10d_rendezvous_backend.py, read_timeout),
 # and for the master of any other (torch/distributed/launcher/api.py, rdzv_timeout). Ranks that MPI or Slurm has started

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
-from entrypoint.machine.image import release
+from entrypoint.machine.image import Stack, release
 from entrypoint.numbers import is_no
 from entrypoint.printing.secrets import hide
 from entrypoint.tasks.table import ACCELERATE, OTHER, TRAINER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from entrypoint.machine.image import Stack
 
 Release = tuple[int, int]
 ALWAYS: Release = (0, 0)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Callable, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import read_file
+from entrypoint.machine.image import Stack
 from entrypoint.numbers import whole
 from entrypoint.printing.secrets import hide
 from entrypoint.settings import Setting
@@ -16,12 +18,7 @@ from entrypoint.tasks.command import SCRIPT, SMOKE, TASK, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, describe_batches, list_defaults
 from entrypoint.tasks.preflight import check_arguments, check_order, check_reporters, list_notes
 from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, find_task, place_script
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from entrypoint.machine.image import Stack
-    from entrypoint.world.model import World
+from entrypoint.world.model import World
 
 EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_dir": "/workspace/output/qa"}'
 BATCH = (("per_device_train_batch_size", ""), ("gradient_accumulation_steps", "1"))

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import which
-from entrypoint.machine.image import release
+from entrypoint.machine.image import Stack, release
 from entrypoint.settings import Setting
 from entrypoint.tasks.command import DOCTOR, LAUNCH, PLAIN, PREFETCH, SSH, WORKER, Command
-from entrypoint.world.model import ALONE, MPIJOB_WORKER, PORT, TORCHRUN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.machine.image import Stack
-    from entrypoint.world.model import World
+from entrypoint.world.model import ALONE, MPIJOB_WORKER, PORT, TORCHRUN, World
 
 PYTHON = "python3"
 # Our images have a program of that name here, which calls the entrypoint: a pod's `command` replaces the entrypoint.

@@ -9,7 +9,7 @@ tensors of another size.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.limits import BF16_UNITS, has_bf16
@@ -18,9 +18,6 @@ from entrypoint.settings import Setting
 from entrypoint.tasks.aliases import split_flags
 from entrypoint.tasks.arguments import Program, guess_arguments, name_flags, set_argument
 from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Insists on bf16.
 VARIABLE, EMULATE = "MULTINODE_BF16", "emulate"

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PREFIX, STATE = "checkpoint-", "trainer_state.json"
 # The state of the optimizer, a file or a directory of FSDP's; the Trainer reads neither of the two where one is

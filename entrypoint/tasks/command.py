@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from collections.abc import Mapping
+from typing import Callable, NamedTuple
 
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.machine.files import explain_closed, find_closed
 from entrypoint.numbers import MOST_PROCESSES, whole
 from entrypoint.printing.secrets import hide
 from entrypoint.tasks.table import TASKS, find_task, list_scripts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
 WORKER, LAUNCH, LIST, SSH, DOCTOR, USAGE = "worker", "launch", "tasks", "ssh", "doctor", "usage"

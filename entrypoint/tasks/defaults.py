@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from entrypoint.machine.image import release
+from entrypoint.machine.image import Stack, release
 from entrypoint.numbers import is_no
 from entrypoint.tasks.aliases import ALIASES, Flag, has_ccl, split_flags, translate
-from entrypoint.tasks.table import ACCELERATE, OTHER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.machine.image import Stack
-    from entrypoint.tasks.table import Task
+from entrypoint.tasks.table import ACCELERATE, OTHER, Task
 
 OUTPUT, OUTPUT_DIR = "/workspace/output", "output_dir"
 # A default, and the flags beside which it makes no sense; one of `do_` and `pad_` counts if it is switched on.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import string
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from entrypoint.errors import Refusal
+from entrypoint.facts import Facts
 from entrypoint.machine.files import can_write, read_file
 from entrypoint.machine.places import is_mounted, list_caches, move_models
 from entrypoint.printing.streams import print_note
@@ -15,11 +17,6 @@ from entrypoint.settings import overlay
 from entrypoint.tasks.arguments import complete
 from entrypoint.tasks.command import PREFETCH, Command, suggest
 from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts, place_script
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from entrypoint.facts import Facts
 
 # Kinds: a model without its weights, one with them, a data set, a metric, data of nltk.
 FILES, WEIGHTS, DATASET, METRIC, NLTK = "files", "weights", "dataset", "metric", "nltk"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Container, Mapping, Sequence
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import read_file
 from entrypoint.machine.image import (
     BESIDE_TORCH,
     TORCH_INDEX,
+    Stack,
     list_sites,
     normalize,
     read_installed,
@@ -21,13 +22,7 @@ from entrypoint.numbers import is_true
 from entrypoint.printing.streams import quote
 from entrypoint.settings import Setting
 from entrypoint.tasks.defaults import choose_defaults, find_reordered, list_defaults
-from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER, find_task, list_scripts
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
-
-    from entrypoint.machine.image import Stack
-    from entrypoint.tasks.table import Task
+from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER, Task, find_task, list_scripts
 
 # The packages that --report_to needs, one of them is enough (transformers/integrations/integration_utils.py); any other
 # name is that of its package.

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.shared import open_shared
+from entrypoint.machine.shared import Shared, open_shared
 from entrypoint.printing.secrets import hide_text, is_secret
 from entrypoint.printing.streams import quote
 from entrypoint.tasks.checkpoints import PREFIX, digest_state, find_last, list_steps
 from entrypoint.tasks.defaults import OUTPUT_DIR
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.machine.shared import Shared
 
 STATE_DIRECTORY, RECORD = "_multinode", "run.json"
 FLAG, OVERWRITE = "resume_from_checkpoint", "overwrite_output_dir"

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.errors import Refusal
+from entrypoint.facts import Facts
 from entrypoint.machine.files import is_path, read_file
-from entrypoint.machine.image import release
+from entrypoint.machine.image import Stack, release
 from entrypoint.machine.places import expand_user
 from entrypoint.machine.shared import Busy, make_shared
 from entrypoint.numbers import is_true
@@ -39,19 +40,11 @@ from entrypoint.tasks.record import (
     read_record,
     select_arguments,
 )
-from entrypoint.tasks.resume import PATIENCE, RUN, hand_over, tell_others
+from entrypoint.tasks.resume import PATIENCE, RUN, Say, hand_over, tell_others
 from entrypoint.tasks.table import TRAINER, find_task
 from entrypoint.tuning.bind import BINDABLE, RANK
 from entrypoint.tuning.starters import find_starter
-from entrypoint.world.model import TORCHRUN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.facts import Facts
-    from entrypoint.machine.image import Stack
-    from entrypoint.tasks.resume import Say
-    from entrypoint.world.model import World
+from entrypoint.world.model import TORCHRUN, World
 
 PUSH = "push_to_hub"
 # How a script reads the variable; what is behind a # does not count.

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable
+from typing import Callable
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.shared import make_shared, open_shared
@@ -20,9 +21,6 @@ from entrypoint.tasks.arguments import Program, name_flags, set_argument
 from entrypoint.tasks.checkpoints import PREFIX, STATE, find_last, read_object
 from entrypoint.tasks.record import AS_VARIABLE, FLAG, NEVER, RESUME, STATE_DIRECTORY, find_record
 from entrypoint.world.model import World, read_job_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 # By this variable a rank of torchrun knows how its checkpoint is handed over, and the directory: `flag:/workspace/...`.
 RUN = "MULTINODE_RUN"

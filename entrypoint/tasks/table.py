@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from entrypoint.errors import Refusal
-
-if TYPE_CHECKING:
-    from entrypoint.machine.image import Stack
+from entrypoint.machine.image import Stack
 
 DIRECTORY = "examples/pytorch"
 # Kinds: a script of the Trainer; one that uses accelerate directly; one that trains nothing.

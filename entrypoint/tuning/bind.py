@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from collections.abc import Mapping
+from typing import NamedTuple, NoReturn
 
 from entrypoint.numbers import read_cpus, write_cpus
 from entrypoint.processes import become
@@ -17,6 +18,7 @@ from entrypoint.settings import MARK, Setting, read_list, write_list
 from entrypoint.tuning.starters import MPIRUN, SHELLS
 from entrypoint.tuning.threads import (
     RANKS,
+    Context,
     becomes_torchrun,
     can_bind,
     count_lost,
@@ -27,13 +29,7 @@ from entrypoint.tuning.threads import (
     order_cores,
     write_affinity,
 )
-from entrypoint.world.model import ALONE, TORCHRUN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.tuning.threads import Context
-    from entrypoint.world.model import World
+from entrypoint.world.model import ALONE, TORCHRUN, World
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
 RANK = "/opt/multinode/rank"

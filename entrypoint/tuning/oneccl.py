@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from entrypoint.machine.image import release
+from entrypoint.machine.image import Stack, release
 from entrypoint.settings import Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.machine.image import Stack
 
 # The shell itself sets these, not the script.
 NOISE = ("_", "PWD", "OLDPWD", "SHLVL")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
@@ -11,9 +12,6 @@ from entrypoint.rendezvous.meeting import OPTIONS, read_options
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.mpi import HOSTFILES
 from entrypoint.world.torchrun import AUTO, COUNT, read_count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"
 PROGRAMS = {

@@ -6,19 +6,14 @@ for its workers and the others for its threads, one hardware thread of each.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Callable, NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.image import release
+from entrypoint.machine.cpus import Machine
+from entrypoint.machine.image import Stack, release
 from entrypoint.numbers import number, read_cpus, whole, write_cpus
-from entrypoint.world.model import ALONE, MPI, SLURM, TORCHRUN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from entrypoint.machine.cpus import Machine
-    from entrypoint.machine.image import Stack
-    from entrypoint.world.model import World
+from entrypoint.world.model import ALONE, MPI, SLURM, TORCHRUN, World
 
 OPENMP = "/usr/local/lib/libiomp5.so"
 # What a process becomes: ranks of the world or what starts them, one program that computes, a program that may start

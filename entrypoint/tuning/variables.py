@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
+from entrypoint.machine.cpus import Machine
+from entrypoint.machine.image import Stack
 from entrypoint.settings import Setting
 from entrypoint.tuning.bind import bind_ranks, list_bindings, warn_bindings
-from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, divide_cores, has_iomp, list_preloads
-from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN, TORCHRUN_WORKER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.machine.cpus import Machine
-    from entrypoint.machine.image import Stack
-    from entrypoint.tuning.threads import Process
-    from entrypoint.world.model import World
+from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, Process, divide_cores, has_iomp, list_preloads
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN, TORCHRUN_WORKER, World
 
 # tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
 PRELOADS = (("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"), (OPENMP,))

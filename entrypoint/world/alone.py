@@ -10,20 +10,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.addresses import is_loopback
 from entrypoint.errors import Refusal
 from entrypoint.numbers import explain_reference, number, read_range, whole
-from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, unbracket
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, World, unbracket
 from entrypoint.world.others import split_hosts
 from entrypoint.world.slurm import is_in_step
 from entrypoint.world.torchrun import EVERY_NODE, INDEX, parse_nodes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from entrypoint.world.model import World
 
 SIZE = "MULTINODE_WORLD_SIZE"
 # How many there are, from two on: NNODES, SLURM_JOB_NUM_NODES, DSTACK_NODES_NUM, OMPI_COMM_WORLD_SIZE, N_TASKS.

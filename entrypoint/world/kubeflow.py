@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER, all_set
 from entrypoint.world.mpi import HOSTFILES
 from entrypoint.world.torchrun import AT_ENDPOINT, AT_MASTER_ADDR, make_launcher_without_ranks, make_rendezvous
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ROLE = "K_MPI_JOB_ROLE"
 

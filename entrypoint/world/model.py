@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from collections.abc import Mapping
+from typing import Callable, NamedTuple
 from zlib import crc32
 
 from entrypoint.addresses import is_loopback, read_ipv6
 from entrypoint.errors import Refusal
 from entrypoint.numbers import LAST_PORT, first_number, number, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ALONE = "alone"
 FLUX = "flux"

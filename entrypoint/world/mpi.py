@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import first_set, whole
 from entrypoint.world import slurm
 from entrypoint.world.model import MPI, Launcher, Ranks, World, all_set, has_several, make_launcher
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # What only the ranks of one mpirun share, the surest first. PMI_JOBID is left over where mpirun runs in a step.
 JOBS = (

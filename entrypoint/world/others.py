@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import number, whole
@@ -24,9 +25,6 @@ from entrypoint.world.model import (
 )
 from entrypoint.world.mpi import ANY, name_like
 from entrypoint.world.torchrun import EVERY_NODE, read_count
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Where SageMaker says which hosts there are, also to images that are not its own.
 SAGEMAKER = "/opt/ml/input/config/resourceconfig.json"

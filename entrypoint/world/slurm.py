@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from entrypoint.numbers import is_above_one, whole
 from entrypoint.world.model import SLURM, Ranks, make_launcher
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # With any of these, rank 0 need not be on the first node of a list, which is sorted (srun(1), --distribution=arbitrary,
 # --het-group).

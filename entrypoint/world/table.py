@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Callable
+from collections.abc import Callable, Mapping
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.network import own_address
 from entrypoint.world import kubeflow, mpi, others, slurm, torchrun
 from entrypoint.world.model import ALONE, NO_LAUNCHER, SLURM, THIS_NODE, Launcher, World, name_job
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Variables that Kubernetes sets in every pod of a namespace with a Service named `master`, `pet-master`, `pmi` or
 # `multinode-ssh`: MASTER_PORT=tcp://10.0.0.1:80.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable
+from collections.abc import Callable, Mapping
 
 from entrypoint.addresses import ANYWHERE, is_loopback
 from entrypoint.errors import Refusal
@@ -23,9 +23,6 @@ from entrypoint.world.model import (
     read_master_port,
     unbracket,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # What torchrun takes for a number of processes besides a number. It counts the processors of the host, of which a
 # container may have few, so all of these become a number here.
