@@ -168,7 +168,7 @@ def _context(options: argparse.Namespace, world: World) -> Context:
     pip = None if options.offline is not None else pip_config.read(world.environ)
     progress = Progress(Console(stderr=True, emoji=False))
     if pip:
-        download.require_usable(pip, world.environ)
+        download.require_certificates(pip, world.environ)
     access = Access(
         environ=world.environ, certificate=pip.certificate if pip else None, mirror=options.registry_mirror,
         say=progress.say,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import re
 import threading
 import time
@@ -107,35 +106,29 @@ class Context:
 
         The first fault stops what has not begun, ends the programs and downloads that have, and is raised.
         """
-        from concurrent.futures import ThreadPoolExecutor
         from queue import SimpleQueue
 
         ended: SimpleQueue[Future[Made]] = SimpleQueue()  # in C: ^C while it is waited for leaves no lock behind
-        with self.progress.step(step, len(tasks)):
-            pool, stop = ThreadPoolExecutor(at_once), threading.Event()
-            try:
-                with process.uninterrupted():
-                    futures = [pool.submit(process.run_stoppable, stop, task) for task in tasks]
-                    for future in futures:
-                        future.add_done_callback(ended.put)
-                for _ in futures:
-                    ended.get().result()
-                    self.progress.done()
-                return [future.result() for future in futures]
-            finally:
-                stop.set()
-                pool.shutdown(cancel_futures=True)
+        with self.progress.step(step, len(tasks)), background(at_once) as start:
+            with process.uninterrupted():
+                futures = [start(task) for task in tasks]
+                for future in futures:
+                    future.add_done_callback(ended.put)
+            for _ in futures:
+                ended.get().result()
+                self.progress.done()
+            return [future.result() for future in futures]
 
 
 @contextmanager
-def background() -> Iterator[Start]:
-    """Yield what starts tasks that run beside a block, one after another, and returns what waits for their result.
+def background(at_once: int = 1) -> Iterator[Start]:
+    """Yield what starts tasks that run beside a block, so many at once, and returns what waits for their result.
 
     Where the block fails, nothing more is begun, and programs and downloads are ended.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    pool, stop = ThreadPoolExecutor(1), threading.Event()
+    pool, stop = ThreadPoolExecutor(at_once), threading.Event()
 
     def start(task: Callable[[], Made]) -> Future[Made]:
         with process.uninterrupted():
@@ -154,8 +147,7 @@ def default_root(environ: Mapping[str, str]) -> Path:
     """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification).
 
     A path that is not absolute is ignored, as the specification says. Raises UserFault where no variable and no home
-    directory names a place, where its path has a character that other programs cannot take (UNFIT), and where TMPDIR
-    cannot be written.
+    directory names a place, and where its path has a character that other programs cannot take (UNFIT).
     """
     root = _root(environ)
     for variable, path in {"XDG_CACHE_HOME": str(root), "TMPDIR": environ.get("TMPDIR", "")}.items():
@@ -163,10 +155,6 @@ def default_root(environ: Mapping[str, str]) -> Path:
     if found := re.search(UNFIT, str(root)):
         fact = f"the path of a directory cannot have {found[0]!r} in it"
         raise UserFault(fact, repr(str(root)), "set XDG_CACHE_HOME to a directory without it")
-    place = environ.get("TMPDIR")
-    if place and not (Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK)):
-        fact = "programs cannot write temporary files there"
-        raise UserFault(fact, f"TMPDIR {place}", "set TMPDIR to a directory that you may write to")
     return root
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import re
 import shutil
@@ -27,7 +26,6 @@ from images.host.pip_config import Sources, split, without_login
 from images.host.store import CHUNK, Store, sha256
 from images.host.text import shown
 
-PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
 
 
@@ -127,8 +125,8 @@ def session(sources: Sources) -> requests.Session:
     return _Session(sources)
 
 
-def require_usable(sources: Sources, environ: Mapping[str, str]) -> None:
-    """Raise UserFault for certificates that are named and not there, and for a proxy that wants a package."""
+def require_certificates(sources: Sources, environ: Mapping[str, str]) -> None:
+    """Raise UserFault for certificates that are named and not there."""
     usual = {path: name for name in reversed(BUNDLES) if (path := environ.get(name))}
     named = {
         usual.get(sources.certificate or "", "cert (PIP_CERT)"): sources.certificate,
@@ -137,18 +135,6 @@ def require_usable(sources: Sources, environ: Mapping[str, str]) -> None:
     for name, path in named.items():
         if path and not Path(path).exists():
             raise UserFault("there are no such certificates", f"{name} {path}", "a path that exists, or none")
-    usual_proxies = [value for name, value in environ.items() if name.lower() in PROXIES]
-    proxies = [sources.proxy] if sources.proxy else usual_proxies
-    if any(proxy.startswith("socks") for proxy in proxies) and not _has("socks"):
-        fact = "a proxy of the kind socks wants a Python package that is not installed"
-        raise UserFault(fact, "PySocks", "pip install pysocks; or HTTPS_PROXY=http://HOST:PORT")
-
-
-def _has(package: str) -> bool:
-    try:
-        return importlib.import_module(package) is not None
-    except ImportError:
-        return False
 
 
 def refuse_logins(sources: Sources, *, suspected: bool = False) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -186,11 +185,6 @@ class Store:
             place = self.root / "records" / kind / key
             place.parent.mkdir(parents=True, exist_ok=True)
             path.replace(place)
-
-    def forget(self, *kinds: str) -> None:
-        """Remove the records of these kinds and all trees, but no blob. For benchmarks, while no build runs."""
-        for place in (*(f"records/{kind}" for kind in kinds), "trees"):
-            shutil.rmtree(self.root / place, ignore_errors=True)
 
     def tree(self, inputs: object) -> Path:
         """Return the place of what is unpacked out of `inputs`; as with `cached`, what makes it decides as well."""

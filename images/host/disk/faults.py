@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,13 +22,13 @@ class Unwritable(WorldFault):
     """The disk of the store is full, or takes nothing: no other source of a file helps."""
 
 
-def disk_fault(root: Path, error: OSError, access: Callable[[Path, int], bool] = os.access) -> Unwritable:
-    """Return the fault of a store whose disk refuses; what in it is somebody else's is named."""
+def disk_fault(root: Path, error: OSError) -> Unwritable:
+    """Return the fault of a store whose disk refuses; what in it is not permitted is named."""
     said, fact = os.strerror(error.errno or 0), "cannot write to the store"
     inside = [path for path in _named(error) if root.absolute() in path.parents]
     if inside and error.errno in (errno.EACCES, errno.EPERM):
-        refusing = _refusing(inside[-1], root, access)
-        return Unwritable(fact, f"{refusing} ({said})", f"chmod or chown it, so that you may use it; or {MAY_WRITE}")
+        remedy = f"chmod or chown it, or the directory that it is in, so that you may use it; or {MAY_WRITE}"
+        return Unwritable(fact, f"{inside[-1]} ({said})", remedy)
     return Unwritable(fact, f"{root} ({said})", REMEDIES.get(error.errno or 0, MAY_WRITE))
 
 
@@ -63,17 +63,6 @@ def is_read_from(root: Path, error: OSError) -> bool:
 
 def _is_elsewhere(error: OSError, root: Path) -> bool:
     return bool(names := _named(error)) and not any(name.is_relative_to(root.absolute()) for name in names)
-
-
-def _refusing(path: Path, root: Path, access: Callable[[Path, int], bool]) -> Path:
-    """Return what refuses this user: of the path and what is above it in the store, the first that it may not change.
-
-    The path of an error is often what was about to be made in a directory of somebody else.
-    """
-    above = [each for each in (path, *path.parents) if each.is_relative_to(root.absolute())]
-    there = [each for each in above if access(each, os.F_OK)] or [root]
-    closed = (each for each in there if not access(each, os.W_OK | (os.X_OK if each.is_dir() else 0)))
-    return next(closed, there[0])
 
 
 def _named(error: OSError) -> list[Path]:

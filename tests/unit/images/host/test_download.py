@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
+import threading
 from pathlib import Path
+from socketserver import StreamRequestHandler, TCPServer
 from typing import Any
 
 import pytest
@@ -110,24 +111,46 @@ PEM = "/no/such.pem"
         ({"certificate": "/"}, {"REQUESTS_CA_BUNDLE": PEM}, None),
         ({}, {"SSL_CERT_FILE": PEM}, f"SSL_CERT_FILE {PEM}"),
         ({}, {"SSL_CERT_FILE": "/", "SSL_CERT_DIR": PEM}, None),
-        ({}, {"ALL_PROXY": "socks5h://host:1080"}, "PySocks"),
-        ({}, {"https_proxy": "socks4://host"}, "PySocks"),
-        ({"proxy": "socks5://host"}, {}, "PySocks"),
-        ({"proxy": "http://host"}, {"ALL_PROXY": "socks5h://host:1080"}, None),
         ({}, {}, None),
     ],
 )
-def test_what_is_needed_to_reach_servers_and_not_there_is_named(
-    known: dict[str, Any], environ: dict[str, str], value: str | None, monkeypatch: pytest.MonkeyPatch
+def test_certificates_that_are_not_there_are_named(
+    known: dict[str, Any], environ: dict[str, str], value: str | None
 ) -> None:
     found = None
-    monkeypatch.setitem(sys.modules, "socks", None)
     own = known.get("certificate") or pip_config.read({"PIP_CONFIG_FILE": os.devnull, **environ}).certificate
     try:
-        download.require_usable(Sources(**{**known, "certificate": own}), environ)
+        download.require_certificates(Sources(**{**known, "certificate": own}), environ)
     except UserFault as fault:
         found = fault.value
     assert found == value
+
+
+class Socks(StreamRequestHandler):
+    """A proxy of the kind socks5h (RFC 1928) for one request, which it answers itself with the name of the host."""
+
+    def handle(self) -> None:
+        self.rfile.read(self.rfile.read(2)[1])
+        self.wfile.write(b"\5\0")
+        self.rfile.read(4)
+        name = self.rfile.read(self.rfile.read(1)[0])
+        self.rfile.read(2)
+        self.wfile.write(b"\5\0\0\1" + bytes(6))
+        while self.rfile.readline().strip():
+            pass
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(name) + name)
+
+
+def test_a_proxy_may_be_one_of_the_kind_socks(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with TCPServer(("127.0.0.1", 0), Socks) as proxy:
+        thread = threading.Thread(target=proxy.handle_request)
+        thread.start()
+        sources = Sources(proxy=f"socks5h://127.0.0.1:{proxy.server_address[1]}")
+        digest = download.fetch(store, "http://somewhere.example/a", None, "a", sources, lambda _: None)
+        thread.join(timeout=10)
+
+    assert store.place(digest, "a").read_text() == "somewhere.example"
 
 
 @pytest.mark.parametrize(

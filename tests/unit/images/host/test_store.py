@@ -95,20 +95,6 @@ def test_what_other_sources_or_other_releases_made_is_made_anew(
     assert not is_reused("one")
 
 
-def test_what_is_forgotten_is_made_again_from_the_downloads(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    digest = keep(store, b"a wheel", "a.whl")
-    store.tree("base").mkdir(parents=True)
-    for kind in ("layers", "bases"):
-        store.cached(kind, "inputs", lambda: "made")
-
-    store.forget("layers", "bytecode")
-
-    assert not store.cached("layers", "inputs", lambda: "made").reused
-    assert store.cached("bases", "inputs", lambda: "made").reused
-    assert store.blob(digest, "a.whl") and not store.tree("base").exists()
-
-
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
 
