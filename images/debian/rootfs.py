@@ -97,12 +97,12 @@ def _finish(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Se
     tree.file("etc/dpkg/dpkg.cfg.d/99multinode", "".join(f"{option}\n" for option in DPKG_OPTIONS))
     try:
         if C_LIBRARY in packages:
-            ldcache.write(tree, PLATFORM.architecture)
-        database.write(tree, packages, listed, PLATFORM.architecture)
+            ldcache.write(tree)
+        database.write(tree, packages, listed)
     except (LookupError, ValueError) as error:
         fact = "a Debian package has not what dpkg or ldconfig need"
         raise WorldFault(fact, error, "make a new lock (build.py lock)") from error
-    database.mark_automatic(tree, packages.keys() - _wanted(packages, asked.packages), PLATFORM.architecture)
+    database.mark_automatic(tree, packages.keys() - _wanted(packages, asked.packages))
     for path in [path for path in tree.entries if DIRTY.match(path)]:
         del tree.entries[path]
     tree.complete()

@@ -8,11 +8,13 @@ import pytest
 
 from images.base import additions
 from images.base.additions import LIBRARY, PIECES
-from images.host.errors import WorldFault
+from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.layers.entrypoint_layer import USER, with_user
+from images.model import Deb, Facts
 from tests.support.base_facts import facts_of
-from tests.support.packages import package
+from tests.support.elf import library
+from tests.support.packages import make, package
 from tests.support.stand_in import PACKAGES, SYSTEM, Files
 
 
@@ -26,20 +28,10 @@ def test_what_the_base_lacks_comes_with_what_it_needs() -> None:
 
 
 FILES: Files = {
-    f"./{LIBRARY}/liba.so.4": "liba.so.4.5",
-    f"./{LIBRARY}/liba.so.4.5": "../liba.so",
-    "./usr/lib/liba.so": b"a library",
     "./usr/lib/circle.so": "circle.so",
     "./usr/lib/outside.so": "/etc/passwd",
     "./usr/lib/directory": None,
 }
-
-
-@pytest.mark.parametrize("path", [f"{LIBRARY}/liba.so.4", "usr/lib/liba.so"])
-def test_a_file_of_a_package_is_read_through_links(path: str, tmp_path: Path) -> None:
-    (tmp_path / "a.deb").write_bytes(package("tool", FILES))
-
-    assert additions.file_of(tmp_path / "a.deb", path) == b"a library"
 
 
 @pytest.mark.parametrize("name", ["circle.so", "outside.so", "directory", "nothing"])
@@ -48,6 +40,47 @@ def test_what_is_no_file_of_the_package_is_not_read(name: str, tmp_path: Path) -
 
     with pytest.raises(WorldFault, match=f"usr/lib/{name}"):
         additions.file_of(tmp_path / "a.deb", f"usr/lib/{name}")
+
+
+TCMALLOC = library(needs=["GLIBC_2.2.5", "GLIBC_2.29", "GLIBCXX_3.4.99"])
+NEWER = library(needs=["GLIBC_2.36", "GLIBC_2.4"])
+BASE = facts_of(SYSTEM, PACKAGES)  # its glibc is 2.35
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, tuple[Deb, ...]]:
+    place = tmp_path_factory.mktemp("packages")
+    store = Store(place / "store")
+    tcmalloc: dict[str, bytes | str] = {
+        f"{LIBRARY}/libtcmalloc.so.4": "libtcmalloc.so.4.5.10",
+        f"{LIBRARY}/libtcmalloc.so.4.5.10": TCMALLOC,
+    }
+    return store, (
+        make(store, place, "libgoogle-perftools4", tcmalloc),
+        make(store, place, "tini", {"usr/bin/tini-static": NEWER}),
+        make(store, place, "libnss-wrapper", {f"{LIBRARY}/libnss_wrapper.so": NEWER}),
+    )
+
+
+def read(packages: tuple[Store, tuple[Deb, ...]], names: list[str], facts: Facts = BASE) -> dict[str, bytes]:
+    return additions.read_files(*packages, names, facts)
+
+
+def test_files_are_read_through_links_and_a_static_program_needs_no_glibc(
+    packages: tuple[Store, tuple[Deb, ...]],
+) -> None:
+    found = read(packages, ["tini", "libtcmalloc.so.4"])
+
+    assert found == {"usr/bin/tini": NEWER, f"{LIBRARY}/libtcmalloc.so.4": TCMALLOC}
+
+
+def test_a_newer_glibc_is_refused(packages: tuple[Store, tuple[Deb, ...]]) -> None:
+    with pytest.raises(UserFault) as caught:
+        read(packages, ["libtcmalloc.so.4", "libnss_wrapper.so"])
+
+    assert "2.35" in caught.value.fact
+    assert "libnss-wrapper needs glibc 2.36" in caught.value.value
+    assert "tcmalloc" not in caught.value.value and "--base debian" in caught.value.remedy
 
 
 def test_a_package_that_the_store_lacks_is_named(tmp_path: Path) -> None:
