@@ -16,7 +16,8 @@ from entrypoint.machine.files import read_text, which
 from entrypoint.machine.reached import explain_error
 from entrypoint.mpi.rank import SUPERVISED, report_refused, take_cores
 from entrypoint.printing.streams import print_error, print_note, print_output
-from entrypoint.run import carry_out, wait
+from entrypoint.rendezvous.wait import wait_for_master
+from entrypoint.run import carry_out
 from entrypoint.settings import forget
 from entrypoint.situation import Situation, detect
 from entrypoint.tasks.command import DOCTOR, HELP, LAUNCH, LIST, PREFETCH, USAGE, Command, read_command, read_options
@@ -124,7 +125,8 @@ def explain(situation: Situation, facts: Facts) -> Plan:
 def start(situation: Situation, facts: Facts) -> int:
     """Wait for the master, decide, and become the command; return the exit code where this process stays beside it."""
     ahead = look_ahead(situation, facts)  # what it refuses is said before anybody waits
-    wait(situation, facts)
+    if situation.meets_others:
+        wait_for_master(situation.world, facts.environ)
     plan = decide(situation, ahead, facts)
     print_start(plan)
     return carry_out(plan)

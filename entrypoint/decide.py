@@ -101,7 +101,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     command, world, program = situation.command, situation.world, ahead.program
     stack, environ = facts.stack, facts.environ
     tuned = tune_ranks(situation, facts)
-    trust, faults = trust_mounted(facts)
+    trust, faults = trust_certificate(environ, stack.site) if os.path.lexists(CERTIFICATE) else ([], [])
     sourced = take_setvars(environ, stack)
     forced = [
         *set_rank_variables(world, environ),
@@ -173,11 +173,6 @@ def fix_words(program: Program, situation: Situation) -> list[str]:
         if situation.starter is None
         else starters.replace_auto(program.words, situation.world.local_size or 1)
     )
-
-
-def trust_mounted(facts: Facts) -> tuple[list[Setting], list[str]]:
-    """Trust the mounted certificate, if there is one; the second part is what is wrong with it."""
-    return trust_certificate(facts.environ, facts.stack.site) if os.path.lexists(CERTIFICATE) else ([], [])
 
 
 def assemble(

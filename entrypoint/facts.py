@@ -11,7 +11,7 @@ from entrypoint.machine.files import file_system_size, read_text
 from entrypoint.machine.identity import Identity, find_identity
 from entrypoint.machine.image import Stack, read_stack
 from entrypoint.machine.limits import Limits, read_limits
-from entrypoint.machine.places import mount_points
+from entrypoint.machine.places import read_mounts
 from entrypoint.settings import forget
 from entrypoint.world.table import complete
 
@@ -76,7 +76,7 @@ def snapshot(environ: Mapping[str, str], root: str) -> Facts:
         machine=read_this_machine(files),
         limits=read_limits(files, file_system_size),
         identity=identity,
-        mounts=tuple(mount_points(files("/proc/self/mountinfo"))),
+        mounts=tuple(point for point, _, _ in read_mounts(files("/proc/self/mountinfo"))),
         has_terminal=os.isatty(2),
     )
 

@@ -1,4 +1,4 @@
-"""The end of a start: wait until the master has a name; then write files, and become the command or wait for it."""
+"""The end of a start: write files, and become the command or wait for it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,16 @@ import os
 from collections.abc import Mapping
 
 from entrypoint.decide import Plan
-from entrypoint.facts import Facts
 from entrypoint.machine.limits import read_memory_limit
 from entrypoint.machine.reached import remember_kills
 from entrypoint.mpi.rank import SUPERVISED, find_rank, supervise
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master
-from entrypoint.rendezvous.wait import wait_for_master
-from entrypoint.situation import Situation
 from entrypoint.tasks.argv import find_torchrun
 from entrypoint.tasks.command import LAUNCH, SSH, WORKER
 from entrypoint.tasks.results import open_run
 from entrypoint.world.model import TORCHRUN
-
-
-def wait(situation: Situation, facts: Facts) -> None:
-    """Wait until the master has a name, where this command trains with others.
-
-    Raise Refusal where it does not come.
-    """
-    if situation.meets_others:
-        wait_for_master(situation.world, facts.environ)
 
 
 def carry_out(plan: Plan) -> int:

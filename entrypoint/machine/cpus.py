@@ -98,7 +98,7 @@ def read_container(files: Files, starter: str) -> frozenset[int]:
     A shell whose launcher is out of sight has the mask of the rank, so the cgroup counts as well. Somebody may have
     given a launcher fewer, as `taskset -c 0 mpirun` does, and then its ranks share those.
     """
-    mask = read_mask(starter)
+    mask = read_cpus(read_field(starter, "Cpus_allowed_list"))
     return mask if mask and read_field(starter, "Name") in DAEMONS else mask | read_cpuset(files)
 
 
@@ -123,11 +123,6 @@ def read_nodes(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]
     online = sorted(read_cpus(files(NODE.format("online")) or ""))
     found = (read_cpus(files(NODE.format(f"node{node}/cpulist")) or "") & cpus for node in online)
     return tuple(node for node in found if node) or (cpus,)
-
-
-def read_mask(status: str) -> frozenset[int]:
-    """Return the processors of another process from its /proc/PID/status; empty if it may not be read."""
-    return read_cpus(read_field(status, "Cpus_allowed_list"))
 
 
 def read_quota(files: Files) -> float | None:

@@ -76,13 +76,8 @@ def passwd(who: Who, name: str, home: str, read: Callable[[str], str | None]) ->
 
 def group(who: Who, name: str, read: Callable[[str], str | None]) -> str:
     """Return the text of /etc/group, with one line more if our group has no name either."""
-    known = with_newline(read("/etc/group"))
-    return known if who.group else f"{known}{name}:x:{who.gid}:\n"
-
-
-def with_newline(text: str | None) -> str:
-    """Return a file's text with a line break at its end."""
-    return f"{text.rstrip()}\n" if text and text.strip() else ""
+    known = (read("/etc/group") or "").splitlines()
+    return "".join(f"{line}\n" for line in [*known, *([] if who.group else [f"{name}:x:{who.gid}:"])])
 
 
 def is_closed(shell: str | None, runs: Callable[[str], bool]) -> bool:

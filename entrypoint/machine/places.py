@@ -25,11 +25,6 @@ Writable = Callable[[str], bool]
 Exists = Callable[[str], bool]
 
 
-def mount_points(mountinfo: str | None) -> list[str]:
-    """Return the mount points of /proc/self/mountinfo."""
-    return [point for point, _, _ in read_mounts(mountinfo)]
-
-
 def read_mounts(mountinfo: str | None) -> Iterator[tuple[str, str, list[str]]]:
     """Yield mount point, kind of file system and options of each row of /proc/self/mountinfo (proc(5))."""
     for line in (mountinfo or "").splitlines():

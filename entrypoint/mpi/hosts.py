@@ -51,14 +51,10 @@ def read_hostfile(text: str, path: str) -> list[Host]:
 def read_host(word: str, where: str) -> Host:
     """Return one host; raise Refusal for what is no name, as an address of IPv6: hydra takes a number after a colon."""
     name, colon, slots = word.partition(":")
-    if not is_name(name) or (colon and not whole(slots)):
+    is_name = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name)  # one that begins with a dash is an option to ssh
+    if not is_name or (colon and not whole(slots)):
         raise Refusal("this is not the name of a host", where, FORMS)
     return Host(name, whole(slots) if colon else None)
-
-
-def is_name(text: str) -> bool:
-    """Return whether a text may be a host; one that begins with a dash would be an option to ssh."""
-    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", text) is not None
 
 
 def merge(hosts: list[Host]) -> list[Host]:

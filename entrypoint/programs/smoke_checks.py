@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from entrypoint.errors import Refusal
+from entrypoint.machine.image import release
 from entrypoint.numbers import read_range, whole
 from entrypoint.world.table import find_launcher, read_world
 
@@ -36,8 +37,7 @@ def known_flags(fields: Collection[str], accelerate: str) -> frozenset[str]:
     transformers 4.46 and later refuse a data_seed without accelerate 1.1.0 (training_args.py), which 4.46.0 and 4.46.1
     do not require.
     """
-    numbers = [int(part) for part in accelerate.split(".")[:2] if part.isdigit()]
-    return frozenset(fields) - (frozenset(("data_seed",)) if numbers < [1, 1] else frozenset())
+    return frozenset(fields) - (frozenset(("data_seed",)) if release(accelerate) < (1, 1) else frozenset())
 
 
 def default_flags(output: str, backend: str, known: Collection[str]) -> Iterator[str]:

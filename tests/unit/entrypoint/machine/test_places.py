@@ -14,19 +14,19 @@ from entrypoint.machine.places import (
     choose_caches,
     is_mounted,
     list_caches,
-    mount_points,
     move_models,
+    read_mounts,
 )
 
 INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
 
 
 def test_a_directory_below_a_mount_is_mounted() -> None:
-    points = mount_points(INFO)
+    points = [point for point, _, _ in read_mounts(INFO)]
     assert points == ["/", "/workspace/my output"]
     assert is_mounted("/workspace/my output/qa", points)
     assert not is_mounted("/workspace/my outputs", points)
-    assert mount_points(None) == []
+    assert list(read_mounts(None)) == []
 
 
 def test_a_directory_that_cannot_be_written_is_refused() -> None:
