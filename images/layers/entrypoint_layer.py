@@ -82,7 +82,9 @@ def settings(lock: Lock, base: Base) -> dict[str, Any]:
 
 def of_backend(lock: Lock, base: Base) -> dict[str, str]:
     """Return the variables that oneCCL needs; empty where the stack has none."""
-    return oneccl.environment(lock.module, base.site.directory) if lock.module else {}
+    # A lock names the module of its torch also where gloo was asked for.
+    has_it = lock.backend == "ccl" and lock.module is not None
+    return oneccl.environment(str(lock.module), base.site.directory) if has_it else {}
 
 
 def _path(below: str) -> str:

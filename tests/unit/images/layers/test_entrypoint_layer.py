@@ -13,7 +13,7 @@ import pytest
 
 from entrypoint.programs.at_exit import VARIABLE
 from images.layers import entrypoint_layer
-from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, files, labels
+from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, files, labels, of_backend
 from images.model import Site
 from tests.support.bases import DIGEST, base
 from tests.support.locks import lock
@@ -89,6 +89,13 @@ def test_only_a_pulled_base_is_one_that_layers_are_shared_with(
 
     assert {label: value for label, value in found.items() if ".base" in label} == stated
     assert f"{TITLE}.licenses" not in found  # no licence is that of everything inside
+
+
+@pytest.mark.parametrize(("backend", "has_it"), [("ccl", True), ("gloo", False)])
+def test_only_a_stack_with_oneccl_has_its_variables(backend: str, has_it: bool) -> None:
+    found = dataclasses.replace(lock(python="3.10"), backend=backend, module="torch_ccl")
+
+    assert ("I_MPI_ROOT" in of_backend(found, base(SYSTEM))) is has_it
 
 
 # A program in the place of ours, with what Python itself looks up by the name of a module.
