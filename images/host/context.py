@@ -74,7 +74,7 @@ class Context:
 
     `wheelhouse` is the user's directory of wheels, `bindings_index` the index that the user names for the oneCCL
     bindings. For a lock, `base` is the layout or archive that its base lies in, and `examples` is where its examples
-    come from. `tick` is called while uv runs; what it raises ends uv.
+    come from.
     Where `compiles` is false, layers are made without bytecode, whatever the lock says: nothing of a base is run. A
     machine is `native` where it can start the programs of an image.
     """
@@ -90,7 +90,6 @@ class Context:
     bindings_index: str | None = None
     base: str | None = None
     examples: str | None = None
-    tick: Callable[[], None] | None = None
     compiles: bool = False
     native: bool = True
 

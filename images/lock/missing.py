@@ -82,8 +82,6 @@ def explain(said: str, pins: Pinned, sources: Sources, root: Path, directory: st
         wheelhouse.refuse(Path(directory), wanted, pins.python, pins.glibc)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
         return _unreachable(failed[1], failed[2], pins)
-    if damaged := re.search(r"Failed to extract archive: (\S+\.whl)|`(\S+)`\n.*The wheel is invalid", said):
-        return _damaged(damaged[1] or damaged[2], directory)
     if undated := _undated(said):
         fact = "nothing can be resolved as of a day from an index that does not say when its files were uploaded"
         places = ", ".join((sources.index or USUAL, *sources.extra))
@@ -101,7 +99,7 @@ def _failed(said: str, pins: Pinned, root: Path) -> Fault:
     if NO_SOLUTION in said:
         remedy = f"another release than --transformers {pins.transformers}, or --wheelhouse with what is missing"
         return UserFault("no set of packages fits", said[:800], remedy)
-    remedy = f"run it again, with more memory if a signal ended uv; or without its cache (rm -rf {root / UV})"
+    remedy = f"correct what it names; more memory, if a signal ended it; or without its cache (rm -rf {root / UV})"
     return WorldFault("uv failed", shortened(said, 800), remedy)
 
 
@@ -158,13 +156,6 @@ def _unreachable(failed: str, causes: str, pins: Pinned) -> Fault:
             return Unreachable(fact, f"{project} {version}, {place}{cause}", remedy, project)
     remedy = "check the network and proxy settings (HTTPS_PROXY) or pip's index-url; or --wheelhouse DIR"
     return WorldFault("cannot reach a package index", failed + cause, remedy)
-
-
-def _damaged(name: str, directory: str | None) -> Fault:
-    if directory and Path(directory, name).is_file():
-        remedy = f"download it again, or take it out of {directory}"
-        return UserFault("a wheel of the wheelhouse is damaged", name, remedy)
-    return WorldFault("a wheel is damaged where it comes from", name, "--wheelhouse DIR with a good one")
 
 
 def _undated(said: str) -> list[str]:

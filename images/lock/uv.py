@@ -110,7 +110,7 @@ def ask(
         command += [*options(pins, requirements), *more]
         settings = configuration(pins, sources)
         environ = variables(context.environ, sources)
-        done = process.run(command, environ, "pip install -e .", feed=settings, tick=context.tick)
+        done = process.run(command, environ, "pip install -e .", feed=settings)
     if done.code:
         return done.account, None
     return done.err, Pylock.from_dict(tomllib.loads(done.out))

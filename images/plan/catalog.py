@@ -11,7 +11,16 @@ from typing import Annotated, Any, Literal
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    model_validator,
+)  # fmt: skip
 
 from images.host.errors import UserFault
 from images.model import SourceOnly
@@ -34,7 +43,7 @@ def _readable(kind: type[object]) -> AfterValidator:
     return AfterValidator(check)
 
 
-Release = Annotated[Version, BeforeValidator(Version)]
+Release = Annotated[Version, BeforeValidator(Version), PlainSerializer(str)]
 VersionText = Annotated[str, _readable(Version)]
 Range = Annotated[str, _readable(SpecifierSet)]
 RequirementText = Annotated[str, _readable(Requirement)]

@@ -19,31 +19,25 @@ from images.plan.catalog import Catalog, Torch
 
 # From this width on, that of a terminal nobody has changed, no word of a table's head is cut.
 USUAL_WIDTH = 80
+# What `plan` says, in this order.
+DECIDED = (
+    "torch", "transformers", "python", "base", "glibc", "backend", "bindings", "module", "ipex", "intel", "as_of",
+    "family_as_of", "examples", "tag", "requirements", "flags", "notes", "sources",
+)  # fmt: skip
+# What `list --json` says of a row of the table, beside what is made of it.
+OF_TORCH = {"version", "released", "python", "backend", "bindings", "ipex", "notes", "source"}
+OF_ERA = {"era", "python", "torch", "accelerate", "ccl", "flags", "source"}
+
 HEADINGS = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transformers", "base")
 
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """Return what a plan decides, as JSON has it."""
-    return {
-        "torch": plan.torch,
-        "transformers": plan.transformers,
-        "python": plan.python,
-        "base": shown(plan.base_reference or f"debian:{plan.base_suite}"),
-        "glibc": plan.glibc,
-        "backend": plan.backend,
-        "bindings": plan.bindings,
-        "module": plan.module if plan.bindings else None,
-        "ipex": plan.ipex,
-        "intel": list(plan.intel),
-        "as_of": str(plan.as_of),
-        "family_as_of": str(plan.family_as_of),
-        "examples": shown(plan.examples) if plan.examples else None,
-        "tag": plan.tag,
-        "requirements": list(plan.requirements),
-        "flags": list(plan.flags),
-        "notes": list(plan.notes),
-        "sources": dict(plan.sources),
-    }
+    said = {name: getattr(plan, name) for name in DECIDED}
+    days = {name: str(said[name]) for name in ("as_of", "family_as_of")}
+    base = shown(plan.base_reference or f"debian:{plan.base_suite}")
+    module, examples = plan.module if plan.bindings else None, shown(plan.examples) if plan.examples else None
+    return {**said, **days, "base": base, "module": module, "examples": examples}
 
 
 def show_plan(plan: Plan, out: Console) -> None:
@@ -53,9 +47,9 @@ def show_plan(plan: Plan, out: Console) -> None:
     table.add_column(overflow="fold")
     for name, value in plan_fields(plan).items():
         if name == "sources":
-            value = [f"{package}: {source}" for package, source in value.items()]
-        items = value if isinstance(value, list) else [value]
-        for position, item in enumerate(items or [None]):
+            value = tuple(f"{package}: {source}" for package, source in value.items())
+        items = value if isinstance(value, tuple) else (value,)
+        for position, item in enumerate(items or (None,)):
             table.add_row("" if position else name.replace("_", " "), escape("-" if item is None else str(item)))
     out.print(table, highlight=False)
 
@@ -106,22 +100,11 @@ def eras(catalog: Catalog) -> list[dict[str, Any]]:
     """Return the ranges of transformers releases, and what each requires."""
     found = []
     rows = sorted(catalog.transformers.values(), key=lambda row: row.version)
-    for name, run in groupby(rows, key=lambda row: row.era):
+    for _, run in groupby(rows, key=lambda row: row.era):
         members = list(run)
-        first = members[0]
-        found.append(
-            {
-                "era": name,
-                "python": first.python,
-                "torch": first.torch,
-                "accelerate": first.accelerate,
-                "ccl": first.ccl,
-                "releases": [str(row.version) for row in members if row.yanked is None],
-                "yanked": {str(row.version): row.yanked for row in members if row.yanked is not None},
-                "flags": list(first.flags),
-                "source": first.source,
-            }
-        )
+        releases = [str(row.version) for row in members if row.yanked is None]
+        yanked = {str(row.version): row.yanked for row in members if row.yanked is not None}
+        found.append(members[0].model_dump(mode="json", include=OF_ERA) | {"releases": releases, "yanked": yanked})
     return found
 
 
@@ -129,23 +112,10 @@ def list_fields(catalog: Catalog) -> dict[str, Any]:
     """Return everything that goes together, as JSON has it: each torch by itself, each range of transformers."""
     torch = []
     for row in sorted(catalog.torch.values(), key=lambda row: row.version):
-        columns = dict(zip(HEADINGS[3:], _columns(row, catalog)[2:], strict=True))
-        torch.append(
-            {
-                "version": str(row.version),
-                "released": str(row.released),
-                "python": list(row.python),
-                "backend": row.backend,
-                "bindings": str(row.bindings) if row.bindings else None,
-                "ipex": str(row.ipex) if row.ipex else None,
-                "intel": list(row.intel),
-                "base": columns["base"],
-                "transformers": columns["transformers"],
-                "tested": row.version in catalog.tested_torch,
-                "notes": list(row.notes),
-                "source": row.source,
-            }
-        )
+        *_, transformers, base = _columns(row, catalog)
+        made = {"intel": list(row.intel), "base": base, "transformers": transformers}
+        tested = {"tested": row.version in catalog.tested_torch}
+        torch.append(row.model_dump(mode="json", include=OF_TORCH) | made | tested)
     return {"torch": torch, "transformers": eras(catalog)}
 
 

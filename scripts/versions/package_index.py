@@ -57,13 +57,12 @@ def client(url: str | None, sources: Sources) -> PyPISimple:
 def releases(index: PyPISimple, name: str) -> Releases:
     """Return the final releases of a project.
 
-    Days of upload come from the index's simple API in JSON (PEP 700); where it answers in HTML only, from the older
-    JSON API, if the index has that beside it. Raises WorldFault when neither can be read, or no release is in it.
+    Days of upload come from the index's simple API in JSON (PEP 700). Raises WorldFault when that cannot be read, or no
+    release is in it.
     """
     try:
         listed = index.get_project_page(name, timeout=download.TIMEOUT).packages
-        dated = all(file.upload_time for file in listed)
-        found = _final((file.version or "", _file(file)) for file in listed) if dated else _older(index, name)
+        found = _final((file.version or "", _file(file)) for file in listed)
         if not found:  # a page of something else, as of a proxy that wants a login, reads as one without files
             raise ValueError("the answer names no file of a release")
         return found
@@ -153,27 +152,8 @@ def _file(listed: DistributionPackage) -> File:
 
 def _day(time: datetime.datetime | None) -> datetime.date:
     if time is None:
-        raise ValueError("a file without its day of upload")
-    return time.date()
-
-
-def _older(index: PyPISimple, name: str) -> Releases:
-    url = re.sub(r"/simple/?$", "/pypi/", index.endpoint) + f"{name}/json"
-    answer = index.s.get(url, timeout=download.TIMEOUT)
-    if answer.status_code == requests.codes.not_found:
         raise ValueError("the index does not say when its files were uploaded")
-    answer.raise_for_status()
-    try:
-        listed: Mapping[str, Sequence[Mapping[str, Any]]] = answer.json()["releases"]
-        return _final((text, _older_file(file)) for text, files in listed.items() for file in files)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{name}/json is not what that API answers") from error
-
-
-def _older_file(row: Mapping[str, Any]) -> File:
-    reason = (row.get("yanked_reason") or "").strip() or "no reason given"
-    day = datetime.date.fromisoformat(row["upload_time"][:10])
-    return File(str(row["filename"]), day, reason if row.get("yanked") else None)
+    return time.date()
 
 
 def _final(files: Iterable[tuple[str, File]]) -> Releases:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,7 +27,6 @@ from images.plan.catalog import Catalog, Torch
 from scripts.versions import stand_ins
 from scripts.versions.stand_ins import Requires
 
-ROW, ALL = 180, 60 * 60  # seconds that one row may take, and all of them
 OWN = "IMAGE"
 
 
@@ -126,10 +124,10 @@ def outcomes(plans: Iterable[Plan], context: Context, requires: Requires, jobs: 
     What was resolved before is resolved again. Where torch or the bindings cannot be had, a stand-in takes their place.
     What has begun is ended where nobody asks for the rest.
     """
-    end, stop = time.monotonic() + ALL, threading.Event()
+    stop = threading.Event()
     runs = [list(run) for _, run in groupby(plans, key=lambda plan: plan.torch)]
     with _fresh(context) as (fresh, directory), ThreadPoolExecutor(jobs) as pool:
-        tasks = [partial(_of_torch, run, fresh, requires, directory, end) for run in runs]
+        tasks = [partial(_of_torch, run, fresh, requires, directory) for run in runs]
         try:
             with process.uninterrupted():
                 found = pool.map(partial(process.run_stoppable, stop), tasks)
@@ -151,25 +149,11 @@ def _fresh(context: Context) -> Iterator[tuple[Context, Path]]:
         yield replace(context, store=store), Path(directory)
 
 
-def _of_torch(
-    plans: Sequence[Plan], context: Context, requires: Requires, directory: Path, end: float
-) -> list[Outcome]:
+def _of_torch(plans: Sequence[Plan], context: Context, requires: Requires, directory: Path) -> list[Outcome]:
     """Resolve the plans of one torch: a stand-in that one needs is there for those after it."""
     wheels = directory / plans[0].torch
     wheels.mkdir()
-    found = []
-    for plan in plans:
-        tick = _until(min(end, time.monotonic() + ROW))
-        found.append(_outcome(plan, replace(context, tick=tick), requires, wheels))
-    return found
-
-
-def _until(end: float) -> Callable[[], None]:
-    def tick() -> None:
-        if time.monotonic() > end:
-            raise WorldFault("no answer in time", f"{ROW} s for a row, {ALL} s for all", "try again")
-
-    return tick
+    return [_outcome(plan, context, requires, wheels) for plan in plans]
 
 
 def _outcome(plan: Plan, context: Context, requires: Requires, wheels: Path) -> Outcome:
@@ -186,9 +170,7 @@ def _resolved(plan: Plan, context: Context, requires: Requires, wheels: Path) ->
 
     Raises Fault when nothing fits, or when something else cannot be reached.
     """
-    assert context.tick, "a row has an end"
     while True:
-        context.tick()
         try:
             own = str(wheels) if any(wheels.iterdir()) else None
             return resolve.packages(plan, replace(context, wheelhouse=own))

@@ -83,19 +83,6 @@ def test_a_password_in_the_address_is_sent_and_not_shown(server: Server) -> None
     assert "/simple/none/" in str(caught.value) and "secret" not in str(caught.value)
 
 
-def test_an_index_without_days_is_read_by_its_older_api(server: Server) -> None:
-    file = {"filename": "torch-9.0-cp311-cp311-manylinux1_x86_64.whl", "upload_time": "2030-01-01T00:00:00"}
-    withdrawn = {**file, "yanked": True, "yanked_reason": " bad "}
-    server.headers = HTML
-    server.pages["/simple/torch/"] = b'<a href="/torch-9.0-cp311-cp311-manylinux1_x86_64.whl">torch</a>'
-    server.pages["/pypi/torch/json"] = json.dumps({"releases": {"9.0": [file], "9.1": [withdrawn], "x": []}}).encode()
-
-    found = read(f"{server.url}/simple/")
-
-    assert package_index.day(found[Version("9.0")]) == date(2030, 1, 1)
-    assert package_index.yanked(found[Version("9.1")]) == "bad"
-
-
 @pytest.mark.parametrize(
     ("pages", "headers", "reason"),
     [
@@ -105,11 +92,7 @@ def test_an_index_without_days_is_read_by_its_older_api(server: Server) -> None:
         ({"/simple/torch/": page("torch", row("torch-odd.exe", "2030-03-01"))}, JSON, "names no file of a release"),
         ({"/simple/torch/": b"<html>Please log in</html>"}, HTML, "names no file of a release"),
         ({"/simple/torch/": page("torch", row("torch-9.0.tar.gz", None))}, JSON, "does not say when its files"),
-        (
-            {"/simple/torch/": b'<a href="/torch-9.0.tar.gz">t</a>', "/pypi/torch/json": b"[]"},
-            HTML,
-            "torch/json is not",
-        ),
+        ({"/simple/torch/": b'<a href="/torch-9.0.tar.gz">t</a>'}, HTML, "does not say when its files"),
     ],
 )
 def test_what_cannot_be_read_is_named(

@@ -111,7 +111,7 @@ def test_the_sources_of_pip_are_said_to_uv() -> None:
 def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
 
-    def record(command: list[str], env: dict[str, str], *_: object, feed: str, tick: None) -> process.Result:
+    def record(command: list[str], env: dict[str, str], *_: object, feed: str) -> process.Result:
         ran.append((command, Path(command[3]).read_text(), feed))
         return process.Result(1, "", "")
 
