@@ -11,7 +11,7 @@ import re
 import struct
 from collections import defaultdict
 
-from images.debian.tree import FILE, LINK, Tree
+from images.debian.tree import FILE, Tree
 from images.foreign import libraries
 from images.model import PLATFORM
 
@@ -69,16 +69,12 @@ def _name(tree: Tree, path: str) -> str | None:
     if not tags:
         return None
     soname = next((str(tag.soname) for tag in tags if tag.entry.d_tag == "DT_SONAME"), name)
-    base = posixpath.basename(real)
-    if tree.entries[path].kind == LINK and (base == soname or (base.endswith(".so") and soname.startswith(base))):
-        return name  # a link for ld(1), or to itself
     return name if "/" in soname else soname
 
 
 def _generator(tree: Tree) -> bytes:
     """Name the ldconfig that would have written the cache: that of the C library."""
-    path = next((path for path in tree.entries if posixpath.basename(path) == "libc.so.6"), "")
-    found = BANNER.search(tree.entries[tree.real(path)].data) if path else None
+    found = BANNER.search(tree.entries[tree.real(f"lib/{PLATFORM.multiarch}/libc.so.6")].data)
     if found is None:
         raise LookupError("no C library of Debian")
     return b"ldconfig (" + found[1] + b") " + found[2]

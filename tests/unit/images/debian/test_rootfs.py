@@ -365,7 +365,7 @@ def test_no_library_is_too_much(data: bytes, start: bytes) -> None:
     tree = Tree()
     tree.file("etc/ld.so.conf", "include /etc/ld.so.conf\n/usr/lib\n")
     tree.file("usr/lib/liba.so.1", b"\x7fELF" + start.ljust(14, b"\0") + b"\x3e\0" + data)
-    tree.file("usr/lib/libc.so.6", b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.")
+    tree.file("usr/lib/x86_64-linux-gnu/libc.so.6", b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.")
 
     ldcache.write(tree)
 
