@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from images.deliver import logins
-from images.deliver.refusals import PULL, PUSH, Refusals, refusal, refused
+from images.deliver.refusals import OTHERWISE, SILENT, refusal, refused
 from images.host import process
 from images.host.certificates import trusted
 from images.host.context import Access
@@ -53,7 +53,7 @@ class Server:
         """Return a manifest by its tag or digest, or with `--config` the configuration, as the registry has it."""
         tls = ["--tls-verify=false"] if self.place.plain else []
         reference = self.place.called(tag_or_digest)
-        return self._run(["inspect", "--raw", *options, *tls, f"docker://{reference}"], reference, PULL)
+        return self._run(["inspect", "--raw", *options, *tls, f"docker://{reference}"], reference)
 
     def pull(self, digest: str, tick: Callable[[], None]) -> None:
         """Copy the layers of a manifest to shared/sha256/; those that are there already are not fetched."""
@@ -62,17 +62,15 @@ class Server:
         # another one (OCI's for one of Docker's) and is not read: only the layers matter.
         options = ["--dest-oci-accept-uncompressed-layers", "--remove-signatures", "--dest-shared-blob-dir", "shared"]
         reference = self.place.called(digest)
-        self._run(["copy", *tls, *options, f"docker://{reference}", "oci:layout:pulled"], reference, PULL, tick)
+        self._run(["copy", *tls, *options, f"docker://{reference}", "oci:layout:pulled"], reference, tick)
 
     def push(self, tag: str) -> None:
         """Copy the one image in layout/ to a tag, as it is."""
         tls = ["--dest-tls-verify=false"] if self.place.plain else []
         reference = self.place.called(tag)
-        self._run(["copy", "--preserve-digests", *tls, "oci:layout", f"docker://{reference}"], reference, PUSH)
+        self._run(["copy", "--preserve-digests", *tls, "oci:layout", f"docker://{reference}"], reference)
 
-    def _run(
-        self, arguments: Sequence[str], shown: str, refusals: Refusals, tick: Callable[[], None] | None = None
-    ) -> bytes:
+    def _run(self, arguments: Sequence[str], shown: str, tick: Callable[[], None] | None = None) -> bytes:
         """Run skopeo, up to three times where that may help; what it has copied is not copied again."""
         command, *rest = arguments
         environ = self._environ
@@ -81,26 +79,25 @@ class Server:
         for pause in (*PAUSES, None):
             answer = self._aside / "answer"
             with answer.open("wb") as file:
-                done = process.run(
-                    line, environ, INSTALL, out=file, cwd=self._aside, tick=tick, idle=self._waiting(shown, refusals)
-                )
+                idle = self._waiting(shown)
+                done = process.run(line, environ, INSTALL, out=file, cwd=self._aside, tick=tick, idle=idle)
             if done.code == 0:
                 return answer.read_bytes()
-            fault, again = refusal(done.err, shown, self.place.host, refusals, self._store.root)
+            fault = refusal(done.err, shown, self.place.host, self._store.root)
             if self._trouble and fault.kind == "denied":
                 raise self._trouble  # the login that could not be read may be the one that is missing
-            if pause is None or not again:
+            if pause is None or fault.kind != OTHERWISE.kind:
                 raise fault
             self._access.wait(pause)
         raise AssertionError("the last attempt returns or raises")
 
-    def _waiting(self, shown: str, refusals: Refusals) -> Callable[[float], None]:
+    def _waiting(self, shown: str) -> Callable[[float], None]:
         """Return what says once that a registry is silent, and raises a fault when it stays so."""
         said = list[str]()
 
         def wait(seconds: float) -> None:
             if seconds >= self._patience.ends:
-                raise refused("silent", refusals, f"{shown} ({NOTHING.format(seconds)})", self.place.host)
+                raise refused(SILENT, f"{shown} ({NOTHING.format(seconds)})", self.place.host)
             if seconds >= self._patience.said and not said:
                 limit = self._patience.ends
                 said.append(f"note: waiting for {self.place.host}: {NOTHING.format(seconds)}; at most {limit:.0f} s")

@@ -93,7 +93,7 @@ def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, sto
     made = finished(store, new_to_every_registry(2), new_to_every_registry(3))
     with connection_to(registry) as way:
         way.limit = 4_000_000
-        with pytest.raises(WorldFault, match="cannot push") as caught:
+        with pytest.raises(WorldFault, match="a transfer from or to a registry failed") as caught:
             push(made, f"{way.host}/d/e:1", store)
         assert manifest(f"{registry}/d/e:1") is None
         way.limit = way.sent = 0
@@ -145,7 +145,7 @@ def test_a_push_to_a_registry_that_falls_silent_is_given_up(registry: str, store
         with pytest.raises(WorldFault, match="does not answer") as caught:
             push_at_once(made, way.host, store, said)
 
-    assert way.host in caught.value.value and "mirror" not in caught.value.remedy
+    assert way.host in caught.value.value and caught.value.remedy
     assert [way.host in text for text in said] == [True]
     assert list((store.root / "aside").iterdir()) == []
 
@@ -155,7 +155,7 @@ def test_a_login_of_docker_opens_a_registry(store: Store, tmp_path: Path) -> Non
     with running(tmp_path / "locked", locked=True) as host:
         for entry in ({}, {"auth": base64.b64encode(b"user:hidden").decode()}):
             (store.root / "config.json").write_text(json.dumps({"auths": {host: entry}}))
-            with pytest.raises(UserFault, match="does not let you push there") as caught:
+            with pytest.raises(UserFault, match="wants a login") as caught:
                 push(made, f"{host}/a/b:1", store)
             assert f"docker login {host}" in caught.value.remedy
             assert "hidden" not in str(caught.value)

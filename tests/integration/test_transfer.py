@@ -335,8 +335,8 @@ def test_of_two_builds_at_once_one_fetches(pull: Pull) -> None:
         ("/manifests/1", [Reply(200, b"<html>login</html>")], WorldFault, "not JSON"),
         ("/manifests/1", [Reply(200, b"x" * (5 << 20))] * 3, WorldFault, "exceeded maximum allowed size"),
         (Image().digest, [Reply(200, b"{}")], WorldFault, "another digest"),
-        (f"blobs/{CONFIG}", [Reply(200, b"{}")] * 9, WorldFault, "another sha256"),
-        (LAYER, [Reply(200, b"x" * SIZE)] * 3, WorldFault, "another sha256"),
+        (f"blobs/{CONFIG}", [Reply(200, b"{}")] * 9, WorldFault, "match"),
+        (LAYER, [Reply(200, b"x" * SIZE)] * 3, WorldFault, "match"),
         ("/token", [Reply(200, b"<html>")] * 3, WorldFault, "invalid character"),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from images.deliver import refusals, transfer
-from images.deliver.refusals import PUSH
+from images.deliver.refusals import OTHERWISE, REFUSALS
 from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.disk.faults import Unwritable, disk_fault
@@ -116,7 +116,8 @@ TARGET = Remote("host", "a/b", "1")
 
 def refused(kind: str) -> Fault:
     """Make the refusal of a kind."""
-    return refusals.refused(kind, PUSH, "host/a/b:1", "host")
+    row = next(row for row in (*REFUSALS, OTHERWISE) if row.kind == kind)
+    return refusals.refused(row, "host/a/b:1", "host")
 
 
 @pytest.mark.parametrize("answer", [b"<html>login</html>", b"", *(refused(kind) for kind in ("absent", "otherwise"))])
@@ -131,7 +132,7 @@ def test_who_may_push_and_not_pull_has_pushed(kind: str) -> None:
 
     transfer.require_there(Answering(refused(kind)), digest_of(b"{}"), TARGET, said.append)
 
-    assert "host/a/b:1 was pushed" in said[0] and PUSH[kind][1] in said[0]
+    assert "host/a/b:1 was pushed" in said[0] and refused(kind).fact in said[0]
 
 
 def test_what_the_registry_has_was_pushed() -> None:
