@@ -17,7 +17,7 @@ from tests.cluster.test_real_ccl import OPTIONS, SMOKE, passed
 from tests.support import locks, real_ccl
 from tests.support.harness import IMAGES, Done, built, remove_images, run
 from tests.support.registry import fill, running
-from tests.support.stand_in import of_layers, write
+from tests.support.stand_in import Image, Layout, digest, layout, write
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,8 @@ def registry(engine: None, module_path: Path) -> Iterator[str]:
     answer = built(*options(), "--base", "debian", "--no-load", "--output", f"{module_path}/debian/")
     digests = [row["digest"] for row in answer["layers"] if row["name"] in LAYERS]
     assert len(digests) == len(LAYERS)
-    base = write(module_path / "base", of_layers(module_path / "debian", digests, "1"))
+    kept = [part for part in Layout(module_path / "debian").parts if digest(part.data) in digests]
+    base = write(module_path / "base", layout({"1": Image.of(kept)}))
     with running(module_path / "registry") as host:
         fill(f"{base}:1", f"{host}/{INTELS}")
         yield host

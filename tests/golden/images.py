@@ -12,14 +12,12 @@ compared instead).
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from tests.golden import base, entries, wheels
 from tests.golden.building import Debian, built
 from tests.golden.data import as_json
+from tests.support.stand_in import Layout
 
 HOME = "opt/multinode"
 # Files of the highest layer that are made for each image: their content is compared, too.
@@ -55,14 +53,13 @@ def described(recipe: Debian) -> str:
     to_layout = dataclasses.replace(recipe, typed=f"{recipe.typed} --output layout/ --compression none")
     with built(to_layout) as (said, place):
         assert said.code == 0, said.err
-        return as_json(_image(place / "layout"))
+        return as_json(_image(Layout(place / "layout")))
 
 
-def _image(layout: Path) -> dict[str, Any]:
-    """Read an image out of an OCI layout whose layers are not compressed."""
-    manifest = json.loads(_blob(layout, json.loads((layout / "index.json").read_bytes())["manifests"][0]).read_bytes())
-    config = json.loads(_blob(layout, manifest["config"]).read_bytes())
-    *lower, highest = [entries.read(_blob(layout, row)) for row in manifest["layers"]]
+def _image(layout: Layout) -> dict[str, Any]:
+    """Describe an image whose layers are not compressed."""
+    config = layout.config
+    *lower, highest = [entries.read(path) for path in layout.layers]
     *names, top = [row["created_by"] for row in config["history"]]
     return {
         "created": config["created"],
@@ -77,10 +74,6 @@ def _image(layout: Path) -> dict[str, Any]:
             "texts": {e.path: e.content.decode().splitlines() for e in highest if e.path in TEXTS and e.content},
         },
     }
-
-
-def _blob(layout: Path, descriptor: Mapping[str, Any]) -> Path:
-    return layout / "blobs" / str(descriptor["digest"]).replace(":", "/")
 
 
 def produce() -> dict[str, str]:

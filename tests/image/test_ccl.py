@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import ccl_wheels, locks
+from tests.support import ccl_wheels, locks, stand_in
 from tests.support.harness import HARDENED, build, built, run
 from tests.support.stand_in import derived, write
 
@@ -176,7 +176,7 @@ def on_base(
     folder = module_path / "pulled"
     older = ccl_wheels.ipex(folder / "older", "2.3.0")
     files = {**installed(wheelhouse / "oneccl_bind_pt-2.4.0+cpu-cp311-cp311-linux_x86_64.whl"), **installed(older)}
-    made, _ = derived(layout[0], files, "1")
+    made = stand_in.layout({"1": derived(layout[0], files)})
     base = ("--base", f"oci:{write(folder / 'base', made)}", "--python", "3.11")
     wheels = ("--wheelhouse", str(wheelhouse), "--tag", module_tag("ccl-pulled"))
     return folder / "layout", built(*OPTIONS, *base, *wheels, "--output", f"{folder}/layout/")

@@ -19,7 +19,7 @@ from images.oci import compression
 from tests.support import locks
 from tests.support.harness import IMAGES, build, built, run
 from tests.support.registry import fill, running
-from tests.support.stand_in import Files, Image, derived, layout, write
+from tests.support.stand_in import Files, Image, Layout, derived, layout, write
 
 SITE = "usr/local/lib/python3.11/dist-packages"
 LIBRARY = "usr/lib/x86_64-linux-gnu"
@@ -56,8 +56,8 @@ def like_intels(debian: Path, module_path: Path) -> tuple[Path, list[str]]:
     folders: Files = {SITE: None, "usr/local/bin": None}
     hidden = {f"{place.rpartition('/')[0]}/.wh.{place.rpartition('/')[2]}": b"" for place in LACKING}
     files = {**folders, **OLD, **kept(debian), **hidden, "etc/ssh/sshd_config": b"Port 3022\n"}
-    made, layers = derived(debian, files, "1")
-    return write(module_path / "base", made), layers
+    made = derived(debian, files)
+    return write(module_path / "base", layout({"1": made})), made.layers
 
 
 def kept(debian: Path) -> dict[str, bytes]:
@@ -87,15 +87,9 @@ def on_base(pushed: str, module_path: Path, module_tag: Callable[[str], str]) ->
     return place, built("--base", pushed, *OPTIONS, *tag, "--output", f"{place}/")
 
 
-def blob(place: Path, digest: str) -> Path:
-    return place / "blobs" / digest.replace(":", "/")
-
-
 def listing(place: Path) -> list[dict[str, tarfile.TarInfo]]:
     """List the layers of the one image in a layout, as path -> entry."""
-    index = json.loads((place / "index.json").read_text())
-    manifest = json.loads(blob(place, index["manifests"][0]["digest"]).read_text())
-    return [entries(blob(place, row["digest"])) for row in manifest["layers"]]
+    return [entries(path) for path in Layout(place).layers]
 
 
 def entries(path: Path) -> dict[str, tarfile.TarInfo]:
@@ -107,13 +101,14 @@ def test_the_layers_of_the_base_stay_as_they_are(
     on_base: tuple[Path, dict[str, Any]], like_intels: tuple[Path, list[str]]
 ) -> None:
     place, answer = on_base
-    manifest = json.loads(blob(place, answer["digest"]).read_text())
-    config = json.loads(blob(place, answer["id"]).read_text())
+    made = Layout(place)
+    rows, history = made.manifest["layers"], made.config["history"]
 
-    assert [row["digest"] for row in manifest["layers"][:2]] == like_intels[1]
-    assert [row["mediaType"].rpartition("+")[2] for row in manifest["layers"][:3]] == ["zstd", "gzip", "zstd"]
-    assert len([row for row in config["history"] if not row.get("empty_layer")]) == len(manifest["layers"])
-    assert config["config"]["Labels"]["org.opencontainers.image.base.digest"].startswith("sha256:")
+    assert (made.index["manifests"][0]["digest"], made.manifest["config"]["digest"]) == (answer["digest"], answer["id"])
+    assert [row["digest"] for row in rows[:2]] == like_intels[1]
+    assert [row["mediaType"].rpartition("+")[2] for row in rows[:3]] == ["zstd", "gzip", "zstd"]
+    assert len([row for row in history if not row.get("empty_layer")]) == len(rows)
+    assert made.config["config"]["Labels"]["org.opencontainers.image.base.digest"].startswith("sha256:")
 
 
 def test_what_is_hidden_lies_in_a_layer_of_its_own(on_base: tuple[Path, dict[str, Any]]) -> None:
@@ -228,8 +223,8 @@ def test_an_image_on_a_base_is_what_its_lock_says(on_base: tuple[Path, dict[str,
 
 
 def test_a_base_with_a_library_of_a_wheel_is_refused(debian: Path, tmp_path: Path) -> None:
-    made, _ = derived(debian, {f"{LIBRARY}/libfabric.so.1": b"of another package"}, "1")
-    place = write(tmp_path / "layout", made)
+    made = derived(debian, {f"{LIBRARY}/libfabric.so.1": b"of another package"})
+    place = write(tmp_path / "layout", layout({"1": made}))
 
     done = build("--base", f"oci:{place}", *OPTIONS, "--no-load", "--no-bytecode")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import zstandard
 
 from tests.support.harness import Done, assert_three_parts, call
 from tests.support.hostile import END, entry, header
-from tests.support.stand_in import SYSTEM, digest, layer, write
+from tests.support.stand_in import SYSTEM, Image, Part, layer, layout, write
 
 # Of the whole process; Python, its libraries and their threads reserve more than they use.
 ADDRESSES, SECONDS = 2_000_000, 90  # kilobytes, seconds of a core
@@ -85,33 +84,13 @@ LAYERS: dict[str, tuple[Callable[[], tuple[bytes, str]], str]] = {
 SLOW = ("zeros without end", "a million empty files", "lists without end", "directories within each other")
 
 
-def layout(directory: Path, data: bytes, diff_id: str) -> str:
-    """Write an image of one layer."""
-    kind = "application/vnd.oci.image"
-    config = {"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [diff_id]}}
-    text = json.dumps(config).encode()
-    blobs = [data, text]
-
-    def described(name: str, blob: bytes) -> dict[str, object]:
-        return {
-            "mediaType": f"{kind}.{name}",
-            "digest": f"sha256:{hashlib.sha256(blob).hexdigest()}",
-            "size": len(blob),
-        }
-
-    rows = {"config": described("config.v1+json", text), "layers": [described("layer.v1.tar+zstd", data)]}
-    manifest = json.dumps({"schemaVersion": 2, **rows}).encode()
-    files = {"blobs/" + digest(blob).replace(":", "/"): blob for blob in (*blobs, manifest)}
-    index = {"schemaVersion": 2, "manifests": [described("manifest.v1+json", manifest)]}
-    return str(write(directory, {**files, "index.json": json.dumps(index).encode()}))
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in LAYERS]
 )
 def test_a_layer_that_is_a_bomb_is_refused(tmp_path: Path, name: str) -> None:
     made, said = LAYERS[name]
-    path = layout(tmp_path / "layout", *made())
+    data, diff_id = made()
+    path = write(tmp_path / "layout", layout({"1": Image.of([Part("zstd", diff_id, data)])}))
 
     done = limited("lock", "--base", f"oci:{path}", "--python", "3.10", "--output", str(tmp_path / "l"), store=tmp_path)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import zstandard
 
 from tests.support import locks
 from tests.support.harness import assert_three_parts, build, built, call
+from tests.support.stand_in import Layout, digest
 from tests.support.stores import SMALL
 
 OPTIONS = (*SMALL, "--tag", "multinode:locked")
@@ -96,7 +97,7 @@ def test_an_image_is_compared_with_the_lock_that_is_named(
 
 
 def test_one_changed_byte_is_found(layout: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    changed = change_a_byte(layout[0], tmp_path / "changed")
+    changed = change_a_byte(Layout(shutil.copytree(layout[0], tmp_path / "changed")))
 
     done = build("verify", "--json", str(tmp_path / "changed"))
 
@@ -109,51 +110,27 @@ def test_one_changed_byte_is_found(layout: tuple[Path, dict[str, Any]], tmp_path
 
 
 def test_a_changed_user_is_found(layout: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    place = tmp_path / "changed"
-    call(["cp", "-r", str(layout[0]), str(place)])
-    index = json.loads((place / "index.json").read_text())
-    manifest = json.loads(blob(place, index["manifests"][0]["digest"]).read_bytes())
-    config = json.loads(blob(place, manifest["config"]["digest"]).read_bytes())
-    config["config"]["User"] = "0:0"
-    manifest["config"] |= put(place, json.dumps(config).encode())
-    index["manifests"][0] |= put(place, json.dumps(manifest).encode())
-    (place / "index.json").write_text(json.dumps(index))
+    copy = Layout(shutil.copytree(layout[0], tmp_path / "changed"))
+    copy.config["config"]["User"] = "0:0"
+    copy.save()
 
-    done = build("verify", "--json", str(place))
+    done = build("verify", "--json", str(copy.place))
 
     assert done.code == 1
     found = json.loads(done.out)["difference"]
     assert (found["part"], found["path"], found["image"]) == ("configuration", "config.User", '"0:0"')
 
 
-def change_a_byte(layout: Path, place: Path) -> str:
-    """Copy a layout with one byte changed in a file of the layer that holds transformers; answer the file's path."""
-    call(["cp", "-r", str(layout), str(place)])
-    index = json.loads((place / "index.json").read_text())
-    manifest = json.loads(blob(place, index["manifests"][0]["digest"]).read_bytes())
-    config = json.loads(blob(place, manifest["config"]["digest"]).read_bytes())
-    number = next(n for n, row in enumerate(config["history"]) if row["created_by"].endswith(" transformers"))
-    packed = blob(place, manifest["layers"][number]["digest"]).read_bytes()
-    data = bytearray(zstandard.ZstdDecompressor().decompressobj().decompress(packed))
+def change_a_byte(copy: Layout) -> str:
+    """Change one byte in a file of the layer that holds transformers; return the file's path."""
+    number = next(n for n, row in enumerate(copy.config["history"]) if row["created_by"].endswith(" transformers"))
+    data = bytearray(zstandard.ZstdDecompressor().decompressobj().decompress(copy.layers[number].read_bytes()))
     path = b"usr/local/lib/python3.11/dist-packages/transformers/trainer.py"
-    header = data.index(path)
-    data[header + 512] ^= 1
-    config["rootfs"]["diff_ids"][number] = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    manifest["layers"][number] |= put(place, zstandard.ZstdCompressor(level=1).compress(bytes(data)))
-    manifest["config"] |= put(place, json.dumps(config).encode())
-    index["manifests"][0] |= put(place, json.dumps(manifest).encode())
-    (place / "index.json").write_text(json.dumps(index))
+    data[data.index(path) + 512] ^= 1  # after the header, which begins with the path
+    copy.config["rootfs"]["diff_ids"][number] = digest(data)
+    copy.manifest["layers"][number] |= copy.put(zstandard.ZstdCompressor(level=1).compress(bytes(data)))
+    copy.save()
     return f"/{path.decode()}"
-
-
-def blob(place: Path, digest: str) -> Path:
-    return place / "blobs/sha256" / digest.removeprefix("sha256:")
-
-
-def put(place: Path, data: bytes) -> dict[str, Any]:
-    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-    blob(place, digest).write_bytes(data)
-    return {"digest": digest, "size": len(data)}
 
 
 @pytest.mark.parametrize(

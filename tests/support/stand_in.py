@@ -110,6 +110,14 @@ def packed(tar: bytes, compression: str) -> bytes:
     return zstandard.ZstdCompressor().compress(tar) if compression == "zstd" else tar
 
 
+class Part(NamedTuple):
+    """A layer as registries have it: how it is compressed, the digest of its tar, and its bytes."""
+
+    compression: str
+    diff_id: str
+    data: bytes
+
+
 class Image:
     """An image as registries have it: `blobs` by their digests, and the digest of the manifest."""
 
@@ -117,25 +125,39 @@ class Image:
         self, layers: Sequence[Files] = (SYSTEM, PACKAGES), compression: str = "gzip", architecture: str = "amd64",
         **changes: Any,
     ) -> None:  # fmt: skip
-        self.blobs: dict[str, bytes] = {}
         self.tars = [layer(files) for files in layers]
-        diff_ids = [digest(tar) for tar in self.tars]
-        suffix = "" if compression == "none" else f"+{compression}"
-        parts = [self._add("layer.v1.tar" + suffix, packed(tar, compression)) for tar in self.tars]
-        self.config = {"architecture": architecture, "os": "linux", "config": SETTINGS,
-                       "rootfs": {"type": "layers", "diff_ids": diff_ids}, **changes}  # fmt: skip
+        parts = [Part(compression, digest(tar), packed(tar, compression)) for tar in self.tars]
+        self._write(parts, {"architecture": architecture, **changes})
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], **changes: Any) -> Image:
+        """Make an image of layers as they are."""
+        made = cls.__new__(cls)
+        made.tars = []
+        made._write(parts, changes)
+        return made
+
+    def _write(self, parts: Sequence[Part], changes: Mapping[str, Any]) -> None:
+        self.blobs: dict[str, bytes] = {}
+        rows = [self._add(f"layer.v1.tar{_suffix(part.compression)}", part.data) for part in parts]
+        rootfs = {"type": "layers", "diff_ids": [part.diff_id for part in parts]}
+        self.config = {"architecture": "amd64", "os": "linux", "config": SETTINGS, "rootfs": rootfs, **changes}
         config = self._add("config.v1+json", json.dumps(self.config).encode())
-        manifest = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json"}
-        self.entry = self._add("manifest.v1+json", json.dumps({**manifest, "config": config, "layers": parts}).encode())
+        manifest = {"schemaVersion": 2, "mediaType": f"{KIND}.manifest.v1+json", "config": config, "layers": rows}
+        self.entry = self._add("manifest.v1+json", json.dumps(manifest).encode())
         self.digest: str = self.entry["digest"]
-        self.layers: list[str] = [part["digest"] for part in parts]
+        self.layers: list[str] = [row["digest"] for row in rows]
 
     def _add(self, kind: str, data: bytes) -> dict[str, Any]:
         self.blobs[digest(data)] = data
-        return {"mediaType": f"application/vnd.oci.image.{kind}", "digest": digest(data), "size": len(data)}
+        return {"mediaType": f"{KIND}.{kind}", "digest": digest(data), "size": len(data)}
 
 
-def digest(data: bytes) -> str:
+def _suffix(compression: str) -> str:
+    return "" if compression == "none" else f"+{compression}"
+
+
+def digest(data: bytes | bytearray) -> str:
     """Name bytes as registries do."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
@@ -177,48 +199,47 @@ def write_tar(path: Path, files: Mapping[str, bytes]) -> Path:
     return path
 
 
-def derived(source: Path, upper: Files, tag: str) -> tuple[dict[str, bytes], list[str]]:
-    """Stand a layer of files on the lowest layer of an image in a layout; answer the new layout and its layers.
+def derived(source: Path, upper: Files) -> Image:
+    """Stand a layer of files on the lowest layer of an image in a layout.
 
     The lowest layer stays as it is, zstd; the one above it is gzip, and the configuration says no history.
     """
-    lowest, tar = _layers(source)[0], layer(upper)
-    data = packed(tar, "gzip")
-    above = {"mediaType": f"{KIND}.layer.v1.tar+gzip", "digest": digest(data), "size": len(data)}
-    rows = [lowest, (above, digest(tar), data)]
-    return _joined(rows, tag), [lowest[0]["digest"], above["digest"]]
+    tar = layer(upper)
+    return Image.of([Layout(source).parts[0], Part("gzip", digest(tar), packed(tar, "gzip"))])
 
 
-def of_layers(source: Path, digests: Sequence[str], tag: str) -> dict[str, bytes]:
-    """Make an image of some layers of the one in a layout, which stay as they are; answer the new layout."""
-    return _joined([row for row in _layers(source) if row[0]["digest"] in digests], tag)
+class Layout:
+    """The one image in an OCI layout, as it is on disk."""
 
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.index = json.loads((place / "index.json").read_bytes())
+        self.manifest = json.loads(self.blob(self.index["manifests"][0]["digest"]).read_bytes())
+        self.config = json.loads(self.blob(self.manifest["config"]["digest"]).read_bytes())
 
-def _layers(source: Path) -> list[tuple[dict[str, Any], str, bytes]]:
-    """Read the layers of the one image in a layout: row of the manifest, diff_id, bytes."""
+    def blob(self, name: str) -> Path:
+        """Return the file of a blob."""
+        return self.place / "blobs" / name.replace(":", "/")
 
-    def blob(name: str) -> bytes:
-        return source.joinpath("blobs", *name.split(":")).read_bytes()
+    @property
+    def layers(self) -> list[Path]:
+        """Return the files of the layers, the lowest first."""
+        return [self.blob(row["digest"]) for row in self.manifest["layers"]]
 
-    index = json.loads((source / "index.json").read_bytes())
-    manifest = json.loads(blob(index["manifests"][0]["digest"]))
-    diff_ids = json.loads(blob(manifest["config"]["digest"]))["rootfs"]["diff_ids"]
-    return [(row, diff, blob(row["digest"])) for row, diff in zip(manifest["layers"], diff_ids, strict=True)]
+    @property
+    def parts(self) -> list[Part]:
+        """Read the layers, the lowest first."""
+        kinds = [row["mediaType"].rpartition("+")[2] for row in self.manifest["layers"]]
+        data = [path.read_bytes() for path in self.layers]
+        return list(map(Part, kinds, self.config["rootfs"]["diff_ids"], data))
 
+    def save(self) -> None:
+        """Write the configuration and the manifest as they have been changed."""
+        self.manifest["config"] |= self.put(json.dumps(self.config).encode())
+        self.index["manifests"][0] |= self.put(json.dumps(self.manifest).encode())
+        (self.place / "index.json").write_text(json.dumps(self.index))
 
-def _joined(layers: Sequence[tuple[dict[str, Any], str, bytes]], tag: str) -> dict[str, bytes]:
-    """Write layers as the files of a layout with one image."""
-    made = {"architecture": "amd64", "os": "linux", "config": SETTINGS}
-    made["rootfs"] = {"type": "layers", "diff_ids": [diff_id for _, diff_id, _ in layers]}
-    text = json.dumps(made).encode()
-    manifest: dict[str, Any] = {"schemaVersion": 2, "mediaType": f"{KIND}.manifest.v1+json"}
-    manifest["layers"] = [row for row, _, _ in layers]
-    manifest["config"] = {"mediaType": f"{KIND}.config.v1+json", "digest": digest(text), "size": len(text)}
-    whole = json.dumps(manifest).encode()
-    entry = {"mediaType": f"{KIND}.manifest.v1+json", "digest": digest(whole), "size": len(whole)}
-    entry["annotations"] = {"org.opencontainers.image.ref.name": tag}
-    blobs = [*(data for _, _, data in layers), text, whole]
-    files = {"blobs/" + digest(blob).replace(":", "/"): blob for blob in blobs}
-    files["oci-layout"] = b'{"imageLayoutVersion": "1.0.0"}'
-    files["index.json"] = json.dumps({"schemaVersion": 2, "manifests": [entry]}).encode()
-    return files
+    def put(self, data: bytes) -> dict[str, Any]:
+        """Write a blob; return its digest and size."""
+        self.blob(digest(data)).write_bytes(data)
+        return {"digest": digest(data), "size": len(data)}
