@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import Cluster, Container, two_pods
-from tests.cluster.packages import MEET
+from tests.cluster.nodes import MEETS, Cluster, two_pods
 from tests.cluster.pods import Podman, missing, podman
-from tests.support.harness import HARDENED, IMAGES, ROOT, built, call
+from tests.support.containers import Container, detached
+from tests.support.harness import HARDENED, IMAGES, ROOT, built, call, env_options
 
-OFFLINE = ROOT / "tests/data/offline"
-KEYS, MEET_FILE = "/etc/multinode/ssh", Path(__file__).with_name("meet.py")
+KEYS = "/etc/multinode/ssh"
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +34,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def nodes(image: str, keys: Path) -> Iterator[Cluster]:
     """Bring two nodes up, a core each, under a uid that no file knows, with nothing allowed, and a key of a Secret."""
-    mounts = {keys / "0644": KEYS, MEET_FILE: MEET}
-    options = (*HARDENED, "--env", "HF_TOKEN=hf_secret_of_the_test")
+    mounts = {keys / "0644": KEYS}
+    options = (*MEETS, *HARDENED, "--env", "HF_TOKEN=hf_secret_of_the_test")
     with two_pods(f"multinode{os.getpid()}nodes", image, mounts, *options, hosts=("node0", "node1")) as cluster:
         yield cluster
 
@@ -53,23 +53,17 @@ def cluster(nodes: Cluster) -> Iterator[Cluster]:
 @pytest.fixture
 def container(image: str, keys: Path, nodes: Cluster) -> Iterator[Callable[..., Container]]:
     """Start containers of their own on the network of the cluster; their logs are shown when the test fails."""
-    made: list[Container] = []
+    with ExitStack() as stack:
 
-    def start(
-        host: str, core: int, *command: str, environ: dict[str, str] | None = None, options: Sequence[str] = ()
-    ) -> Container:
-        name = f"{nodes.network}-{host}"
-        options = [*options, "--name", name, "--hostname", host, "--network-alias", host, "--cpuset-cpus", str(core)]
-        options += ["--network", nodes.network, *HARDENED, "--volume", f"{keys}/0644:{KEYS}:ro"]
-        options += [word for key, value in (environ or {}).items() for word in ("--env", f"{key}={value}")]
-        made.append(Container(name))
-        assert call(["docker", "run", "--detach", *options, image, *command]).code == 0
-        return made[-1]
+        def start(
+            host: str, core: int, *command: str, environ: dict[str, str] | None = None, options: Sequence[str] = ()
+        ) -> Container:
+            words = [*options, "--hostname", host, "--network-alias", host, "--cpuset-cpus", str(core), *HARDENED]
+            words += ["--volume", f"{keys}/0644:{KEYS}:ro", *env_options(environ or {}), image, *command]
+            made = detached(*words, name=f"{nodes.network}-{host}", network=nodes.network)
+            return stack.enter_context(made)
 
-    yield start
-    for each in made:
-        call(["docker", "logs", each.name])
-        call(["docker", "rm", "--force", each.name])
+        yield start
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +73,7 @@ def pulled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if lacking:
         pytest.skip(lacking)
     place, name = tmp_path_factory.mktemp("podman"), f"localhost/{IMAGES}:pods"
-    built("--examples", str(OFFLINE), "--no-load", "--output", f"{place}/layout/")
+    built("--examples", str(ROOT / "tests/data/offline"), "--no-load", "--output", f"{place}/layout/")
     try:
         copy = ["skopeo", "copy", "--quiet", "--insecure-policy", f"oci:{place}/layout", f"containers-storage:{name}"]
         assert call(copy).code == 0

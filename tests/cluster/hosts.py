@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster.nodes import Started
 from tests.cluster.pods import write_limits
+from tests.support.containers import Started
 from tests.support.harness import Done, call
 
 ADDRESS = "10.77.0.1{}"

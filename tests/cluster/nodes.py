@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.harness import ENTRYPOINT, Done, call
+from tests.support.containers import Started, detached, network
+from tests.support.harness import ENTRYPOINT, Done, call, env_options
 
+# Where meet.py is in a container, and the options with which it is there.
+MEET = "/opt/meet.py"
+MEETS = ("--volume", f"{Path(__file__).with_name('meet.py')}:{MEET}:ro")
 # Said by rank 0 when the gradients of all ranks have met.
 TRAINS = "smoke: first step done"
 WORKERS = tuple(f"transformers-pytorchjob-worker-{number}" for number in (0, 1))
 NEWEST = "pid=$(pgrep -n -f 'multinode/[s]moke.py')"
-GRACE = 30  # seconds: terminationGracePeriodSeconds of a pod that says nothing else
 KILL_A_RANK = f"{NEWEST} && kill -9 $pid"
 # The process that waits for a rank, with which the rank ends.
 KILL_A_SUPERVISOR = f"{NEWEST} && kill -9 $(ps -o ppid= -p $pid)"
@@ -49,52 +50,7 @@ class Node:
 
     def command(self, *command: str, environ: dict[str, str] | None = None) -> list[str]:
         """Write the command line."""
-        variables = [word for name, value in (environ or {}).items() for word in ("--env", f"{name}={value}")]
-        return ["docker", "exec", *variables, self.container, *ENTRYPOINT, *command]
-
-
-class Started:
-    """A command that goes on; what it says is collected, and shown when the test fails."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self._lines: list[str] = []
-        self._news = threading.Condition()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._child.stdout
-        for line in self._child.stdout:
-            with self._news:
-                self._lines.append(line)
-                self._news.notify_all()
-
-    @property
-    def text(self) -> str:
-        """Give what it has said so far."""
-        return "".join(self._lines)
-
-    def said(self, text: str, seconds: float = 180) -> bool:
-        """Wait until it says something."""
-        with self._news:
-            return self._news.wait_for(lambda: text in self.text, seconds)
-
-    def finish(self, seconds: float = 300) -> Done:
-        """Wait for its end."""
-        try:
-            code = self._child.wait(seconds)
-        finally:
-            print(f"+ {self._child.args!r}\n{self.text}[exit code {self._child.poll()}]")
-        self._reader.join(10)
-        return Done(code, self.text, "")
-
-    def end(self) -> None:
-        """End it if it still runs, and show what it said."""
-        self._child.kill()
-        self.finish(30)
-        if self._child.stdout:
-            self._child.stdout.close()
+        return ["docker", "exec", *env_options(environ or {}), self.container, *ENTRYPOINT, *command]
 
 
 def worlds(text: str) -> list[list[dict[str, str]]]:
@@ -163,42 +119,14 @@ def two_pods(
     """
     volumes = [word for place, inside in mounts.items() for word in ("--volume", f"{place}:{inside}:ro")]
     nodes = [Node((hosts or WORKERS)[number], f"{name}{number}") for number in (0, 1)]
-    try:
-        assert call(["docker", "network", "create", name]).code == 0
+    with ExitStack() as stack:
+        stack.enter_context(network(name=name))
         for number, node in enumerate(nodes):
-            start = ["docker", "run", "--detach", "--name", node.container, "--hostname", node.host, "--network", name]
-            start += ["--network-alias", node.host, *volumes, *options]
-            start += ["--cpuset-cpus", str(number)] if hosts else []
-            assert call([*start, "--entrypoint", "tini", image, "--", "sleep", "infinity"]).code == 0
+            words = ["--hostname", node.host, "--network-alias", node.host, *volumes, *options]
+            words += ["--cpuset-cpus", str(number)] if hosts else []
+            words += ["--entrypoint", "tini", image, "--", "sleep", "infinity"]
+            stack.enter_context(detached(*words, name=node.container, network=name))
         cluster = Cluster(name, (nodes[0], nodes[1]))
         yield cluster
         for child in cluster.started:
             child.end()
-    finally:
-        call(["docker", "rm", "--force", *(node.container for node in nodes)])
-        call(["docker", "network", "rm", name])
-
-
-@dataclass(frozen=True)
-class Container:
-    """A container whose main process is the entrypoint, as a user or Kubernetes starts it."""
-
-    name: str
-
-    def stop(self) -> bool:
-        """Send SIGTERM and wait for the end; answer whether it came before SIGKILL, as soon as Kubernetes wants it."""
-        began = time.monotonic()
-        assert call(["docker", "stop", "--time", str(GRACE), self.name], seconds=GRACE + 60).code == 0
-        return time.monotonic() - began < GRACE
-
-    def code(self, seconds: float = 180) -> int:
-        """Wait for its end and answer its exit code."""
-        return int(call(["docker", "wait", self.name], seconds=seconds).out)
-
-    def follow(self) -> Started:
-        """Read its log from the beginning and go on."""
-        return Started(["docker", "logs", "--follow", self.name])
-
-    def shell(self, script: str, seconds: float = 90) -> Done:
-        """Run a line of shell in it."""
-        return call(["docker", "exec", self.name, "bash", "-c", script], seconds=seconds)

@@ -15,11 +15,11 @@ from images.debian import packages
 from images.host.context import default_root
 from images.host.errors import WorldFault
 from images.host.store import Store
+from tests.cluster.nodes import MEET
 from tests.support import locks
 from tests.support.harness import call
 
 SUITE = "bookworm"
-MEET = "/opt/meet.py"
 # Unpacked and not configured: a maintainer's script would start daemons, and choose among several mpirun.
 UNPACK = f"""\
 FROM {{image}}

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster.nodes import Started
-from tests.support.harness import Done, call
+from tests.support.containers import Started
+from tests.support.harness import Done, call, env_options
 
 STEPS = ("--volume", f"{Path(__file__).with_name('steps.py')}:/opt/steps.py:ro")
 # Found in every container's network; -w waits for the lock of another call.
@@ -25,15 +25,11 @@ class Pair:
     name: str
     started: dict[str, Started] = field(default_factory=dict)
 
-    def make(self) -> None:
-        """Make the network."""
-        assert call(["docker", "network", "create", self.name]).code == 0
-
     def start(self, host: str, *command: str, environ: Mapping[str, str], options: Sequence[str] = ()) -> Started:
         """Start a container; a rank's core is shared with nobody of the pair."""
         words = ["docker", "run", "--name", f"{self.name}-{host}", "--hostname", host, "--network-alias", host]
         words += ["--network", self.name, "--cpuset-cpus", host[-1], *STEPS, *options]
-        words += [word for key, value in environ.items() for word in ("--env", f"{key}={value}")]
+        words += env_options(environ)
         self.started[host] = Started([*words, self.image, *command])
         return self.started[host]
 
@@ -90,7 +86,6 @@ class Pair:
             call(["docker", "rm", "--force", f"{self.name}-{host}"])
         for each in self.started.values():
             each.end()
-        call(["docker", "network", "rm", self.name])
 
 
 def both(ends: Sequence[Done]) -> Done:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.cluster import packages
-from tests.cluster.nodes import Started
+from tests.support.containers import Started, detached, network
 from tests.support.harness import Done, call
 
 PACKAGES = ("libpmix2", "munge", "slurm-client", "slurmctld", "slurmd")
@@ -123,23 +123,14 @@ def up(tag: str, name: str, task: str = "none", options: Sequence[str] = ()) -> 
 
     task: which plugin binds tasks, none or affinity; options: more words for `docker run` of all three.
     """
-    slurm = Slurm(name)
-    try:
-        assert call(["docker", "network", "create", name]).code == 0
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(network(name=name))
         for host, daemon in DAEMONS.items():
-            run_container(name, host, [*options, tag, "bash", "-c", START.format(task=task, daemon=daemon)])
+            words = ["--hostname", host, "--network-alias", host]
+            words += ["--cap-add", "SYS_NICE"]  # slurmstepd binds a task that has become the user's already
+            words += ["--volume", SHARED] if host == CONTROLLER else ["--volumes-from", f"{name}-{CONTROLLER}"]
+            words += [*options, tag, "bash", "-c", START.format(task=task, daemon=daemon)]
+            stack.enter_context(detached(*words, name=f"{name}-{host}", network=name))
+        slurm = Slurm(name)
         assert slurm.until("sinfo --noheader --format=%D/%T", f"{len(NODES)}/idle", 120)
         yield slurm
-    finally:
-        for host in DAEMONS:
-            call(["docker", "logs", "--tail", "30", f"{name}-{host}"])
-        call(["docker", "rm", "--force", "--volumes", *(f"{name}-{host}" for host in DAEMONS)])
-        call(["docker", "network", "rm", name])
-
-
-def run_container(name: str, host: str, words: Sequence[str]) -> None:
-    """Start one of the three containers; words: more options, the image, and the command."""
-    options = ["--name", f"{name}-{host}", "--hostname", host, "--network", name, "--network-alias", host]
-    options += ["--cap-add", "SYS_NICE"]  # slurmstepd binds a task that has become the user's already
-    options += ["--volume", SHARED] if host == CONTROLLER else ["--volumes-from", f"{name}-{CONTROLLER}"]
-    assert call(["docker", "run", "--detach", *options, *words]).code == 0

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import Cluster, Container
+from tests.cluster.nodes import Cluster
+from tests.support.containers import Container, detached
 from tests.support.faults import Broken
-from tests.support.harness import ROOT, Done, call, run
+from tests.support.harness import OFFLINE, Done, call, new_name, run
 
-SCRIPTS = ("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro")
 GREEDY = ("--volume", f"{Path(__file__).with_name('greedy.py')}:/opt/greedy.py:ro")
 CLM = ("clm", "--save_steps", "100", "--report_to", "none")
 ENDLESS = (*CLM, "--max_steps", "100000000", "--save_total_limit", "2")
@@ -30,19 +29,15 @@ def test_the_memory_limit_is_named(image: str, broken: Broken) -> None:
 @pytest.mark.parametrize("program", ["tini", pytest.param("multinode", marks=pytest.mark.slow)])
 def test_a_training_with_a_parent_gets_each_signal_once(image: str, program: str) -> None:
     """With a memory limit the entrypoint stays; below tini, which signals both, and in its place, as a pod has it."""
-    name = f"multinode-fault-{uuid.uuid4().hex[:8]}"
     front = ("tini", "-s", "-g", "--", "multinode") if program == "tini" else ("multinode",)
-    command = ["docker", "run", "--detach", "--name", name, "--memory", "1g", *GREEDY, "--entrypoint", front[0], image]
-    try:
-        assert call([*command, *front[1:], "/opt/greedy.py", "signals"]).code == 0
-        assert wait_for(lambda: "ready" in call(["docker", "logs", name]).text)
-        assert call(["docker", "kill", "--signal", "RTMIN+2", name]).code == 0
-        assert wait_for(lambda: "signal 1\n" in call(["docker", "logs", name]).text)
-        assert call(["docker", "stop", "--time", "30", name], seconds=60).code == 0
-        assert int(call(["docker", "wait", name]).out) == 143
-        assert "signal 2\n" not in call(["docker", "logs", name]).text
-    finally:
-        call(["docker", "rm", "--force", name])
+    words = ("--memory", "1g", *GREEDY, "--entrypoint", front[0], image, *front[1:], "/opt/greedy.py", "signals")
+    with detached(*words) as container:
+        assert container.said("ready")
+        container.signal("RTMIN+2")
+        assert container.said("signal 1\n")
+        assert container.stop()
+        assert container.code() == 143
+        assert "signal 2\n" not in container.log
 
 
 def wait_for(met: Callable[[], bool], seconds: float = 60) -> bool:
@@ -69,9 +64,9 @@ def test_launch_names_the_memory_limit(cluster: Cluster, container: Callable[...
     with broken.happens():
         launcher = container("pod0", 0, *job, options=GREEDY)
         cluster.started.append(launcher.follow())
-        code = launcher.code(120)
+        done = launcher.done(120)
 
-    broken.ended(Done(code, call(["docker", "logs", launcher.name]).text, ""))
+    broken.ended(done)
 
 
 @pytest.mark.parametrize("batch", [pytest.param("shm", marks=pytest.mark.slow), "collated"])
@@ -101,7 +96,7 @@ def test_the_limit_of_open_files_is_named(image: str, broken: Broken) -> None:
 @pytest.fixture
 def small_disk() -> Iterator[str]:
     """Lend a volume of 8 MB that is full but for 150 kB."""
-    name = f"multinode-fault-{uuid.uuid4().hex[:8]}"
+    name = new_name()
     options = ("type=tmpfs", "device=tmpfs", "o=size=8m,mode=1777")
     words = [word for option in options for word in ("--opt", option)]
     assert call(["docker", "volume", "create", "--driver", "local", *words, name]).code == 0
@@ -109,31 +104,22 @@ def small_disk() -> Iterator[str]:
     call(["docker", "volume", "rm", "--force", name])
 
 
-def start(image: str, name: str, volume: str, *words: str) -> None:
-    """Start a container that stays, so that its volume in memory does."""
-    command = ["docker", "run", "--detach", "--name", name, "--network", "none", *SCRIPTS]
-    command += ["--volume", f"{volume}:/workspace/output", "--entrypoint", "sleep", image, "1000", *words]
-    assert call(command).code == 0
-
-
-def fill(name: str) -> None:
+def fill(keeper: Container) -> None:
     """Leave 150 kB of the volume free: two checkpoints and a half."""
-    script = "dd if=/dev/zero of=/workspace/output/filler bs=1024 count=8042 status=none"
-    assert call(["docker", "exec", name, "sh", "-c", script]).code == 0
+    assert keeper.shell("dd if=/dev/zero of=/workspace/output/filler bs=1024 count=8042 status=none").code == 0
 
 
-def list_steps(name: str, file: str) -> list[int]:
+def list_steps(keeper: Container, file: str) -> list[int]:
     """List the steps of the checkpoints in the volume that have a file."""
-    found = call(["docker", "exec", name, "sh", "-c", f"ls -d /workspace/output/clm/checkpoint-*{file}"]).out
+    found = keeper.shell(f"ls -d /workspace/output/clm/checkpoint-*{file}").out
     return sorted(int(step) for step in re.findall(r"checkpoint-(\d+)", found))
 
 
 @pytest.mark.slow
 def test_the_full_disk_is_named_and_the_next_start_goes_on(image: str, small_disk: str, broken: Broken) -> None:
-    keeper = small_disk
-    start(image, keeper, small_disk)
-    options = (*SCRIPTS, "--volume", f"{small_disk}:/workspace/output")
-    try:
+    """A container stays, so that its volume in memory does."""
+    options = (*OFFLINE, "--volume", f"{small_disk}:/workspace/output")
+    with detached(*options, "--entrypoint", "sleep", image, "1000") as keeper:
         fill(keeper)
         with broken.happens():
             done = run(image, *CLM, "--max_steps", "1000", options=options)
@@ -141,26 +127,19 @@ def test_the_full_disk_is_named_and_the_next_start_goes_on(image: str, small_dis
         half, whole = list_steps(keeper, "")[-1], list_steps(keeper, "/trainer_state.json")[-1]
         assert half > whole
 
-        assert call(["docker", "exec", keeper, "rm", "/workspace/output/filler"]).code == 0
+        assert keeper.shell("rm /workspace/output/filler").code == 0
         again = run(image, *CLM, "--max_steps", "1000", options=options)
-        assert again.code == 0
-        assert f"goes on from /workspace/output/clm/checkpoint-{whole}\n" in again.err
-    finally:
-        call(["docker", "rm", "--force", keeper])
+
+    assert again.code == 0
+    assert f"goes on from /workspace/output/clm/checkpoint-{whole}\n" in again.err
 
 
 def stop_in_training(image: str, volume: Path, words: Sequence[str], ready: Callable[[str], bool]) -> Done:
     """Start a training without an end, and stop its container as soon as it is ready, by its log or its files."""
-    name = f"multinode-fault-{uuid.uuid4().hex[:8]}"
-    command = ["docker", "run", "--detach", "--name", name, "--network", "none", *SCRIPTS]
-    try:
-        assert call([*command, "--volume", f"{volume}:/workspace/output", image, *words]).code == 0
-        assert wait_for(lambda: ready(call(["docker", "logs", name]).text), 100)
-        assert call(["docker", "stop", "--time", "30", name], seconds=60).code == 0
-        code = int(call(["docker", "wait", name]).out)
-        return Done(code, call(["docker", "logs", name]).text, "")
-    finally:
-        call(["docker", "rm", "--force", name])
+    with detached(*OFFLINE, "--volume", f"{volume}:/workspace/output", image, *words) as container:
+        assert wait_for(lambda: ready(container.log), 100)
+        assert container.stop()
+        return container.done()
 
 
 def begins(text: str) -> bool:

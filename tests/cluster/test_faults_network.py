@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.cluster.pair import Pair, both, elastic, fixed
+from tests.support.containers import gateway, network
 from tests.support.faults import Broken
-from tests.support.harness import call
 from tests.support.name_server import NameServer, State
 
 ENDLESS = ("/opt/steps.py", "1000000")
@@ -21,12 +20,12 @@ LATE = 60
 @pytest.fixture
 def pair(image: str) -> Iterator[Pair]:
     """Lend a network for two containers, and remove all of it."""
-    lent = Pair(image, f"multinode-fault-{uuid.uuid4().hex[:8]}")
-    try:
-        lent.make()
-        yield lent
-    finally:
-        lent.remove()
+    with network() as name:
+        lent = Pair(image, name)
+        try:
+            yield lent
+        finally:
+            lent.remove()
 
 
 def cut(pair: Pair, seconds: float) -> None:
@@ -104,8 +103,7 @@ def test_a_name_that_is_not_there_yet_is_waited_for(pair: Pair, broken: Broken) 
 @pytest.fixture
 def names(pair: Pair) -> Iterator[NameServer]:
     """Lend a name server that the containers of the pair ask."""
-    found = call(["docker", "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", pair.name])
-    server = NameServer(found.out.strip(), State.FAILS)
+    server = NameServer(gateway(pair.name), State.FAILS)
     yield server
     server.close()
 

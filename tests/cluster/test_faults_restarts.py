@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import Container
+from tests.support.containers import Container
 from tests.support.faults import Broken
-from tests.support.harness import ROOT, Done, call
+from tests.support.harness import OFFLINE, OWN_SCRIPT, Done, call
 
 # A step takes a fifth of a second at least, so that there is time to break something between two checkpoints.
 STEPS = ("--max_steps", "48", "--save_steps", "4")
@@ -38,9 +38,7 @@ class Job:
     ) -> None:
         """Start the next pod."""
         number = len(self.pods)
-        scripts = f"{ROOT}/tests/data/offline:/workspace/transformers:ro"
-        own = f"{ROOT}/tests/data/offline/train.py:/workspace/train.py:ro"
-        mounts = ("--volume", scripts, "--volume", own, "--volume", f"{volume or self.volume}:/workspace/output")
+        mounts = (*OFFLINE, *OWN_SCRIPT, "--volume", f"{volume or self.volume}:/workspace/output")
         place = {} if "PET_RDZV_ENDPOINT" in environ else {"PET_NODE_RANK": str(number)}
         place |= {"STEP_SECONDS": "0.2", **environ}
         self.pods.append(
@@ -59,7 +57,7 @@ class Job:
         for pod in self.pods:
             while self.inspect(pod, "{{.State.Running}}") == "true":  # as it is while it is started anew
                 pod.code(300)
-        return [Done(pod.code(), call(["docker", "logs", pod.name]).text, "") for pod in self.pods]
+        return [pod.done() for pod in self.pods]
 
     def kill(self, number: int) -> None:
         """Kill all of a pod, as the end of its node does; Docker starts nothing again that `docker kill` has killed."""

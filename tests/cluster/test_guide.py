@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.nodes import Cluster, Started, two_pods
-from tests.support.harness import ROOT, Done, call
+from tests.cluster.nodes import Cluster, two_pods
+from tests.support.containers import Started
+from tests.support.harness import ROOT, Done, call, env_options
 
 SCRIPT = "/workspace/transformers/examples/pytorch/question-answering/run_qa.py"
 SETVARS = """\
@@ -126,8 +127,7 @@ def test_mpirun_on_two_nodes(pods: Cluster) -> None:
 
 def run_job(pods: Cluster, command: list[str]) -> list[Done]:
     """Run the command of a job in both pods, past the entrypoint, to a good end; return what the pods said."""
-    variables = [word for name, value in POD.items() for word in ("--env", f"{name}={value}")]
-    children = [Started(["docker", "exec", *variables, node.container, *command]) for node in pods.nodes]
+    children = [Started(["docker", "exec", *env_options(POD), node.container, *command]) for node in pods.nodes]
     pods.started.extend(children)
     done = [child.finish() for child in children]
     assert [each.code for each in done] == [0, 0]

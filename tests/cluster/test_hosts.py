@@ -10,8 +10,7 @@ import pytest
 
 from tests.cluster import hosts
 from tests.cluster.hosts import Host, Store
-from tests.cluster.nodes import places
-from tests.cluster.packages import MEET
+from tests.cluster.nodes import MEET, MEETS, places
 from tests.support.documents import page
 from tests.support.harness import Done
 
@@ -57,8 +56,7 @@ def pair(both_up: Sequence[Host]) -> Iterator[Sequence[Host]]:
 
 def start(store: Store, options: str, *command: str) -> str:
     """Write `podman run` on the network of the host, with meet.py."""
-    meet = f"-v {Path(__file__).with_name('meet.py')}:{MEET}:ro"
-    return f"podman run --rm --network host {options} {meet} {store.image} {' '.join(command)}"
+    return f"podman run --rm --network host {options} {' '.join(MEETS)} {store.image} {' '.join(command)}"
 
 
 def launch(store: Store, pair: Sequence[Host], names: str, *options: str) -> Done:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.cluster.nodes import Cluster, places
-from tests.cluster.packages import MEET
-from tests.support.harness import ROOT, call
+from tests.cluster.nodes import MEET, MEETS, Cluster, places
+from tests.support.containers import detached
+from tests.support.harness import call, env_options
+from tests.support.mpi_operator import write_mounts
 
 
 class Job(NamedTuple):
@@ -53,30 +55,17 @@ def job(
 ) -> Iterator[list[str]]:
     """Start two workers as the operator does; give the options of the launcher."""
     each: Job = request.param
-    secret, config = tmp_path / "secret", tmp_path / "config"
-    secret.mkdir()
-    config.mkdir()
-    assert call(["ssh-keygen", "-q", "-t", "rsa", "-N", "", "-f", str(secret / "id_rsa")]).code == 0
-    (secret / "authorized_keys").write_bytes((secret / "id_rsa.pub").read_bytes())
-    for path in secret.iterdir():
-        path.chmod(each.mode)
     hosts = ("mpi0", "mpi1")
-    (config / "hostfile").write_text("".join(each.hostfile.format(host=host) for host in hosts))
+    write_mounts(tmp_path, "".join(each.hostfile.format(host=host) for host in hosts), each.mode)
     name = nodes.network
-    options = ["--network", name, "--user", each.user, "--volume", f"{secret}:{each.place}:ro"]
-    options += ["--volume", f"{ROOT}/tests/cluster/meet.py:{MEET}:ro"]
-    try:
+    options = ["--user", each.user, "--volume", f"{tmp_path}/keys:{each.place}:ro", *MEETS]
+    with ExitStack() as stack:
         for host in hosts:
-            start = ["docker", "run", "--detach", "--name", f"{name}-{host}", "--hostname", host, *options]
-            start += ["--network-alias", f"{host}.job.ns.svc", *each.role("worker")]
-            assert call([*start, "--entrypoint", "/usr/sbin/sshd", image, "-De"]).code == 0
-        given = [word for key, value in each.environ.items() for word in ("--env", f"{key}={value}")]
-        volume = ["--volume", f"{config}:/etc/mpi:ro"]
-        yield ["--name", f"{name}-launcher", *options, *volume, *each.role("launcher"), *given]
-    finally:
-        for host in (*hosts, "launcher"):
-            call(["docker", "logs", f"{name}-{host}"])
-            call(["docker", "rm", "--force", f"{name}-{host}"])
+            words = ["--hostname", host, "--network-alias", f"{host}.job.ns.svc", *options, *each.role("worker")]
+            words += ["--entrypoint", "/usr/sbin/sshd", image, "-De"]
+            stack.enter_context(detached(*words, name=f"{name}-{host}", network=name))
+        volume = ["--volume", f"{tmp_path}/config:/etc/mpi:ro"]
+        yield ["--network", name, *options, *volume, *each.role("launcher"), *env_options(each.environ)]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import Cluster, Container, Node, places, worlds
-from tests.cluster.packages import MEET
-from tests.support.harness import ROOT, call
+from tests.cluster.nodes import MEET, MEETS, Cluster, Node, places, worlds
+from tests.support.containers import Container
+from tests.support.harness import call
 from tests.support.launchers import left_by
 
 # The names of the pods, and the node that stands for each; the Master of an elastic job is none of its Workers.
@@ -132,7 +132,7 @@ def test_an_elastic_endpoint_on_a_host_whose_name_is_on_loopback(
     for number in (0, 1):
         host, hosts = f"pod{number}", tmp_path / f"hosts{number}"
         hosts.write_text(f"127.0.0.1 localhost\n127.0.1.1 {host}\n")
-        options = ["--volume", f"{hosts}:/etc/hosts:ro", "--volume", f"{ROOT}/tests/cluster/meet.py:{MEET}:ro"]
+        options = ["--volume", f"{hosts}:/etc/hosts:ro", *MEETS]
         options += ["--sysctl", "net.ipv4.ip_nonlocal_bind=1"]
         nodes.append(Node(host, container(host, number, "sleep", "infinity", options=options).name))
     address = nodes[1].shell("getent ahostsv4 pod0").out.split()[0]

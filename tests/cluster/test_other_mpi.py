@@ -12,8 +12,7 @@ import pytest
 
 from entrypoint.world.model import PORTS
 from tests.cluster import packages
-from tests.cluster.nodes import Cluster, places, two_pods, worlds
-from tests.cluster.packages import MEET
+from tests.cluster.nodes import MEET, Cluster, places, two_pods, worlds
 from tests.support.harness import Done, call, run
 
 # Recorded environments of all of them are rows of tests/data; that they are still such takes three more MPIs.

@@ -11,13 +11,14 @@ import yaml
 
 from tests.cluster.pods import Podman
 from tests.support.documents import page
-from tests.support.harness import ROOT, call
+from tests.support.harness import ROOT
 from tests.support.manifests import list_pods, run
 from tests.support.mpi_operator import (
     make_mpi_pods,
     make_mpi_trainjob_pods,
     mount,
     write_hostfile,
+    write_mounts,
     write_trainjob_hostfile,
 )
 from tests.support.operators import TORCH_DISTRIBUTED, make_pods, make_trainjob_pods
@@ -94,7 +95,7 @@ def test_a_function_of_the_sdk_trains_on_the_runtime(pulled: str, node: Podman, 
 def test_an_mpijob_trains_on_its_workers(pulled: str, node: Podman, tmp_path: Path) -> None:
     words = ("--name", "smoke", "--image", pulled, "--pvc", node.network, *SIZES, "smoke", "--bf16")
     manifest = run("mpijob", *words).manifest
-    prepare_mounts(tmp_path, write_hostfile(manifest))
+    write_mounts(tmp_path, write_hostfile(manifest))
     addresses = node.addresses(3)
     pods = make_mpi_pods(manifest, tmp_path, addresses)
 
@@ -112,7 +113,7 @@ def test_a_trainjob_of_an_mpi_runtime_trains_on_its_nodes(pulled: str, node: Pod
     job = yaml.safe_load(shown.replace("qa, --bf16, --output_dir, /workspace/output/qa", "smoke, --bf16"))
     words = ("--policy", "mpi", "--image", pulled, "--pvc", node.network, *SIZES)
     runtime = run("runtime", *words).manifest
-    prepare_mounts(tmp_path, write_trainjob_hostfile(job, runtime))
+    write_mounts(tmp_path, write_trainjob_hostfile(job, runtime))
     addresses = node.addresses(3)
     pods = make_mpi_trainjob_pods(job, runtime, tmp_path, addresses)
 
@@ -122,20 +123,6 @@ def test_a_trainjob_of_an_mpi_runtime_trains_on_its_nodes(pulled: str, node: Pod
     nodes = "".join(node.logs(f"qa-node-0-{index}-node") for index in range(2))
     assert (code, len(pods)) == (0, 3), nodes
     assert "smoke: passed: world_size=2 " in node.logs("qa-launcher-0-0-node")
-
-
-def prepare_mounts(place: Path, hostfile: str) -> None:
-    """Write the key and the hostfile of an MPIJob, as a kubelet does."""
-    keys, config = place / "keys", place / "config"
-    for directory in (keys, config):
-        directory.mkdir()
-        directory.chmod(0o755)
-    make = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "521", "-m", "PEM", "-N", "", "-f", str(keys / "id_rsa")]
-    assert call(make).code == 0
-    (keys / "authorized_keys").write_bytes((keys / "id_rsa.pub").read_bytes())
-    (config / "hostfile").write_text(hostfile)
-    for path in (*keys.iterdir(), *config.iterdir()):
-        path.chmod(0o644)
 
 
 def test_a_pod_may_write_to_three_places_only(pulled: str, node: Podman) -> None:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import packages, slurm
-from tests.cluster.nodes import KILL_A_RANK, TRAINS, UNTIL_CLEAN, places, worlds
-from tests.cluster.packages import MEET
+from tests.cluster.nodes import KILL_A_RANK, MEET, TRAINS, UNTIL_CLEAN, places, worlds
 from tests.cluster.slurm import SHARED, Slurm
 from tests.support.harness import Done
 

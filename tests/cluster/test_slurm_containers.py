@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import packages, slurm
-from tests.cluster.nodes import TRAINS, Started, places
-from tests.cluster.packages import MEET
+from tests.cluster.nodes import MEET, TRAINS, places
 from tests.cluster.slurm import NODES, Slurm
+from tests.support.containers import Started
 from tests.support.documents import page
 from tests.support.harness import Done, call
 

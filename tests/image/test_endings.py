@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.containers import detached
 from tests.support.harness import ENTRYPOINT, Done, call, run
 
 TIMES = int(os.environ.get("MULTINODE_TEST_TIMES", "2"))
@@ -68,11 +68,9 @@ Trainer(model=make_model(), args=arguments, train_dataset=Questions(64, 1)).trai
 @pytest.fixture(scope="module")
 def busy(bare_image: str) -> Iterator[str]:
     """Keep two cores busy in a container; whatever runs beside it is gone with it."""
-    name = f"multinode-test-{uuid.uuid4().hex[:12]}"
-    start = ["docker", "run", "--detach", "--name", name, "--network", "none", "--cpuset-cpus", "0,1"]
-    assert call([*start, "--entrypoint", "tini", bare_image, "--", "bash", "-c", BUSY]).code == 0
-    yield name
-    call(["docker", "rm", "--force", name])
+    words = ("--cpuset-cpus", "0,1", "--entrypoint", "tini", bare_image, "--", "bash", "-c", BUSY)
+    with detached(*words) as container:
+        yield container.name
 
 
 def end(image: str, place: Path, script: str, command: str) -> Done:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support import certificates
-from tests.support.harness import ROOT, Done, call, run
+from tests.support import certificates, containers
+from tests.support.harness import OFFLINE, ROOT, Done, env_options, run
 from tests.support.hub import NLTK, Hub, serving
 from tests.support.hub_repositories import fill
 
-SCRIPTS = ("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro")
 CACHE = "/workspace/.cache/huggingface"
 QA = ("qa", "--model_name_or_path", "ours/bert", "--dataset_name", "ours/questions")
 TASKS = {
@@ -26,15 +23,10 @@ TASKS = {
 
 
 @pytest.fixture(scope="module")
-def network(engine: None) -> Iterator[tuple[str, str]]:
-    """Make a network without a way out, and return its name and the address of this machine in it."""
-    name = f"multinode-test-{uuid.uuid4().hex[:12]}"
-    assert call(["docker", "network", "create", "--internal", name]).code == 0
-    try:
-        found = call(["docker", "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", name])
-        yield name, found.out.strip()
-    finally:
-        subprocess.run(["docker", "network", "rm", name], capture_output=True, timeout=60, check=False)
+def network(engine: None) -> Iterator[str]:
+    """Make a network without a way out."""
+    with containers.network("--internal") as name:
+        yield name
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +37,17 @@ def authority(module_path: Path) -> Path:
 
 
 @pytest.fixture
-def hub(network: tuple[str, str], authority: Path) -> Iterator[Hub]:
+def hub(network: str, authority: Path) -> Iterator[Hub]:
     """Serve the repositories of the tests."""
-    with serving(network[1], authority / "server.pem") as served:
+    with serving(containers.gateway(network), authority / "server.pem") as served:
         fill(served)
         yield served
 
 
 @pytest.fixture
-def prefetch(image: str, hub: Hub, network: tuple[str, str], authority: Path, volume: Path) -> Prefetch:
+def prefetch(image: str, hub: Hub, network: str, authority: Path, volume: Path) -> Prefetch:
     """Return how to fetch in a container that reaches nothing but the hub."""
-    return Prefetch(image, hub, network[0], authority, volume)
+    return Prefetch(image, hub, network, authority, volume)
 
 
 class Prefetch:
@@ -65,9 +57,8 @@ class Prefetch:
         self.image, self.network, self.cache = image, network, cache
         host = hub.url.partition("://")[2].partition(":")[0]
         variables = {"HF_ENDPOINT": hub.url, "HTTPS_PROXY": hub.url, "NO_PROXY": host, "HF_HUB_ETAG_TIMEOUT": "3"}
-        self.options = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
         trusted = f"{authority}/ca.pem:/etc/multinode/ca.pem:ro"
-        self.options += ["--volume", trusted, *SCRIPTS]
+        self.options = [*env_options(variables), "--volume", trusted, *OFFLINE]
 
     def __call__(self, *words: str, options: Sequence[str] | None = None) -> Done:
         """Fetch; the options take the place of the volume with the cache."""
@@ -76,7 +67,7 @@ class Prefetch:
 
     def alone(self, *words: str) -> Done:
         """Run a task from the cache, without a network."""
-        mounted = ("--volume", f"{self.cache}:{CACHE}", *SCRIPTS, "--env", "HF_HUB_OFFLINE=1")
+        mounted = ("--volume", f"{self.cache}:{CACHE}", *OFFLINE, "--env", "HF_HUB_OFFLINE=1")
         return run(self.image, *words, options=mounted)
 
 
@@ -148,7 +139,7 @@ def test_a_half_fetched_cache_continues(prefetch: Prefetch, hub: Hub) -> None:
 
 @pytest.mark.slow
 def test_no_network_is_said(image: str) -> None:
-    done = run(image, "prefetch", *QA, options=SCRIPTS)
+    done = run(image, "prefetch", *QA, options=OFFLINE)
     assert_refused(done, 1, "cannot be fetched", "HF_ENDPOINT")
     assert f"nothing is mounted at {CACHE}: what is fetched is lost with the container" in done.err
 
@@ -169,4 +160,4 @@ def test_a_full_disk_is_said(prefetch: Prefetch) -> None:
 def test_what_cannot_be_asked_is_refused(
     image: str, words: tuple[str, ...], options: tuple[str, ...], fact: str, remedy: str
 ) -> None:
-    assert_refused(run(image, "prefetch", *words, options=(*SCRIPTS, *options)), 2, fact, remedy)
+    assert_refused(run(image, "prefetch", *words, options=(*OFFLINE, *options)), 2, fact, remedy)

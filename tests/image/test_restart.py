@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
-import uuid
 from pathlib import Path
 
 import pytest
 
+from tests.support.containers import detached
 from tests.support.faults import Broken
-from tests.support.harness import ROOT, Done, call, run
+from tests.support.harness import OFFLINE, OWN_SCRIPT, Done, run
 
-SCRIPTS = (
-    *("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro"),
-    *("--volume", f"{ROOT}/tests/data/offline/train.py:/workspace/train.py:ro"),
-)
+SCRIPTS = (*OFFLINE, *OWN_SCRIPT)
 STEPS = ("--max_steps", "8", "--save_steps", "2")
 CLM = ("clm", *STEPS, "--report_to", "none")
 OWN = ("train.py", *STEPS, "--output_dir", "/workspace/output/clm")
@@ -73,20 +69,15 @@ def test_the_checkpoints_of_others_are_not_touched(image: str, volume: Path) -> 
 
 @pytest.mark.slow
 def test_two_jobs_at_once_do_not_share_a_directory(image: str, volume: Path) -> None:
-    name = f"multinode-test-{uuid.uuid4().hex[:12]}"
     mounted = (*SCRIPTS, "--volume", f"{volume}:/workspace/output")
-    first = ("clm", "--max_steps", "1000000", "--save_strategy", "no", "--report_to", "none")
-    start = ["docker", "run", "--detach", "--rm", "--name", name, "--network", "none", *mounted, image, *first]
-    assert call(start).code == 0
-    try:
+    endless = ("clm", "--max_steps", "1000000", "--save_strategy", "no", "--report_to", "none")
+    with detached(*mounted, image, *endless):
         end = time.monotonic() + 60
         while not (volume / "clm/_multinode/run.json").exists():
             assert time.monotonic() < end, "no record after a minute"
             time.sleep(0.2)
 
-        done = train(image, volume, *first)
+        done = train(image, volume, *endless)
 
-        assert done.code == 138
-        assert "another job writes to the directory for results" in done.err
-    finally:
-        subprocess.run(["docker", "rm", "--force", name], capture_output=True, timeout=60, check=False)
+    assert done.code == 138
+    assert "another job writes to the directory for results" in done.err

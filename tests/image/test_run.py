@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from entrypoint.machine.limits import has_bf16, read_flags
-from tests.cluster.nodes import places
-from tests.cluster.packages import MEET
+from tests.cluster.nodes import MEET, MEETS, places
 from tests.support import wheels
-from tests.support.harness import HARDENED, IMAGES, ROOT, Done, built, call, run
+from tests.support.harness import HARDENED, IMAGES, ROOT, Done, built, call, env_options, run
 from tests.support.launchers import left_by
 
 FAULTS = ROOT / "tests/data/faults"
@@ -69,8 +68,7 @@ def test_smoke_trains_under_mpirun(image: str) -> None:
 )
 def test_ranks_meet_under_mpirun(image: str, count: int, left: tuple[str, ...]) -> None:
     """What an operator has set in the pod is not the place of a rank."""
-    options = [word for name, value in left_by(*left).items() for word in ("--env", f"{name}={value}")]
-    options += ["--hostname", "node0", "--volume", f"{ROOT}/tests/cluster/meet.py:{MEET}:ro"]
+    options = [*env_options(left_by(*left)), "--hostname", "node0", *MEETS]
 
     done = run(image, "mpirun", "-n", str(count), "multinode", MEET, options=options)
 
@@ -310,9 +308,7 @@ ELASTIC = {
     [(ELASTIC, "torchrun"), ({}, "alone")],
 )
 def test_explain_names_the_launcher(image: str, environ: dict[str, str], launcher: str) -> None:
-    options = [word for name, value in environ.items() for word in ("--env", f"{name}={value}")]
-
-    done = run(image, "--explain=json", "qa", options=options)
+    done = run(image, "--explain=json", "qa", options=env_options(environ))
 
     assert done.code == 0
     decision = json.loads(done.out)

@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 import json
-import time
-import uuid
-from collections.abc import Callable, Iterator
 
 import pytest
 
 from entrypoint.tuning.starters import FLAGS
-from tests.support.harness import call, run
+from tests.support.containers import detached
+from tests.support.harness import run
 
 WAITS = ("--env", "PET_NNODES=2", "--env", "PET_NODE_RANK=1", "--env", "PET_MASTER_ADDR=nobody.invalid")
-Detached = Callable[..., str]
 
 
-@pytest.fixture
-def detached() -> Iterator[Detached]:
-    """Start a container without a network in the background; its log is shown when the test fails."""
-    name = f"multinode-test-{uuid.uuid4().hex[:12]}"
-
-    def start(*words: str) -> str:
-        assert call(["docker", "run", "--detach", "--name", name, "--network", "none", *words]).code == 0
-        return name
-
-    yield start
-    call(["docker", "logs", name])
-    call(["docker", "rm", "--force", name])
-
-
-def says(container: str, text: str, seconds: float = 90) -> bool:
-    """Wait until a container says something."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if text in call(["docker", "logs", container]).text:
-            return True
-        time.sleep(0.1)
-    return False
-
-
-def test_sigterm_ends_the_first_process_of_a_pod_while_it_waits(image: str, detached: Detached) -> None:
+def test_sigterm_ends_the_first_process_of_a_pod_while_it_waits(image: str) -> None:
     """A pod's `command: [torchrun, ...]` takes the place of tini; the kernel gives process 1 no SIGTERM by itself."""
-    pod = detached(*WAITS, "--entrypoint", "torchrun", image, "train.py")
-    assert says(pod, "waiting until nobody.invalid resolves")
+    with detached(*WAITS, "--entrypoint", "torchrun", image, "train.py") as pod:
+        assert pod.said("waiting until nobody.invalid resolves")
 
-    assert call(["docker", "kill", "--signal", "TERM", pod]).code == 0
+        pod.signal("TERM")
 
-    assert call(["docker", "wait", pod], seconds=60).out.strip() == "143", "it waits for minutes otherwise"
+        assert pod.code(60) == 143, "it waits for minutes otherwise"
 
 
 @pytest.mark.parametrize(

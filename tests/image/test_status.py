@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from tests.support.harness import run
+from tests.support.harness import env_options, run
 
 # What the controller's server gets, a line for each update.
 SERVER = """
@@ -35,9 +35,8 @@ def test_a_training_reports_its_progress_to_the_trainjob(image: str) -> None:
     """By the Trainer's own callback (transformers/integrations/integration_utils.py, KubeflowCallback), from rank 0."""
     wait = "until [ -e /tmp/ready ]; do sleep 0.1; done"
     command = f"echo secret > /tmp/token; python3 -c {shlex.quote(SERVER)} & {wait}; multinode --nproc 2 smoke"
-    options = [word for name, value in VARIABLES.items() for word in ("--env", f"{name}={value}")]
 
-    done = run(image, "bash", "-c", f"{command} >&2; cat /tmp/status", options=options)
+    done = run(image, "bash", "-c", f"{command} >&2; cat /tmp/status", options=env_options(VARIABLES))
 
     assert done.code == 0
     updates = [line.partition("secret ") for line in done.out.splitlines()]

@@ -27,6 +27,9 @@ ALONE = "MULTINODE_TEST_RUN" not in os.environ
 IMAGES = f"multinode-test-{os.environ.setdefault('MULTINODE_TEST_RUN', uuid.uuid4().hex[:8])}"
 # Set by the image's ENTRYPOINT in a container of its own; `docker exec` has to name it.
 ENTRYPOINT = ("python3", "-I", "-S", "/opt/multinode")
+# Scripts of examples that need no network, and one that is the user's own.
+OFFLINE = ("--volume", f"{ROOT}/tests/data/offline:/workspace/transformers:ro")
+OWN_SCRIPT = ("--volume", f"{ROOT}/tests/data/offline/train.py:/workspace/train.py:ro")
 HARDENED = (
     "--user=123456:0", "--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--security-opt=no-new-privileges",
 )  # fmt: skip
@@ -76,9 +79,19 @@ def alone(name: str) -> Iterator[None]:
         yield
 
 
+def new_name() -> str:
+    """Return a name for a container or a network that nothing else has."""
+    return f"multinode-test-{uuid.uuid4().hex[:12]}"
+
+
+def env_options(environ: Mapping[str, str]) -> list[str]:
+    """Return variables as options of an engine."""
+    return [word for name, value in environ.items() for word in ("--env", f"{name}={value}")]
+
+
 def run(image: str, *command: str, options: Sequence[str] = (), seconds: float = 180, network: str = "none") -> Done:
     """Run a command in a container, without a network; the container is gone afterwards, whatever happens."""
-    name = f"multinode-test-{uuid.uuid4().hex[:12]}"
+    name = new_name()
     started = time.monotonic()
     try:
         done = call(

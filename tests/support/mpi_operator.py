@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.harness import call
 from tests.support.operators import name_all
 
 NAMESPACE = "default"
@@ -21,6 +22,21 @@ INTEL = {
     "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10",
 }
 KEYS = ("id_rsa", "id_rsa.pub", "authorized_keys")
+
+
+def write_mounts(place: Path, hostfile: str, mode: int = 0o644) -> None:
+    """Write the key and the hostfile of a job into `keys` and `config`, as a kubelet does; mode: that of the key."""
+    keys, config = place / "keys", place / "config"
+    for directory in (keys, config):
+        directory.mkdir()
+        directory.chmod(0o755)
+    make = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "521", "-m", "PEM", "-N", "", "-f", str(keys / "id_rsa")]
+    assert call(make).code == 0
+    (keys / "authorized_keys").write_bytes((keys / "id_rsa.pub").read_bytes())
+    for path in keys.iterdir():
+        path.chmod(mode)
+    (config / "hostfile").write_text(hostfile)
+    (config / "hostfile").chmod(0o644)
 
 
 def write_hostfile(job: Mapping[str, Any]) -> str:
