@@ -7,7 +7,8 @@ import time
 from dataclasses import replace
 
 from benchmarks.figures.measured import Figures
-from benchmarks.host.commands import build_py, call
+from benchmarks.host.commands import build_py
+from benchmarks.host.images import remove_image
 from benchmarks.host.memory import peak_of
 from benchmarks.host.scratch import Scratch
 from benchmarks.sides.multinode import Multinode
@@ -38,6 +39,6 @@ def measure(scratch: Scratch, figures: Figures, multinode: Multinode, runs: int)
 
 def _remove_image(name: str) -> None:
     """Remove an image from the engine, and wait until its deleted files cost nothing any more."""
-    call(["docker", "rmi", "--force", name])
+    remove_image(name)
     os.sync()
     time.sleep(FORGOTTEN)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.host.commands import call
 from benchmarks.host.scratch import Scratch
 from images.host.errors import WorldFault
+
+CORES = ("0", "1")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,27 @@ def run(scratch: Scratch, image: str, command: Sequence[str], setting: Setting, 
     """Run a container to its end and return what it printed on stdout."""
     with started(scratch, image, command, setting) as container:
         return outcome(container, seconds)
+
+
+def together(
+    scratch: Scratch, image: str, command: Sequence[str], setting: Setting, seconds: float,
+    prepare: Callable[[str], None] | None = None,
+) -> str:  # fmt: skip
+    """Run a command as two ranks, each in a container with a core of its own; return what rank 0 printed.
+
+    prepare: what is done to each container as soon as it runs.
+    """
+    with contextlib.ExitStack() as stack:
+        name, made = stack.enter_context(network(scratch)), list[str]()
+        for core in CORES:
+            environ = {**setting.environ, "PET_NNODES": "2", "PET_NODE_RANK": core, "PET_MASTER_ADDR": f"{name}-0"}
+            limits = (*setting.limits, "--cpuset-cpus", core)
+            own = replace(setting, limits=limits, environ=environ, network=name, name=f"{name}-{core}")
+            made.append(stack.enter_context(started(scratch, image, command, own)))
+            if prepare:
+                prepare(made[-1])
+        first, _ = [outcome(each, seconds) for each in made]
+        return first
 
 
 def process(container: str) -> int:

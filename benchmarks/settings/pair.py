@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
-from benchmarks.host.containers import Setting, network, outcome, process, run, started
+from benchmarks.host.containers import CORES, Setting, outcome, process, run, started, together
 from benchmarks.host.scratch import Scratch
 from benchmarks.settings.scenes import MOST, PLACE, STEPS, WARM, step
 
-CORES = ("0", "1")
 GIGABIT = "1gbit"
 # A bucket of a megabyte: the kernel's timer ticks at least every four milliseconds, in which 0.5 MB pass.
 BUCKET = ("tbf", "rate", GIGABIT, "burst", "1mb", "latency", "50ms")
@@ -52,32 +51,22 @@ class Two:
     def apart(self, shape: Shape) -> list[float]:
         """Return the seconds of a step of two containers that train at the same time, each for itself."""
         with contextlib.ExitStack() as stack:
-            made = [stack.enter_context(self._start(core, shape.words, Setting())) for core in CORES]
+            made = [stack.enter_context(self._start(core, shape.words)) for core in CORES]
             return [step(outcome(each, MOST)) for each in made]
 
     def together(self, words: Sequence[str], *, limited: bool = False) -> str:
         """Train as two ranks and return what rank 0 printed; limited: with 1 Gbit/s on both interfaces."""
-        with contextlib.ExitStack() as stack:
-            name = stack.enter_context(network(self.scratch))
-            made = []
-            for core in CORES:
-                environ = {"PET_NNODES": "2", "PET_NODE_RANK": core, "PET_MASTER_ADDR": f"{name}-0"}
-                given = Setting(environ=environ, network=name, name=f"{name}-{core}")
-                made.append(stack.enter_context(self._start(core, words, given)))
-                if limited:
-                    limit(made[-1])
-            first, _ = [outcome(each, MOST) for each in made]
-            return first
+        given = Setting(mounts={STEPS: PLACE})
+        return together(self.scratch, self.image, [PLACE, *words], given, MOST, limit if limited else None)
 
     def alone(self, shape: Shape) -> float:
         """Return the seconds of a step of one container with both cores."""
         given = Setting(("--cpuset-cpus", ",".join(CORES)), mounts={STEPS: PLACE})
         return step(run(self.scratch, self.image, [PLACE, *shape.words], given, MOST))
 
-    def _start(self, core: str, words: Sequence[str], given: Setting) -> contextlib.AbstractContextManager[str]:
-        limits = ("--cpuset-cpus", core)
-        setting = Setting(limits, given.environ, {STEPS: PLACE}, network=given.network, name=given.name)
-        return started(self.scratch, self.image, [PLACE, *words], setting)
+    def _start(self, core: str, words: Sequence[str]) -> contextlib.AbstractContextManager[str]:
+        given = Setting(("--cpuset-cpus", core), mounts={STEPS: PLACE})
+        return started(self.scratch, self.image, [PLACE, *words], given)
 
 
 def limit(container: str) -> None:
@@ -93,9 +82,9 @@ def measure(scratch: Scratch, figures: Figures, image: str, runs: int) -> None:
     for number in scratch.rounds(runs):
         for shape in (LARGE, SMALL):
             scratch.say(f"two containers, {shape.name}, {number + 1} of {runs}")
-            together = compare(figures, two, shape)
+            seconds = compare(figures, two, shape)
         figures.add("one container 8x128", SMALL.batch / two.alone(SMALL), "samples/s")
-        figures.add("two containers 8x128", 2 * SMALL.batch / together, "samples/s")
+        figures.add("two containers 8x128", 2 * SMALL.batch / seconds, "samples/s")
         variants(figures, two)
 
 

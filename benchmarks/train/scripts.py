@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.figures.measured import Figures
-from benchmarks.host.containers import Setting, network, outcome, run, started
+from benchmarks.host.containers import Setting, run, together
 from benchmarks.host.scratch import Scratch
 from benchmarks.settings.scenes import GUIDE
 from images.host.errors import WorldFault
@@ -20,7 +19,6 @@ DATA, OUTPUT = "/data", "/workspace/output/benchmark"
 EXAMPLES = "/workspace/transformers/examples/pytorch"
 ENTRYPOINT = "python3 -I -S /opt/multinode"
 PLAIN = "--report_to none --disable_tqdm True"
-CORES = ("0", "1")
 SEEDS = ("1", "2", "3")
 
 
@@ -64,18 +62,11 @@ class Trainings:
 
     def run(self, side: str, command: str) -> str:
         """Run a command in a container of one side, and return what it printed."""
-        return run(self.scratch, self.image, ["-c", command], self._setting(side), MOST)
+        return run(self.scratch, self.image, ["-c", command], self._setting(side, self.cores), MOST)
 
     def together(self, side: str, command: str) -> str:
         """Run a command in two containers of a core each, and return what rank 0 printed."""
-        with contextlib.ExitStack() as stack:
-            name, made = stack.enter_context(network(self.scratch)), []
-            for core in CORES:
-                environ = {"PET_NNODES": "2", "PET_NODE_RANK": core, "PET_MASTER_ADDR": f"{name}-0"}
-                given = self._setting(side, environ, network=name, name=f"{name}-{core}", cores=core)
-                made.append(stack.enter_context(started(self.scratch, self.image, ["-c", command], given)))
-            first, _ = [outcome(each, MOST) for each in made]
-            return first
+        return together(self.scratch, self.image, ["-c", command], self._setting(side, 1), MOST)
 
     def train(self, side: str, script: Script, arguments: str) -> str:
         """Return the command line of a training."""
@@ -86,14 +77,9 @@ class Trainings:
     def _complete(self, arguments: str) -> str:
         return f"{arguments} {self.words} {PLAIN} --output_dir {OUTPUT}"
 
-    def _setting(
-        self, side: str, environ: Mapping[str, str] | None = None, *, network: str = "none", name: str = "",
-        cores: str = "",
-    ) -> Setting:  # fmt: skip
-        guide = {**GUIDE, "OMP_NUM_THREADS": str(1 if cores else self.cores)} if side == "guide" else {}
-        limits = ("--workdir", DATA, *(("--cpuset-cpus", cores) if cores else ()))
-        variables = {"HF_HUB_OFFLINE": "1", **guide, **(environ or {})}
-        return Setting(limits, variables, {self.data: DATA}, "sh", network, name)
+    def _setting(self, side: str, cores: int) -> Setting:
+        guide = {**GUIDE, "OMP_NUM_THREADS": str(cores)} if side == "guide" else {}
+        return Setting(("--workdir", DATA), {"HF_HUB_OFFLINE": "1", **guide}, {self.data: DATA}, "sh")
 
 
 def measure_speed(trainings: Trainings, figures: Figures, runs: int) -> None:
