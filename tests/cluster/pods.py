@@ -9,7 +9,7 @@ import os
 import resource
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,8 @@ from typing import Any
 import yaml
 
 from tests.support.harness import Done, call
+from tests.support.manifests import run
+from tests.support.operators import TORCH_DISTRIBUTED, make_pods, make_trainjob_pods
 
 # The process that holds a pod's namespaces; `podman kube play` builds an image around it, without a network.
 HOLDER = ("/usr/libexec/podman/catatonit", "/usr/bin/catatonit")
@@ -104,6 +106,11 @@ class Podman:
         finally:
             self.call("logs", container)
 
+    def ends(self, containers: Sequence[str], seconds: float = 180) -> list[Done]:
+        """Wait for the ends of containers; return their exit codes and all that they said."""
+        codes = [self.wait(each, seconds) for each in containers]
+        return [Done(code, self.logs(each), "") for code, each in zip(codes, containers, strict=True)]
+
     def logs(self, container: str) -> str:
         """Return what a container has said so far."""
         return self.call("logs", container).text
@@ -119,6 +126,33 @@ class Podman:
         self.down_pods()
         command = ["podman", "network", "rm", "--force", self.network]
         subprocess.run(command, env=self.environ, capture_output=True, timeout=120)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of a job of two pods: its kind and options, the operator, and the containers behind the job's name."""
+
+    kind: str
+    options: tuple[str, ...]
+    operator: Callable[[Mapping[str, Any], Sequence[str]], list[dict[str, Any]]]
+    ends: tuple[str, str]
+
+    def play(self, node: Podman, name: str, image: str, claim: str, *words: str) -> list[Done]:
+        """Play the pods of a job and wait for their ends."""
+        given = ("--name", name, "--image", image, "--pvc", claim, *SIZES, *self.options)
+        addresses = node.addresses(2)
+        node.play(self.operator(run(self.kind, *given, *words).manifest, addresses), addresses)
+        return node.ends([f"{name}-{end}" for end in self.ends])
+
+
+def _make_trainjob(manifest: Mapping[str, Any], addresses: Sequence[str]) -> list[dict[str, Any]]:
+    return make_trainjob_pods(manifest, TORCH_DISTRIBUTED, addresses)
+
+
+SIZES = ("--cpu", "1", "--memory", "3Gi", "--shm", "256Mi", "--workers", "2")
+ELASTIC = Form("pytorchjob", ("--elastic", "2:2"), make_pods, ("worker-0-pytorch", "worker-1-pytorch"))
+MASTER = Form("pytorchjob", ("--elastic", "off"), make_pods, ("master-0-pytorch", "worker-0-pytorch"))
+TRAINJOB = Form("trainjob", (), _make_trainjob, ("node-0-0-node", "node-0-1-node"))
 
 
 @contextmanager

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.cluster.pods import Podman
+from tests.cluster.pods import ELASTIC, MASTER, SIZES, TRAINJOB, Form, Podman
 from tests.support.documents import page
 from tests.support.harness import ROOT
 from tests.support.manifests import list_pods, run
@@ -21,49 +20,18 @@ from tests.support.mpi_operator import (
     write_mounts,
     write_trainjob_hostfile,
 )
-from tests.support.operators import TORCH_DISTRIBUTED, make_pods, make_trainjob_pods
+from tests.support.operators import make_pods, make_trainjob_pods
 from tests.support.wheels import pack
 
 pytestmark = pytest.mark.slow
 
-SIZES = ("--cpu", "1", "--memory", "3Gi", "--shm", "256Mi", "--workers", "2")
 
+@pytest.mark.parametrize("form", [ELASTIC, MASTER, TRAINJOB], ids=["elastic", "a master and a worker", "trainjob"])
+def test_two_pods_of_a_job_train_together(pulled: str, node: Podman, form: Form) -> None:
+    ends = form.play(node, "smoke", pulled, node.network, "smoke", "--bf16")
 
-@pytest.mark.parametrize(
-    ("form", "names"),
-    [
-        (("--elastic", "2:2"), ("smoke-worker-0", "smoke-worker-1")),
-        (("--elastic", "off"), ("smoke-master-0", "smoke-worker-0")),
-    ],
-    ids=["elastic", "a master and a worker"],
-)
-def test_two_pods_of_a_pytorch_job_train_together(
-    pulled: str, node: Podman, form: tuple[str, ...], names: tuple[str, ...]
-) -> None:
-    words = ("--name", "smoke", "--image", pulled, "--pvc", node.network, *SIZES, *form, "smoke", "--bf16")
-    manifest = run("pytorchjob", *words).manifest
-    addresses = node.addresses(2)
-    pods = make_pods(manifest, addresses)
-
-    node.play(pods, addresses)
-    codes = [node.wait(f"{name}-pytorch", 180) for name in names]
-
-    said = "".join(node.logs(f"{name}-pytorch") for name in names)
-    assert tuple(pod["metadata"]["name"] for pod in pods) == names
-    assert codes == [0, 0]
-    assert re.search(r"smoke: passed: world_size=2 ", said)
-
-
-def test_two_pods_of_a_trainjob_train_together(pulled: str, node: Podman) -> None:
-    words = ("--name", "smoke", "--image", pulled, "--pvc", node.network, *SIZES, "smoke", "--bf16")
-    addresses = node.addresses(2)
-    pods = make_trainjob_pods(run("trainjob", *words).manifest, TORCH_DISTRIBUTED, addresses)
-
-    node.play(pods, addresses)
-    codes = [node.wait(f"smoke-node-0-{index}-node", 180) for index in range(2)]
-
-    assert codes == [0, 0]
-    assert "smoke: passed: world_size=2 " in node.logs("smoke-node-0-0-node")
+    assert [each.code for each in ends] == [0, 0]
+    assert "".join(each.out for each in ends).count("smoke: passed: world_size=2 ") == 1
 
 
 def test_a_function_of_the_sdk_trains_on_the_runtime(pulled: str, node: Podman, tmp_path: Path) -> None:
@@ -83,13 +51,12 @@ def test_a_function_of_the_sdk_trains_on_the_runtime(pulled: str, node: Podman, 
         mount(pod, "index", index.parent, "/index")
 
     node.play(pods, addresses)
-    codes = [node.wait(f"sdk-node-0-{index}-node", 180) for index in range(2)]
+    ends = node.ends([f"sdk-node-0-{index}-node" for index in range(2)])
 
-    assert codes == [0, 0]
+    assert [each.code for each in ends] == [0, 0]
     place = "/home/multinode/.local/lib/python3.11/site-packages/thing.py"
-    for rank in range(2):
-        said = node.logs(f"sdk-node-0-{rank}-node")
-        assert f"sdk: rank {rank} of 2 has 8, thing 42 of {place}, in /home/multinode" in said
+    for rank, each in enumerate(ends):
+        assert f"sdk: rank {rank} of 2 has 8, thing 42 of {place}, in /home/multinode" in each.out
 
 
 def test_an_mpijob_trains_on_its_workers(pulled: str, node: Podman, tmp_path: Path) -> None:
@@ -100,11 +67,11 @@ def test_an_mpijob_trains_on_its_workers(pulled: str, node: Podman, tmp_path: Pa
     pods = make_mpi_pods(manifest, tmp_path, addresses)
 
     node.play(pods, addresses)
-    code = node.wait("smoke-launcher-launcher", 180)
+    [end] = node.ends(["smoke-launcher-launcher"])
 
     workers = "".join(node.logs(f"smoke-worker-{index}-worker") for index in range(2))
-    assert code == 0, workers
-    assert "smoke: passed: world_size=2 " in node.logs("smoke-launcher-launcher")
+    assert end.code == 0, workers
+    assert "smoke: passed: world_size=2 " in end.out
 
 
 def test_a_trainjob_of_an_mpi_runtime_trains_on_its_nodes(pulled: str, node: Podman, tmp_path: Path) -> None:
@@ -118,11 +85,11 @@ def test_a_trainjob_of_an_mpi_runtime_trains_on_its_nodes(pulled: str, node: Pod
     pods = make_mpi_trainjob_pods(job, runtime, tmp_path, addresses)
 
     node.play(pods, addresses)
-    code = node.wait("qa-launcher-0-0-node", 180)
+    [end] = node.ends(["qa-launcher-0-0-node"])
 
     nodes = "".join(node.logs(f"qa-node-0-{index}-node") for index in range(2))
-    assert (code, len(pods)) == (0, 3), nodes
-    assert "smoke: passed: world_size=2 " in node.logs("qa-launcher-0-0-node")
+    assert (end.code, len(pods)) == (0, 3), nodes
+    assert "smoke: passed: world_size=2 " in end.out
 
 
 def test_a_pod_may_write_to_three_places_only(pulled: str, node: Podman) -> None:
@@ -138,8 +105,9 @@ def test_a_pod_may_write_to_three_places_only(pulled: str, node: Podman) -> None
 
     node.play([first], node.addresses(1))
 
-    assert node.wait("look-worker-0-pytorch", 60) == 0
-    said = node.logs("look-worker-0-pytorch").split()
+    [end] = node.ends(["look-worker-0-pytorch"], 60)
+    said = end.out.split()
+    assert end.code == 0
     assert [word for word in said if word.startswith("/")] == ["/tmp", "/dev/shm", "/workspace/output"]
     assert "1000" in said and "0000000000000000" in said
     assert list_pods(manifest)[0]["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
