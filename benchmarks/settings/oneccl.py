@@ -38,13 +38,18 @@ def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
                 keep(figures, f"8x128 {backend}", apart, seconds)
 
 
+def has_wheels(place: Path) -> bool:
+    """Return whether a directory has all the wheels of the stack."""
+    return all(list(place.glob(f"{name}*.whl")) for name in WHEELS)
+
+
 def wheelhouse(environ: Mapping[str, str], place: Path) -> Path:
     """Return a directory with the wheels: the one that the tests keep beside the store, or one made now.
 
     Raises UserFault when nothing says how they are made.
     """
     kept = default_root(environ).with_name("multinode-ccl")
-    if all(list(kept.glob(f"{name}*.whl")) for name in WHEELS):
+    if has_wheels(kept):
         return kept
     maker = environ.get(VARIABLE)
     if not maker:

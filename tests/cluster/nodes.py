@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.containers import Started, detached, network
-from tests.support.harness import ENTRYPOINT, Done, call, env_options
+from tests.support.harness import ENTRYPOINT, Done, call, env_options, wait_for
 
 # Where meet.py is in a container, and the options with which it is there.
 MEET = "/opt/meet.py"
@@ -66,11 +65,7 @@ def places(text: str) -> list[str]:
 
 def one_said(text: str, children: Sequence[Started], seconds: float = 180) -> bool:
     """Wait until any of them says something: which node has rank 0 is torchrun's choice."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if any(child.said(text, 0.2) for child in children):
-            return True
-    return False
+    return wait_for(lambda: any(text in child.text for child in children), seconds)
 
 
 @dataclass

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.containers import Started
-from tests.support.harness import Done, call, env_options
+from tests.support.harness import Done, call, env_options, wait_for
 
 STEPS = ("--volume", f"{Path(__file__).with_name('steps.py')}:/opt/steps.py:ro")
 # Found in every container's network; -w waits for the lock of another call.
@@ -67,10 +66,7 @@ class Pair:
     def goes_on(self, steps: int, seconds: float) -> bool:
         """Wait until the ranks have done some more steps."""
         wanted = self.count() + steps
-        until = time.monotonic() + seconds
-        while self.count() < wanted and time.monotonic() < until:
-            time.sleep(0.2)
-        return self.count() >= wanted
+        return wait_for(lambda: self.count() >= wanted, seconds)
 
     def count(self) -> int:
         """Count the steps so far."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from tests.cluster.nodes import Cluster
 from tests.support.containers import Container, detached
 from tests.support.faults import Broken
-from tests.support.harness import OFFLINE, Done, call, new_name, run
+from tests.support.harness import OFFLINE, Done, call, new_name, run, wait_for
 
 GREEDY = ("--volume", f"{Path(__file__).with_name('greedy.py')}:/opt/greedy.py:ro")
 CLM = ("clm", "--save_steps", "100", "--report_to", "none")
@@ -38,14 +37,6 @@ def test_a_training_with_a_parent_gets_each_signal_once(image: str, program: str
         assert container.stop()
         assert container.code() == 143
         assert "signal 2\n" not in container.log
-
-
-def wait_for(met: Callable[[], bool], seconds: float = 60) -> bool:
-    """Wait until a condition is met; return whether it was."""
-    until = time.monotonic() + seconds
-    while not (found := met()) and time.monotonic() < until:
-        time.sleep(0.2)
-    return found
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from tests.support.containers import Container
 from tests.support.faults import Broken
-from tests.support.harness import OFFLINE, OWN_SCRIPT, Done, call
+from tests.support.harness import OFFLINE, OWN_SCRIPT, Done, call, wait_for
 
 # A step takes a fifth of a second at least, so that there is time to break something between two checkpoints.
 STEPS = ("--max_steps", "48", "--save_steps", "4")
@@ -47,10 +46,8 @@ class Job:
 
     def trains(self, seconds: float = 240) -> None:
         """Wait until it has left a checkpoint."""
-        until = time.monotonic() + seconds
-        while not any(self.volume.glob("**/clm/checkpoint-4/trainer_state.json")):
-            assert time.monotonic() < until, f"no checkpoint after {seconds} s"
-            time.sleep(0.1)
+        checkpoint = "**/clm/checkpoint-4/trainer_state.json"
+        assert wait_for(lambda: any(self.volume.glob(checkpoint)), seconds), f"no checkpoint after {seconds} s"
 
     def end(self) -> list[Done]:
         """Wait until every pod has ended for good; return the exit codes, and all that they have said."""

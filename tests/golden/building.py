@@ -10,13 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.golden.command import Said, directory, run
-from tests.support import bubblewrap
 from tests.support.stand_in import Image, layout, write
 
 # No pip configuration of this machine, an index (a directory) that has nothing, and a directory of wheels instead.
 PIP = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "file:///dev", "PIP_FIND_LINKS": "linked"}
 # The base's Python is a script for this machine's, which no sandbox has.
-PROGRAMS = {"programs/bwrap": bubblewrap.STAND_IN}
+PROGRAMS = {
+    "programs/bwrap": b"""\
+#!/bin/sh
+while [ "$1" != -- ]; do
+    [ "$1" != --setenv ] || { export "$2=$3"; shift 2; }
+    shift
+done
+shift
+exec "$@"
+"""
+}
 EXAMPLES = {
     "examples/examples/pytorch/text-generation/run_generation.py": b"#!/usr/bin/env python\nprint('generating')\n",
     "examples/examples/pytorch/text-generation/requirements.txt": b"torch\n",

@@ -104,25 +104,28 @@ def test_what_the_user_says_wins(image: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "expected"),
+    ("script", "lines"),
     [
-        (f"set -eu; export LD_LIBRARY_PATH=; source {GUIDE}; command -v mpirun; mpirun", f"{ROOT}/opt/mpi"),
-        ("I_MPI_ROOT=/usr/local; export I_MPI_ROOT; command -v mpirun; mpirun", "/usr/local"),
+        (
+            f"set -eu; export LD_LIBRARY_PATH=; source {GUIDE}; command -v mpirun; mpirun",
+            [f"{ROOT}/opt/mpi/bin/mpirun", f"Intel MPI below {ROOT}/opt/mpi"],
+        ),
+        (
+            "I_MPI_ROOT=/usr/local; export I_MPI_ROOT; command -v mpirun; mpirun",
+            ["/usr/local/bin/mpirun", "Intel MPI below /usr/local"],
+        ),
+        (
+            "mpirun; echo $CCL_ATL_TRANSPORT $I_MPI_ROOT",
+            ["Intel MPI below /usr/local/opt/mpi", "ofi /usr/local/opt/mpi"],
+        ),
     ],
-    ids=["the guide's line", "a plain shell"],
+    ids=["the guide's line", "a plain shell", "what setvars would set"],
 )
-def test_mpirun_is_that_of_the_image_without_the_entrypoint(image: str, script: str, expected: str) -> None:
+def test_mpirun_is_that_of_the_image_without_the_entrypoint(image: str, script: str, lines: list[str]) -> None:
     done = run(image, "-c", script, options=(*HARDENED, "--entrypoint", "bash"))
 
     assert done.code == 0
-    assert done.out.splitlines() == [f"{expected}/bin/mpirun", f"Intel MPI below {expected}"]
-
-
-def test_a_shell_without_the_entrypoint_has_what_setvars_would_set(image: str) -> None:
-    done = run(image, "-c", "mpirun; echo $CCL_ATL_TRANSPORT $I_MPI_ROOT", options=(*HARDENED, "--entrypoint", "bash"))
-
-    assert done.code == 0
-    assert done.out.splitlines() == ["Intel MPI below /usr/local/opt/mpi", "ofi /usr/local/opt/mpi"]
+    assert done.out.splitlines() == lines
 
 
 def test_the_paths_of_the_guide_lead_to_files(image: str) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.containers import detached
 from tests.support.faults import Broken
-from tests.support.harness import OFFLINE, OWN_SCRIPT, Done, run
+from tests.support.harness import OFFLINE, OWN_SCRIPT, Done, run, wait_for
 
 SCRIPTS = (*OFFLINE, *OWN_SCRIPT)
 STEPS = ("--max_steps", "8", "--save_steps", "2")
@@ -72,10 +71,7 @@ def test_two_jobs_at_once_do_not_share_a_directory(image: str, volume: Path) -> 
     mounted = (*SCRIPTS, "--volume", f"{volume}:/workspace/output")
     endless = ("clm", "--max_steps", "1000000", "--save_strategy", "no", "--report_to", "none")
     with detached(*mounted, image, *endless):
-        end = time.monotonic() + 60
-        while not (volume / "clm/_multinode/run.json").exists():
-            assert time.monotonic() < end, "no record after a minute"
-            time.sleep(0.2)
+        assert wait_for((volume / "clm/_multinode/run.json").exists), "no record after a minute"
 
         done = train(image, volume, *endless)
 

@@ -11,19 +11,13 @@ import pytest
 from images.host import process
 from images.host.context import background
 from images.host.errors import UserFault, WorldFault
+from tests.support.harness import wait_for
 
 ENOUGH = 30  # seconds
 
 
 def run(command: str) -> process.Result:
     return process.run(["sh", "-c", command], os.environ, "install sh")
-
-
-def until(path: Path) -> None:
-    deadline = time.monotonic() + ENOUGH
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} does not appear"
-        time.sleep(0.01)
 
 
 def test_tasks_run_one_after_another_beside_the_block(tmp_path: Path) -> None:
@@ -53,7 +47,7 @@ def test_where_the_block_fails_programs_end_and_nothing_more_is_begun(tmp_path: 
             )
         )
         tasks(lambda: run(f"touch {tmp_path}/next"))
-        until(tmp_path / "begun")
+        assert wait_for((tmp_path / "begun").exists, ENOUGH)
         raise error
 
     assert time.monotonic() - began < ENOUGH

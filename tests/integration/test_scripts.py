@@ -6,13 +6,12 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.support.harness import ROOT, Done, assert_three_parts, call
+from tests.support.harness import ROOT, Done, assert_three_parts, call, wait_for
 
 # What the scripts may use on any machine.
 TOOLS = (
@@ -143,6 +142,7 @@ def test_help_is_answered_before_anything_is_done(tmp_path: Path, script: str, f
     ("words", "value", "remedy"),
     [
         (("demo", "--dry-run"), "--dry-run", "scripts/demo"),
+        (("smoke",), "no image is named: scripts/smoke", "scripts/smoke IMAGE"),
         (("smoke", "--image"), "--image", "scripts/smoke IMAGE"),
         (("smoke", "IMAGE", "nerdctl"), "nerdctl", "scripts/smoke IMAGE docker, or scripts/smoke IMAGE podman"),
         (("smoke", "IMAGE", "docker", "--bf16"), "--bf16", "scripts/smoke IMAGE docker"),
@@ -170,13 +170,6 @@ def test_smoke_prepares_podman_before_it_runs_anything(tmp_path: Path) -> None:
     assert "info --format {{.Host.NetworkBackend}}" in lines[:first]
 
 
-def test_smoke_without_an_image_says_what_to_type() -> None:
-    done = call(["scripts/smoke"])
-
-    assert done.code == 2
-    assert done.err.startswith("\nerror: no image is named: scripts/smoke\n  try: scripts/smoke IMAGE")
-
-
 # What runs until it is interrupted, half a minute at most, and then takes a while to clean up.
 LAST = "i=0; while [ $((i += 1)) -lt 300 ]; do sleep 0.1; done\n"
 PYTEST = f"""#!/bin/sh
@@ -200,13 +193,9 @@ def clone(place: Path, programs: dict[str, str]) -> list[str]:
     return ["env", signals, f"PATH={path}", f"TMPDIR={place}", "bash", "scripts/test"]
 
 
-def wait_for_lines(path: Path, number: int) -> None:
-    """Wait up to half a minute."""
-    for _ in range(300):
-        if path.exists() and len(path.read_text().splitlines()) >= number:
-            return
-        time.sleep(0.1)
-    pytest.fail("nothing has been said")
+def has_lines(path: Path, number: int) -> bool:
+    """Wait until a file has so many lines."""
+    return wait_for(lambda: path.exists() and len(path.read_text().splitlines()) >= number, 30)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +212,7 @@ def test_tests_that_are_interrupted_clean_up_before_their_engine_is_gone(
 ) -> None:
     said = tmp_path / "said"
     with subprocess.Popen([*clone(tmp_path, {"pytest": PYTEST}), "x"], cwd=tmp_path, start_new_session=True) as child:
-        wait_for_lines(said, 1)
+        assert has_lines(said, 1)
         send(child.pid, number)
         assert child.wait(60) == code
 
@@ -236,7 +225,7 @@ def test_a_second_interrupt_reaches_tests_that_are_slow_to_end(tmp_path: Path) -
     said = tmp_path / "said"
     with subprocess.Popen([*clone(tmp_path, {"pytest": slow}), "x"], cwd=tmp_path, start_new_session=True) as child:
         for number in (1, 2):
-            wait_for_lines(said, number)
+            assert has_lines(said, number)
             os.killpg(child.pid, signal.SIGINT)
         assert child.wait(60) == 130
 

@@ -19,13 +19,12 @@ from typing import Any
 from images.debian import mirrors
 from images.plan import catalog
 from tests.golden import base, wheels
-from tests.golden.building import PIP
+from tests.golden.building import PIP, PROGRAMS
 from tests.golden.command import NO_ENGINE
-from tests.support import bubblewrap
 from tests.support.harness import ROOT, Done
 from tests.support.locks import path_beside
 from tests.support.packages import Archive, simple
-from tests.support.stand_in import layer
+from tests.support.stand_in import layer, write
 
 PARTS = ("build.py", "images", "entrypoint")
 KEYRING = "images/debian/keyring.gpg"
@@ -110,8 +109,7 @@ def make(place: Path) -> Checkout:
     (work / "wheels").mkdir(parents=True)
     (work / "linked").symlink_to("wheels")
     wheels.of_the_newest(work / "wheels")
-    (work / "programs").mkdir()
-    (work / "programs/bwrap").write_bytes(bubblewrap.STAND_IN)
+    write(work, PROGRAMS)
     (work / "programs/bwrap").chmod(0o755)
     sources = copied(ROOT, place / "sources", work)
     archive = Archive(work / "debian")

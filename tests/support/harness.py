@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +77,14 @@ def alone(name: str) -> Iterator[None]:
     with Path(tempfile.gettempdir(), f"{IMAGES}-{name}").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def wait_for(met: Callable[[], bool], seconds: float = 60) -> bool:
+    """Wait until a condition is met; return whether it was."""
+    until = time.monotonic() + seconds
+    while not (found := met()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return found
 
 
 def new_name() -> str:

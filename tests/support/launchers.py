@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, World, choose_port
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from tests.support.toml import tomllib
 
 DATA = Path(__file__).parents[1] / "data"
 DIRECTORY, CASES, MACHINES = DATA / "environments", DATA / "launchers.toml", DATA / "machines.toml"

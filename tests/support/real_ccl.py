@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.settings.oneccl import VARIABLE, has_wheels
 from images.host.context import default_root
 from tests.support.harness import call
 
-VARIABLE = "MULTINODE_CCL"
-WHEELS = ("torch-2.4.0", "intel_extension_for_pytorch-2.4.0", "oneccl_bind_pt-2.4.0")
 MOST_SECONDS = 600  # downloads 900 MB and repacks a wheel of 800 MB
 
 
@@ -38,11 +37,6 @@ def make(maker: str, place: Path) -> None:
         assert has_wheels(Path(name))
         for wheel in Path(name).glob("*.whl"):
             wheel.replace(place / wheel.name)
-
-
-def has_wheels(place: Path) -> bool:
-    """Return whether a directory has all the wheels."""
-    return all(list(place.glob(f"{name}*.whl")) for name in WHEELS)
 
 
 if __name__ == "__main__":
