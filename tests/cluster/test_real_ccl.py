@@ -109,11 +109,6 @@ def end(image: str, place: Path, script: str) -> Done:
     return run(image, "--", "torchrun", "--nproc-per-node", "2", "/script/script.py", options=options)
 
 
-@pytest.mark.slow  # tests/image/test_endings.py has it over gloo
-def test_a_script_may_return_without_destroying_its_group(ccl_image: str, module_path: Path) -> None:
-    assert end(ccl_image, module_path, RETURNS).code == 0
-
-
 def test_a_rank_0_that_fails_ends_the_job(ccl_image: str, module_path: Path) -> None:
     """Its group serves the keys of all ranks, and must not wait until they have left."""
     done = end(ccl_image, module_path, FAILS)

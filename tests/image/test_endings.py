@@ -87,10 +87,9 @@ def assert_ended_well(done: Done) -> None:
     assert done.err.count("multinode: trained as one job of 2 ranks\n") == 1
 
 
-@pytest.mark.slow  # a script with a training, below, ends by the same code
-@pytest.mark.parametrize("command", [TORCHRUN, MPIRUN], ids=["torchrun", "mpirun"])
-def test_a_script_may_return_without_destroying_its_group(bare_image: str, module_path: Path, command: str) -> None:
-    assert_ended_well(end(bare_image, module_path, RETURNS, command))
+@pytest.mark.slow
+def test_a_script_may_return_without_destroying_its_group(bare_image: str, module_path: Path) -> None:
+    assert_ended_well(end(bare_image, module_path, RETURNS, MPIRUN))
 
 
 def test_a_script_may_end_with_its_training(bare_image: str, module_path: Path) -> None:
