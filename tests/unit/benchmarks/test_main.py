@@ -13,8 +13,7 @@ from benchmarks import __main__ as benchmarks
 from benchmarks.figures.measured import Figures
 from benchmarks.host import machine
 from benchmarks.image import measure as image
-
-DOCKERFILE = 800_000_000
+from tests.support.figures import MACHINE, sizes
 
 
 @contextlib.contextmanager
@@ -25,9 +24,8 @@ def scratch() -> Iterator[None]:
 @pytest.fixture
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Describe a machine without asking its engine."""
-    found = {"cores": 2, "cpu": "X", "units": [], "kernel": "6", "memory_gb": 8, "engine": "Docker", "load": 0.0}
     monkeypatch.setattr(machine, "await_quiet", lambda find_load: 0.0)
-    monkeypatch.setattr(machine, "describe", lambda load: found)
+    monkeypatch.setattr(machine, "describe", lambda load: MACHINE)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +62,8 @@ def test_a_missed_size_is_a_failure_and_the_figures_are_written(
     tmp_path: Path,
 ) -> None:
     def measure(_: object, figures: Figures, runs: int) -> None:
-        figures.add("ours with bytecode", size, "bytes")
-        figures.add("expert without bytecode", DOCKERFILE, "bytes")
+        made = sizes(size)
+        figures.values, figures.units = made.values, made.units
 
     monkeypatch.setattr(image, "measure", measure)
 

@@ -11,26 +11,14 @@ import pytest
 from benchmarks.figures import file
 from benchmarks.report import pages
 from images.host.errors import UserFault
+from tests.support.figures import part, sizes
 
-MACHINE = {
-    "cores": 2, "cpu": "AMD EPYC", "units": [], "kernel": "6.1", "memory_gb": 8, "engine": "Docker 20.10", "load": 0.0,
-}  # fmt: skip
 MARKED = "before\n<!-- figures of {0} -->\nold\n<!-- end -->\nafter\n"
 
 
 def image(size: int) -> dict[str, Any]:
-    """Return a part `image` with the size of ours, against a Dockerfile's of 800 MB."""
-    figures = {"ours with bytecode": size, "expert without bytecode": 800_000_000}
-    values = {name: {"unit": "bytes", "values": [each]} for name, each in figures.items()}
-    return {
-        "day": "2026-11-22",
-        "runs": 1,
-        "minutes": 5.0,
-        "machine": MACHINE,
-        "figures": values,
-        "missing": {},
-        "facts": {},
-    }
+    """Return a part `image` with the size of ours."""
+    return part(sizes(size))
 
 
 @pytest.mark.parametrize("page", pages.PAGES, ids=lambda page: page.name)

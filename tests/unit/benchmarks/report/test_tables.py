@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,18 +16,11 @@ from benchmarks.report import tables
 from benchmarks.report.rows import TABLES
 from benchmarks.settings import scenes
 from benchmarks.start import entrypoint
+from tests.support.figures import part
 from tests.support.harness import ROOT
 
-MACHINE = {
-    "cores": 2, "cpu": "AMD EPYC", "units": ["avx512_bf16"], "kernel": "6.18.44", "memory_gb": 25,
-    "engine": "Docker 20.10.24", "load": 0.1,
-}  # fmt: skip
 # Figures of the comparison with Dockerfiles are named by these and by what is built.
 SIDES, FIELDS = ("ours", "expert", "guide", "expert buildx"), ("built", "pushed", "size", "sent")
-
-
-def part(figures: Figures, **more: Any) -> dict[str, Any]:
-    return {"day": "2026-11-22", "runs": 3, "minutes": 12.5, "machine": MACHINE, **figures.as_json(), **more}
 
 
 def test_what_was_missed_and_what_was_not_measured_is_said() -> None:
