@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support.harness import ROOT
+
 SECONDS = 30
 PARENT = """
 import sys

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.harness import ROOT
+
 SCRIPT = """\
 import sys, time
 from datetime import date

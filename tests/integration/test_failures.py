@@ -12,7 +12,7 @@ import pytest
 
 from images.debian import mirrors
 from images.plan import catalog
-from tests.support.harness import ROOT, assert_three_parts, build, built, call
+from tests.support.harness import ROOT, assert_three_parts, build, built, call, small_disk
 from tests.support.stores import SMALL, store_with
 from tests.support.web import serving
 
@@ -56,18 +56,12 @@ def test_a_truncated_download_is_named_and_leaves_nothing(tmp_path: Path) -> Non
 
 
 def test_a_full_disk_is_named_and_a_build_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    if os.getuid():
-        pytest.skip("needs root to mount a small disk")
     disk = tmp_path / "disk"
-    disk.mkdir()
-    assert call(["mount", "-t", "tmpfs", "-o", "size=40m", "none", str(disk)]).code == 0
-    try:
+    with small_disk(disk, "40m"):
         assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "make room")
         assert not list((disk / "multinode/aside").iterdir())
         assert call(["mount", "-o", "remount,ro", str(disk)]).code == 0
         assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "set XDG_CACHE_HOME")
-    finally:
-        call(["umount", str(disk)])
 
 
 @pytest.mark.slow

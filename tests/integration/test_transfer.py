@@ -22,7 +22,7 @@ from images.oci import reference
 from tests.support.certificates import certificate as certify
 from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Faulty, Reply, serving
-from tests.support.harness import call
+from tests.support.harness import small_disk
 from tests.support.registry import PASSWORD, fill, needed, running
 from tests.support.stand_in import Image, layout, write
 
@@ -388,15 +388,11 @@ def test_what_is_in_the_store_needs_no_skopeo(registry: str, pull: Pull) -> None
 
 
 def test_a_full_disk_is_said(pull: Pull) -> None:
-    if os.getuid():
-        pytest.skip("needs root to mount a small disk")
-    store = pull.root / "store"
-    store.mkdir()
-    assert call(["mount", "-t", "tmpfs", "-o", "size=200k,mode=755", "none", str(store)]).code == 0
-    try:
-        with serving(Faulty(Image())) as server, pytest.raises(WorldFault, match="cannot write to the store") as caught:
-            pull(f"{server.host}/a/b:1")
-    finally:
-        call(["umount", str(store)])
+    with (
+        small_disk(pull.root / "store", "200k"),
+        serving(Faulty(Image())) as server,
+        pytest.raises(WorldFault, match="cannot write to the store") as caught,
+    ):
+        pull(f"{server.host}/a/b:1")
 
     assert "make room" in caught.value.remedy

@@ -72,6 +72,19 @@ def built(*options: str, env: Mapping[str, str] | None = None) -> dict[str, Any]
 
 
 @contextmanager
+def small_disk(place: Path, size: str) -> Iterator[None]:
+    """Mount a disk in memory at a directory that is made for it; skip for who may not."""
+    if os.getuid():
+        pytest.skip("needs root to mount a small disk")
+    place.mkdir()
+    assert call(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "none", str(place)]).code == 0
+    try:
+        yield
+    finally:
+        call(["umount", str(place)])
+
+
+@contextmanager
 def alone(name: str) -> Iterator[None]:
     """Wait until no other worker of this session does the same."""
     with Path(tempfile.gettempdir(), f"{IMAGES}-{name}").open("w") as file:
