@@ -30,27 +30,6 @@ def test_libraries_are_never_as_of_a_day_before_the_wheels_for_the_python_of_deb
     assert min(row.libraries for row in catalog.load().transformers.values()) >= first
 
 
-@pytest.mark.parametrize(
-    ("torch", "bindings", "ipex", "module", "image"),
-    [
-        ("1.11.0", "1.11.0", "1.11.200", "torch_ccl", None),
-        ("1.12.0", "1.12.0", "1.12.0", "oneccl_bindings_for_pytorch", None),
-        ("1.12.1", "1.12.100", "1.12.300", "oneccl_bindings_for_pytorch", None),
-        ("2.1.2", "2.1.0", "2.1.100", "oneccl_bindings_for_pytorch", "2.1.100-pip-mulitnode"),
-        ("2.4.0", "2.4.0", "2.4.0", "oneccl_bindings_for_pytorch", "2.4.0-pip-multinode"),
-        ("2.7.1", "2.7.0", "2.7.0", "oneccl_bindings_for_pytorch", None),
-        ("2.8.0", None, None, None, None),
-    ],
-)
-def test_each_torch_has_the_bindings_ipex_and_image_of_its_row(
-    torch: str, bindings: str | None, ipex: str | None, module: str | None, image: str | None
-) -> None:
-    row = catalog.load().torch[Version(torch)]
-
-    assert (row.bindings and str(row.bindings), row.ipex and str(row.ipex)) == (bindings, ipex)
-    assert (row.module, row.image) == (module, image)
-
-
 def test_ipex_and_bindings_are_of_the_line_of_their_torch() -> None:
     for version, row in catalog.load().torch.items():
         for beside in (row.bindings, row.ipex):

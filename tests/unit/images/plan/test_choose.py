@@ -45,14 +45,6 @@ def test_a_base_that_does_not_fit_gives_way_to_the_next() -> None:
     assert select(Request(**asked, python="3.11")).base.base is TABLE.debian  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("backend", "ccl"), [(None, False), ("gloo", False)])
-def test_the_reasons_against_ccl_are_kept(backend: str | None, ccl: bool) -> None:
-    found = select(Request(torch="2.4.0", transformers="5.1.0", backend=backend))
-
-    assert found.ccl is ccl
-    assert [reason for reason in found.against_ccl if "transformers 5.1.0 no longer supports ccl" in reason]
-
-
 CONFLICTS = [
     ({"torch": "2.4.0", "transformers": "5.1.0", "backend": "ccl"}, ["5.1.0 no longer supports ccl", "#42852"]),
     ({"torch": "2.8.0", "transformers": "4.57.6", "backend": "ccl"}, ["torch 2.8.0 has no oneCCL bindings", "#3690"]),
@@ -80,6 +72,13 @@ def test_all_conflicts_come_at_once_with_a_request_that_works(options: dict[str,
         assert fact in caught.value.value
     assert caught.value.fact == "these do not go together"
     select(typed(caught.value.remedy))
+
+
+def test_a_base_with_a_glibc_that_is_too_old_does_not_go_with_a_torch() -> None:
+    old = tuple(suite.model_copy(update={"glibc": "2.27"}) for suite in TABLE.suites)
+
+    with pytest.raises(UserFault, match=r"require glibc 2\.28, the debian base \(bookworm\) has 2\.27"):
+        choose.select(Request(base="debian"), TABLE.model_copy(update={"suites": old}), TODAY)
 
 
 def typed(command: str) -> Request:

@@ -13,16 +13,6 @@ from images.plan import catalog, planner
 TABLE = catalog.load()
 
 
-def test_no_arguments_plan_the_default_pair() -> None:
-    made = planner.resolve(Request(), TABLE)
-
-    assert made.torch == str(TABLE.default_torch)
-    assert made.transformers == str(TABLE.default_transformers)
-    assert made.tag == f"multinode:torch{TABLE.default_torch}-transformers{TABLE.default_transformers}"
-    assert made.requirements[0] == f"torch=={TABLE.default_torch}"
-    assert made.examples and made.examples.endswith(f"v{TABLE.default_transformers}.tar.gz")
-
-
 def test_days_follow_torch_for_libraries_and_transformers_for_its_family() -> None:
     made = planner.resolve(Request(transformers="5.23.0"), TABLE)
 
@@ -54,29 +44,6 @@ def test_tasks_choose_the_requirements() -> None:
 
 def test_examples_none_plans_no_examples() -> None:
     assert planner.resolve(Request(examples="none"), TABLE).examples is None
-
-
-def test_the_default_plan_asks_for_what_was_trained() -> None:
-    made = planner.resolve(Request(tasks=("question-answering",)), TABLE)
-
-    assert made.requirements == (
-        "torch==2.13.0", "transformers==5.23.0", "accelerate>=1.1,<2", "datasets", "datasets>=4.0", "evaluate",
-        "impi-rt==2021.18.0", "intel-openmp==2026.0.0", "numpy>=2", "pip", "pyarrow>=21",
-    )  # fmt: skip
-    assert (made.base, made.python, made.base_reference, made.backend) == ("debian", "3.11", None, "gloo")
-
-
-def test_a_ccl_stack_is_planned_on_intels_image_with_all_its_parts() -> None:
-    made = planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), TABLE)
-
-    assert made.base_reference == "intel/intel-optimized-pytorch:2.4.0-pip-multinode"
-    assert (made.python, made.glibc, made.backend) == ("3.10", "2.35", "ccl")
-    assert {"oneccl_bind_pt==2.4.0", "intel_extension_for_pytorch==2.4.0", "numpy<2"} < {*made.requirements}
-    assert {"accelerate<1.13", "accelerate>=0.26,<2"} < {*made.requirements}
-    assert not any("impi-rt" in requirement for requirement in made.requirements)  # the bindings have Intel MPI
-    assert made.index and made.index.startswith("https://pytorch-extension.intel.com/")
-    assert (made.as_of, made.family_as_of) == (datetime.date(2024, 7, 24), datetime.date(2024, 10, 24))
-    assert [note for note in made.notes if "4.46.0 was yanked (This version unfortunately" in note]
 
 
 @pytest.mark.parametrize(
@@ -144,12 +111,6 @@ def test_a_version_that_was_not_asked_for_is_said_with_its_reason() -> None:
 
     assert "transformers 5.0.0 is the newest of the table that goes with torch 2.2.0" in newest.notes
     assert "torch 2.6.0 is the nearest to the default that goes with transformers 4.52.4" in fitting.notes
-
-
-def test_as_of_holds_for_libraries_and_family() -> None:
-    made = planner.resolve(Request(as_of="2026-11-20"), TABLE)
-
-    assert made.as_of == made.family_as_of == datetime.date(2026, 11, 20)
 
 
 def test_libraries_are_never_older_than_a_new_transformers_can_use() -> None:
