@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,8 +12,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from images.host import process
-from images.host.context import Context
+from images.host.context import Context, background
 from images.host.errors import Fault, WorldFault
 from images.host.store import UV, Store
 from images.lock import resolve
@@ -124,18 +121,11 @@ def outcomes(plans: Iterable[Plan], context: Context, requires: Requires, jobs: 
     What was resolved before is resolved again. Where torch or the bindings cannot be had, a stand-in takes their place.
     What has begun is ended where nobody asks for the rest.
     """
-    stop = threading.Event()
     runs = [list(run) for _, run in groupby(plans, key=lambda plan: plan.torch)]
-    with _fresh(context) as (fresh, directory), ThreadPoolExecutor(jobs) as pool:
-        tasks = [partial(_of_torch, run, fresh, requires, directory) for run in runs]
-        try:
-            with process.uninterrupted():
-                found = pool.map(partial(process.run_stoppable, stop), tasks)
-            for each in found:
-                yield from each
-        finally:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
+    with _fresh(context) as (fresh, directory), background(jobs) as start:
+        found = [start(partial(_of_torch, run, fresh, requires, directory)) for run in runs]
+        for each in found:
+            yield from each.result()
 
 
 @contextmanager
