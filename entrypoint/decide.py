@@ -148,7 +148,7 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
     """Return what makes this process, or the ranks that it starts, fast on this machine; the user's own values win."""
     command, world, environ, stack = situation.command, situation.world, facts.environ, facts.stack
     process = Process(
-        situation.kind,
+        situation.runs,
         situation.becomes_ranks or was_launched(world),
         program=TORCHRUN if command.trains else command.name,
         starter=TORCHRUN if command.trains else situation.starter.program if situation.starter else "",

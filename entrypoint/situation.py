@@ -30,7 +30,7 @@ class Situation(NamedTuple):
     """A command in its world, before anything is chosen for it.
 
     starter: the typed program that starts ranks itself (torchrun, accelerate, mpirun), if it is one; described: the
-    variables that describe the world: the PET_ variables of a typed torchrun, else all; kind: what this process
+    variables that describe the world: the PET_ variables of a typed torchrun, else all; runs: what this process
     becomes, as in `threads.Process`; becomes_ranks: whether it trains, or is replaced by what starts the ranks of this
     world; notes: what may be wrong with the world.
     """
@@ -39,7 +39,7 @@ class Situation(NamedTuple):
     world: World
     starter: starters.Start | None
     described: Mapping[str, str]
-    kind: str
+    runs: str
     becomes_ranks: bool
     notes: tuple[str, ...]
 
@@ -74,8 +74,8 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     if starter is not None and starter.program in (TORCHRUN, starters.ACCELERATE):
         alone.check_program(environ, world, starter.program, find_script(command.words) or "SCRIPT.py")
     notes += [*world.notes, *note_apart(command, described, world)]
-    kind = find_kind(command, world, starter)
-    return Situation(command, world, starter, described, kind, becomes_ranks, tuple(notes))
+    runs = find_runs(command, world, starter)
+    return Situation(command, world, starter, described, runs, becomes_ranks, tuple(notes))
 
 
 def read_starter(
@@ -160,7 +160,7 @@ def note_python(command: Command, world: World) -> list[str]:
     return [f"{fact}; {instead}"]
 
 
-def find_kind(command: Command, world: World, starter: starters.Start | None) -> str:
+def find_runs(command: Command, world: World, starter: starters.Start | None) -> str:
     """Return what this process becomes, as in `threads.Process`."""
     if starter is not None:
         return UNKNOWN if starter.local_size is None and not starter.is_auto else ANY

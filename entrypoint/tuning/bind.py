@@ -63,7 +63,7 @@ def describe_node(context: Context) -> str:
     machine, left_out = context.machine, list_bindings(context)
     ranks = context._replace(  # in a shell nobody knows yet how many there will be
         world=context.world._replace(size=max(2, context.world.sizes[1])),
-        process=context.process._replace(kind=RANKS),
+        process=context.process._replace(runs=RANKS),
         environ={name: value for name, value in context.environ.items() if name not in left_out},
     )
     node = Node(
@@ -105,7 +105,7 @@ def must_not_bind(context: Context) -> bool:
 
 def starts_ranks(context: Context) -> bool:
     """Return whether a process is a program that starts ranks; a task is torchrun where there are several."""
-    return bool(context.process.starter) and (context.process.kind != RANKS or becomes_torchrun(context.world))
+    return bool(context.process.starter) and (context.process.runs != RANKS or becomes_torchrun(context.world))
 
 
 def bind_ranks(context: Context) -> list[Setting]:

@@ -16,7 +16,7 @@ from entrypoint.numbers import number, read_cpus, whole, write_cpus
 from entrypoint.world.model import ALONE, MPI, SLURM, TORCHRUN, World
 
 OPENMP = "/usr/local/lib/libiomp5.so"
-# What a process becomes: ranks of the world or what starts them, one program that computes, a program that may start
+# What runs in a process: ranks of the world or what starts them, one program that computes, a program that may start
 # any others, as a shell, or one that starts a number of ranks which nobody knows.
 RANKS, SINGLE, ANY, UNKNOWN = "ranks", "one", "any", "unknown"
 # From here on Python makes new processes by a server that it starts anew, and not by a fork of its own process
@@ -29,13 +29,13 @@ OF_THE_USER = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
 class Process(NamedTuple):
     """What is started, and what it finds in the image.
 
-    kind: what it becomes; training: it is a rank or starts them, so that variables for this world only do no harm;
+    runs: what runs in it; training: it is a rank or starts them, so that variables for this world only do no harm;
     program: its name as it is typed; starter: which program that starts ranks it is, empty for any other; checks_size:
     its ranks have to look how many they have become; is_logged: what it prints goes into a log; find_interface: the one
     that leads to the master; has_file: whether the image has a file.
     """
 
-    kind: str = RANKS
+    runs: str = RANKS
     training: bool = True
     program: str = ""
     starter: str = ""
@@ -125,7 +125,7 @@ def divide_cores(context: Context) -> Cores:
     busy = read_cpus(places)
     lost = count_lost(context.machine.siblings, workers, busy, 1 if own else context.world.local_size or 1)
     # Each of a number of ranks that nobody knows would take the number for its own.
-    left = None if context.process.kind == UNKNOWN else str(max(1, per_rank - lost))
+    left = None if context.process.runs == UNKNOWN else str(max(1, per_rank - lost))
     bound = own and per_rank >= context.machine.cores and may_bind_threads(context) and shares_no_cores(context)
     return Cores(left, write_affinity(context.machine.siblings, busy) if bound else None, offload, worker_cpus)
 
@@ -215,7 +215,7 @@ def may_bind_threads(context: Context) -> bool:
     thread hands its processor on to what it starts: Intel's OpenMP takes that back in a fork alone, so the workers of a
     DataLoader that are not forked would share one.
     """
-    if context.process.kind not in (RANKS, SINGLE) or release(context.stack.python) >= SERVES_FORKS:
+    if context.process.runs not in (RANKS, SINGLE) or release(context.stack.python) >= SERVES_FORKS:
         return False
     if any(context.environ.get(name) for name in OF_THE_USER):
         return False

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.situation import find_kind, name_task
+from entrypoint.situation import find_runs, name_task
 from entrypoint.tasks.command import Command
 from entrypoint.tuning.threads import ANY, SINGLE
 from entrypoint.world.model import ALONE, World
@@ -89,7 +89,7 @@ def test_nodes_that_meet_on_loopback_are_told_so(words: list[str], loopback: str
     ("name", "kind"), [("python3", SINGLE), ("/usr/bin/python3", SINGLE), ("/opt/python3/tool", ANY), ("bash", ANY)]
 )
 def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
-    assert find_kind(Command("plain", name, []), World(ALONE, "", local_size=1), None) == kind
+    assert find_runs(Command("plain", name, []), World(ALONE, "", local_size=1), None) == kind
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ ALONE = World("alone", "", local_size=2)
 SECOND = World("torchrun-worker", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
 FINE = "granularity=fine,compact,1,0"
 TORCHRUN = Process(program="torchrun", starter="torchrun", has_file=lambda path: True)
-SHELL = TORCHRUN._replace(kind=ANY, training=False, program="bash", starter="")
+SHELL = TORCHRUN._replace(runs=ANY, training=False, program="bash", starter="")
 
 
 def share(
@@ -123,7 +123,7 @@ RANK_OF_MPI, MPIRUN = Process(has_file=lambda path: True), SHELL._replace(progra
         (ALONE, look_at(TWO), TORCHRUN, False),
         (ALONE, TIGHT, TORCHRUN, False),
         (World("torchrun", "", (2, 2), 0, 1, master="m"), look_at(TWO), TORCHRUN, False),
-        (ALONE._replace(local_size=1), look_at(TWO), TORCHRUN._replace(kind=ANY), False),
+        (ALONE._replace(local_size=1), look_at(TWO), TORCHRUN._replace(runs=ANY), False),
         (ALONE._replace(local_size=1), look_at(TWO), SHELL._replace(starter="accelerate"), False),
         (BY_MPI, look_at(TWO, cpus="28-55,84-111", parent="0-111"), RANK_OF_MPI, True),
         (BY_MPI, TIGHT, RANK_OF_MPI, False),
