@@ -194,7 +194,9 @@ def assemble(
 
 
 def note_places(situation: Situation, program: Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
-    """Return rank 0's note on where results and caches go, and whether they would be lost with the container.
+    """Return a note on where results and caches go, and whether they would be lost with the container.
+
+    Rank 0 has it, or each node that starts torchrun.
 
     Raise Refusal on a node that cannot write the results. Each rank of a task writes some, such as its random state in
     every checkpoint (transformers/trainer.py, _save_rng_state); of a script of the user's that is not known.

@@ -15,6 +15,9 @@ from entrypoint.machine.places import read_mounts
 from entrypoint.settings import forget
 from entrypoint.world.table import complete
 
+# File systems in memory, whose files are lost with the container.
+MEMORY = ("tmpfs", "ramfs")
+
 
 class Files:
     """The texts of files, each of which is read once; None for one that is missing or may not be read."""
@@ -36,7 +39,8 @@ class Facts:
     """What nearly every start needs beside its command line.
 
     environ: the variables of the container, with those that a scheduler left in files, and without those that an
-    entrypoint in a parent process set; has_terminal: whether stderr is a terminal, and no log.
+    entrypoint in a parent process set; mounts: where something is mounted that outlives the container; has_terminal:
+    whether stderr is a terminal, and no log.
     """
 
     environ: Mapping[str, str]
@@ -76,7 +80,7 @@ def snapshot(environ: Mapping[str, str], root: str) -> Facts:
         machine=read_this_machine(files),
         limits=read_limits(files, file_system_size),
         identity=identity,
-        mounts=tuple(point for point, _, _ in read_mounts(files("/proc/self/mountinfo"))),
+        mounts=tuple(point for point, kind, _ in read_mounts(files("/proc/self/mountinfo")) if kind not in MEMORY),
         has_terminal=os.isatty(2),
     )
 

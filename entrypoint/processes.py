@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from entrypoint.errors import EXIT_OUTSIDE, NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.machine.files import read_text, which
-from entrypoint.machine.reached import explain_kill, has_killed
+from entrypoint.machine.reached import explain_error, explain_kill, has_killed
 from entrypoint.printing.streams import print_error
 
 # Python ignores them for itself (library/signal, "General rules"), and a program would inherit that: `yes | head` in a
@@ -77,10 +77,10 @@ def run_child(
     waited = {*caught, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it hears of no child's end
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
-    child = os.fork()
+    parent, child = os.getpid(), os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        become_child(argv, environ)
+        become_child(argv, environ, parent)
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         came = signal.sigwaitinfo(waited)
         if came.si_signo == signal.SIGCHLD or (came.si_code == SI_KERNEL and not is_hangup(came.si_signo)):
@@ -99,17 +99,21 @@ def is_hangup(number: int) -> bool:
     return number == signal.SIGHUP and os.getsid(0) == os.getpid()
 
 
-def become_child(argv: list[str], environ: Mapping[str, str]) -> None:
+def become_child(argv: list[str], environ: Mapping[str, str], parent: int) -> NoReturn:
     """Replace this process, a child, by the command, which ends with its parent: a launcher knows only that one."""
-    end_with_parent()
+    code = EXIT_OUTSIDE
     try:
-        execute(argv[0], argv, environ)
+        end_with_parent()
+        if os.getppid() == parent:  # it may have ended before
+            execute(argv[0], argv, environ)
     except Refusal as refusal:
         print_error(refusal)
-        os._exit(refusal.code)
+        code = refusal.code
     except OSError as error:
-        print_error(Refusal("the system refused", error, "check the program that is named"))
-        os._exit(EXIT_OUTSIDE)
+        unknown = Refusal("the system refused", error, "check the program that is named")
+        print_error(explain_error(error, read_text, "this command") or unknown)
+    finally:  # nothing of the parent's is to run here
+        os._exit(code)
 
 
 def watch_training(argv: list[str], environ: Mapping[str, str], rank: int | None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from entrypoint.decide import Plan
@@ -43,7 +42,7 @@ def carry_out(plan: Plan) -> int:
     if plan.run is not None:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
     is_training = situation.becomes_ranks or plan.world.rank is not None
-    known = {TRAINING: str(os.getpid()), **remember_kills(plan.facts.files)} if is_training else {}
+    known = {TRAINING: "", **remember_kills(plan.facts.files)} if is_training else {}
     return become_or_watch(argv, {**environ, **resumed, **known}, plan)
 
 

@@ -69,7 +69,9 @@ def write_list(values: Mapping[str, str]) -> str:
 
 
 def prepare(environ: Mapping[str, str], forced: list[Setting], defaults: list[Setting]) -> Prepared:
-    """Set what is forced over every value, and the defaults where the user has set nothing."""
+    """Set what is forced over every value, and the other defaults where the user has set nothing."""
+    decided = {each.name for each in forced}
+    defaults = [each for each in defaults if each.name not in decided]
     kept = {each.name: environ[each.name] for each in defaults if environ.get(each.name)}
     added = {each.name: each.value for each in (*forced, *defaults) if each.name not in kept}
     before = {name: environ[name] for name in added if environ.get(name)}

@@ -104,7 +104,7 @@ def find_downloads(environ: Mapping[str, str]) -> str:
 
 def find_data_sets(environ: Mapping[str, str]) -> str:
     """Return the directory in which datasets keeps what it has converted (datasets/config.py)."""
-    return environ.get(DATA_CACHE) or f"{find_downloads(environ)}/datasets"
+    return expand_user(environ.get(DATA_CACHE) or f"{find_downloads(environ)}/datasets", environ.get("HOME", ""))
 
 
 def list_caches(environ: Mapping[str, str], transformers: str) -> dict[str, str]:
@@ -112,7 +112,7 @@ def list_caches(environ: Mapping[str, str], transformers: str) -> dict[str, str]
     home = find_downloads(environ)
     data = find_data_sets(environ)
     names = HUB_CACHES if release(transformers) >= WITHOUT_OLD_CACHE else (OLD_CACHE, *HUB_CACHES)
-    models = first_set(environ, names) or f"{home}/hub"
+    models = expand_user(first_set(environ, names) or f"{home}/hub", environ.get("HOME", ""))
     if all(path.startswith(f"{home}/") for path in (models, data)):
         return {"caches": home}
     return {"models": models, "data sets": data}

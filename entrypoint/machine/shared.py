@@ -20,12 +20,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from entrypoint.errors import EXIT_OUTSIDE, LATER, Refusal
+from entrypoint.machine.files import MOST, name_aside
 
 LOCK = "lock"
 # Seconds between two tries for a lock, and after which a server of locks that does not answer counts as none.
 PAUSE, SILENT = 0.5, 20.0
-# More than a file of ours has.
-MOST = 1 << 24
 # A pipe or a device that is opened without O_NONBLOCK may wait for ever.
 SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -52,7 +51,7 @@ class Shared:
 
     def write(self, name: str, text: str) -> None:
         """Replace a file: who opens it finds the whole old text or the whole new one."""
-        aside = f"{name}.{os.urandom(8).hex()}"
+        aside = name_aside(name)
         with open(self._open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as file:
             try:
                 file.write(text)

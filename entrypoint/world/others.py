@@ -105,7 +105,8 @@ def read_nodes(environ: Mapping[str, str], row: Scheduler) -> World:
         nodes, rank = len(hosts), hosts.index(here)
     else:
         nodes = (number(environ, row.nodes) or 0) if row.nodes else len(hosts)
-        rank = number(environ, row.rank) or 0
+        known = number(environ, row.rank) if row.nodes else whole(here)  # a name may be missing in the list
+        rank = nodes if known is None else known
     if rank >= nodes or len(lists) > 1:
         value = f"{row.rank}={here} of {nodes} in {row.nodes or ', '.join(lists)}"
         remedy = f"{row.nodes or row.master} and {row.rank} as the scheduler sets them, or {EVERY_NODE}"

@@ -44,7 +44,7 @@ ORDER = (
 def complete(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
     """Return the variables without those of Services, and with what launchers say in files; read: returns a text."""
     environ = {name: value for name, value in environ.items() if name not in LINKS or "://" not in value}
-    return {**others.read_files(environ, read), **environ}
+    return {**environ, **others.read_files(environ, read)}
 
 
 def find_here() -> str:

@@ -226,7 +226,7 @@ WORKER_BY_HAND = make_launcher(
 def read_world_by_hand(environ: Mapping[str, str]) -> World:
     """Return a world whose WORLD_SIZE somebody has set: it is the number of processes, so each node has one."""
     world = read_rendezvous(environ, SET_BY_HAND)
-    return world if environ.get(COUNT) or world.local_size else world._replace(local_size=1)
+    return world if environ.get(COUNT) else world._replace(local_size=1)
 
 
 SET_BY_HAND = "RANK, WORLD_SIZE and MASTER_ADDR are set"

@@ -71,7 +71,7 @@ BATCH, MAIN = left_by("aws-batch-node"), "AWS_BATCH_JOB_MAIN_NODE_"
         ({**BATCH, "AWS_BATCH_JOB_NUM_NODES": "0"}, "the job does not say which of its nodes this one is"),
         ({**BATCH, "AWS_BATCH_JOB_NUM_NODES": "x"}, "AWS_BATCH_JOB_NUM_NODES is not a number"),
         ({**BATCH, f"{MAIN}PRIVATE_IPV4_ADDRESS": ""}, "the job gives no address of its first node"),
-        ({**left_by("sagemaker"), "SM_CURRENT_HOST": "algo-3"}, "SM_CURRENT_HOST is not a number"),
+        ({**left_by("sagemaker"), "SM_CURRENT_HOST": "algo-3"}, "the job does not say which of its nodes this one is"),
         ({**left_by("volcano"), "VC_TASK_INDEX": "2"}, "the job does not say which of its nodes this one is"),
         ({**left_by("dstack"), "DSTACK_NODE_RANK": "2"}, "the job does not say which of its nodes this one is"),
     ],
