@@ -6,7 +6,6 @@ import datetime
 import re
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, Property, XsUri
 from cyclonedx.model.bom import Bom, BomMetaData
@@ -17,7 +16,6 @@ from packageurl import PackageURL
 from packaging.metadata import RawMetadata
 
 from images.check import licences
-from images.debian.control import paragraphs
 
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
 SERIAL = '"serialNumber": "urn:uuid:{}"'
@@ -32,18 +30,6 @@ VERSION = re.compile(r"[A-Za-z0-9.+~:-]+")
 ARCHITECTURE = re.compile(r"[a-z0-9-]+")
 SOURCE = re.compile(rf"({PACKAGE.pattern})(?:\s*\(({VERSION.pattern})\))?")
 PARTS = re.compile(r"(?:([0-9]{1,9}):)?(.+?)(?:-([^-]*))?")  # deb-version(7): epoch, upstream version, revision
-
-
-def render(listed: Mapping[str, Any]) -> str:
-    """Return the document of an image as JSON; `listed` has the fields of sbom.Listed."""
-    parts = [operating_system(*listed["running"]), *of_wheels(listed["wheels"])]
-    for system in listed["systems"]:
-        parts += of_debian(*system)
-    parts += of_installed(listed["installed"])
-    parts.append(program("multinode", None, "Apache-2.0"))
-    if listed["examples"]:
-        parts.append(archive("transformers-examples", *listed["examples"]))
-    return document("multinode", listed["version"], datetime.datetime.fromisoformat(listed["created"]), parts)
 
 
 def operating_system(name: str, version: str | None) -> Component:
@@ -67,13 +53,15 @@ def of_installed(packages: Iterable[tuple[str, str]]) -> list[Component]:
     return [_component(purl, ComponentType.LIBRARY, None) for purl in purls]
 
 
-def of_debian(status: str, distro: str, hashes: Mapping[str, str] | None = None) -> list[Component]:
-    """Return a component for each package that dpkg's status file has as installed.
+def of_debian(
+    packages: Iterable[Mapping[str, str]], distro: str, hashes: Mapping[str, str] | None = None
+) -> list[Component]:
+    """Return a component for each package that is installed, given by its fields in dpkg's status file.
 
     `distro` is the purl qualifier, such as debian-12; `hashes` maps packages to the sha256 of their .deb and may lack
     some.
     """
-    installed = [fields for fields in paragraphs(status) if _installed(fields)]
+    installed = filter(_installed, packages)
     return [_debian(fields, distro, (hashes or {}).get(fields["package"])) for fields in installed]
 
 

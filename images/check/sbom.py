@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from datetime import datetime, time
 
 from packaging.metadata import RawMetadata
 from packaging.utils import canonicalize_name
@@ -14,26 +14,9 @@ from images.model import Base, Deb, Facts, Lock, Wheel
 from images.wheels.content import content
 
 Control = Callable[[Deb], str]
+Packages = tuple[Sequence[Mapping[str, str]], str, Mapping[str, str]]  # fields, distribution, sha256 by name
 
 NUMBERS = {"bullseye": "11", "bookworm": "12", "trixie": "13"}  # Debian's suites: https://www.debian.org/releases/
-
-
-@dataclass(frozen=True)
-class Listed:
-    """What goes into the document of an image, as plain values.
-
-    `running` is the operating system of the base (ID, VERSION_ID), and `wheels` are (project, version, sha256, what
-    METADATA says); `systems` (text as dpkg's status file, qualifier of the distribution, sha256 of packages);
-    `installed` (project, version) of the base; `examples` (version, sha256) or none.
-    """
-
-    version: str
-    created: str
-    running: tuple[str, str | None]
-    wheels: Sequence[tuple[str, str, str, RawMetadata]]
-    systems: Sequence[tuple[str, str, Mapping[str, str]]]
-    installed: Sequence[tuple[str, str]]
-    examples: tuple[str, str] | None
 
 
 def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, control: Control) -> str:
@@ -42,35 +25,33 @@ def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, contro
     `control` returns what a Debian package says of itself (deb-control(5)).
     Raises WorldFault when a file cannot be read as a wheel.
     """
-    contents = asdict(listed(locked, found, base, store, control))
+    installed = _kept(base.facts, locked) if base.manifest is not None else []
+    examples = [("transformers-examples", str(locked.transformers), locked.examples.sha256)] if locked.examples else []
+    name = f"torch{locked.torch}-transformers{locked.transformers}"
 
     def make() -> str:
         from images.check import components  # a tenth of a second that most builds do not need
 
-        return components.render(contents)
+        parts = [
+            components.operating_system(*_running(base.facts)),
+            *components.of_wheels(described(found, store)),
+            *(part for packages in _systems(locked, base, control) for part in components.of_debian(*packages)),
+            *components.of_installed(installed),
+            components.program("multinode", None, "Apache-2.0"),
+            *(components.archive(*row) for row in examples),
+        ]
+        return components.document("multinode", name, datetime.combine(locked.family_as_of, time()), parts)
 
-    return str(store.cached("sboms", contents, make).value)
-
-
-def listed(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, control: Control) -> Listed:
-    """Return what an image is made of."""
-    release = str(locked.transformers)
-    hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
-    systems, installed = [(base.facts.status, _distro(base.facts), hashes)], list[tuple[str, str]]()
-    if base.manifest is not None:
-        added = "\n".join(_paragraph(deb, control(deb)) for deb in locked.debian.debs)
-        systems = [(added, _debian(locked.debian.suite), hashes), (base.facts.status, _distro(base.facts), {})]
-        installed = _kept(base.facts, locked)
-    return Listed(
-        f"torch{locked.torch}-transformers{release}", locked.family_as_of.isoformat(), _running(base.facts),
-        described(found, store), systems, installed, (release, locked.examples.sha256) if locked.examples else None,
-    )  # fmt: skip
+    wheels = [(wheel.project, wheel.version, wheel.sha256) for wheel in found]
+    debs = [(deb.package, deb.version, deb.architecture, deb.sha256) for deb in locked.debian.debs]
+    below = [locked.debian.suite, base.manifest is None, base.facts.status, base.facts.release, installed]
+    inputs = [name, locked.family_as_of.isoformat(), wheels, debs, *below, examples]
+    return str(store.cached("sboms", inputs, make).value)
 
 
 def described(wheels: Iterable[Wheel], store: Store) -> list[tuple[str, str, str, RawMetadata]]:
-    """Return the wheels as `Listed` has them; a wheel is opened once, and the store keeps what was read.
+    """Return the wheels as (project, version, sha256, what METADATA says); the first three are the lock's.
 
-    Name, version and hash are those of the lock; what METADATA says beyond that is taken where it can be read.
     Raises WorldFault when a file cannot be read as a wheel.
     """
     return [
@@ -79,12 +60,21 @@ def described(wheels: Iterable[Wheel], store: Store) -> list[tuple[str, str, str
     ]
 
 
-def _paragraph(deb: Deb, control: str) -> str:
+def _systems(locked: Lock, base: Base, control: Control) -> list[Packages]:
+    """Return the Debian packages of an image: those of its base, and those that were added to somebody else's."""
+    hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
+    own = [*paragraphs(base.facts.status)]
+    if base.manifest is None:
+        return [(own, _distro(base.facts), hashes)]
+    added = [_fields(deb, control(deb)) for deb in locked.debian.debs]
+    return [(added, _debian(locked.debian.suite), hashes), (own, _distro(base.facts), {})]
+
+
+def _fields(deb: Deb, control: str) -> dict[str, str]:
     """Return a package as dpkg's status file has it: the names of the lock, and who made it of which source."""
-    known = {"Package": deb.package, "Version": deb.version, "Architecture": deb.architecture}
     said = next(paragraphs(control), {})
-    told = {name: " ".join(said[name.lower()].split()) for name in ("Source", "Maintainer") if name.lower() in said}
-    return "".join(f"{name}: {value}\n" for name, value in {**known, **told}.items())
+    told = {name: " ".join(text.split()) for name, text in said.items() if name in ("source", "maintainer")}
+    return {"package": deb.package, "version": deb.version, "architecture": deb.architecture, **told}
 
 
 def _debian(suite: str) -> str:

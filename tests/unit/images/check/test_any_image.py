@@ -21,6 +21,7 @@ from images.base import additions, inspect, overlay, pulled, replaced
 from images.check import components, verify
 from images.check.opened import LOCK, Inside
 from images.check.sbom import _distro
+from images.debian.control import paragraphs
 from images.foreign import bounds, tars
 from images.foreign.bounds import Bound
 from images.host import fingerprint
@@ -108,7 +109,7 @@ def build_on(facts: Facts, parts: pulled.Parts, store: Store, scratch: Path) -> 
     layers = tuple(Layer("x", one, reused=True, packed="none") for one in written)
     base = Base(name=None, layers=layers, facts=facts, site=Site(PYTHON, site, f"/{path}"), links={})
     additions.lacking(facts), additions.links(facts, path)
-    listed = components.of_debian(facts.status, _distro(facts))
+    listed = components.of_debian(paragraphs(facts.status), _distro(facts))
     listed += components.of_installed((found.name, found.version) for found in facts.distributions)
     components.document("a", "1", datetime.datetime(2026, 1, 1), listed).encode()
     for each in (

@@ -116,7 +116,7 @@ def test_an_image_has_the_operating_system_of_its_base(
 
 def test_equal_contents_have_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = sbom.write(LOCK, [], UBUNTU, Store(tmp_path), control)
-    monkeypatch.setattr(components, "render", None)
+    monkeypatch.setattr(components, "document", None)
 
     assert sbom.write(LOCK, [], UBUNTU, Store(tmp_path), control) == first
 
