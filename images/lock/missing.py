@@ -40,33 +40,23 @@ class Unreachable(WorldFault):
 
 def files_missing(names: Sequence[str]) -> WorldFault:
     """Return the fault that names the files of a lock that cannot be had here, and where they normally come from."""
-    value = ", ".join(f"{name} ({origin(name)})" for name in names)
-    options = " and ".join(dict.fromkeys(map(_option, names)))
+    kinds = [_kind(name) for name in names]
+    value = ", ".join(f"{name} ({origin})" for name, (origin, _) in zip(names, kinds, strict=True))
+    options = " and ".join(dict.fromkeys(option for _, option in kinds))
     remedy = f"{options}; or --offline BUNDLE with the bundle made from the lock"
     return WorldFault("files of the lock are missing", value, remedy)
 
 
-def _option(filename: str) -> str:
-    """Return the option by which the user gives a file of a lock."""
+def _kind(filename: str) -> tuple[str, str]:
+    """Return where a file of a lock normally comes from, and the option by which the user gives it."""
     if DIGEST.fullmatch(filename):
-        return "--base oci:DIRECTORY or archive:FILE with that base"
+        return "the registry of the base", "--base oci:DIRECTORY or archive:FILE with that base"
     if filename == EXAMPLES:
-        return "--examples PATH with a copy of that archive"
-    return "--wheelhouse DIR with those very files in it"
-
-
-def origin(filename: str) -> str:
-    """Return where a file normally comes from."""
-    if DIGEST.fullmatch(filename):
-        return "the registry of the base"
-    name = canonicalize_name(filename.partition("-")[0])
-    if filename == EXAMPLES:
-        return "the archive of the transformers release on GitHub"
-    if filename.endswith(".deb"):
-        return "Debian's mirror, while it is current"
-    if name == "torch":
-        return uv.TORCH_INDEX
-    return "Intel's wheel index" if name == BINDINGS else "PyPI"
+        return "the archive of the transformers release on GitHub", "--examples PATH with a copy of that archive"
+    indexes = {"torch": uv.TORCH_INDEX, BINDINGS: "Intel's wheel index"}
+    index = indexes.get(canonicalize_name(filename.partition("-")[0]), "PyPI")
+    origin = "Debian's mirror, while it is current" if filename.endswith(".deb") else index
+    return origin, "--wheelhouse DIR with those very files in it"
 
 
 def explain(said: str, pins: Pinned, sources: Sources, root: Path, directory: str | None = None) -> Fault:

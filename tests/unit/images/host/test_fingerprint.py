@@ -74,24 +74,6 @@ def test_a_renamed_source_changes_the_hash(sources: Path) -> None:
     assert fingerprint.sources(sources) != fingerprint.sources()
 
 
-def test_older_code_is_never_answered_for_newer(tmp_path: Path) -> None:
-    made: list[str] = []
-
-    def make(what: str) -> str:
-        made.append(what)
-        return what
-
-    old, new = Store(tmp_path, sources="old"), Store(tmp_path, sources="new")
-    first = old.cached("things", 1, lambda: make("by old"))
-    again = old.cached("things", 1, lambda: make("again"))
-    other = new.cached("things", 1, lambda: make("by new"))
-
-    assert (first.value, first.reused) == ("by old", False)
-    assert (again.value, again.reused) == ("by old", True)
-    assert (other.value, other.reused) == ("by new", False)
-    assert made == ["by old", "by new"]
-
-
 def test_what_is_no_longer_usable_is_made_again(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.cached("things", [1], lambda: "lost")
