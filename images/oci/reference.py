@@ -16,7 +16,6 @@ COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 NAME = re.compile(rf"{COMPONENT}(?:/{COMPONENT})*")
 LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 HOST = re.compile(rf"(?:{LABEL}(?:\.{LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]{{1,5}})?")
-IDENTIFIER = re.compile(r"[0-9a-f]{64}")
 ARCHIVE = re.compile(r".\.(tar|tgz|tar\.gz)$", re.DOTALL)
 
 LONGEST = 255  # characters of a name with its host, by the same grammar
@@ -105,11 +104,6 @@ def name(text: str) -> str:
     if found.digest:
         raise UserFault("an image gets a name, not a digest", repr(text), remedy)
     whole = text if text.rpartition("/")[2].count(":") else f"{text}:{found.tag}"
-    if IDENTIFIER.fullmatch(whole.rpartition(":")[0]):
-        raise UserFault("Docker takes 64 hexadecimal digits for an image's id, not for a name", repr(text), remedy)
-    if found.host != found.host.lower() and not {".", ":"} & {*found.host}:  # older ones take it for a part of the name
-        remedy += f", with a host in small letters: {found.host.lower()}/{found.name}"
-        raise UserFault("not every Docker takes such a name", repr(text), remedy)
     return whole
 
 

@@ -75,10 +75,6 @@ def _without_tag(found: Reference) -> Reference:
     return Remote(found.host, found.name, None, found.digest) if isinstance(found, Remote) else found
 
 
-HEX = "0a" * 32
-REFUSED = ("HOST/foo", "HOST/foo:1", HEX, f"{HEX}:1")  # by Docker 20.10, once the image is loaded
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -87,7 +83,6 @@ REFUSED = ("HOST/foo", "HOST/foo:1", HEX, f"{HEX}:1")  # by Docker 20.10, once t
         ("localhost:5000/foo", "localhost:5000/foo:latest"),
         ("HOST.example/foo", "HOST.example/foo:latest"),
         ("HOST:5000/foo:1", "HOST:5000/foo:1"),
-        (f"a/{HEX}", f"a/{HEX}:latest"),
         ("registry.example:5000/a/b:1", "registry.example:5000/a/b:1"),
     ],
 )
@@ -95,9 +90,7 @@ def test_the_name_of_an_image_has_a_tag(text: str, expected: str) -> None:
     assert name(text) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["", "A B C", "a/UPPER", "x:y:z", "a:", f"a@{DIGEST}", "a:é", "a:" + "x" * 129, *REFUSED]
-)
+@pytest.mark.parametrize("text", ["", "A B C", "a/UPPER", "x:y:z", "a:", f"a@{DIGEST}", "a:é", "a:" + "x" * 129])
 def test_what_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(UserFault) as caught:
         name(text)
