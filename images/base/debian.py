@@ -20,7 +20,7 @@ from images.model import Base, Debian, Layer, Written
 from images.oci import packing
 
 REMAKE = "build.py lock makes a new lock"
-AGAIN = "run it again; it needs 350 MB of memory"
+AGAIN = "run it again; it needs 250 MB of memory"
 USER, WORLD = UserFault.exit_code, WorldFault.exit_code
 
 

@@ -106,7 +106,8 @@ def group(tree: Tree, _: Package, name: str, gid: int, program: str) -> None:
 
 def _append(tree: Tree, path: str, text: str) -> None:
     """Write to the end of a file, which may not be there yet."""
-    tree.entries.setdefault(path, Entry(FILE, 0o644)).data += text.encode()
+    old = tree.entries.get(path, Entry(FILE, 0o644))
+    tree.file(path, old.data + text.encode(), old.mode, old.gid)
 
 
 def copy(tree: Tree, _: Package, source: str, place: str) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import posixpath
 import re
 import tarfile
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import IO
 
 from images.debian import deb
 from images.debian.deb import Package
@@ -29,6 +34,7 @@ LEFT_OUT = re.compile(
 DOCUMENTS = re.compile(r"usr/share/doc/[^/]+$")
 FILE, DIRECTORY, LINK = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE
 HOPS = 200
+LARGE = 1 << 15  # bytes of a file that is kept on disk: all of a base would take 100 MB of memory
 LAST_GID = 99  # of the groups that are the same on every Debian system (Debian Policy 9.2.2)
 REMEDY = "make a new lock (build.py lock); Debian's own packages go together"
 
@@ -37,16 +43,21 @@ REMEDY = "make a new lock (build.py lock); Debian's own packages go together"
 class Entry:
     """What is at a path, of the user root; files that are one (hard links) have one entry.
 
-    `data` is the content of a file, `link` the target of a symbolic link, and `owner` the package, empty for what a
-    script would have made.
+    `read` returns the content of a file, `link` is the target of a symbolic link, and `owner` the package, empty for
+    what a script would have made.
     """
 
     kind: bytes
     mode: int
     gid: int = 0
-    data: bytes = b""
+    read: Callable[[], bytes] = bytes
     link: str = ""
     owner: str = ""
+
+    @property
+    def data(self) -> bytes:
+        """Return the content of a file."""
+        return self.read()
 
 
 class Tree:
@@ -54,6 +65,10 @@ class Tree:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {name: Entry(LINK, 0o777, link=f"usr/{name}") for name in MERGED}
+        self._large: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # as long as the tree
+
+    def __del__(self) -> None:
+        self._large.close()
 
     def unpack(self, package: Package) -> list[str]:
         """Add the files of a package; return all of its paths as dpkg lists them, also those that are left out.
@@ -83,7 +98,7 @@ class Tree:
     def file(self, path: str, content: bytes | str, mode: int = 0o644, gid: int = 0) -> None:
         """Write a file, in place of what is there."""
         data = content.encode() if isinstance(content, str) else content
-        self.entries[path] = Entry(FILE, mode, gid, data)
+        self.entries[path] = Entry(FILE, mode, gid, self._keep(data))
 
     def link(self, path: str, target: str) -> None:
         """Make a symbolic link, in place of what is there."""
@@ -137,6 +152,15 @@ class Tree:
             info.size = len(data)
             layer.copy(info, io.BytesIO(data))
 
+    def _keep(self, data: bytes) -> Callable[[], bytes]:
+        """Return what reads data again; short ones stay in memory."""
+        if len(data) < LARGE:
+            return lambda: data
+        opened, start, size = self._large.fileno(), self._large.tell(), self._large.write(data)
+        if size != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return lambda: os.pread(opened, size, start)
+
     def _entry(self, place: str, info: tarfile.TarInfo, data: bytes, owner: str) -> Entry:
         if info.uid or info.gid > LAST_GID:
             raise WorldFault("a file of a Debian package is not root's", f"{owner}: /{place}", REMEDY)
@@ -146,7 +170,9 @@ class Tree:
                 raise WorldFault("a hard link of a Debian package leads nowhere", f"{owner}: /{place}", REMEDY)
             return target
         kind = FILE if info.isreg() else info.type
-        return Entry(kind, 0o777 if info.issym() else info.mode & 0o7777, info.gid, data, info.linkname, owner)
+        return Entry(
+            kind, 0o777 if info.issym() else info.mode & 0o7777, info.gid, self._keep(data), info.linkname, owner
+        )
 
     def _add(self, place: str, entry: Entry) -> None:
         """Put an entry at its place, where another package may have a directory too, or a link in place of one."""

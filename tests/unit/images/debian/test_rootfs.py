@@ -121,7 +121,7 @@ def test_links_that_lead_out_are_refused(data: bytes, said: str, tmp_path: Path)
 
 def test_a_layer_has_fixed_times_and_hard_links(tmp_path: Path) -> None:
     tree = tree_of(package("tool", linked("./usr/b", "./usr/bin/a", tarfile.LNKTYPE)), place=tmp_path)
-    tree.entries["usr/b"].data = b"a program"
+    tree.entries["usr/b"].read = lambda: b"a program"
 
     written = rootfs.write(tree, tmp_path / "layer")
 
