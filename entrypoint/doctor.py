@@ -338,7 +338,7 @@ def check_packages(view: View) -> Finding:
         more = len(view.installed.keys() - view.locked.keys())
         return Finding(f"{len(view.locked.keys() - TOOLS)} as locked" + (f", {more} more" if more else ""))
     pins = [f"{name}=={view.locked[name]}" for name in differing]
-    index = f"--extra-index-url {TORCH_INDEX} " if any("==" in pin and "+" in pin for pin in pins) else ""
+    index = f"--extra-index-url {TORCH_INDEX} " if any("+" in pin for pin in pins) else ""
     again = f"pip install --no-deps --force-reinstall {index}{' '.join(pins)}"
     return Finding("; ".join(differing.values()), WRONG, again if view.hidden.isdisjoint(differing) else WITHOUT_HOME)
 

@@ -87,8 +87,9 @@ def find_hosts(typed: str | None, path: str | None, environ: Mapping[str, str]) 
 
 
 def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> tuple[list[Host], int]:
-    """Return how many ranks every host gets, and all together: --ppn, else its slots, else the default; -n limits them.
+    """Return the hosts that get ranks, how many each, and all together: --ppn, else its slots, else the default.
 
+    -n limits them.
     The default is what fits the node where `launch` runs: the others are taken to be like it.
     """
     full = [Host(host.name, each or host.slots or default) for host in hosts]
@@ -100,7 +101,8 @@ def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default:
         full = [Host(host.name, -(-ranks // len(hosts))) for host in hosts]
     if (most := max(host.slots or 0 for host in full)) > MOST_PROCESSES:
         raise Refusal(f"a node has at most {MOST_PROCESSES} ranks", most, "-n, --ppn or slots for the cores it has")
-    return full, room if ranks is None else ranks
+    ranks = room if ranks is None else ranks
+    return fill_hosts(full, ranks), ranks
 
 
 def fill_hosts(hosts: list[Host], ranks: int) -> list[Host]:

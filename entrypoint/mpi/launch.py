@@ -24,7 +24,7 @@ from entrypoint.machine.network import (
     name_interface,
     own_address,
 )
-from entrypoint.mpi.hosts import USAGE, Host, fill_hosts, find_hosts, place_ranks
+from entrypoint.mpi.hosts import USAGE, Host, find_hosts, place_ranks
 from entrypoint.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_client
 from entrypoint.mpi.rank import LOST, SUPERVISED
 from entrypoint.mpi.wait import Access, wait_for_hosts
@@ -94,11 +94,10 @@ def explain_launch(words: list[str], plan: Plan) -> Plan:
     check_command(request.words, environ, plan.facts.stack)
     hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, plan.machine.filled_nodes)
     variables = job_variables(environ, hosts, ranks)
-    filled = fill_hosts(hosts, ranks)
-    placed = " ".join(f"{host.name}:{host.slots}" for host in filled)
+    placed = " ".join(f"{host.name}:{host.slots}" for host in hosts)
     return replace(
         plan,
-        situation=plan.situation._replace(world=make_world(plan.world, filled, ranks, variables)),
+        situation=plan.situation._replace(world=make_world(plan.world, hosts, ranks, variables)),
         prepared=plan.prepared._replace(added=variables),
         argv=make_hydra_command(ranks, "HOSTS", plan.facts.root, request.words),
         notes=[
@@ -110,11 +109,11 @@ def explain_launch(words: list[str], plan: Plan) -> Plan:
     )
 
 
-def make_world(here: World, filled: list[Host], ranks: int, variables: Mapping[str, str]) -> World:
+def make_world(here: World, hosts: list[Host], ranks: int, variables: Mapping[str, str]) -> World:
     """Return the world of the ranks; as many on each node as on the first, whose own log says so too."""
-    nodes, port = len(filled), launchers.read_master_port(variables["MASTER_PORT"])
+    nodes, port = len(hosts), launchers.read_master_port(variables["MASTER_PORT"])
     return launchers.World(
-        here.launcher, here.why, (nodes, nodes), local_size=filled[0].slots, size=ranks,
+        here.launcher, here.why, (nodes, nodes), local_size=hosts[0].slots, size=ranks,
         master=variables["MASTER_ADDR"], port=port,
     )  # fmt: skip
 

@@ -40,7 +40,7 @@ WORKER = "torch.utils.data._utils.worker"
 # Oneccl_bind_pt has had two names (1.12).
 BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
 # How the command line of an agent of torchrun is known, and the seconds until it says what it waits for.
-AGENTS, PATIENCE = (b"torchrun", b"torch.distributed.run"), 30.0
+AGENTS, PATIENCE = (b"torchrun", b"torch.distributed.run", b"torch.distributed.launch"), 30.0
 WAITING = (
     f"no rank has started here after {PATIENCE:g} s: torchrun waits for the other nodes. Each needs another "
     "PET_NODE_RANK, from 0, and all need the same PET_NNODES"
@@ -69,7 +69,8 @@ def watch_queues(queues: Any) -> None:
 
 def is_agent(cmdline: bytes) -> bool:
     """Return whether a command line of /proc is that of an agent of torchrun."""
-    return any(os.path.basename(word) in AGENTS for word in cmdline.split(b"\0")[:3])
+    before = cmdline.split(b".py\0")[0]  # what follows a script is its own
+    return any(os.path.basename(word) in AGENTS for word in before.split(b"\0"))
 
 
 def remind(children: Path) -> None:

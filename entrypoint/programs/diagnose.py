@@ -78,7 +78,7 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
         when, code = (int(getattr(failures[rank], name, 0)) for name in ("timestamp", "exitcode"))
         if killed and code == -signal.SIGKILL:  # the agent's time is taken, which may be of the next second
             return when - 1, 0
-        return when, {-signal.SIGTERM: 3, -signal.SIGABRT: 2}.get(code, 2 if code >= 0 else 1)
+        return when, {-signal.SIGTERM: 3, -signal.SIGABRT: 2}.get(code, 1 if code >= 0 else 0)
 
     rank = min(failures, key=weigh)
     code, name = int(getattr(failures[rank], "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"

@@ -13,7 +13,7 @@ from entrypoint.tasks.table import ACCELERATE, OTHER, Task
 OUTPUT, OUTPUT_DIR = "/workspace/output", "output_dir"
 # A default, and the flags beside which it makes no sense; one of `do_` and `pad_` counts if it is switched on.
 UNLESS = {
-    "dataset_name": ("train_file", "validation_file", "test_file", "task_name"),
+    "dataset_name": ("train_file", "validation_file", "test_file"),
     "dataset_config_name": ("dataset_name", "train_file", "validation_file"),
     "task_name": ("dataset_name", "train_file", "validation_file"),
     "label_column_name": ("dataset_name", "train_file"),

@@ -89,7 +89,7 @@ def list_notes(task: Task, script: str, stack: Stack, environ: Mapping[str, str]
         notes.append("its script looks for checkpoints itself, and ignores --resume_from_checkpoint")
     if task.fails is not None:
         package, since, why = task.fails
-        version = " ".join(installed.get(package, ()))
+        version = " ".join(installed.get(normalize(package), ()))
         if release(version) >= since:
             copy = f"a corrected copy can be mounted at {script}"
             notes.append(f"its script was seen to fail with {package} {version}: {why}; {copy}")

@@ -120,13 +120,14 @@ def compare(run: Run, old: Record) -> list[str]:
 
 def check_run(run: Run, old: Record | None) -> None:
     """Raise Refusal if the directory holds results of another run, which this one would take for its own."""
-    if run.resume_from and run.handover != NEVER and not os.path.isdir(run.resume_from):
+    named = run.resume_from if run.handover != NEVER else ""  # some scripts ignore it
+    if named and not os.path.exists(named):
         remedy = f"one of those in {run.directory}, or leave it out to go on from the last one there"
-        raise Refusal("there is no such checkpoint", run.resume_from, remedy)
+        raise Refusal("there is no such checkpoint", named, remedy)
     names = os.listdir(run.directory) if os.path.isdir(run.directory) else []
     there, steps = sorted(name for name in names if name not in IGNORED), list_steps(run.directory)
     differences = ["it left no record of its arguments"] if old is None else compare(run, old)
-    if run.overwrite or run.resume_from or not differences or not (steps if old is None else there):
+    if run.overwrite or named or not differences or not (steps if old is None else there):
         return
     last = f"{PREFIX}{steps[0]}" if steps else there[0]
     value = f"{run.directory} with {last}: {', '.join(differences)}"

@@ -20,7 +20,7 @@ from entrypoint.tasks.aliases import split_flags
 from entrypoint.tasks.arguments import Program, name_flags, set_argument
 from entrypoint.tasks.checkpoints import PREFIX, STATE, find_last, read_object
 from entrypoint.tasks.record import AS_VARIABLE, FLAG, NEVER, RESUME, STATE_DIRECTORY, find_record
-from entrypoint.world.model import World, read_job_name
+from entrypoint.world.model import TORCHRUN_WORKER, World, read_job_name
 
 # By this variable a rank of torchrun knows how its checkpoint is handed over, and the directory: `flag:/workspace/...`.
 RUN = "MULTINODE_RUN"
@@ -50,7 +50,7 @@ def tell_others(handover: str, world: World, environ: Mapping[str, str]) -> Iter
     try:
         yield
     except (Refusal, OSError) as error:
-        if world.rank == 0 and world.several_nodes and handover != NEVER:
+        if world.rank == 0 and must_agree(world) and handover != NEVER:
             code = error.code if isinstance(error, Refusal) else EXIT_OUTSIDE
             tell_refused(world, read_job_name(environ), getattr(error, "note", str(error)), code)
         raise
@@ -66,12 +66,18 @@ def hand_over(
     return (words if step is None else add_flags(words, directory, step)), {}
 
 
+def must_agree(world: World) -> bool:
+    """Return whether ranks may begin before rank 0 has looked, as those of a torchrun on one node do not."""
+    of_launcher = world.rank is not None and world.launcher != TORCHRUN_WORKER
+    return world.several_nodes or (of_launcher and world.sizes[1] > 1)
+
+
 def choose_together(directory: str, world: World, job: str, say: Say) -> int | None:
     """Return the step from which all ranks go on; None where they begin at step 0."""
-    if world.rank and world.several_nodes:
+    if world.rank and must_agree(world):
         return read_offer(agree(world, job, "", partial(sees_token, directory)))
     step, note = find_step(directory)
-    if world.several_nodes:
+    if must_agree(world):
         with leave_token(directory) if step is not None else contextlib.nullcontext("") as token:
             agreed = read_offer(agree(world, job, "" if step is None else f"{step} {token}", lambda _: True))
         if agreed != step:

@@ -90,9 +90,12 @@ def read_node(text: str) -> Node | None:
 
 def list_bindings(context: Context) -> dict[str, str]:
     """Return the variables that a process does not get: those by which ranks would all be bound to the same core."""
-    environ = context.environ
-    found = {name: environ[name] for name in BINDINGS if environ.get(name, "").strip().lower() not in LOOSE}
-    return found if must_not_bind(context) else {}
+    return read_bindings(context.environ) if must_not_bind(context) else {}
+
+
+def read_bindings(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that bind threads."""
+    return {name: environ[name] for name in BINDINGS if environ.get(name, "").strip().lower() not in LOOSE}
 
 
 def must_not_bind(context: Context) -> bool:
@@ -162,7 +165,7 @@ def prepare_rank(
     node = read_node(environ.get(CORES, ""))
     if node is None:
         return frozenset(), dict(environ)
-    node = node if any(map(environ.get, BINDINGS)) else restrict(node, mask)
+    node = node if read_bindings(environ) else restrict(node, mask)
     cpus, variables = take_share(node, world, environ)
     marked = {name: value for name, value in read_list(environ, MARK) if environ.get(name) == value}
     yours = {name for name in variables if environ.get(name) and name not in marked}

@@ -95,7 +95,7 @@ def test_hosts_are_read_from_the_command_line() -> None:
         ([A, B], 2, 1, [1, 1], 2),
         ([Host("a", 2), Host("b", 1)], None, None, [2, 1], 3),
         ([A, B], 10, None, [5, 5], 10),
-        ([A, B], 1, 2, [2, 2], 1),
+        ([A, B], 1, 2, [1], 1),
     ],
 )
 def test_ranks_are_placed_on_hosts_as_asked_or_evenly(

@@ -13,7 +13,7 @@ from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.numbers import read_cpus, write_cpus
 from entrypoint.settings import MARK
-from entrypoint.tuning.bind import CORES, RANK, Node, prepare_rank, read_node
+from entrypoint.tuning.bind import CORES, RANK, Node, prepare_rank, read_bindings, read_node
 from entrypoint.tuning.threads import ANY, UNKNOWN, Process
 from entrypoint.tuning.variables import tune
 from entrypoint.world.model import World
@@ -180,3 +180,10 @@ VALUES = st.text() | st.integers() | st.booleans() | st.none() | st.lists(st.tex
 def test_any_text_may_stand_in_the_place_of_the_plan(text: str) -> None:
     if read_node(text) is None:
         assert prepare_rank({CORES: text, "A": "1"}, SECOND, frozenset()) == (frozenset(), {CORES: text, "A": "1"})
+
+
+@pytest.mark.parametrize(
+    ("environ", "bound"), [({}, False), ({"OMP_PROC_BIND": "false"}, False), ({"OMP_PROC_BIND": "true"}, True)]
+)
+def test_only_what_binds_threads_is_a_binding(environ: dict[str, str], bound: bool) -> None:
+    assert bool(read_bindings(environ)) is bound
