@@ -22,7 +22,7 @@ from entrypoint.world.kubeflow import ROLE, is_trainjob
 
 MOUNT = "/etc/multinode/ssh"
 # Where sshd listens unless somebody says otherwise; a port above 1023 needs no privilege.
-PORT = 2222
+SSH_PORT = 2222
 # The last one is what Kubernetes calls it in a Secret of type kubernetes.io/ssh-auth.
 NAMES = ("id_ed25519", "id_ecdsa", "id_rsa", "ssh-privatekey")
 # The file is copied, so it may be readable for all; for its owner alone it is closed to another uid in the container.
@@ -175,10 +175,10 @@ def read_checking(environ: Mapping[str, str]) -> str:
 
 def read_ssh_port(environ: Mapping[str, str]) -> int:
     """Return the port of sshd."""
-    text = environ.get("MULTINODE_SSH_PORT") or str(PORT)
+    text = environ.get("MULTINODE_SSH_PORT") or str(SSH_PORT)
     port = whole(text)
     if not port or port > LAST_PORT:
-        raise Refusal("MULTINODE_SSH_PORT is not a port", repr(text), f"export MULTINODE_SSH_PORT={PORT}")
+        raise Refusal("MULTINODE_SSH_PORT is not a port", repr(text), f"export MULTINODE_SSH_PORT={SSH_PORT}")
     return port
 
 

@@ -10,7 +10,7 @@ from entrypoint.machine.network import is_free, is_here, own_address, split_addr
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.world.model import ALONE, TORCHRUN, World
-from entrypoint.world.torchrun import C10D_PORT, COUNT, INDEX, check_options, is_standalone, parse_nodes
+from entrypoint.world.torchrun import C10D_PORT, INDEX, NPROC, check_options, is_standalone, parse_nodes
 
 # Options of torchrun that say how its ranks meet (torch/distributed/run.py). Each has a variable, PET_ and its name,
 # which counts where the option is not typed.
@@ -41,14 +41,14 @@ def read_options(typed: Mapping[str, str], environ: Mapping[str, str], nproc: in
     """Return the PET_ variables that describe the ranks of a typed torchrun; without any it starts one, on one node."""
     found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
     if nproc is not None:
-        found[COUNT] = str(nproc)
+        found[NPROC] = str(nproc)
     found.update({"PET_" + name[2:].upper(): typed[name] for name in OPTIONS if name in typed})
     nodes = parse_nodes(found.get("PET_NNODES", "1"))[1]
     if is_standalone(found):
         check_options(found, nodes)
-        return {COUNT: found.get(COUNT, "1"), RESTARTS: found.get(RESTARTS, "0")}
+        return {NPROC: found.get(NPROC, "1"), RESTARTS: found.get(RESTARTS, "0")}
     node = environ.get(INDEX, "").strip() if nodes > 1 else ""
-    return {"PET_NNODES": "1", COUNT: "1", NODE: node or "0", **found}
+    return {"PET_NNODES": "1", NPROC: "1", NODE: node or "0", **found}
 
 
 def complete_options(described: Mapping[str, str], environ: Mapping[str, str], count: int | None) -> list[Setting]:
@@ -57,8 +57,8 @@ def complete_options(described: Mapping[str, str], environ: Mapping[str, str], c
     described: its PET_ variables; count: None where the number is typed.
     """
     found = []
-    if count is not None and str(count) != (environ.get(COUNT) or "1"):
-        found.append(Setting(COUNT, str(count), "torchrun's auto is a process for every processor"))
+    if count is not None and str(count) != (environ.get(NPROC) or "1"):
+        found.append(Setting(NPROC, str(count), "torchrun's auto is a process for every processor"))
     node = described.get(NODE, "")
     if node not in ("", "0") and node == environ.get(INDEX, "").strip() and not environ.get(NODE):
         found.append(Setting(NODE, node, "the number of this pod in its Indexed Job"))
@@ -74,7 +74,7 @@ def prepare_restarts(world: World, described: Mapping[str, str], environ: Mappin
     starts = world.launcher in (ALONE, TORCHRUN) and world.sizes[1] > 1
     again = described.get(RESTARTS, "").strip() not in ("", "0") or bool(described.get("PET_RDZV_ENDPOINT"))
     pod = bool(environ.get("KUBERNETES_SERVICE_HOST")) and world.launcher == TORCHRUN and world.several_nodes
-    alike = world.node_rank is not None and whole(environ.get(COUNT, "")) == world.local_size
+    alike = world.node_rank is not None and whole(environ.get(NPROC, "")) == world.local_size
     return [*([NEW_STORE] if starts and again else []), *([ALIKE] if pod and alike else [])]
 
 

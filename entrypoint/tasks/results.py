@@ -42,7 +42,7 @@ from entrypoint.tasks.record import (
 )
 from entrypoint.tasks.resume import PATIENCE, RUN, Say, hand_over, tell_others
 from entrypoint.tasks.table import TRAINER, find_task
-from entrypoint.tuning.bind import BINDABLE, RANK
+from entrypoint.tuning.bind import BINDABLE, RANK_PROGRAM
 from entrypoint.tuning.starters import find_starter
 from entrypoint.world.model import TORCHRUN, World
 
@@ -79,7 +79,7 @@ def plan_run(
 
     starts: whether torchrun starts the ranks. Raise Refusal for a release of the Trainer that empties the directory.
     """
-    environ, starts = facts.environ_with_home, starts and world.rank is None and os.path.exists(RANK)
+    environ, starts = facts.environ_with_home, starts and world.rank is None and os.path.exists(RANK_PROGRAM)
     if command.kind == TASK:
         run = plan_task(command, program, environ, starts=starts)
     else:
@@ -94,7 +94,7 @@ def plan_run(
     if run.starts:
         why = "each start of a rank looks for the last checkpoint"
         forced.append(Setting(RUN, f"{run.handover}:{run.directory}", why))
-        defaults.append(Setting("PYTHON_EXEC", RANK, why))
+        defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, why))
     return program._replace(forced=tuple(forced), defaults=tuple(defaults)), run
 
 

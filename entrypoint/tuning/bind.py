@@ -32,7 +32,7 @@ from entrypoint.tuning.threads import (
 from entrypoint.world.model import ALONE, TORCHRUN, World
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
-RANK = "/opt/multinode/rank"
+RANK_PROGRAM = "/opt/multinode/rank"
 # What is typed with a directory may have a Python of its own, which stays.
 BINDABLE = ("torchrun", "python3", "python")
 # For each rank: that it has to look how many they have become, and the cores of its node.
@@ -116,10 +116,10 @@ def bind_ranks(context: Context) -> list[Setting]:
     process = context.process
     binds = process.checks_size or can_bind(context.machine, context.world.local_size or 1)
     starts = os.path.basename(process.program) in SHELLS or (process.program in BINDABLE and binds)
-    if context.world.launcher not in (ALONE, TORCHRUN) or not starts or not process.has_file(RANK):
+    if context.world.launcher not in (ALONE, TORCHRUN) or not starts or not process.has_file(RANK_PROGRAM):
         return []
     found = [
-        Setting("PYTHON_EXEC", RANK, "each rank takes the cores of its own NUMA node"),
+        Setting("PYTHON_EXEC", RANK_PROGRAM, "each rank takes the cores of its own NUMA node"),
         Setting(CORES, describe_node(context), "of which each rank takes its share"),
     ]
     if process.checks_size:

@@ -11,7 +11,7 @@ from entrypoint.numbers import whole
 from entrypoint.rendezvous.meeting import OPTIONS, read_options
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.mpi import HOSTFILES
-from entrypoint.world.torchrun import AUTO, COUNT, read_count
+from entrypoint.world.torchrun import AUTO, NPROC, read_count
 
 ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"
 PROGRAMS = {
@@ -67,7 +67,7 @@ class Start(NamedTuple):
     @property
     def is_auto(self) -> bool:
         """Return whether the machine decides how many ranks torchrun starts."""
-        return self.torchrun is not None and self.torchrun.get(COUNT, "").strip().lower() in AUTO
+        return self.torchrun is not None and self.torchrun.get(NPROC, "").strip().lower() in AUTO
 
 
 def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None = None) -> Start | None:

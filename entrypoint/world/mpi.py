@@ -31,12 +31,12 @@ def find_job(environ: Mapping[str, str]) -> str:
 
 
 # What the variables of every MPI have in common.
-ANY = Ranks("", "", allocation=NODES, host=slurm.find_first_host, job=find_job)
+COMMON = Ranks("", "", allocation=NODES, host=slurm.find_first_host, job=find_job)
 
 
 def name_like(prefix: str, remedy: str) -> Ranks:
     """Return the variables of an MPI that have one beginning."""
-    return ANY._replace(
+    return COMMON._replace(
         rank=f"{prefix}_RANK",
         size=f"{prefix}_SIZE",
         local_rank=(f"{prefix}_LOCAL_RANK",),
@@ -48,7 +48,7 @@ def name_like(prefix: str, remedy: str) -> Ranks:
 # I_MPI_*, HYDRA_* and OMPI_MCA_* prove nothing: they are set where mpirun is started, too. MPI_LOCALRANKID comes first
 # because SLURM_LOCALID is left over from the batch step when hydra starts the ranks inside an allocation.
 FAMILIES = (
-    ANY._replace(
+    COMMON._replace(
         rank="PMI_RANK",
         size="PMI_SIZE",
         local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"),

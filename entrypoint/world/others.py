@@ -23,7 +23,7 @@ from entrypoint.world.model import (
     read_host,
     read_master_port,
 )
-from entrypoint.world.mpi import ANY, name_like
+from entrypoint.world.mpi import COMMON, name_like
 from entrypoint.world.torchrun import EVERY_NODE, read_count
 
 # Where SageMaker says which hosts there are, also to images that are not its own.
@@ -152,7 +152,7 @@ def read_files(environ: Mapping[str, str], read: Callable[[str], str | None]) ->
 # flux-environment(7)
 FLUX_TASK = make_launcher(
     FLUX,
-    ANY._replace(
+    COMMON._replace(
         rank="FLUX_TASK_RANK",
         size="FLUX_JOB_SIZE",
         local_rank=("FLUX_TASK_LOCAL_ID",),

@@ -90,7 +90,7 @@ def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None
         commands = "mpirun -n N -ppn N, torchrun --nproc_per_node N"
         remedy = f"give the number to the launcher instead: {SRUN if launcher.kind == SLURM else commands}"
         raise Refusal("--nproc has no meaning in a process that a launcher started", launcher.why, remedy)
-    world = launcher.world({**environ, torchrun.COUNT: ""})
+    world = launcher.world({**environ, torchrun.NPROC: ""})
     if world.rank is not None:  # of a world of one, which starts others
         return World(ALONE, launcher.why, local_size=nproc, started_alone=True)
     return world._replace(local_size=nproc)

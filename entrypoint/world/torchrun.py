@@ -27,7 +27,7 @@ from entrypoint.world.model import (
 # What torchrun takes for a number of processes besides a number. It counts the processors of the host, of which a
 # container may have few, so all of these become a number here.
 AUTO = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
-COUNT, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
+NPROC, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
 AT_ENDPOINT, AT_MASTER_ADDR = "PET_RDZV_ENDPOINT is set", "a master and PET_NNODES are set"
@@ -53,7 +53,7 @@ def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
     return max(0, rank - local_rank) // node or None
 
 
-PLAIN = Ranks(
+BY_HAND_RANKS = Ranks(
     "RANK",
     "WORLD_SIZE",
     ("LOCAL_RANK",),
@@ -70,13 +70,13 @@ def is_set_by_hand(environ: Mapping[str, str]) -> bool:
 
 def read_count(environ: Mapping[str, str]) -> int | None:
     """Return how many processes a node should run, None where the machine decides; raise Refusal for any other text."""
-    text = environ.get(COUNT, "").strip()
+    text = environ.get(NPROC, "").strip()
     if text.lower() in AUTO:
         return None
     value = whole(text)
     if not value or value > MOST_PROCESSES:
-        fact = f"{COUNT} is not a number of processes up to {MOST_PROCESSES}"
-        raise Refusal(fact, repr(text), give(COUNT, "auto"))
+        fact = f"{NPROC} is not a number of processes up to {MOST_PROCESSES}"
+        raise Refusal(fact, repr(text), give(NPROC, "auto"))
     return value
 
 
@@ -112,7 +112,7 @@ def read_torchrun(typed: Mapping[str, str], local: int | None) -> World:
     nodes = parse_nodes(typed.get("PET_NNODES", "1"))[1]
     if typed.get("PET_RDZV_ENDPOINT") or typed.get("PET_MASTER_ADDR"):
         why = AT_ENDPOINT if typed.get("PET_RDZV_ENDPOINT") else AT_MASTER_ADDR
-        world = read_rendezvous({**typed, COUNT: ""}, why)._replace(local_size=local)
+        world = read_rendezvous({**typed, NPROC: ""}, why)._replace(local_size=local)
         found = explain_loopback(typed, world)
         return world._replace(notes=(found.note,) if found else ())
     check_options(typed, nodes)
@@ -214,10 +214,10 @@ def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Lau
     return Launcher(TORCHRUN, why, proof, read)
 
 
-WORKER = make_launcher(TORCHRUN_WORKER, PLAIN, all_set("TORCHELASTIC_RUN_ID"), "TORCHELASTIC_RUN_ID is set")
+WORKER = make_launcher(TORCHRUN_WORKER, BY_HAND_RANKS, all_set("TORCHELASTIC_RUN_ID"), "TORCHELASTIC_RUN_ID is set")
 WORKER_BY_HAND = make_launcher(
     TORCHRUN_WORKER,
-    PLAIN,
+    BY_HAND_RANKS,
     all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
     "RANK, LOCAL_RANK and MASTER_ADDR are set",
 )
@@ -226,7 +226,7 @@ WORKER_BY_HAND = make_launcher(
 def read_world_by_hand(environ: Mapping[str, str]) -> World:
     """Return a world whose WORLD_SIZE somebody has set: it is the number of processes, so each node has one."""
     world = read_rendezvous(environ, SET_BY_HAND)
-    return world if environ.get(COUNT) else world._replace(local_size=1)
+    return world if environ.get(NPROC) else world._replace(local_size=1)
 
 
 SET_BY_HAND = "RANK, WORLD_SIZE and MASTER_ADDR are set"

@@ -16,7 +16,7 @@ import pytest
 
 import entrypoint.__main__ as program
 from entrypoint.errors import Refusal
-from entrypoint.tuning.bind import RANK
+from entrypoint.tuning.bind import RANK_PROGRAM
 from tests.support.launchers import left_by
 from tests.support.machines import Box
 from tests.support.refusals import REFUSED, Row
@@ -167,7 +167,7 @@ def test_ranks_look_how_many_they_are_where_somebody_insists_on_a_number(
     container: Container, words: str, environ: dict[str, str], looks: bool
 ) -> None:
     """Only they know how many nodes of an elastic job have met."""
-    with mock.patch("os.path.exists", lambda path: path == RANK or Path(path).is_file()):
+    with mock.patch("os.path.exists", lambda path: path == RANK_PROGRAM or Path(path).is_file()):
         started = Container(container.home, Box(1, 1)).start(words, {**ELASTIC, **environ})
 
     assert started.environ.get("MULTINODE_COUNTS") == ("1" if looks else None)

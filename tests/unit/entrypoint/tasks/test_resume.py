@@ -313,7 +313,7 @@ def test_results_are_where_the_arguments_say_or_the_variable(
 def test_ranks_of_torchrun_look_for_themselves_at_each_start(
     start: Start, monkeypatch: pytest.MonkeyPatch, world: World, script: bool
 ) -> None:
-    monkeypatch.setattr(results, "RANK", str(start.script))  # it is there only in an image
+    monkeypatch.setattr(results, "RANK_PROGRAM", str(start.script))  # it is there only in an image
     job = Command(SCRIPT, str(start.script), ["--output_dir", str(start.directory)]) if script else None
     program, run = start.plan(job=job, world=world)
     assert run is not None
@@ -335,7 +335,7 @@ def test_a_node_with_a_directory_of_its_own_is_refused_nothing_but_another_run(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has its part of each checkpoint there, and no record."""
-    monkeypatch.setattr(results, "RANK", str(start.script))
+    monkeypatch.setattr(results, "RANK_PROGRAM", str(start.script))
     (start.directory / "checkpoint-4").mkdir(parents=True)
     node = NODES._replace(node_rank=1)
     for words in ([], ["--seed", "1"]):
