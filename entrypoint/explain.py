@@ -10,6 +10,7 @@ from entrypoint.machine.limits import BF16_UNITS
 from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_note, quote
+from entrypoint.settings import OURS
 from entrypoint.tasks.command import LAUNCH, SSH
 from entrypoint.world.model import ALONE
 
@@ -23,7 +24,7 @@ def print_start(plan: Plan) -> None:
     if plan.world.local_rank or kind == SSH:
         return
     lines = [] if kind == LAUNCH else [one_line(plan)]
-    kept = {name: value for name, value in plan.prepared.kept.items() if not name.startswith("MULTINODE_")}
+    kept = {name: value for name, value in plan.prepared.kept.items() if not name.startswith(OURS)}
     if kept:
         lines.append("kept yours: " + " ".join(f"{name}={short(value)}" for name, value in sorted(kept.items())))
     for line in [*lines, *plan.notes]:

@@ -161,7 +161,7 @@ def note_python(command: Command, world: World) -> list[str]:
 
 
 def find_runs(command: Command, world: World, starter: starters.Start | None) -> str:
-    """Return what this process becomes, as in `threads.Process`."""
+    """Return what runs in this process: one of the words of tuning/threads.py."""
     if starter is not None:
         return UNKNOWN if starter.local_size is None and not starter.is_auto else ANY
     if command.trains or world.rank is not None:

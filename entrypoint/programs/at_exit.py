@@ -42,8 +42,8 @@ BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
 # How the command line of an agent of torchrun is known, and the seconds until it says what it waits for.
 AGENTS, PATIENCE = (b"torchrun", b"torch.distributed.run", b"torch.distributed.launch"), 30.0
 WAITING = (
-    f"no rank has started here after {PATIENCE:g} s: torchrun waits for the other nodes. Each needs another "
-    "PET_NODE_RANK, from 0, and all need the same PET_NNODES"
+    f"no rank has started here after {PATIENCE:g} s: torchrun waits for the other nodes. All need the same PET_NNODES, "
+    "and those that meet at a master another PET_NODE_RANK each, from 0"
 )
 # Files that are closed before anything is imported at the exit: a program may have as many open as it may.
 RESERVED: list[int] = []
