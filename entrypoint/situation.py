@@ -17,7 +17,6 @@ from entrypoint.tuning.threads import (
     RANKS,
     SINGLE,
     UNKNOWN,
-    becomes_torchrun,
     read_threads,
     set_local_size,
 )
@@ -46,13 +45,13 @@ class Situation(NamedTuple):
     @property
     def meets_others(self) -> bool:
         """Return whether the command is one of several ranks, or starts them."""
-        return self.becomes_ranks and self.world.sizes[1] > 1
+        return self.becomes_ranks and self.world.several
 
     @property
     def becomes_torchrun(self) -> bool:
         """Return whether the ranks of this node are started by torchrun, typed or not."""
         typed = self.starter is not None and self.starter.torchrun is not None
-        return typed or (self.command.trains and becomes_torchrun(self.world))
+        return typed or (self.command.trains and self.world.needs_torchrun)
 
 
 def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> Situation:

@@ -10,7 +10,7 @@ from entrypoint.addresses import is_loopback
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import read_text
 from entrypoint.numbers import MOST_PROCESSES, first_set, whole
-from entrypoint.world.mpi import HOSTFILES
+from entrypoint.world.table import HOSTFILES
 
 USAGE = "launch --hosts node0,node1 -n 2 --ppn 1 smoke --bf16"
 # Letters of a line that are shown.

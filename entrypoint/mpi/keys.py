@@ -18,7 +18,7 @@ from entrypoint.machine.files import (
 )
 from entrypoint.machine.network import is_here
 from entrypoint.numbers import LAST_PORT, whole
-from entrypoint.world.kubeflow import ROLE, is_trainjob
+from entrypoint.world.table import ROLE, is_trainjob
 
 MOUNT = "/etc/multinode/ssh"
 # Where sshd listens unless somebody says otherwise; a port above 1023 needs no privilege.

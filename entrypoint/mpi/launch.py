@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Callable, NamedTuple
 
+from entrypoint.addresses import PORT, read_port
 from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.facts import Facts
@@ -33,9 +34,9 @@ from entrypoint.printing.streams import print_error
 from entrypoint.settings import forget
 from entrypoint.tasks.command import TASK, read_command
 from entrypoint.tasks.table import place_script
-from entrypoint.world import model as launchers
 from entrypoint.world.alone import check_required_size
-from entrypoint.world.model import World
+from entrypoint.world.model import MPI, World
+from entrypoint.world.ranks import PORTS
 
 TIMEOUT = 120
 # Names that are looked up at once.
@@ -111,8 +112,8 @@ def explain_launch(words: list[str], plan: Plan) -> Plan:
 
 def make_world(here: World, hosts: list[Host], ranks: int, variables: Mapping[str, str]) -> World:
     """Return the world of the ranks; as many on each node as on the first, whose own log says so too."""
-    nodes, port = len(hosts), launchers.read_master_port(variables["MASTER_PORT"])
-    return launchers.World(
+    nodes, port = len(hosts), read_port(variables["MASTER_PORT"])
+    return World(
         here.launcher, here.why, (nodes, nodes), local_size=hosts[0].slots, size=ranks,
         master=variables["MASTER_ADDR"], port=port,
     )  # fmt: skip
@@ -226,7 +227,7 @@ def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> 
     MULTINODE_WORLD_SIZE.
     """
     kept = forget(environ)
-    check_required_size(kept, launchers.World(launchers.MPI, "launch", size=ranks))
+    check_required_size(kept, World(MPI, "launch", size=ranks))
     master = kept.get("MASTER_ADDR") or ("127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name))
     return {
         **({} if any(kept.get(name) for name in PINNED) else {PINNED[0]: "0"}),
@@ -238,7 +239,7 @@ def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> 
 
 def choose_free_port() -> int:
     """Return a port for rank 0 that is free on this node, where it usually is; another for each job."""
-    return find_free_port(launchers.PORTS, time.time_ns() // 1000 % len(launchers.PORTS)) or launchers.PORT
+    return find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
 
 
 def find_away(hosts: list[Host]) -> list[str]:

@@ -32,7 +32,7 @@ from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArg
 from entrypoint.programs import smoke_checks as checks
 from entrypoint.programs.smoke_checks import SEED, Failed, Report, default_flags, known_flags
 from entrypoint.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
-from entrypoint.world.model import read_job_name
+from entrypoint.world.ranks import read_job_name
 
 # What accelerate calls it; ranks on processors without a unit for bf16 train in float32.
 TYPES = {"bf16": "bfloat16", "fp16": "float16"}

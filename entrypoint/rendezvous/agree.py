@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable
 from zlib import crc32
 
+from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, LATER, Refusal, one_row
-from entrypoint.world.model import PORT, PORTS, World
+from entrypoint.world.model import World
+from entrypoint.world.ranks import PORTS
 
 # Seconds that ranks wait for each other: an image may have to be fetched first. Seconds in which rank 0
 # still tells the others that it was refused, for a stranger who says nothing, and between two tries.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 
+from entrypoint.addresses import PORT
 from entrypoint.errors import LATER, Refusal
 from entrypoint.machine.network import is_here, try_port
 from entrypoint.numbers import LAST_PORT
-from entrypoint.world.model import PORT, SLURM, TORCHRUN, TORCHRUN_WORKER, World
+from entrypoint.world.model import SLURM, TORCHRUN, TORCHRUN_WORKER, World
 
 
 def check_master(world: World) -> None:

@@ -9,7 +9,7 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.network import is_free, is_here, own_address, split_addresses
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
-from entrypoint.world.model import ALONE, TORCHRUN, World
+from entrypoint.world.model import TORCHRUN, World
 from entrypoint.world.torchrun import C10D_PORT, INDEX, NPROC, check_options, is_standalone, parse_nodes
 
 # Options of torchrun that say how its ranks meet (torch/distributed/run.py). Each has a variable, PET_ and its name,
@@ -71,7 +71,7 @@ def prepare_restarts(world: World, described: Mapping[str, str], environ: Mappin
     Agents number their ranks themselves in Kubernetes only, where each has its number, and all pods have as many ranks:
     elsewhere people number the nodes, and agents that ask each other find out about mistakes.
     """
-    starts = world.launcher in (ALONE, TORCHRUN) and world.sizes[1] > 1
+    starts = world.is_unstarted and world.several
     again = described.get(RESTARTS, "").strip() not in ("", "0") or bool(described.get("PET_RDZV_ENDPOINT"))
     pod = bool(environ.get("KUBERNETES_SERVICE_HOST")) and world.launcher == TORCHRUN and world.several_nodes
     alike = world.node_rank is not None and whole(environ.get(NPROC, "")) == world.local_size

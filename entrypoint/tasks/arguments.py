@@ -51,7 +51,7 @@ def read_program(command: Command, stack: Stack, environ: Mapping[str, str], wor
 
     Raise Refusal for a task that would fail in this image or this world, or train another thing than was meant.
     """
-    many = world.sizes[1] > 1
+    many = world.several
     if command.kind == TASK:
         program = read_task(command, stack, environ, many=many)
     elif command.kind == SMOKE:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import which
 from entrypoint.machine.image import Stack, release
 from entrypoint.settings import Setting
 from entrypoint.tasks.command import DOCTOR, LAUNCH, PLAIN, PREFETCH, SSH, WORKER, Command
-from entrypoint.world.model import ALONE, MPIJOB_WORKER, PORT, TORCHRUN, World
+from entrypoint.world.model import MPIJOB_WORKER, TORCHRUN, World
 
 PYTHON = "python3"
 # Our images have a program of that name here, which calls the entrypoint: a pod's `command` replaces the entrypoint.
@@ -46,7 +47,7 @@ def make_argv(command: Command, world: World, words: list[str], environ: Mapping
         raise Refusal("a worker of an MPIJob waits for ranks, it does not train", command.name, remedy)
     if world.launcher == TORCHRUN:
         return [TORCHRUN, *list_options(world, environ), *words]
-    if world.launcher == ALONE and world.sizes[1] > 1:
+    if world.needs_torchrun:
         return [TORCHRUN, *meet_here(torch), "--nproc_per_node", str(world.local_size), *words]
     return [PYTHON, *words]
 

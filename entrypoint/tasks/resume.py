@@ -20,7 +20,8 @@ from entrypoint.tasks.aliases import split_flags
 from entrypoint.tasks.arguments import Program, name_flags, set_argument
 from entrypoint.tasks.checkpoints import PREFIX, STATE, find_last, read_object
 from entrypoint.tasks.record import AS_VARIABLE, FLAG, NEVER, RESUME, STATE_DIRECTORY, find_record
-from entrypoint.world.model import TORCHRUN_WORKER, World, read_job_name
+from entrypoint.world.model import TORCHRUN_WORKER, World
+from entrypoint.world.ranks import read_job_name
 
 # By this variable a rank of torchrun knows how its checkpoint is handed over, and the directory: `flag:/workspace/...`.
 RUN = "MULTINODE_RUN"
@@ -69,7 +70,7 @@ def hand_over(
 def must_agree(world: World) -> bool:
     """Return whether ranks may begin before rank 0 has looked, as those of a torchrun on one node do not."""
     of_launcher = world.rank is not None and world.launcher != TORCHRUN_WORKER
-    return world.several_nodes or (of_launcher and world.sizes[1] > 1)
+    return world.several_nodes or (of_launcher and world.several)
 
 
 def choose_together(directory: str, world: World, job: str, say: Say) -> int | None:

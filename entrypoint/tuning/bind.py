@@ -19,7 +19,6 @@ from entrypoint.tuning.starters import MPIRUN, SHELLS
 from entrypoint.tuning.threads import (
     RANKS,
     Context,
-    becomes_torchrun,
     can_bind,
     count_lost,
     count_workers,
@@ -29,7 +28,7 @@ from entrypoint.tuning.threads import (
     order_cores,
     write_affinity,
 )
-from entrypoint.world.model import ALONE, TORCHRUN, World
+from entrypoint.world.model import World
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
 RANK_PROGRAM = "/opt/multinode/rank"
@@ -102,13 +101,13 @@ def must_not_bind(context: Context) -> bool:
     """Return whether a process may not bind its threads: it would hand that on to ranks, or shares its cores."""
     if starts_ranks(context):  # those of an mpirun are pinned by it, but not under a quota
         return context.process.starter != MPIRUN or not context.machine.owned
-    alone = context.world.rank is None or context.world.sizes[1] < 2
+    alone = context.world.rank is None or not context.world.several
     return not alone and not (context.machine.owned and has_own_cores(context))
 
 
 def starts_ranks(context: Context) -> bool:
     """Return whether a process is a program that starts ranks; a task is torchrun where there are several."""
-    return bool(context.process.starter) and (context.process.runs != RANKS or becomes_torchrun(context.world))
+    return bool(context.process.starter) and (context.process.runs != RANKS or context.world.needs_torchrun)
 
 
 def bind_ranks(context: Context) -> list[Setting]:
@@ -116,7 +115,7 @@ def bind_ranks(context: Context) -> list[Setting]:
     process = context.process
     binds = process.checks_size or can_bind(context.machine, context.world.local_size or 1)
     starts = os.path.basename(process.program) in SHELLS or (process.program in BINDABLE and binds)
-    if context.world.launcher not in (ALONE, TORCHRUN) or not starts or not process.has_file(RANK_PROGRAM):
+    if not context.world.is_unstarted or not starts or not process.has_file(RANK_PROGRAM):
         return []
     found = [
         Setting("PYTHON_EXEC", RANK_PROGRAM, "each rank takes the cores of its own NUMA node"),
@@ -139,7 +138,7 @@ def take_share(node: Node, world: World, environ: Mapping[str, str]) -> tuple[fr
     own, place = node.owned and count <= total, (world.rank or 0) % count
     cores = divide(node.cores, count)[place] if own else node.cores
     per_rank = len(cores) if own else max(1, node.most // count)
-    several = world.sizes[1] > 1 and environ.get("CCL_WORKER_OFFLOAD") != "0"
+    several = world.several and environ.get("CCL_WORKER_OFFLOAD") != "0"
     workers = node.workers if several and node.workers < per_rank else 0
     busy = read_cpus(environ.get("CCL_WORKER_AFFINITY", "")) if workers else frozenset()
     variables = {"OMP_NUM_THREADS": str(max(1, per_rank - count_lost(cores, workers, busy, 1 if own else count)))}

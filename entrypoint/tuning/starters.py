@@ -10,7 +10,7 @@ from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
 from entrypoint.rendezvous.meeting import OPTIONS, read_options
 from entrypoint.world.model import TORCHRUN
-from entrypoint.world.mpi import HOSTFILES
+from entrypoint.world.table import HOSTFILES
 from entrypoint.world.torchrun import AUTO, NPROC, read_count
 
 ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"

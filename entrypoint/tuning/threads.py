@@ -13,7 +13,7 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack, release
 from entrypoint.numbers import number, read_cpus, whole, write_cpus
-from entrypoint.world.model import ALONE, MPI, SLURM, TORCHRUN, World
+from entrypoint.world.model import MPI, SLURM, World
 
 OPENMP = "/usr/local/lib/libiomp5.so"
 # What runs in a process: ranks of the world or what starts them, one program that computes, a program that may start
@@ -81,7 +81,7 @@ def set_local_size(world: World, machine: Machine, threads: int | None = None, *
 
     threads: the user's OMP_NUM_THREADS, for which there have to be cores; starts: whether processes are started here.
     """
-    ours = world.launcher in (ALONE, TORCHRUN)
+    ours = world.is_unstarted
     if ours and not starts:  # one process has the whole machine, whatever a variable of the pod says
         return world._replace(local_size=1)
     if world.local_size is not None or not ours:
@@ -89,11 +89,6 @@ def set_local_size(world: World, machine: Machine, threads: int | None = None, *
     most = machine.cores // threads if threads else machine.cores
     count = max(1, min(machine.filled_nodes, most))
     return world._replace(local_size=count, guessed=(*world.guessed, "local_size"))
-
-
-def becomes_torchrun(world: World) -> bool:
-    """Return whether a training is started by torchrun here."""
-    return world.launcher == TORCHRUN or (world.launcher == ALONE and world.sizes[1] > 1)
 
 
 def can_bind(machine: Machine, ranks: int) -> bool:
@@ -167,7 +162,7 @@ def count_cores(context: Context, *, own: bool) -> int:
 
 def count_workers(context: Context) -> int:
     """Count the workers of oneCCL in a rank; a world of one needs none. Raise Refusal for a training without any."""
-    if context.stack.backend != "ccl" or context.world.sizes[1] < 2:
+    if context.stack.backend != "ccl" or not context.world.several:
         return 0
     count = number(context.environ, "CCL_WORKER_COUNT")
     if count == 0 and context.process.training:

@@ -45,7 +45,7 @@ def local_address(context: Context) -> str | None:
     """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
     world, elastic = context.world, bool(context.environ.get("PET_RDZV_ENDPOINT"))
     # A typed torchrun looks for its own name for a single rank, too, and so does an elastic one for a single node.
-    alone = world.launcher == ALONE and (world.sizes[1] > 1 or context.process.runs == ANY)
+    alone = world.launcher == ALONE and (world.several or context.process.runs == ANY)
     one_node = alone or (world.launcher == TORCHRUN and elastic and not world.several_nodes)
     if not context.process.training:  # a torchrun may be typed in a shell later, for other nodes if there is a network
         one_node = alone_for_good(context)

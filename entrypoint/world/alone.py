@@ -11,22 +11,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from fnmatch import translate
 
-from entrypoint.addresses import is_loopback
+from entrypoint.addresses import is_loopback, unbracket
 from entrypoint.errors import Refusal
 from entrypoint.numbers import explain_reference, number, read_range, whole
-from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, World, unbracket
-from entrypoint.world.others import split_hosts
+from entrypoint.world.model import ALONE, EVERY_NODE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, World, split_hosts
 from entrypoint.world.slurm import is_in_step
-from entrypoint.world.torchrun import EVERY_NODE, INDEX, parse_nodes
+from entrypoint.world.table import LAUNCHERS
+from entrypoint.world.torchrun import INDEX, parse_nodes
 
 SIZE = "MULTINODE_WORLD_SIZE"
-# How many there are, from two on: NNODES, SLURM_JOB_NUM_NODES, DSTACK_NODES_NUM, OMPI_COMM_WORLD_SIZE, N_TASKS.
+# How many there are, from two on: what launchers call it, and NNODES, SLURM_JOB_NUM_NODES, N_TASKS.
+COUNTS = "|".join(name for launcher in LAUNCHERS for name in (launcher.size, *launcher.nodes) if name)
 COUNT = re.compile(
+    rf"{COUNTS}|"
     r"(.*_)?((N|N_|NUM_?|TOTAL_)(NODES|RANKS|HOSTS|MACHINES)|NTASKS|N_TASKS|JOB_TOTAL_WORKERS|(NODES|MACHINES)_NUM)"
-    r"|.*_NUM_TASKS"
-    r"|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE"
-    r"|(PMI|HOROVOD|FLUX_JOB|LWS_GROUP)_SIZE|AZUREML_NODE_COUNT"
+    r"|.*_NUM_TASKS|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE|AZUREML_NODE_COUNT"
 )
 # More nodes are those of a graph: NUM_NODES=2708 is the data set Cora. A scheduler that has more counts its tasks, too.
 MOST_NODES = 1000
@@ -35,10 +36,11 @@ RANK = re.compile(
     r"RANK|(.*_)?(NODE|LOCAL|GLOBAL|WORLD|TASK|WORKER|MACHINE|HOST|PMI|PMIX|PALS|HOROVOD)_RANK(ID)?|SLURM_PROCID"
     r"|PBS_VNODENUM"
 )
-# Who they are, if more than one: SKYPILOT_NODE_IPS, TPU_WORKER_HOSTNAMES, VC_WORKER_HOSTS, SM_HOSTS.
+# Who they are, if more than one: SM_HOSTS, and TPU_WORKER_HOSTNAMES, LSB_MCPU_HOSTS.
+LISTS = "|".join(translate(launcher.hosts) for launcher in LAUNCHERS if launcher.hosts)
 HOSTS = re.compile(
-    r"(.*_)?((NODE|WORKER|TASK|TRAINER|MACHINE)S?_(IPS|HOSTS|HOSTNAMES|ADDRS|ADDRESSES)|NODE_?LIST|HOST_?LIST)"
-    r"|SM_HOSTS|LSB_(MCPU_)?HOSTS"
+    rf"{LISTS}|LSB_(MCPU_)?HOSTS"
+    r"|(.*_)?((NODE|WORKER|TASK|TRAINER|MACHINE)S?_(IPS|HOSTS|HOSTNAMES|ADDRS|ADDRESSES)|NODE_?LIST|HOST_?LIST)"
 )
 # An entry with a port, or an address: a list of servers that are asked for something, such as KAFKA_HOST_LIST.
 SERVER = re.compile(r"[^:]*:\d+|.*://.*")

@@ -1,11 +1,10 @@
-"""Slurm: the tasks of a step that srun has started, and its lists of nodes and tasks."""
+"""Slurm: whether srun has started this process, and its lists of nodes and tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from entrypoint.numbers import is_above_one, whole
-from entrypoint.world.model import SLURM, Ranks, make_launcher
 
 # With any of these, rank 0 need not be on the first node of a list, which is sorted (srun(1), --distribution=arbitrary,
 # --het-group).
@@ -45,14 +44,6 @@ def is_left_over(environ: Mapping[str, str]) -> bool:
     return any(None not in pair and pair[0] != pair[1] for pair in counts)
 
 
-def find_job(environ: Mapping[str, str]) -> str:
-    """Return what only the tasks of this step share; the steps of a heterogeneous job may have different numbers."""
-    for name, step in (("SLURM_HET_JOB_ID", ""), ("SLURM_JOB_ID", environ.get("SLURM_STEP_ID", ""))):
-        if environ.get(name):
-            return f"{name}={environ[name]}{'.' if step else ''}{step}"
-    return ""
-
-
 def count_tasks(environ: Mapping[str, str], size: int) -> int | None:
     """Return how many tasks this node of the step has, from `3,2(x2)`; None if the list is not one of all tasks."""
     node = whole(environ.get("SLURM_NODEID", ""))
@@ -90,17 +81,3 @@ def first_host(nodelist: str) -> str:
     head, *parts = first.split("[")
     ranges = [part.partition("]") for part in parts]
     return head + "".join(numbers.split(",")[0].split("-")[0] + rest for numbers, _, rest in ranges)
-
-
-RANKS = Ranks(
-    "SLURM_PROCID",
-    "SLURM_STEP_NUM_TASKS",
-    ("SLURM_LOCALID",),
-    nodes=("SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
-    ranks_of_node=count_tasks,
-    host=find_first_host,
-    job=find_job,
-    remedy="MASTER_ADDR=node0 srun ...",
-)
-STEP_WITH_PMI = make_launcher(SLURM, RANKS, gave_pmi)
-STEP = make_launcher(SLURM, RANKS, is_one_of_several)

@@ -1,50 +1,230 @@
-"""Which launcher started this process, by the order in which they are looked for, and the world that it describes."""
+"""Which launcher started this process: one row for each, in the order in which they are looked for."""
 
 from __future__ import annotations
 
+import json
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Callable
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.network import own_address
-from entrypoint.world import kubeflow, mpi, others, slurm, torchrun
-from entrypoint.world.model import ALONE, NO_LAUNCHER, SLURM, THIS_NODE, Launcher, World, name_job
+from entrypoint.numbers import first_set, whole
+from entrypoint.world import slurm, torchrun
+from entrypoint.world.model import (
+    ALONE,
+    FLUX,
+    HOROVOD,
+    MPI,
+    MPIJOB_LAUNCHER,
+    MPIJOB_WORKER,
+    NO_LAUNCHER,
+    SLURM,
+    THIS_NODE,
+    TORCHRUN,
+    TORCHRUN_WORKER,
+    Launcher,
+    World,
+    all_set,
+)
+from entrypoint.world.ranks import name_job, read_node, read_rank
 
 # Variables that Kubernetes sets in every pod of a namespace with a Service named `master`, `pet-master`, `pmi` or
 # `multinode-ssh`: MASTER_PORT=tcp://10.0.0.1:80.
 LINKS = ("MASTER_PORT", "PET_MASTER_PORT", "PMI_PORT", "MULTINODE_SSH_PORT")
+# Where SageMaker says which hosts there are, also to images that are not its own.
+SAGEMAKER = "/opt/ml/input/config/resourceconfig.json"
+# The role of a pod in an MPIJob: mpirun starts ranks in the workers, from the launcher.
+ROLE = "K_MPI_JOB_ROLE"
+# What names a hostfile to Intel MPI, MPICH and Open MPI, in the order in which `launch` looks for one.
+HOSTFILES = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE", "OMPI_MCA_orte_default_hostfile")
 SRUN = "srun --ntasks-per-node N"
+
+
+def is_trainjob(environ: Mapping[str, str]) -> bool:
+    """Return whether this is the launcher of a TrainJob, in which a hostfile is mounted, but which has no role.
+
+    Hostfiles of people are somewhere else (kubeflow/trainer, pkg/runtime/framework/plugins/mpi).
+    """
+    return any(environ.get(name, "").startswith("/etc/mpi/") for name in HOSTFILES)
+
+
+def has_master(environ: Mapping[str, str]) -> bool:
+    """Return whether there is a rendezvous without elasticPolicy: Master and Workers, or Trainer v2."""
+    return all_set("PET_MASTER_ADDR")(environ) or all_set("MASTER_ADDR", "PET_NNODES")(environ)
+
+
+# torchrun's workers. By hand, or as in Azure ML, the variables may lack some.
+WORKER = Launcher(
+    TORCHRUN_WORKER,
+    read_rank,
+    rank="RANK",
+    size="WORLD_SIZE",
+    local_rank=("LOCAL_RANK",),
+    local_size=("LOCAL_WORLD_SIZE", "LOCAL_SIZE"),
+    count_here=torchrun.count_by_hand,
+    loopback=True,
+)
+# The tasks of a step that srun has started. Its other number is that of the step: those of a heterogeneous job differ.
+SLURM_JOB = ("SLURM_HET_JOB_ID", "SLURM_JOB_ID.SLURM_STEP_ID")
+STEP = Launcher(
+    SLURM,
+    read_rank,
+    slurm.is_one_of_several,
+    rank="SLURM_PROCID",
+    size="SLURM_STEP_NUM_TASKS",
+    local_rank=("SLURM_LOCALID",),
+    nodes=("SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
+    count_here=slurm.count_tasks,
+    job=SLURM_JOB,
+    remedy="MASTER_ADDR=node0 srun ...",
+)
+# Ranks that mpirun has started. What only those of one mpirun share, the surest first: PMI_JOBID is left over where
+# mpirun runs in a step. On not all nodes of an allocation mpirun may have put ranks.
+RANKS = Launcher(
+    MPI,
+    read_rank,
+    allocation=("FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
+    job=(
+        "I_MPI_HYDRA_UUID",
+        "PALS_APID",
+        "PMIX_NAMESPACE",
+        "OMPI_MCA_ess_base_jobid",
+        "FLUX_JOB_ID",
+        "PMI_JOBID",
+        *SLURM_JOB,
+    ),
+)
+# A process on each node, where torchrun has to start the ranks.
+NODE = Launcher(TORCHRUN, read_node, started=False)
+PET = Launcher(TORCHRUN, torchrun.read_pod, started=False)
+# One process, which may start ranks itself.
+ONE = Launcher(ALONE, torchrun.read_alone, started=False)
+
+
+def name_like(prefix: str, remedy: str) -> Launcher:
+    """Return the variables of ranks that have one beginning."""
+    return RANKS._replace(
+        rank=f"{prefix}_RANK",
+        size=f"{prefix}_SIZE",
+        local_rank=(f"{prefix}_LOCAL_RANK",),
+        local_size=(f"{prefix}_LOCAL_SIZE",),
+        remedy=remedy,
+    )
+
+
+# I_MPI_*, HYDRA_* and OMPI_MCA_* prove nothing: they are set where mpirun is started, too. MPI_LOCALRANKID comes first
+# because SLURM_LOCALID is left over from the batch step when hydra starts the ranks inside an allocation.
+MPIS = (
+    RANKS._replace(
+        rank="PMI_RANK",
+        size="PMI_SIZE",
+        local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"),
+        local_size=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"),
+        remedy="mpirun -genv MASTER_ADDR node0",
+    ),
+    name_like("OMPI_COMM_WORLD", "mpirun -x MASTER_ADDR=node0"),
+    name_like("MV2_COMM_WORLD", "mpirun_rsh ... MASTER_ADDR=node0"),
+)
+
+
+def make_only_rank(launcher: Launcher) -> Launcher:
+    """Return an MPI that has started one process, which may start others itself.
+
+    Slurm and Flux give the only task of a step the same variables, but do not say how many ranks this node has.
+    """
+
+    def prove(environ: Mapping[str, str]) -> bool:
+        if not all_set(launcher.rank, launcher.size)(environ) or launcher.has_several(environ):
+            return False
+        is_task = any(whole(environ.get(name, "")) == 1 for name in ("SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE"))
+        return not is_task or bool(first_set(environ, launcher.local_size))
+
+    return launcher._replace(proof=prove, fact=f"{launcher.size} is 1", started=False)
+
 
 # The order is the policy. What is set for one process only comes before what is set for a whole pod, because a rank
 # inherits the variables of the pod it runs in: torchrun and mpirun are used inside pods and Slurm allocations, never
-# the other way round. RANK alone proves nothing: PyTorchJob sets it to the number of the pod.
-# A world of one that MPI has made may be left over by whatever started a shell, so it comes after all others.
-ORDER = (
-    torchrun.WORKER,
-    slurm.STEP_WITH_PMI,
-    *mpi.SEVERAL,
-    others.FLUX_TASK,
-    others.HOROVODRUN,
-    slurm.STEP,
-    kubeflow.ELASTIC,
-    kubeflow.WITH_MASTER,
+# the other way round. RANK alone proves nothing: PyTorchJob sets it to the number of the pod. A scheduler with
+# variables of its own is a row here, a recorded environment and a row of tests/data/launchers.toml.
+LAUNCHERS = (
+    WORKER._replace(proof=all_set("TORCHELASTIC_RUN_ID"), fact="TORCHELASTIC_RUN_ID is set"),
+    STEP._replace(proof=slurm.gave_pmi),
+    *MPIS,
+    # flux-environment(7)
+    RANKS._replace(
+        kind=FLUX,
+        rank="FLUX_TASK_RANK",
+        size="FLUX_JOB_SIZE",
+        local_rank=("FLUX_TASK_LOCAL_ID",),
+        nodes=("FLUX_JOB_NNODES",),
+        remedy="flux run --env=MASTER_ADDR=$(flux hostlist --nth=0 local) ...",
+    ),
+    # horovod/runner/gloo_run.py
+    name_like("HOROVOD", "MASTER_ADDR=node0 horovodrun ...")._replace(kind=HOROVOD),
+    STEP,
+    # Kubeflow: the pods of a PyTorchJob or a TrainJob, which start torchrun.
+    PET._replace(proof=all_set("PET_RDZV_ENDPOINT"), fact=torchrun.AT_ENDPOINT),
+    PET._replace(proof=has_master, fact=torchrun.AT_MASTER_ADDR),
     # What somebody sets by hand has the names that an operator sets in a pod, so it is looked for after those.
-    torchrun.WORKER_BY_HAND,
-    torchrun.BY_HAND,
-    *others.NODES,
-    *mpi.ONE,
+    WORKER._replace(
+        proof=all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
+        fact="RANK, LOCAL_RANK and MASTER_ADDR are set",
+    ),
+    PET._replace(fact=torchrun.BY_HAND, rank="RANK", size="WORLD_SIZE", hosts="MASTER_ADDR"),
+    # AWS Batch, multi-node parallel jobs (user guide, mnp-env-vars): the main node has no address of itself.
+    NODE._replace(
+        rank="AWS_BATCH_JOB_NODE_INDEX",
+        size="AWS_BATCH_JOB_NUM_NODES",
+        hosts="AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
+        first="AWS_BATCH_JOB_MAIN_NODE_INDEX",
+        job=("AWS_BATCH_JOB_ID",),
+    ),
+    # SageMaker (aws/sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md)
+    NODE._replace(rank="SM_CURRENT_HOST", hosts="SM_HOSTS", job=("TRAINING_JOB_NAME",)),
+    # Volcano, plugins env and svc: a list for each group of tasks (volcano-sh/volcano, pkg/controllers/job/plugins)
+    NODE._replace(rank="VC_TASK_INDEX", hosts="VC_*_HOSTS", job=("VC_JOB_NAME",)),
+    NODE._replace(rank="VK_TASK_INDEX", hosts="VC_*_HOSTS", job=("VC_JOB_NAME",)),
+    # SkyPilot (docs.skypilot.co, running-jobs/distributed-jobs)
+    NODE._replace(
+        rank="SKYPILOT_NODE_RANK", size="SKYPILOT_NUM_NODES", hosts="SKYPILOT_NODE_IPS", job=("SKYPILOT_TASK_ID",)
+    ),
+    # dstack (dstackai/dstack, runner/internal/executor/executor.go; docs, reference/environment-variables)
+    NODE._replace(
+        rank="DSTACK_NODE_RANK", size="DSTACK_NODES_NUM", hosts="DSTACK_MASTER_NODE_IP", job=("DSTACK_RUN_ID",)
+    ),
+    # LeaderWorkerSet (kubernetes-sigs/lws)
+    NODE._replace(rank="LWS_WORKER_INDEX", size="LWS_GROUP_SIZE", hosts="LWS_LEADER_ADDRESS"),
+    # Instant clusters of RunPod (docs.runpod.io, instant-clusters/configuration), and names that scripts use
+    NODE._replace(rank="NODE_RANK", size="NUM_NODES", hosts="MASTER_ADDR"),
+    # A world of one that MPI has made may be left over by whatever started a shell, so it comes after all others.
+    *map(make_only_rank, MPIS),
     # The role in an MPIJob is a variable of the pod; a rank in it has been found above.
-    kubeflow.LAUNCHER,
-    kubeflow.WORKER,
-    kubeflow.TRAINJOB_LAUNCHER,
-    torchrun.make_launcher_without_ranks(ALONE, NO_LAUNCHER, lambda environ: True),
+    ONE._replace(kind=MPIJOB_LAUNCHER, fact=f"{ROLE} is launcher", proof=lambda env: env.get(ROLE) == "launcher"),
+    ONE._replace(kind=MPIJOB_WORKER, fact=f"{ROLE} is worker", proof=lambda env: env.get(ROLE) == "worker"),
+    ONE._replace(kind=MPIJOB_LAUNCHER, fact="a hostfile in /etc/mpi is set", proof=is_trainjob),
+    ONE._replace(fact=NO_LAUNCHER, proof=lambda environ: True),
 )
 
 
 def complete(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
-    """Return the variables without those of Services, and with what launchers say in files; read: returns a text."""
-    environ = {name: value for name, value in environ.items() if name not in LINKS or "://" not in value}
-    return {**environ, **others.read_files(environ, read)}
+    """Return the variables without those of Services, and with what two schedulers say in files; read: returns a text.
+
+    PBS has a line for each rank, SageMaker a list in JSON.
+    """
+    found = {name: value for name, value in environ.items() if name not in LINKS or "://" not in value}
+    if found.get("PBS_NODEFILE") and not found.get("PBS_NUM_NODES"):
+        text = read(found["PBS_NODEFILE"])
+        if text is not None:
+            found["PBS_NUM_NODES"] = str(len(set(text.split())))
+    text = None if found.get("SM_HOSTS") else read(SAGEMAKER)
+    if text is not None:
+        try:
+            hosts, here = json.loads(text)["hosts"], json.loads(text)["current_host"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return found
+        found.update(SM_HOSTS=",".join(map(str, hosts)) if isinstance(hosts, list) else "", SM_CURRENT_HOST=str(here))
+    return found
 
 
 def find_here() -> str:
@@ -53,8 +233,8 @@ def find_here() -> str:
 
 
 def find_launcher(environ: Mapping[str, str]) -> Launcher:
-    """Return the first launcher in the order whose variables are there; the last one needs none."""
-    return next(launcher for launcher in ORDER if launcher.proof(environ))
+    """Return the first launcher whose variables are there; the last one needs none."""
+    return next(launcher for launcher in LAUNCHERS if launcher.proves(environ))
 
 
 def detect(
@@ -85,12 +265,24 @@ def detect(
 def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None) -> World:
     """Return the world of a launcher, with the number in --nproc; raise Refusal as `detect`."""
     if nproc is None:
-        return launcher.world(environ)
+        check_places(environ, launcher)
+        return launcher.read(environ, launcher)
     if launcher.started:
         commands = "mpirun -n N -ppn N, torchrun --nproc_per_node N"
         remedy = f"give the number to the launcher instead: {SRUN if launcher.kind == SLURM else commands}"
         raise Refusal("--nproc has no meaning in a process that a launcher started", launcher.why, remedy)
-    world = launcher.world({**environ, torchrun.NPROC: ""})
+    world = launcher.read({**environ, torchrun.NPROC: ""}, launcher)
     if world.rank is not None:  # of a world of one, which starts others
         return World(ALONE, launcher.why, local_size=nproc, started_alone=True)
     return world._replace(local_size=nproc)
+
+
+def check_places(environ: Mapping[str, str], launcher: Launcher) -> None:
+    """Raise Refusal if variables of the same kind of launcher, such as another MPI, give this process another place."""
+    others = [each for each in LAUNCHERS if each.started and each.kind == launcher.kind and each.proves(environ)]
+    found = {each.size: (each.rank, environ.get(each.rank, ""), environ.get(each.size, "")) for each in others}
+    if launcher.started and len({(whole(rank), whole(size)) for _, rank, size in found.values()}) > 1:
+        value = ", ".join(f"{name}={rank} {count}={size}" for count, (name, rank, size) in found.items())
+        ways = ", or ".join(f"unset {name} {count}" for count, (name, _, _) in found.items())
+        remedy = f"unset the pair that an outer launcher has left: {ways}"
+        raise Refusal("two launchers give this process different places", value, remedy)

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from entrypoint.addresses import ANYWHERE, is_loopback
+from entrypoint.addresses import ANYWHERE, PORT, can_be_host, is_loopback, read_host, read_port, unbracket
 from entrypoint.errors import Refusal
-from entrypoint.numbers import MOST_PROCESSES, explain_reference, first_number, is_above_one, number, read_range, whole
-from entrypoint.world.model import (
-    ALONE,
-    NO_LAUNCHER,
-    PORT,
-    TORCHRUN,
-    TORCHRUN_WORKER,
-    Launcher,
-    Ranks,
-    World,
-    all_set,
-    can_be_host,
-    make_launcher,
-    read_host,
-    read_master_port,
-    unbracket,
-)
+from entrypoint.numbers import MOST_PROCESSES, explain_reference, first_number, number, read_range, whole
+from entrypoint.world.model import ALONE, NO_LAUNCHER, TORCHRUN, Launcher, World
 
 # What torchrun takes for a number of processes besides a number. It counts the processors of the host, of which a
 # container may have few, so all of these become a number here.
@@ -30,8 +15,8 @@ AUTO = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
 NPROC, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
+BY_HAND = "RANK, WORLD_SIZE and MASTER_ADDR are set"
 AT_ENDPOINT, AT_MASTER_ADDR = "PET_RDZV_ENDPOINT is set", "a master and PET_NNODES are set"
-EVERY_NODE = "export PET_NNODES, PET_NODE_RANK (from 0) and PET_MASTER_ADDR on every node"
 NODE_RANKS = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
 
 
@@ -51,21 +36,6 @@ def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
     if not node or rank is None or local_rank is None or (rank - local_rank) % node:
         return None
     return max(0, rank - local_rank) // node or None
-
-
-BY_HAND_RANKS = Ranks(
-    "RANK",
-    "WORLD_SIZE",
-    ("LOCAL_RANK",),
-    ("LOCAL_WORLD_SIZE", "LOCAL_SIZE"),
-    ranks_of_node=count_by_hand,
-    loopback=True,
-)
-
-
-def is_set_by_hand(environ: Mapping[str, str]) -> bool:
-    """Return whether somebody has set the variables of a node, or an operator older than the PET_ variables."""
-    return all_set("MASTER_ADDR", "RANK", "WORLD_SIZE")(environ) and is_above_one(environ, "WORLD_SIZE")
 
 
 def read_count(environ: Mapping[str, str]) -> int | None:
@@ -90,13 +60,13 @@ def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
         nodes = (nodes[1], nodes[1])  # a master waits for all of them (elastic/rendezvous/static_tcp_rendezvous.py)
         name = "PET_MASTER_ADDR" if environ.get("PET_MASTER_ADDR") else "MASTER_ADDR"
         host = read_host(environ.get(name, ""), name)
-        port = (environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")).strip()
+        port = environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")
     if not host or not can_be_host(unbracket(host)):
         name, form = ("PET_RDZV_ENDPOINT", "HOST:PORT") if elastic else ("PET_MASTER_ADDR", "HOST")
         remedy = f"export {name}={form} without quotes and blanks"
         raise Refusal("the rendezvous names no host", repr(environ.get(name, "")), remedy)
     remedy = give("PET_RDZV_ENDPOINT", f"{host}:{PORT}") if elastic else give("PET_MASTER_PORT", PORT)
-    found = read_master_port(port or (C10D_PORT if elastic else ""), remedy) or PORT
+    found = read_port(port or (C10D_PORT if elastic else ""), remedy) or PORT
     local = read_count(environ)
     check_options(environ, nodes[1])
     return World(TORCHRUN, why, nodes, node_rank, local, master=unbracket(host), port=found)
@@ -148,7 +118,7 @@ def is_standalone(environ: Mapping[str, str]) -> bool:
 
 def check_options(environ: Mapping[str, str], nodes: int) -> None:
     """Raise Refusal for what makes each node wait alone: port 0, and --standalone (torch/distributed/run.py)."""
-    read_master_port(environ.get("PET_MASTER_PORT", "").strip(), give("PET_MASTER_PORT", PORT))
+    read_port(environ.get("PET_MASTER_PORT", ""), give("PET_MASTER_PORT", PORT))
     if nodes > 1 and is_standalone(environ):
         remedy = "leave out --standalone and PET_STANDALONE, or --nnodes 1 (PET_NNODES=1) to train alone"
         raise Refusal("a standalone torchrun meets no other node", f"{nodes} nodes", remedy)
@@ -197,37 +167,17 @@ def parse_nodes(text: str) -> tuple[int, int]:
     return low, high
 
 
-def make_launcher_without_ranks(kind: str, why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
-    """Return a launcher of one process, which may start ranks itself."""
-    return Launcher(kind, why, proof, lambda environ: World(kind, why, local_size=read_count(environ)))
+def read_pod(environ: Mapping[str, str], launcher: Launcher) -> World:
+    """Return the world of a node on which torchrun has to be started, to meet the others.
+
+    A WORLD_SIZE that somebody has set is the number of processes, so each node has one.
+    """
+    world = read_rendezvous(environ, launcher.why)
+    if found := explain_loopback(environ, world):
+        raise found
+    return world._replace(local_size=1) if launcher.size and not environ.get(NPROC) else world
 
 
-def make_rendezvous(why: str, proof: Callable[[Mapping[str, str]], bool]) -> Launcher:
-    """Return a launcher of nodes, on each of which torchrun has to be started, to meet the others."""
-
-    def read(environ: Mapping[str, str]) -> World:
-        world = read_rendezvous(environ, why)
-        if found := explain_loopback(environ, world):
-            raise found
-        return world
-
-    return Launcher(TORCHRUN, why, proof, read)
-
-
-WORKER = make_launcher(TORCHRUN_WORKER, BY_HAND_RANKS, all_set("TORCHELASTIC_RUN_ID"), "TORCHELASTIC_RUN_ID is set")
-WORKER_BY_HAND = make_launcher(
-    TORCHRUN_WORKER,
-    BY_HAND_RANKS,
-    all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
-    "RANK, LOCAL_RANK and MASTER_ADDR are set",
-)
-
-
-def read_world_by_hand(environ: Mapping[str, str]) -> World:
-    """Return a world whose WORLD_SIZE somebody has set: it is the number of processes, so each node has one."""
-    world = read_rendezvous(environ, SET_BY_HAND)
-    return world if environ.get(NPROC) else world._replace(local_size=1)
-
-
-SET_BY_HAND = "RANK, WORLD_SIZE and MASTER_ADDR are set"
-BY_HAND = Launcher(TORCHRUN, SET_BY_HAND, is_set_by_hand, read_world_by_hand)
+def read_alone(environ: Mapping[str, str], launcher: Launcher) -> World:
+    """Return the world of one process, which may start ranks itself."""
+    return World(launcher.kind, launcher.why, local_size=read_count(environ))

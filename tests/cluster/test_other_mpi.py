@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.world.model import PORTS
+from entrypoint.world.ranks import PORTS
 from tests.cluster import packages
 from tests.cluster.nodes import MEET, Cluster, places, two_pods, worlds
 from tests.support.harness import Done, call, run

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, World, choose_port
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, World
+from entrypoint.world.ranks import choose_port
 from tests.support.toml import tomllib
 
 DATA = Path(__file__).parents[1] / "data"

@@ -25,7 +25,7 @@ from entrypoint.machine.network import (
     own_address,
     split_addresses,
 )
-from entrypoint.world.model import PORTS
+from entrypoint.world.ranks import PORTS
 
 
 @pytest.mark.parametrize(

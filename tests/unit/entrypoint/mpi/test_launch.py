@@ -18,7 +18,7 @@ from entrypoint.mpi.launch import (
     read_request,
 )
 from entrypoint.settings import Setting, prepare
-from entrypoint.world.model import PORTS
+from entrypoint.world.ranks import PORTS
 from tests.support.starts import make_facts
 
 A, B = Host("a", 1), Host("b", 1)

@@ -17,7 +17,7 @@ from entrypoint.programs.smoke_checks import (
     known_flags,
     launched_size,
 )
-from entrypoint.world.model import read_job_name
+from entrypoint.world.ranks import read_job_name
 from tests.support.trainer_fields import HISTORY
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_USER, Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
@@ -13,10 +14,11 @@ from entrypoint.numbers import whole
 from entrypoint.tuning.threads import Process, set_local_size
 from entrypoint.tuning.variables import set_rank_variables, tune
 from entrypoint.world import alone
-from entrypoint.world.model import ALONE, PORT, PORTS, THIS_NODE, Ranks, choose_port, read_layout
-from entrypoint.world.others import SAGEMAKER
+from entrypoint.world.model import ALONE, THIS_NODE
+from entrypoint.world.ranks import PORTS, choose_port, read_layout
 from entrypoint.world.slurm import count_tasks, find_first_host, first_host, is_in_step
-from entrypoint.world.table import complete, detect
+from entrypoint.world.table import RANKS as MPI_RANKS
+from entrypoint.world.table import SAGEMAKER, complete, detect
 from tests.support.environments import ENVIRONMENTS
 from tests.support.launchers import left_by
 
@@ -160,7 +162,7 @@ def test_nodes_and_processes_are_counted(
 def test_the_ranks_of_this_node_and_the_nodes_are_counted(
     local: str, count: str, around: str, size: int, nodes: tuple[int, int], found: int
 ) -> None:
-    names = Ranks("RANK", "SIZE", (), ("LOCAL",), nodes=("NODES",), allocation=("AROUND",))
+    names = MPI_RANKS._replace(local_size=("LOCAL",), nodes=("NODES",), allocation=("AROUND",))
     assert read_layout({"LOCAL": local, "NODES": count, "AROUND": around}, names, size) == (nodes, found)
 
 
