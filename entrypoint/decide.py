@@ -19,12 +19,13 @@ from entrypoint.rendezvous.meeting import complete_options, describe_meeting, pr
 from entrypoint.settings import Prepared, Setting, overlay, prepare, warn_mistyped
 from entrypoint.situation import Situation
 from entrypoint.tasks import argv
-from entrypoint.tasks.arguments import Program, read_batch, read_program
+from entrypoint.tasks.arguments import Program, guess_arguments, read_batch, read_program
+from entrypoint.tasks.batches import advise
 from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import PLAIN, SCRIPT, TASK
 from entrypoint.tasks.defaults import OUTPUT_DIR
 from entrypoint.tasks.record import RESULTS, Run
-from entrypoint.tasks.results import check_directory, find_results, plan_run
+from entrypoint.tasks.results import check_directory, find_results, find_script, is_first, plan_run
 from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
@@ -92,6 +93,9 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
         places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
     if run is not None:
         check_directory(run, world)
+    script, words = find_script(command)
+    if script and is_first(world):
+        places += advise(os.path.basename(script), facts.read_script(script), guess_arguments(words), facts.stack)
     shm = warn_shm(facts.limits, program.arguments, world.local_size or 1) if command.trains else []
     return Preflight(program, run, tuple(caches), (*program.notes, *shm, *places))
 

@@ -58,6 +58,10 @@ class Facts:
         """Return the variables with those of this user's identity."""
         return {**self.environ, **self.identity.variables}
 
+    def read_script(self, path: str) -> str:
+        """Return the text of a script; empty for a pipe, which can be read only once, by the program that runs it."""
+        return (self.files(path) or "") if os.path.isfile(path) else ""
+
     def with_environ(self, environ: Mapping[str, str]) -> Facts:
         """Return the same container with other variables."""
         return replace(self, environ=environ)

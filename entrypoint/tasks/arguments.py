@@ -14,9 +14,10 @@ from entrypoint.numbers import whole
 from entrypoint.printing.secrets import hide
 from entrypoint.settings import Setting
 from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, split_flags, translate
+from entrypoint.tasks.batches import check_order, describe_batches
 from entrypoint.tasks.command import SCRIPT, SMOKE, TASK, Command
-from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, describe_batches, list_defaults
-from entrypoint.tasks.preflight import check_arguments, check_order, check_reporters, list_notes
+from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
+from entrypoint.tasks.preflight import check_arguments, check_reporters, list_notes
 from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, find_task, place_script
 from entrypoint.world.model import World
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from entrypoint.machine.image import Stack, release
+from entrypoint.machine.image import Stack
 from entrypoint.numbers import is_no
 from entrypoint.tasks.aliases import ALIASES, Flag, has_ccl, split_flags, translate
+from entrypoint.tasks.batches import FIXED, GROUPS, find_reordered
 from entrypoint.tasks.table import ACCELERATE, OTHER, Task
 
 OUTPUT, OUTPUT_DIR = "/workspace/output", "output_dir"
@@ -25,14 +26,8 @@ UNLESS = {
     "do_train": ("do_eval", "do_predict"),
     "do_eval": ("do_train", "do_predict"),
     "model_type": ("model_name_or_path",),
-    "group_by_length": ("train_sampling_strategy", "pad_to_max_length"),
-    "train_sampling_strategy": ("group_by_length", "pad_to_max_length"),
+    **dict.fromkeys(GROUPS, (*GROUPS, FIXED)),
 }
-# Since then the Trainer also evaluates and predicts in the order of lengths that a training with --group_by_length has,
-# and gives what it predicts back in that order (transformers/trainer.py, _get_eval_sampler).
-REORDERED = (4, 46)
-GROUPS = ("group_by_length", "train_sampling_strategy")
-EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
 # Flags that describe a model without weights, of the tasks that can train one.
 SCRATCH = ("model_type", "config_name", "config_overrides")
 # What the default prefix of T5 is for, which has learned each of its languages with another.
@@ -62,25 +57,6 @@ def choose_defaults(defaults: list[Flag], typed: Mapping[str, str], task: Task, 
     if find_reordered(task, {**dict.fromkeys((flag.name for flag in left), ""), **typed}, stack):
         return [flag for flag in left if flag.name not in GROUPS]
     return left
-
-
-def find_reordered(task: Task, arguments: Mapping[str, object], stack: Stack) -> str | None:
-    """Return the argument for which predictions have to be in the order of the examples, where they would not be."""
-    if release(stack.transformers) < REORDERED:
-        return None
-    names = ("do_predict", *(EVALUATES if task.ordered else ()))
-    return next((name for name in names if name in arguments and not is_no(str(arguments[name]))), None)
-
-
-def describe_batches(task: Task, left: list[Flag]) -> list[str]:
-    """Return a note on what the defaults make of batches; none where they make nothing of them."""
-    names = {flag.name for flag in left}
-    if names.isdisjoint(("pad_to_max_length", *GROUPS)):
-        return []
-    if names.isdisjoint(GROUPS):
-        more = ", and with --do_train alone put together by length" if task.ordered else ""
-        return [f"batches are padded to their longest example{more}; --pad_to_max_length True for a fixed length"]
-    return ["batches have examples of like length and are padded to the longest; --group_by_length False for any order"]
 
 
 def is_senseless(name: str, typed: Mapping[str, str], task: Task) -> bool:

@@ -21,7 +21,7 @@ from entrypoint.machine.places import find_downloads
 from entrypoint.numbers import is_true
 from entrypoint.printing.streams import quote
 from entrypoint.settings import Setting
-from entrypoint.tasks.defaults import choose_defaults, find_reordered, list_defaults
+from entrypoint.tasks.defaults import choose_defaults, list_defaults
 from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER, Task, find_task, list_scripts
 
 # The packages that --report_to needs, one of them is enough (transformers/integrations/integration_utils.py); any other
@@ -46,16 +46,6 @@ def check_arguments(task: Task, arguments: Mapping[str, object], environ: Mappin
         remedy = f"--dataset_name {arguments[flag]} in its place, which datasets loads as images"
         raise Refusal(f"the script of {task.name} does not load a directory", f"--{flag} {arguments[flag]}", remedy)
     return find_nltk(task, arguments, environ) if task.nltk else []
-
-
-def check_order(task: Task, arguments: Mapping[str, object], stack: Stack) -> None:
-    """Raise Refusal where predictions would be compared with, or written down for, other examples than their own."""
-    grouped = is_true(arguments.get("group_by_length")) or arguments.get("train_sampling_strategy") == "group_by_length"
-    if grouped and (reader := find_reordered(task, arguments, stack)):
-        version = f"transformers {stack.transformers}"
-        fact = f"{version} evaluates and predicts in the order of lengths, too, and {task.name} needs that of the data"
-        remedy = "--do_train alone, and the rest in a start of its own with --model_name_or_path DIRECTORY"
-        raise Refusal(fact, f"--group_by_length and --{reader}", remedy)
 
 
 def check_reporters(task: Task, arguments: Mapping[str, object], stack: Stack, environ: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
-from entrypoint.machine.files import is_path, read_file
+from entrypoint.machine.files import is_path
 from entrypoint.machine.image import Stack, release
 from entrypoint.machine.places import expand_user
 from entrypoint.machine.shared import Busy, make_shared
@@ -83,7 +83,7 @@ def plan_run(
     if command.kind == TASK:
         run = plan_task(command, program, environ, starts=starts)
     else:
-        run = plan_script(command, world, environ, starts=starts)
+        run = plan_script(command, world, facts, starts=starts)
     if run is None:
         return program, None
     if command.kind == TASK and find_task(command.name).kind == TRAINER:
@@ -109,13 +109,13 @@ def plan_task(command: Command, program: Program, environ: Mapping[str, str], *,
     return Run(directory, command.name, chosen, resume_from, overwrite, handover, starts)
 
 
-def plan_script(command: Command, world: World, environ: Mapping[str, str], *, starts: bool) -> Run | None:
+def plan_script(command: Command, world: World, facts: Facts, *, starts: bool) -> Run | None:
     """Return the run of a user's script that reads the variable for it; None for any other.
 
     Whatever starts ranks elsewhere hands them no variable that is right there.
     """
-    script, words = find_script(command)
-    if not READS.search(read_file(script) or "") or (world.several_nodes and world.rank is None and not starts):
+    environ, (script, words) = facts.environ_with_home, find_script(command)
+    if not READS.search(facts.read_script(script)) or (world.several_nodes and world.rank is None and not starts):
         return None
     arguments = guess_arguments(words)
     directory, _ = find_results(Command(SCRIPT, script, words), arguments, environ)

@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.preflight import check_arguments, check_order, check_reporters, list_notes, list_tasks
+from entrypoint.tasks.preflight import check_arguments, check_reporters, list_notes, list_tasks
 from entrypoint.tasks.table import find_task, place_script
 
 TEXT, MEDIA = "text-classification", "speech-recognition"
@@ -130,28 +130,3 @@ def test_the_scripts_of_the_image_are_listed_with_what_it_lacks(stack: Stack) ->
         "smoke", "glue", "speech-recognition-ctc", "examples:",
     ]  # fmt: skip
     assert "lacks jiwer" in rows[3] and f"    {TEXT}/run_glue.py --model_name_or_path google-bert" in rows[2]
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "release", "value"),
-    [
-        ("qa", {"group_by_length": True, "do_eval": True}, "4.46.0", "--group_by_length and --do_eval"),
-        ("qa", {"group_by_length": True, "do_eval": True}, "4.45.2", ""),
-        ("qa", {"group_by_length": "False", "do_eval": True}, "4.46.0", ""),
-        ("qa", {"train_sampling_strategy": "group_by_length", "eval_strategy": "steps"}, "5.23.0",
-         "--group_by_length and --eval_strategy"),
-        ("qa", {"train_sampling_strategy": "group_by_length", "do_train": True, "do_eval": False}, "5.23.0", ""),
-        ("glue", {"train_sampling_strategy": "group_by_length", "do_eval": True}, "5.23.0", ""),
-        ("glue", {"train_sampling_strategy": "group_by_length", "do_predict": True}, "5.23.0",
-         "--group_by_length and --do_predict"),
-    ],
-)  # fmt: skip
-def test_predictions_in_another_order_than_the_examples_are_refused(
-    stack: Stack, name: str, arguments: dict[str, object], release: str, value: str
-) -> None:
-    try:
-        check_order(find_task(name), arguments, stack._replace(transformers=release))
-    except Refusal as refusal:
-        assert (refusal.value, refusal.code) == (value, 2)
-    else:
-        assert not value

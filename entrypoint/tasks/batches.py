@@ -1,0 +1,82 @@
+"""Batches of examples of like length, padded to their longest: less is computed, and the order of examples changes.
+
+Since 4.46 the Trainer also evaluates and predicts in the order of lengths that a training with group_by_length has, and
+gives what it predicts back in that order (transformers/trainer.py, _get_eval_sampler).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from entrypoint.errors import Refusal
+from entrypoint.machine.image import Stack, release
+from entrypoint.numbers import is_no, is_true
+from entrypoint.tasks.aliases import ALIASES, Flag, translate
+from entrypoint.tasks.table import TRAINER, Task
+
+REORDERED = (4, 46)
+FIXED, GROUP = "pad_to_max_length", "group_by_length"
+GROUPS = (GROUP, "train_sampling_strategy")
+EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
+# What the text of a script says: that it trains a model of text with the Trainer, that it gives all examples one
+# length, that it needs what is predicted in the order of its data.
+COMMENT = re.compile("#.*")
+TRAINS, READS_TEXT = re.compile(r"\b(Seq2Seq)?Trainer\b"), re.compile("[Tt]okenizer")
+PADS_ALL = re.compile(rf"padding[\"']?\s*[=:]\s*[\"']max_length[\"']|{FIXED}\s*=\s*True")
+PREDICTS = re.compile(r"\.predict\(|post_process")
+# And that somebody has arranged the order, or that lengths are not there to be arranged by: a stream, or blocks.
+ARRANGED = re.compile(rf"{GROUP}|[Ss]ampler|[Bb]ucket|[Ss]treaming|IterableDataset|block_size|packing")
+
+
+def find_reordered(task: Task, arguments: Mapping[str, object], stack: Stack) -> str | None:
+    """Return the argument for which predictions have to be in the order of the examples, where they would not be."""
+    if release(stack.transformers) < REORDERED:
+        return None
+    names = ("do_predict", *(EVALUATES if task.ordered else ()))
+    return next((name for name in names if name in arguments and not is_no(str(arguments[name]))), None)
+
+
+def check_order(task: Task, arguments: Mapping[str, object], stack: Stack) -> None:
+    """Raise Refusal where predictions would be compared with, or written down for, other examples than their own."""
+    grouped = is_true(arguments.get(GROUP)) or arguments.get("train_sampling_strategy") == GROUP
+    if grouped and (reader := find_reordered(task, arguments, stack)):
+        version = f"transformers {stack.transformers}"
+        fact = f"{version} evaluates and predicts in the order of lengths, too, and {task.name} needs that of the data"
+        remedy = "--do_train alone, and the rest in a start of its own with --model_name_or_path DIRECTORY"
+        raise Refusal(fact, f"--{GROUP} and --{reader}", remedy)
+
+
+def describe_batches(task: Task, left: Iterable[Flag]) -> list[str]:
+    """Return a note on what the defaults make of batches; none where they make nothing of them."""
+    names = {flag.name for flag in left}
+    if names.isdisjoint((FIXED, *GROUPS)):
+        return []
+    if names.isdisjoint(GROUPS):
+        more = ", and with --do_train alone put together by length" if task.ordered else ""
+        return [f"batches are padded to their longest example{more}; --{FIXED} True for a fixed length"]
+    return [f"batches have examples of like length and are padded to the longest; --{GROUP} False for any order"]
+
+
+def advise(script: str, source: str, arguments: Mapping[str, object], stack: Stack) -> list[str]:
+    """Return a note on what the user's script could gain by its batches; none where nothing is known, or it has it all.
+
+    source: the text of the script, which is searched for words, and not understood.
+    """
+    text = COMMENT.sub("", source)
+    if not TRAINS.search(text) or not READS_TEXT.search(text):
+        return []
+    ways = []
+    if PADS_ALL.search(text) and not is_no(str(arguments.get(FIXED, ""))):
+        ways.append('DataCollatorWithPadding(tokenizer) in place of padding="max_length"')
+    is_ordered = release(stack.transformers) >= REORDERED and PREDICTS.search(text)
+    if not is_ordered and not ARRANGED.search(text) and arguments.keys().isdisjoint(GROUPS):
+        ways.append(f"{write_grouping(stack)} in TrainingArguments")
+    gain = "computes less padding, which may halve the time"
+    return [f"{script} could train faster: {' and '.join(ways)} {gain}"] if ways else []
+
+
+def write_grouping(stack: Stack) -> str:
+    """Return the argument by which a Trainer of the image puts examples of like length together."""
+    flag = translate([Flag(GROUP, ())], stack, ALIASES[TRAINER]).flags[0]
+    return f'{flag.name}="{flag.values[0]}"' if flag.values else f"{flag.name}=True"
