@@ -31,8 +31,6 @@ from entrypoint.world.table import find_launcher
 
 # What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.
 RANK = "rank"
-# Commands of ours that start no ranks on this node, and what to type instead.
-WITHOUT_NPROC = {LAUNCH: "launch --ppn N smoke", PREFETCH: "prefetch TASK", LIST: LIST}
 
 
 def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
@@ -84,27 +82,24 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if command.kind == USAGE:
         (print_output if command.name else print_error)(HELP)
         return 0 if command.name else EXIT_USER
-    if options.explain and command.kind in (LIST, DOCTOR):
+    if options.explain and command.what.prints:
         raise Refusal("--explain has no meaning for a command that only prints", command.name, command.name)
-    launcher = find_launcher(facts.environ)
-    if command.trains and launcher.kind == MPIJOB_LAUNCHER:  # it starts ranks, on the hosts of its hostfile
-        command = Command(LAUNCH, LAUNCH, words)
-    if command.kind in WITHOUT_NPROC and options.nproc is not None:
-        fact = f"--nproc has no meaning to {command.kind}"
-        raise Refusal(fact, f"--nproc {options.nproc}", WITHOUT_NPROC[command.kind])
     if command.kind == LIST:
         print_output(list_tasks(facts.stack, facts.environ))
         return 0
-    if command.kind == PREFETCH:
-        from entrypoint.tasks.prefetch import prepare_prefetch
-
-        command, environ = prepare_prefetch(command.words, facts)
-        facts = facts.with_environ(environ)
+    launcher = find_launcher(facts.environ)
     if command.kind == DOCTOR:
         from entrypoint.doctor import doctor
 
         return doctor(command, lambda each: explain(detect(each, facts, launcher, options.nproc), facts))
+    if command.trains and launcher.kind == MPIJOB_LAUNCHER:  # it starts ranks, on the hosts of its hostfile
+        command = Command(LAUNCH, LAUNCH, words)
     situation = detect(command, facts, launcher, options.nproc)
+    if command.kind == PREFETCH:
+        from entrypoint.tasks.prefetch import prepare_prefetch
+
+        command, environ = prepare_prefetch(command.words, facts)
+        situation, facts = situation._replace(command=command), facts.with_environ(environ)
     if options.explain:
         plan = explain(situation, facts)
         print_output(plan_as_json(plan) if options.explain == "json" else plan_as_text(plan))

@@ -22,7 +22,7 @@ from entrypoint.tasks import argv
 from entrypoint.tasks.arguments import Program, guess_arguments, read_batch, read_program
 from entrypoint.tasks.batches import advise
 from entrypoint.tasks.bf16 import settle_bf16
-from entrypoint.tasks.command import PLAIN, SCRIPT, TASK
+from entrypoint.tasks.command import SCRIPT
 from entrypoint.tasks.defaults import OUTPUT_DIR
 from entrypoint.tasks.record import RESULTS, Run
 from entrypoint.tasks.results import check_directory, find_results, find_script, is_first, plan_run
@@ -83,9 +83,8 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     That is what the image lacks, arguments that contradict each other, and results that cannot be written.
     """
     command, world, environ = situation.command, situation.world, facts.environ_with_home
-    program, run = read_program(command, facts.stack, environ, world, facts.root), None
-    if command.kind in (TASK, SCRIPT, PLAIN) and not command.helps:
-        program, run = plan_run(command, program, world, facts, starts=situation.becomes_torchrun)
+    program = read_program(command, facts.stack, environ, world, facts.root)
+    program, run = plan_run(command, program, world, facts, starts=situation.becomes_torchrun)
     program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
     caches = find_caches(environ, facts.stack.transformers)
     places = note_places(situation, program, overlay(environ, caches), facts)
@@ -165,7 +164,7 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
     if not situation.becomes_ranks:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.
-    loose = argv.load_loosely(stack, environ) if command.kind in (SCRIPT, PLAIN) else ()
+    loose = argv.load_loosely(stack, environ) if command.what.is_yours else ()
     settings = [*tuned.settings, *prepare_restarts(world, situation.described, environ), *loose]
     return tuned._replace(settings=settings)
 
@@ -207,7 +206,7 @@ def note_places(situation: Situation, program: Program, environ: Mapping[str, st
     """
     command, world, mounts = situation.command, situation.world, list(facts.mounts)
     output, usual = find_results(command, program.arguments, environ)
-    if output is None or (world.rank and (world.local_rank or command.kind != TASK)):
+    if output is None or (world.rank and (world.local_rank or command.task is None)):
         return []
     stays = is_mounted(os.path.realpath(output), mounts)
     if stays or not usual:

@@ -11,24 +11,22 @@ from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_note, quote
 from entrypoint.settings import OURS
-from entrypoint.tasks.command import LAUNCH, SSH
+from entrypoint.tasks.command import NOTES, PLACE
 from entrypoint.world.model import ALONE
 
 
 def print_start(plan: Plan) -> None:
-    """Print the line that begins a log, and the notes, once for each node.
-
-    The ssh that mpirun starts prints nothing, and `launch` no first line: its ranks print theirs.
-    """
-    kind = plan.situation.command.kind
-    if plan.world.local_rank or kind == SSH:
+    """Print the line that begins a log, and the notes, once for each node."""
+    says = plan.situation.command.what.says
+    if plan.world.local_rank:
         return
-    lines = [] if kind == LAUNCH else [one_line(plan)]
-    kept = {name: value for name, value in plan.prepared.kept.items() if not name.startswith(OURS)}
-    if kept:
-        lines.append("kept yours: " + " ".join(f"{name}={short(value)}" for name, value in sorted(kept.items())))
-    for line in [*lines, *plan.notes]:
-        print_note(line)
+    if PLACE in says:
+        print_note(one_line(plan))
+    if NOTES in says:
+        kept = {name: short(value) for name, value in sorted(plan.prepared.kept.items()) if not name.startswith(OURS)}
+        yours = " ".join(f"{name}={value}" for name, value in kept.items())
+        for note in [*([f"kept yours: {yours}"] if yours else []), *plan.notes]:
+            print_note(note)
 
 
 def one_line(plan: Plan) -> str:

@@ -10,7 +10,7 @@ from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
 from entrypoint.numbers import whole
 from entrypoint.rendezvous.meeting import check_backend
-from entrypoint.tasks.command import PLAIN, SSH, TASK, WORKER, Command
+from entrypoint.tasks.command import PLAIN, Command
 from entrypoint.tuning import starters
 from entrypoint.tuning.threads import (
     ANY,
@@ -81,16 +81,15 @@ def read_starter(
     command: Command, environ: Mapping[str, str], launcher: Launcher, nproc: int | None
 ) -> starters.Start | None:
     """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
-    starter = starters.read_start([command.name, *command.words], environ, nproc) if command.kind == PLAIN else None
+    starter = starters.read_start(command.line, environ, nproc) if command.kind == PLAIN else None
     if starter is not None and starter.torchrun is not None:
         return starter
-    idle = command.kind in (PLAIN, TASK, WORKER, SSH) and not (command.trains or command.helps)
-    if nproc is not None and idle:
-        remedy = f"{command.name} without it, or --nproc {nproc} SCRIPT.py"
+    if nproc is not None and not (command.trains or command.helps or command.what.prints):
+        remedy = command.what.instead or f"{command.name} without it, or --nproc {nproc} SCRIPT.py"
         raise Refusal("--nproc is for smoke, tasks, scripts and torchrun", f"--nproc {nproc}", remedy)
     if starter is None or launcher.started:
         return None
-    starters.check_accelerate([command.name, *command.words])
+    starters.check_accelerate(command.line)
     return starter
 
 
@@ -110,7 +109,7 @@ def find_world(
 
 def name_task(command: Command) -> str:
     """Return what a command trains: the task, or the name of the script, as for a typed torchrun."""
-    words = [command.name, *command.words]
+    words = command.line
     modules = (words[place + 1] for place, word in enumerate(words[:-1]) if word in ("-m", "--module"))
     module = next((word for word in modules if word not in starters.MODULES), "")
     return os.path.basename(find_script(words)) or module or os.path.basename(command.name)
@@ -165,4 +164,4 @@ def find_runs(command: Command, world: World, starter: starters.Start | None) ->
         return UNKNOWN if starter.local_size is None and not starter.is_auto else ANY
     if command.trains or world.rank is not None:
         return RANKS
-    return SINGLE if command.kind == TASK or is_python(command) else ANY
+    return SINGLE if command.what.is_script or is_python(command) else ANY

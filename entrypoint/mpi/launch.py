@@ -32,7 +32,7 @@ from entrypoint.mpi.wait import Access, wait_for_hosts
 from entrypoint.numbers import seconds, whole
 from entrypoint.printing.streams import print_error
 from entrypoint.settings import forget
-from entrypoint.tasks.command import TASK, read_command
+from entrypoint.tasks.command import read_command
 from entrypoint.tasks.table import place_script
 from entrypoint.world.alone import check_required_size
 from entrypoint.world.model import MPI, World
@@ -122,7 +122,7 @@ def make_world(here: World, hosts: list[Host], ranks: int, variables: Mapping[st
 def check_command(words: list[str], environ: Mapping[str, str], stack: Stack) -> None:
     """Raise Refusal for what the ranks would refuse: no command, or a task that the image of all nodes lacks."""
     job = read_command(words, environ, which, stack.examples)
-    if job.kind == TASK:
+    if job.task is not None:
         place_script(job.name, stack)
 
 

@@ -15,10 +15,10 @@ from entrypoint.printing.secrets import hide
 from entrypoint.settings import Setting
 from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, split_flags, translate
 from entrypoint.tasks.batches import check_order, describe_batches
-from entrypoint.tasks.command import SCRIPT, SMOKE, TASK, Command
+from entrypoint.tasks.command import SMOKE, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
 from entrypoint.tasks.preflight import check_arguments, check_reporters, list_notes
-from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, find_task, place_script
+from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, place_script
 from entrypoint.world.model import World
 
 EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_dir": "/workspace/output/qa"}'
@@ -53,14 +53,14 @@ def read_program(command: Command, stack: Stack, environ: Mapping[str, str], wor
     Raise Refusal for a task that would fail in this image or this world, or train another thing than was meant.
     """
     many = world.several
-    if command.kind == TASK:
-        program = read_task(command, stack, environ, many=many)
+    if command.task is not None:
+        program = read_task(command.task, command, stack, environ, many=many)
     elif command.kind == SMOKE:
         program = read_smoke(command, stack, f"{root}/smoke.py", many=many)
-    elif command.kind == SCRIPT:
-        program = Program([command.name, *command.words], [], guess_arguments(command.words), defaults=(ON_CPU,))
+    elif command.what.is_script:
+        program = Program(command.line, [], guess_arguments(command.words), defaults=(ON_CPU,))
     else:
-        program = Program([command.name, *command.words], [], {})
+        program = Program(command.line, [], {})
     # What the environment has already is the image's, not the user's.
     new = tuple(each for each in program.defaults if environ.get(each.name) != each.value)
     return program._replace(defaults=new)
@@ -74,9 +74,9 @@ def read_smoke(command: Command, stack: Stack, script: str, *, many: bool) -> Pr
     return Program([script, *join_flags(made.flags)], made.notes, name_flags(made.flags), as_settings(made.environ))
 
 
-def read_task(command: Command, stack: Stack, environ: Mapping[str, str], *, many: bool) -> Program:
+def read_task(task: Task, command: Command, stack: Stack, environ: Mapping[str, str], *, many: bool) -> Program:
     """Return the program of a task, if this image has its script."""
-    task, script = find_task(command.name), place_script(command.name, stack)
+    script = place_script(task.name, stack)
     if command.helps:
         return Program([script, "--help"], [], {})
     program = complete(task, script, command.words, stack, many=many)

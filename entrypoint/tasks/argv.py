@@ -10,7 +10,7 @@ from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import which
 from entrypoint.machine.image import Stack, release
 from entrypoint.settings import Setting
-from entrypoint.tasks.command import DOCTOR, LAUNCH, PLAIN, PREFETCH, SSH, WORKER, Command
+from entrypoint.tasks.command import Command
 from entrypoint.world.model import MPIJOB_WORKER, TORCHRUN, World
 
 PYTHON = "python3"
@@ -38,7 +38,7 @@ def make_argv(command: Command, world: World, words: list[str], environ: Mapping
     torch: its version, which decides how the ranks of a single node meet. Options of torchrun have underscores, which
     every release takes; dashes are known since 2.0 (pytorch/pytorch#94505).
     """
-    if command.kind in (PLAIN, WORKER, LAUNCH, SSH, DOCTOR, PREFETCH):
+    if not command.what.is_script:
         return words
     if not command.trains:
         return [PYTHON, *words]

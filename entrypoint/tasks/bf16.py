@@ -17,7 +17,7 @@ from entrypoint.numbers import is_true
 from entrypoint.settings import Setting
 from entrypoint.tasks.aliases import split_flags
 from entrypoint.tasks.arguments import Program, guess_arguments, name_flags, set_argument
-from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command
+from entrypoint.tasks.command import Command
 
 # Insists on bf16.
 VARIABLE, EMULATE = "MULTINODE_BF16", "emulate"
@@ -46,11 +46,12 @@ def settle_bf16(
         )
     if not units or has_bf16(units) or word == EMULATE:
         return program
-    arguments = program.arguments if command.kind != PLAIN else guess_arguments(command.words)
-    asked = list_asked(program, arguments, environ) if command.kind in (SMOKE, TASK, SCRIPT, PLAIN) else []
+    what = command.what
+    arguments = guess_arguments(command.words) if what.is_yours else program.arguments
+    asked = list_asked(program, arguments, environ) if what.is_yours or what.is_script else []
     if not asked:
         return program
-    if command.kind in (SCRIPT, PLAIN):
+    if what.is_yours:
         note = f"{' '.join(asked)}: {NO_UNIT}, and emulates it, many times slower"
         return program._replace(notes=[*program.notes, note])
     exchanged = [f"--{name}" for name in EXCHANGED if several and is_true(arguments.get(name))]

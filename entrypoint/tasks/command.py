@@ -10,12 +10,45 @@ from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
 from entrypoint.machine.files import explain_closed, find_closed
 from entrypoint.numbers import MOST_PROCESSES, whole
 from entrypoint.printing.secrets import hide
-from entrypoint.tasks.table import TASKS, find_task, list_scripts
+from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts
 
 SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
 WORKER, LAUNCH, LIST, SSH, DOCTOR, USAGE = "worker", "launch", "tasks", "ssh", "doctor", "usage"
 PREFETCH = "prefetch"
-OWN = {kind: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)}
+OWN = (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)  # typed by their names
+# What a log begins with: which rank of how many this is, and what may be wrong.
+PLACE, NOTES = "place", "notes"
+
+
+class Kind(NamedTuple):
+    """What all commands of a kind have in common, for everybody who treats some commands unlike others.
+
+    is_script: Python runs it, as one rank of the world or more; anything else runs as it is typed; is_yours: it is the
+    user's, who is told what is wrong, and nothing is changed; prints: it says something, and starts nothing; has_words:
+    whether words may follow; says: what its log begins with; instead: what to type in place of --nproc.
+    """
+
+    is_script: bool = False
+    is_yours: bool = False
+    prints: bool = False
+    has_words: bool = True
+    says: tuple[str, ...] = (PLACE, NOTES)
+    instead: str = ""
+
+
+KINDS = {
+    SMOKE: Kind(is_script=True),
+    TASK: Kind(is_script=True),
+    SCRIPT: Kind(is_script=True, is_yours=True),
+    PLAIN: Kind(is_yours=True),
+    WORKER: Kind(has_words=False),
+    LAUNCH: Kind(says=(NOTES,), instead="launch --ppn N smoke"),  # its ranks say where they are
+    SSH: Kind(says=()),  # mpirun starts it, and reads what it prints
+    PREFETCH: Kind(instead="prefetch TASK"),
+    LIST: Kind(prints=True, has_words=False),
+    DOCTOR: Kind(prints=True),
+    USAGE: Kind(prints=True),
+}
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
   smoke [--bf16]            a short training, offline, to see that all ranks work together
@@ -48,14 +81,29 @@ class Command(NamedTuple):
     words: list[str]
 
     @property
+    def what(self) -> Kind:
+        """Return what it has in common with others of its kind."""
+        return KINDS[self.kind]
+
+    @property
+    def line(self) -> list[str]:
+        """Return all its words."""
+        return [self.name, *self.words]
+
+    @property
+    def task(self) -> Task | None:
+        """Return the task; None for any other command."""
+        return find_task(self.name) if self.kind == TASK else None
+
+    @property
     def trains(self) -> bool:
         """Return whether it runs on as many processes as the world has."""
-        return not self.helps and (self.kind in (SMOKE, SCRIPT) or (self.kind == TASK and find_task(self.name).trains))
+        return self.what.is_script and not self.helps and (self.task is None or self.task.trains)
 
     @property
     def helps(self) -> bool:
         """Return whether a script of the image prints its arguments only; one of the user's may mean anything by it."""
-        return self.kind in (SMOKE, TASK) and not HELPS.isdisjoint(self.words)
+        return self.what.is_script and not self.what.is_yours and not HELPS.isdisjoint(self.words)
 
 
 def read_options(argv: list[str]) -> tuple[Options, list[str]]:
@@ -96,13 +144,12 @@ def read_command(
     if not words:
         return Command(USAGE, "", [])
     name, *rest = words
-    asked = rest if name == PREFETCH else rest[:1] if name in (WORKER, LAUNCH, LIST, SSH, DOCTOR) else []
-    if name == "--help" or not HELPS.isdisjoint(asked):
+    if name == "--help":
         return Command(USAGE, name, rest)
-    if name in (WORKER, LIST) and rest:
-        raise Refusal(f"{name} takes no arguments", hide(rest)[0], name)
-    if name in OWN or name in TASKS:
-        return Command(OWN.get(name, TASK), name, rest)
+    if name in OWN:
+        return read_own(name, rest)
+    if name in TASKS:
+        return Command(TASK, name, rest)
     if name.endswith(".py"):
         if not os.path.isfile(name):
             raise explain_script(name)
@@ -114,6 +161,16 @@ def read_command(
             return Command(TASK, name, rest)
         raise explain_word(name, rest)
     return Command(PLAIN, name, rest)
+
+
+def read_own(name: str, words: list[str]) -> Command:
+    """Return a command of ours, which has no help of its own; `launch` and `ssh` have a command behind their words."""
+    asked = [] if name == SMOKE else words if name == PREFETCH else words[:1]
+    if not HELPS.isdisjoint(asked):
+        return Command(USAGE, name, words)
+    if words and not KINDS[name].has_words:
+        raise Refusal(f"{name} takes no arguments", hide(words)[0], name)
+    return Command(name, name, words)
 
 
 def explain_script(name: str) -> Refusal:

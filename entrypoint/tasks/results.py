@@ -21,7 +21,7 @@ from entrypoint.numbers import is_true
 from entrypoint.settings import Setting
 from entrypoint.tasks.arguments import Program, guess_arguments, set_argument
 from entrypoint.tasks.argv import load_loosely
-from entrypoint.tasks.command import PLAIN, SCRIPT, TASK, Command
+from entrypoint.tasks.command import PLAIN, SCRIPT, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.record import (
     ANEW,
@@ -41,7 +41,7 @@ from entrypoint.tasks.record import (
     select_arguments,
 )
 from entrypoint.tasks.resume import PATIENCE, RUN, Say, hand_over, tell_others
-from entrypoint.tasks.table import TRAINER, find_task
+from entrypoint.tasks.table import TRAINER, Task
 from entrypoint.tuning.bind import BINDABLE, RANK_PROGRAM
 from entrypoint.tuning.starters import find_starter
 from entrypoint.world.model import TORCHRUN, World
@@ -80,13 +80,13 @@ def plan_run(
     starts: whether torchrun starts the ranks. Raise Refusal for a release of the Trainer that empties the directory.
     """
     environ, starts = facts.environ_with_home, starts and world.rank is None and os.path.exists(RANK_PROGRAM)
-    if command.kind == TASK:
-        run = plan_task(command, program, environ, starts=starts)
+    if command.task is not None:
+        run = plan_task(command, command.task, program, environ, starts=starts)
     else:
         run = plan_script(command, world, facts, starts=starts)
     if run is None:
         return program, None
-    if command.kind == TASK and find_task(command.name).kind == TRAINER:
+    if command.task is not None and command.task.kind == TRAINER:
         program = prepare_trainer(program, environ, facts.stack)
     forced, defaults = list(program.forced), list(program.defaults)
     if run.handover == AS_VARIABLE:
@@ -98,9 +98,11 @@ def plan_run(
     return program._replace(forced=tuple(forced), defaults=tuple(defaults)), run
 
 
-def plan_task(command: Command, program: Program, environ: Mapping[str, str], *, starts: bool) -> Run | None:
+def plan_task(
+    command: Command, task: Task, program: Program, environ: Mapping[str, str], *, starts: bool
+) -> Run | None:
     """Return the run of a task; None where it trains nothing."""
-    arguments, task = program.arguments, find_task(command.name)
+    arguments = program.arguments
     directory, _ = find_results(command, arguments, environ)
     if not command.trains or directory is None or (task.kind == TRAINER and not is_true(arguments.get("do_train"))):
         return None
@@ -133,7 +135,7 @@ def find_script(command: Command) -> tuple[str, list[str]]:
         return command.name, command.words
     if command.kind != PLAIN or command.name not in BINDABLE:
         return "", []
-    starter, words = find_starter([command.name, *command.words])
+    starter, words = find_starter(command.line)
     place = next((place for place, word in enumerate(words) if word.endswith(".py")), None)
     if place is None or starter not in ("", TORCHRUN) or not {"-c", "-m"}.isdisjoint(words[:place]):
         return "", []
