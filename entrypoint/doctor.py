@@ -32,6 +32,7 @@ from entrypoint.machine.limits import (
     BF16_UNITS,
     DEFAULT_SHM,
     MEMORY,
+    MORE_SHM,
     PODMAN_SHM,
     SHM,
     SMOKE_MEMORY,
@@ -306,12 +307,11 @@ def check_memory(view: View) -> Finding:
 
 def check_shm(view: View) -> Finding:
     """Compare /dev/shm with what an engine gives by default."""
-    remedy = "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm"
     has = view.plan.facts.limits.shm or 0
     if has < PODMAN_SHM:
-        return Finding(f"{SHM} has {write_size(has)}", WRONG, remedy)
+        return Finding(f"{SHM} has {write_size(has)}", WRONG, MORE_SHM)
     if has <= DEFAULT_SHM:
-        return Finding(f"{write_size(has)}: little for DataLoader workers and several ranks", WARNING, remedy)
+        return Finding(f"{write_size(has)}: little for DataLoader workers and several ranks", WARNING, MORE_SHM)
     return Finding(write_size(has))
 
 

@@ -12,6 +12,7 @@ SHM = "/dev/shm"
 # The default of Docker and containerd, and that of podman (containers.conf(5), shm_size), which means 1000 by its k;
 # another size was chosen by somebody.
 DEFAULT_SHM, PODMAN_SHM = 64 << 20, 65_536_000
+MORE_SHM = "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm"
 # The peak of `smoke` is 0.53 GB, of which torch, transformers and datasets are 0.48 GB (measured with torch 2.13).
 # DistilBERT, the guide's model, takes 1.1 GB more: 66 million parameters in float32, with gradient and AdamW's moments.
 SMOKE_MEMORY = 768 << 20
@@ -88,7 +89,7 @@ def warn_shm(limits: Limits, arguments: Mapping[str, object], ranks: int) -> lis
     if (limits.shm or 0) > DEFAULT_SHM or (not workers and ranks == 1):
         return []
     has = f"{SHM} has {write_size(limits.shm or 0)}, of which DataLoader workers and ranks on one node may need more"
-    return [f"{has}: docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory"]
+    return [f"{has}: {MORE_SHM}"]
 
 
 def has_bf16(flags: frozenset[str]) -> bool:

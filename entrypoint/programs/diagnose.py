@@ -15,7 +15,7 @@ from typing import Any, Callable, NamedTuple
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, list_causes
 from entrypoint.machine.cpus import Files
 from entrypoint.machine.disks import MORE_ROOM, Disk, find_directory
-from entrypoint.machine.limits import SHM, write_size
+from entrypoint.machine.limits import MORE_SHM, SHM, write_size
 from entrypoint.machine.reached import (
     MORE_MEMORY,
     explain_files,
@@ -111,9 +111,8 @@ def explain_write(text: str, found: str, place: Place) -> Refusal | None:
 def explain_shm(text: str, found: str, place: Place) -> Refusal:
     """Return how large /dev/shm is."""
     disk = place.measure(SHM)
-    remedy = "docker run --shm-size 1g, in Kubernetes an emptyDir with medium Memory at /dev/shm, or fewer workers"
     value = f"{SHM} has {write_size(disk.size)}" if disk else SHM
-    return Refusal(f"no shared memory is left for {place.who}", value, remedy, EXIT_OUTSIDE)
+    return Refusal(f"no shared memory is left for {place.who}", value, f"{MORE_SHM}, or fewer workers", EXIT_OUTSIDE)
 
 
 def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
