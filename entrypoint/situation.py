@@ -86,7 +86,7 @@ def read_starter(
         return starter
     if nproc is not None and not (command.trains or command.helps or command.what.prints):
         remedy = command.what.instead or f"{command.name} without it, or --nproc {nproc} SCRIPT.py"
-        raise Refusal("--nproc is for smoke, tasks, scripts and torchrun", f"--nproc {nproc}", remedy)
+        raise Refusal(f"--nproc has no meaning to {command.name}", f"--nproc {nproc}", remedy)
     if starter is None or launcher.started:
         return None
     starters.check_accelerate(command.line)
