@@ -17,6 +17,7 @@ from entrypoint.processes import become
 from entrypoint.settings import MARK, Setting, read_list, write_list
 from entrypoint.tuning.starters import MPIRUN, SHELLS
 from entrypoint.tuning.threads import (
+    BOUND,
     RANKS,
     Context,
     can_bind,
@@ -25,8 +26,6 @@ from entrypoint.tuning.threads import (
     divide,
     has_own_cores,
     may_bind_threads,
-    order_cores,
-    write_affinity,
 )
 from entrypoint.world.model import World
 
@@ -44,17 +43,20 @@ LOOSE = ("", "false", "none", "disabled")
 class Node(NamedTuple):
     """The cores of a node, as its plan hands them on to ranks.
 
-    cores: their processors, neighbours together; most: how many may be kept busy; owned: no quota makes others share
-    them; narrowed: no container beside this one can have them; workers: those of oneCCL in each rank; fine: whether
-    threads of a rank with cores of its own may be bound.
+    numa: the processors of each core, by NUMA node; most: how many may be kept busy; owned: no quota makes others share
+    them; workers: those of oneCCL in each rank; bind: whether threads of a rank with several NUMA nodes may be bound.
     """
 
-    cores: tuple[frozenset[int], ...]
+    numa: tuple[tuple[frozenset[int], ...], ...]
     most: int
     owned: bool
-    narrowed: bool
     workers: int
-    fine: bool
+    bind: bool
+
+    @property
+    def cores(self) -> tuple[frozenset[int], ...]:
+        """List the cores, neighbours together."""
+        return tuple(core for node in self.numa for core in node)
 
 
 def describe_node(context: Context) -> str:
@@ -66,21 +68,20 @@ def describe_node(context: Context) -> str:
         environ={name: value for name, value in context.environ.items() if name not in left_out},
     )
     node = Node(
-        tuple(order_cores(machine)),
+        tuple(tuple(core for core in machine.siblings if min(core) in node) for node in machine.nodes),
         machine.cores,
         machine.owned,
-        machine.narrowed,
         count_workers(ranks),
         may_bind_threads(ranks),
     )
-    return json.dumps({**node._asdict(), "cores": " ".join(map(write_cpus, node.cores))})
+    return json.dumps({**node._asdict(), "numa": [" ".join(map(write_cpus, cores)) for cores in node.numa]})
 
 
 def read_node(text: str) -> Node | None:
     """Return the node of a text of `describe_node`; None for any other text."""
     try:
         found = json.loads(text)
-        node = Node(**{**found, "cores": tuple(map(read_cpus, found["cores"].split()))})
+        node = Node(**{**found, "numa": tuple(tuple(map(read_cpus, cores.split())) for cores in found["numa"])})
         whole = isinstance(node.most, int) and isinstance(node.workers, int)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
@@ -142,16 +143,16 @@ def take_share(node: Node, world: World, environ: Mapping[str, str]) -> tuple[fr
     workers = node.workers if several and node.workers < per_rank else 0
     busy = read_cpus(environ.get("CCL_WORKER_AFFINITY", "")) if workers else frozenset()
     variables = {"OMP_NUM_THREADS": str(max(1, per_rank - count_lost(cores, workers, busy, 1 if own else count)))}
-    if own and node.fine and (node.narrowed or not world.several_nodes):
-        variables["KMP_AFFINITY"] = write_affinity(cores, busy)
+    if own and node.bind and not workers and not any(set(cores) <= set(each) for each in node.numa):
+        variables["KMP_AFFINITY"] = BOUND
     return frozenset(cpu for core in cores for cpu in core), variables
 
 
 def restrict(node: Node, mask: frozenset[int]) -> Node:
     """Return a node with the cores of a mask alone, which somebody has given to a torchrun in a shell (taskset)."""
-    cores = tuple(core & mask for core in node.cores if core & mask)
-    fewer = 0 < len(cores) < len(node.cores)
-    return node._replace(cores=cores, most=min(node.most, len(cores)), narrowed=True) if fewer else node
+    numa = tuple(tuple(core & mask for core in cores if core & mask) for cores in node.numa)
+    left = sum(map(len, numa))
+    return node._replace(numa=numa, most=min(node.most, left)) if 0 < left < len(node.cores) else node
 
 
 def prepare_rank(

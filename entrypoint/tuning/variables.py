@@ -75,7 +75,7 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
     return (
         ("OMP_NUM_THREADS", cores.threads, "the cores of one rank: affinity, quota and siblings counted"),
         ("KMP_BLOCKTIME", "1" if has_iomp(context) else None, "idle threads give their core back after 1 ms"),
-        ("KMP_AFFINITY", cores.affinity, "the cores belong to this rank alone"),
+        ("KMP_AFFINITY", cores.affinity, "the cores of several NUMA nodes belong to this rank alone"),
         ("LD_PRELOAD", preload(context), "tcmalloc and Intel's OpenMP"),
         ("GLOO_SOCKET_IFNAME", route, "the route to the master"),
         ("FI_TCP_IFACE", route, "the route to the master; libfabric may pick a bridge, on which training hangs"),

@@ -30,7 +30,7 @@ PODS = World("torchrun", "", (2, 2), 0, None, master="node0", port=29500)
 RANK = World("mpi", "", (2, 2), None, 1, 1, 0, 2, "node0", 29500)
 BOTH = World("mpi", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
 FOUR = BOTH._replace(size=4, local_size=4)
-PAIR = ALONE._replace(local_size=2)
+PAIR, LONE = ALONE._replace(local_size=2), ALONE._replace(local_size=1)
 
 
 def values(
@@ -86,8 +86,12 @@ def test_how_many_ranks_a_node_gets(
 @pytest.mark.parametrize(
     ("world", "machine", "threads", "bound", "pin"),
     [
-        (ALONE, look_at(SMALL), "2", FINE, None),
-        (ALONE, look_at(ONE), "28", FINE, None),
+        (ALONE, look_at(SMALL), "2", None, None),
+        (ALONE, look_at(ONE), "28", None, None),
+        # A rank with the cores of several NUMA nodes keeps each thread beside its memory.
+        (LONE, look_at(TWO), "56", FINE, None),
+        (LONE, look_at(TWO, cpus="0-27"), "28", None, None),
+        (LONE, look_at(TWO, pod(64)), "56", None, "0"),
         (ALONE, look_at(TWO), "28", None, None),
         (ALONE, look_at(SNC), "14", None, None),
         (ALONE, TIGHT, "32", None, "0"),
@@ -95,17 +99,18 @@ def test_how_many_ranks_a_node_gets(
         (ALONE, look_at(SMALL, pod(0.5)), "1", None, "0"),
         (ALONE._replace(local_size=4), look_at(SMALL), "1", None, None),
         # One of several nodes cannot know whether another is a container on the same host, unless it has a cpuset.
-        (PODS, look_at(ONE), "28", None, None),
-        (PODS, CPUSET, "24", FINE, None),
-        (RANK, look_at(ONE), "28", None, None),
-        (RANK, look_at(ONE, cpus="0-13", parent="0-55"), "14", FINE, None),
-        (BOTH, SOCKET, "28", FINE, None),
+        (PODS._replace(local_size=1), look_at(TWO), "56", None, None),
+        (PODS._replace(local_size=1), look_at(TWO, cpuset("4-52"), cpus="4-52"), "49", FINE, None),
+        (RANK, look_at(TWO), "56", None, None),
+        (RANK, look_at(TWO, cpus="0-41", parent="0-111"), "42", FINE, None),
+        (BOTH, SOCKET, "28", None, None),
+        (BOTH, look_at(SNC, cpus="0-55", parent="0-223"), "56", FINE, None),
         (BOTH, look_at(TWO), "28", None, None),
         # Nobody pinned the ranks (I_MPI_PIN=0), or two of them share a socket: they share its cores.
         (BOTH, look_at(HOST, pod(8), parent="0-239"), "4", None, None),
         (FOUR, SOCKET, "14", None, None),
-        (BOTH, look_at(Box(1, 5), cpus="0-2", parent="0-4"), "3", FINE, None),
-        (FOUR, look_at(TWO, cpus="14-27,70-83", parent="0-111"), "14", FINE, None),
+        (BOTH, look_at(Box(1, 5), cpus="0-2", parent="0-4"), "3", None, None),
+        (FOUR, look_at(TWO, cpus="14-27,70-83", parent="0-111"), "14", None, None),
     ],
 )
 def test_threads_and_binding_follow_from_the_cores(
@@ -124,17 +129,18 @@ GUIDE = {**W4, "CCL_WORKER_AFFINITY": "0,1,2,3,32,33,34,35"}
 @pytest.mark.parametrize(
     ("world", "machine", "environ", "threads", "bound", "workers", "offload"),
     [
-        (ALONE, look_at(SMALL), {}, "2", FINE, None, None),
+        (LONE, look_at(TWO), {}, "56", FINE, None, None),
+        (ALONE, look_at(SMALL), {}, "2", None, None, None),
         (ALONE, look_at(TWO), {}, "27", None, "0,28", None),
         (ALONE, look_at(TWO), W4, "24", None, "0,1,2,3,28,29,30,31", None),
-        (PODS, CPUSET, {}, "23", "granularity=fine,proclist=[5-27],explicit", "4", None),
+        (PODS, CPUSET, {}, "23", None, "4", None),
         (PODS, TIGHT, {}, "31", None, None, None),
         # Pinned by hydra as it likes: the rank's first cores are its workers'.
-        (BOTH, SOCKET, {}, "27", "granularity=fine,proclist=[29-55],explicit", "28,28", None),
+        (BOTH, SOCKET, {}, "27", None, "28,28", None),
         # IPEX's own example: two sockets of 28 cores, I_MPI_PIN_DOMAIN=[0xffffff0,0xffffff00000000].
-        (BOTH, look_at(TWO, cpus="32-55", parent="0-111"), PUBLISHED, "24", FINE, None, None),
+        (BOTH, look_at(TWO, cpus="32-55", parent="0-111"), PUBLISHED, "24", None, None, None),
         # The guide's: one rank on 32 cores, I_MPI_PIN_DOMAIN=[0xfffffff0], OMP_NUM_THREADS=28.
-        (RANK, look_at(Box(1, 32, 2), cpus="4-31", parent="0-63"), GUIDE, "28", FINE, None, None),
+        (RANK, look_at(Box(1, 32, 2), cpus="4-31", parent="0-63"), GUIDE, "28", None, None, None),
         (RANK, look_at(Box(1, 32, 2)), GUIDE, "28", None, None, None),
         # Ranks that share cores share what workers take of them.
         (RANK, look_at(Box(1, 8, 2)), {"CCL_WORKER_AFFINITY": "0,8"}, "7", None, None, None),
@@ -176,8 +182,9 @@ STEP = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_CPUS_PER_TASK": "14"}
     ("world", "cpus", "environ", "threads", "bound"),
     [
         # What started the rank has the rank's own mask, so nothing else shows that the launcher pinned it.
-        (SLURM, "14-27", STEP, "14", FINE),
-        (SLURM, "14-27", {"SLURM_STEP_NUM_TASKS": "8"}, "3", None),
+        (SLURM, "21-34", STEP, "14", FINE),
+        (SLURM, "21-34", {"SLURM_STEP_NUM_TASKS": "8"}, "3", None),
+        (SLURM, "14-27", STEP, "14", None),
         (SLURM, "0-55", STEP, "14", None),
         (SLURM, "0-54", STEP, "14", None),
         (SLURM, "0-55", {**STEP, "SLURM_CPUS_PER_TASK": "2"}, "2", None),
@@ -210,7 +217,7 @@ def test_one_process_has_the_whole_machine(kind: str, box: Box, threads: str | N
     ],
 )
 def test_threads_are_bound_where_that_is_ours_to_do(python: str, environ: dict[str, str], bound: bool) -> None:
-    found = values(ALONE, look_at(SMALL), GLOO._replace(python=python), environ=environ)
+    found = values(LONE, look_at(TWO), GLOO._replace(python=python), environ=environ)
     assert ("KMP_AFFINITY" in found) == bound
 
 
