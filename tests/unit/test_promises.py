@@ -1,0 +1,94 @@
+"""What the documents promise to stay, of this release and the next ones with its number, is in the program."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from entrypoint import settings
+from entrypoint.tasks.command import read_command
+from images import options, report
+from images.check import opened
+from images.layers import entrypoint_layer
+from images.layers.entrypoint_layer import DIRECTORIES, ENVIRONMENT, GID, UID
+from images.layers.examples import PLACE
+from images.lock import lockfile
+from images.model import Image, Site
+from tests.support.bases import base
+from tests.support.documents import page
+from tests.support.harness import ROOT
+from tests.support.locks import lock
+from tests.support.stand_in import SYSTEM
+from tests.support.toml import tomllib
+
+REFERENCE = page("docs/reference.md").text
+SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
+IMAGE = Image(("multinode:a",), b"{}", b"{}", ())
+COMMANDS = ("smoke", "qa", "glue", "mlm", "tasks", "prefetch", "doctor", "worker", "launch", "ssh", "bash")
+
+
+def first_cells(text: str, heading: str) -> list[str]:
+    """List the code in the first cells of the table below a heading."""
+    section = re.split(r"(?m)^## ", text.partition(f"## {heading}\n")[2])[0]
+    return [code for cell in re.findall(r"(?m)^\| (.*?) \|", section) for code in re.findall(r"`([^`]+)`", cell)]
+
+
+def promised(what: str) -> list[str]:
+    """List the code in a row of the promises."""
+    (row,) = re.findall(rf"(?m)^\| {what} \| (.*) \|$", REFERENCE)
+    return re.findall(r"`([^`]+)`", row)
+
+
+def test_labels() -> None:
+    assert set(promised("labels")) <= set(entrypoint_layer.labels(lock(python="3.10"), base(SYSTEM, made=True)))
+
+
+def test_paths() -> None:
+    places = (*DIRECTORIES, *entrypoint_layer.files(SITE), PLACE, opened.LOCK, opened.BILL)
+
+    assert set(promised("paths")) <= {*(f"/{place}" for place in places), *ENVIRONMENT.values()}
+
+
+def test_the_user() -> None:
+    assert f"| user | uid {UID}, group {GID} |" in REFERENCE
+
+
+def test_the_lock() -> None:
+    table = tomllib.loads(lockfile.text(lock()))["tool"]["multinode"]
+
+    assert promised("lock")[1:] == ["[tool.multinode]", f"format = {table['format']}"]
+
+
+def test_variables() -> None:
+    named = {name for name in first_cells(REFERENCE, "Variables that you may set") if name.startswith("MULTINODE_")}
+
+    assert named == {f"MULTINODE_{name}" for name in settings.NAMES}
+
+
+def test_options_and_commands_of_build_py() -> None:
+    text = page("docs/build.md").text
+    known = {option for _, option, _ in options.OPTIONS}
+    named = {option for option in first_cells(text, "Options") if not option.startswith("--no-")}
+
+    assert named and named <= known
+    assert set(first_cells(text, "Build an image")) <= set(options.COMMANDS)
+
+
+def test_what_json_has_of_a_build() -> None:
+    made = report.fields(report.Outcome(IMAGE, None, None, (), 1.0))
+
+    assert set(promised("`build.py`")[2:]) <= made.keys()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_commands_of_the_entrypoint(name: str) -> None:
+    assert read_command([name], {}, lambda program, _: program if program == "bash" else None).name == name
+    assert f"`{name}" in REFERENCE
+
+
+def test_the_newest_part_of_the_changelog_is_this_release() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    sections = re.findall(r"(?m)^## \[([^]]+)\]", (ROOT / "CHANGELOG.md").read_text())
+
+    assert next(name for name in sections if name != "Unreleased") == version
