@@ -20,7 +20,7 @@ from entrypoint.machine.files import read_text
 from entrypoint.numbers import whole
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import end_with_parent, print_kill, run_child
-from entrypoint.tuning.threads import can_bind, divide, order_cores
+from entrypoint.tuning.share import see_node, share
 
 # Set for the ranks of `launch`, and in no process that they start.
 SUPERVISED = "MULTINODE_SUPERVISED"
@@ -59,9 +59,13 @@ def take_cores(facts: Facts) -> Facts:
     """
     machine, environ = facts.machine, facts.environ
     count, place = whole(environ.get("MPI_LOCALNRANKS", "")) or 0, whole(environ.get("MPI_LOCALRANKID", ""))
-    if not environ.get(SUPERVISED) or place not in range(count) or machine.pinned or not can_bind(machine, count):
+    if not environ.get(SUPERVISED) or place not in range(count) or machine.pinned:
         return facts
-    os.sched_setaffinity(0, frozenset().union(*divide(order_cores(machine), count)[place or 0]))
+    node = see_node(machine)
+    mine = share(node, count, place)
+    if mine.cores == node.cores:
+        return facts
+    os.sched_setaffinity(0, frozenset().union(*mine.cores))
     return replace(facts, machine=read_this_machine(facts.files))
 
 

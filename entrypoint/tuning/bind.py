@@ -15,18 +15,9 @@ from typing import NamedTuple, NoReturn
 from entrypoint.numbers import read_cpus, write_cpus
 from entrypoint.processes import become
 from entrypoint.settings import MARK, Setting, read_list, write_list
+from entrypoint.tuning.share import Node, see_node, share
 from entrypoint.tuning.starters import MPIRUN, SHELLS
-from entrypoint.tuning.threads import (
-    BOUND,
-    RANKS,
-    Context,
-    can_bind,
-    count_lost,
-    count_workers,
-    divide,
-    has_own_cores,
-    may_bind_threads,
-)
+from entrypoint.tuning.threads import RANKS, Context, count_workers, find_share, may_bind_threads
 from entrypoint.world.model import World
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
@@ -40,52 +31,40 @@ BINDINGS = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", 
 LOOSE = ("", "false", "none", "disabled")
 
 
-class Node(NamedTuple):
-    """The cores of a node, as its plan hands them on to ranks.
+class Handed(NamedTuple):
+    """What the plan of a node hands on to its ranks.
 
-    numa: the processors of each core, by NUMA node; most: how many may be kept busy; owned: no quota makes others share
-    them; workers: those of oneCCL in each rank; bind: whether threads of a rank with several NUMA nodes may be bound.
+    workers: those of oneCCL in each rank; bind: whether the threads of a rank may be bound.
     """
 
-    numa: tuple[tuple[frozenset[int], ...], ...]
-    most: int
-    owned: bool
+    node: Node
     workers: int
     bind: bool
 
-    @property
-    def cores(self) -> tuple[frozenset[int], ...]:
-        """List the cores, neighbours together."""
-        return tuple(core for node in self.numa for core in node)
 
-
-def describe_node(context: Context) -> str:
+def write_handed(context: Context) -> str:
     """Return the cores of this node as a text for its ranks."""
-    machine, left_out = context.machine, list_bindings(context)
+    node, left_out = see_node(context.machine), list_bindings(context)
     ranks = context._replace(  # in a shell nobody knows yet how many there will be
         world=context.world._replace(size=max(2, context.world.sizes[1])),
         process=context.process._replace(runs=RANKS),
         environ={name: value for name, value in context.environ.items() if name not in left_out},
     )
-    node = Node(
-        tuple(tuple(core for core in machine.siblings if min(core) in node) for node in machine.nodes),
-        machine.cores,
-        machine.owned,
-        count_workers(ranks),
-        may_bind_threads(ranks),
-    )
-    return json.dumps({**node._asdict(), "numa": [" ".join(map(write_cpus, cores)) for cores in node.numa]})
+    numa = [" ".join(map(write_cpus, cores)) for cores in node.numa]
+    rest = {"workers": count_workers(ranks), "bind": may_bind_threads(ranks)}
+    return json.dumps({**node._asdict(), "numa": numa, **rest})
 
 
-def read_node(text: str) -> Node | None:
-    """Return the node of a text of `describe_node`; None for any other text."""
+def read_handed(text: str) -> Handed | None:
+    """Return what is in a text of `write_handed`; None for any other text."""
     try:
         found = json.loads(text)
-        node = Node(**{**found, "numa": tuple(tuple(map(read_cpus, cores.split())) for cores in found["numa"])})
-        whole = isinstance(node.most, int) and isinstance(node.workers, int)
+        numa = tuple(tuple(map(read_cpus, cores.split())) for cores in found["numa"])
+        handed = Handed(Node(numa, found["most"], found["owned"]), found["workers"], found["bind"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
-    return node if whole and node.cores and all(node.cores) else None
+    whole = isinstance(handed.node.most, int) and isinstance(handed.workers, int)
+    return handed if whole and handed.node.cores and all(handed.node.cores) else None
 
 
 def list_bindings(context: Context) -> dict[str, str]:
@@ -103,7 +82,7 @@ def must_not_bind(context: Context) -> bool:
     if starts_ranks(context):  # those of an mpirun are pinned by it, but not under a quota
         return context.process.starter != MPIRUN or not context.machine.owned
     alone = context.world.rank is None or not context.world.several
-    return not alone and not (context.machine.owned and has_own_cores(context))
+    return not alone and not (context.machine.owned and find_share(context).ranks == 1)
 
 
 def starts_ranks(context: Context) -> bool:
@@ -113,14 +92,14 @@ def starts_ranks(context: Context) -> bool:
 
 def bind_ranks(context: Context) -> list[Setting]:
     """Return the program by which a torchrun starts its ranks, so that each takes its own cores."""
-    process = context.process
-    binds = process.checks_size or can_bind(context.machine, context.world.local_size or 1)
+    process, node = context.process, see_node(context.machine)
+    binds = process.checks_size or share(node, context.world.local_size or 1, 0).cores != node.cores
     starts = os.path.basename(process.program) in SHELLS or (process.program in BINDABLE and binds)
     if not context.world.is_unstarted or not starts or not process.has_file(RANK_PROGRAM):
         return []
     found = [
         Setting("PYTHON_EXEC", RANK_PROGRAM, "each rank takes the cores of its own NUMA node"),
-        Setting(CORES, describe_node(context), "of which each rank takes its share"),
+        Setting(CORES, write_handed(context), "of which each rank takes its share"),
     ]
     if process.checks_size:
         found.append(Setting(COUNTS, "1", "MULTINODE_WORLD_SIZE, and nodes that come and go"))
@@ -131,21 +110,6 @@ def warn_bindings(context: Context) -> list[str]:
     """Return a note on variables that a process does not get."""
     lost = " ".join(f"{name}={value}" for name, value in list_bindings(context).items())
     return [f"{lost} is left out: it would bind all ranks of this node to the same core"] if lost else []
-
-
-def take_share(node: Node, world: World, environ: Mapping[str, str]) -> tuple[frozenset[int], dict[str, str]]:
-    """Return the processors and variables of one rank; torchrun numbers the ranks of a node in a row."""
-    count, total = world.local_size or 1, len(node.cores)
-    own, place = node.owned and count <= total, (world.rank or 0) % count
-    cores = divide(node.cores, count)[place] if own else node.cores
-    per_rank = len(cores) if own else max(1, node.most // count)
-    several = world.several and environ.get("CCL_WORKER_OFFLOAD") != "0"
-    workers = node.workers if several and node.workers < per_rank else 0
-    busy = read_cpus(environ.get("CCL_WORKER_AFFINITY", "")) if workers else frozenset()
-    variables = {"OMP_NUM_THREADS": str(max(1, per_rank - count_lost(cores, workers, busy, 1 if own else count)))}
-    if own and node.bind and not workers and not any(set(cores) <= set(each) for each in node.numa):
-        variables["KMP_AFFINITY"] = BOUND
-    return frozenset(cpu for core in cores for cpu in core), variables
 
 
 def restrict(node: Node, mask: frozenset[int]) -> Node:
@@ -162,15 +126,19 @@ def prepare_rank(
 
     mask: that of its agent, which counts unless a variable has bound the agent.
     """
-    node = read_node(environ.get(CORES, ""))
-    if node is None:
+    handed = read_handed(environ.get(CORES, ""))
+    if handed is None:
         return frozenset(), dict(environ)
-    node = node if read_bindings(environ) else restrict(node, mask)
-    cpus, variables = take_share(node, world, environ)
+    node, ranks = handed.node if read_bindings(environ) else restrict(handed.node, mask), world.local_size or 1
+    mine = share(node, ranks, (world.rank or 0) % ranks)  # torchrun numbers the ranks of a node in a row
+    several = world.several and environ.get("CCL_WORKER_OFFLOAD") != "0"
+    workers = handed.workers if several and handed.workers < mine.most else 0
+    busy = read_cpus(environ.get("CCL_WORKER_AFFINITY", "")) if workers else frozenset()
+    variables = mine.set_threads(workers, busy, bind=handed.bind)
     marked = {name: value for name, value in read_list(environ, MARK) if environ.get(name) == value}
     yours = {name for name in variables if environ.get(name) and name not in marked}
     ours = {name: value for name, value in variables.items() if name not in yours}
-    return cpus, {**environ, **ours, MARK: write_list({**marked, **ours})}
+    return frozenset().union(*mine.cores), {**environ, **ours, MARK: write_list({**marked, **ours})}
 
 
 def start_rank(words: list[str], environ: Mapping[str, str], world: World) -> NoReturn:

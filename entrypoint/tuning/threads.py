@@ -1,4 +1,4 @@
-"""The cores of a node: how many ranks it gets, and what each has for its threads and for oneCCL's workers.
+"""How many ranks a node gets, and how each divides its share of the cores between threads and oneCCL's workers.
 
 As in IPEX's launcher (intel-extension-for-pytorch, cpu/launch/launcher_distributed.py), the first cores of a rank are
 for its workers and the others for its threads, one hardware thread of each.
@@ -6,13 +6,14 @@ for its workers and the others for its threads, one hardware thread of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack, release
 from entrypoint.numbers import number, read_cpus, whole
+from entrypoint.tuning.share import Share, see_node, share
 from entrypoint.world.model import MPI, SLURM, World
 
 OPENMP = "/usr/local/lib/libiomp5.so"
@@ -24,9 +25,6 @@ RANKS, SINGLE, ANY, UNKNOWN = "ranks", "one", "any", "unknown"
 SERVES_FORKS = (3, 14)
 # By which a user has bound threads, or not; Intel's OpenMP would ignore them beside KMP_AFFINITY.
 OF_THE_USER = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
-# KMP_AFFINITY that keeps threads beside their memory where there are several NUMA nodes. Within one it gains nothing,
-# and beside another busy process on one of the cores all wait for the thread that is bound there: 4.4 s instead of 2.9.
-BOUND = "granularity=fine,compact,1,0"
 
 
 class Process(NamedTuple):
@@ -94,51 +92,37 @@ def set_local_size(world: World, machine: Machine, threads: int | None = None, *
     return world._replace(local_size=count, guessed=(*world.guessed, "local_size"))
 
 
-def can_bind(machine: Machine, ranks: int) -> bool:
-    """Return whether each of several ranks can have cores of its own: under a quota they belong to others, too."""
-    return 1 < ranks <= machine.physical and machine.owned
-
-
-def order_cores(machine: Machine) -> list[frozenset[int]]:
-    """List the cores of a machine by our processors on them, those of one NUMA node together."""
-    return [core for node in machine.nodes for core in machine.siblings if min(core) in node]
-
-
-def divide(cores: Sequence[frozenset[int]], count: int) -> list[Sequence[frozenset[int]]]:
-    """Return the cores of each of `count` ranks, neighbours together."""
-    total = len(cores)
-    return [cores[total * rank // count : total * (rank + 1) // count] for rank in range(count)]
-
-
 def divide_cores(context: Context) -> Cores:
     """Return the division; what the user has set for the workers decides where they run, before what we would set."""
-    own = has_own_cores(context)
-    per_rank, asked = count_cores(context, own=own), count_workers(context)
+    mine, asked = find_share(context), count_workers(context)
     # A rank without a core to spare does the work of oneCCL's workers itself, as oneCCL decides where it knows the
     # cores of a rank (src/common/env/env.cpp).
-    offload = "0" if context.process.training and asked and asked >= per_rank else None
+    offload = "0" if context.process.training and asked and asked >= mine.most else None
     workers = 0 if (context.environ.get("CCL_WORKER_OFFLOAD") or offload) == "0" else asked
-    worker_cpus = place_workers(context, workers, own=own)
-    places = (context.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or "") if workers else ""
-    busy = read_cpus(places)
-    lost = count_lost(context.machine.siblings, workers, busy, 1 if own else context.world.local_size or 1)
+    worker_cpus = place_workers(context, workers, mine)
+    busy = read_cpus(context.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or "") if workers else frozenset()
+    found = mine.set_threads(workers, busy, bind=may_bind_threads(context))
     # Each of a number of ranks that nobody knows would take the number for its own.
-    left = None if context.process.runs == UNKNOWN else str(max(1, per_rank - lost))
-    bound = own and not workers and per_rank >= context.machine.cores and may_bind_threads(context)
-    return Cores(left, BOUND if bound and len(context.machine.nodes) > 1 else None, offload, worker_cpus)
+    threads = None if context.process.runs == UNKNOWN else found["OMP_NUM_THREADS"]
+    return Cores(threads, found.get("KMP_AFFINITY"), offload, worker_cpus)
 
 
-def has_own_cores(context: Context) -> bool:
-    """Return whether all the cores that this process sees are those of one rank.
+def find_share(context: Context) -> Share:
+    """Return the share of each rank of this node, or of this one alone where all the cores that it sees are its own.
 
     Several ranks that share a mask have more than an even share of the container's cores, unless the launcher says
     itself that they do not share.
     """
-    machine, count = context.machine, context.world.local_size or 1
-    even = is_pinned(context) and machine.cores <= -(-machine.around // count)
+    machine, ranks, of_task = context.machine, context.world.local_size or 1, count_task_cpus(context)
+    node, pinned = see_node(machine), is_pinned(context)
+    even = pinned and machine.cores <= -(-machine.around // ranks)
     # Where Slurm gives each task more than its share of what we see, we see the processors of one task.
-    of_one_task = (count_task_cpus(context) or 0) * count > len(machine.cpus)
-    return count == 1 or even or of_one_task
+    if even or (of_task or 0) * ranks > len(machine.cpus):
+        ranks = 1
+    elif pinned and ranks > 1:
+        node = node._replace(most=machine.around)
+    found = share(node, ranks)
+    return found._replace(most=min(found.most, of_task or found.most))
 
 
 def is_pinned(context: Context) -> bool:
@@ -154,15 +138,6 @@ def count_task_cpus(context: Context) -> int | None:
     return whole(environ.get("SLURM_CPUS_PER_TASK", ""))
 
 
-def count_cores(context: Context, *, own: bool) -> int:
-    """Count the cores of one rank."""
-    machine, most = context.machine, count_task_cpus(context) or context.machine.cores
-    if own:
-        return min(machine.cores, most)
-    every = machine.around if is_pinned(context) else machine.cores
-    return max(1, min(every // (context.world.local_size or 1), most))
-
-
 def count_workers(context: Context) -> int:
     """Count the workers of oneCCL in a rank; a world of one needs none. Raise Refusal for a training without any."""
     if context.stack.backend != "ccl" or not context.world.several:
@@ -174,36 +149,26 @@ def count_workers(context: Context) -> int:
     return 1 if count is None else count
 
 
-def place_workers(context: Context, workers: int, *, own: bool) -> str | None:
+def place_workers(context: Context, workers: int, mine: Share) -> str | None:
     """Return the processors of oneCCL's workers: the first cores of their ranks; None where they are not pinned.
 
     oneCCL itself takes the last processors of the host (src/common/env/env.cpp), which a container may not have. The
     list is for all ranks of the node; a pinned rank fills it with its own cores. Under a quota, and where containers
-    beside this one may have the same cores, nothing is pinned.
+    beside this one may have the same cores, nothing is pinned; nor where a rank has no core to spare.
     """
-    ranks = context.world.local_size or 1
-    if not workers or not context.process.training or not context.machine.owned or not shares_no_cores(context):
+    machine, node = context.machine, see_node(context.machine)
+    if not workers or not context.process.training or not machine.owned or not shares_no_cores(context):
         return None
     # A number of ranks that was mistyped must not make a list of a million processors.
-    if context.machine.physical // (1 if own else ranks) <= workers:
+    if machine.physical // mine.ranks <= workers:
         return None
-    cores = order_cores(context.machine)
-    shares = [cores] * ranks if own else divide(cores, ranks)
-    if any(len(share) <= workers for share in shares):  # a rank has no core to spare
-        return None
-    return ",".join(str(min(core)) for share in shares for core in share[:workers])
+    shares = (share(node, mine.ranks, place % mine.ranks) for place in range(context.world.local_size or 1))
+    return ",".join(str(min(core)) for each in shares for core in each.cores[:workers])
 
 
 def shares_no_cores(context: Context) -> bool:
     """Return whether no other node of this world can be a container beside this one, with the same cores."""
     return context.machine.narrowed or not context.world.several_nodes
-
-
-def count_lost(cores: Sequence[frozenset[int]], workers: int, busy: frozenset[int], ranks: int) -> int:
-    """Count the cores that each of the ranks that share these loses to workers; busy: the processors of all workers."""
-    if not busy or not cores:
-        return workers
-    return -(-sum(1 for core in cores if core & busy) // ranks)
 
 
 def may_bind_threads(context: Context) -> bool:

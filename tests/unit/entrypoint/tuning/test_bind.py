@@ -13,7 +13,8 @@ from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.numbers import read_cpus, write_cpus
 from entrypoint.settings import MARK
-from entrypoint.tuning.bind import CORES, RANK_PROGRAM, Node, prepare_rank, read_bindings, read_node
+from entrypoint.tuning.bind import CORES, RANK_PROGRAM, Handed, prepare_rank, read_bindings, read_handed
+from entrypoint.tuning.share import Node
 from entrypoint.tuning.threads import ANY, UNKNOWN, Process
 from entrypoint.tuning.variables import tune
 from entrypoint.world.model import World
@@ -178,9 +179,9 @@ def test_which_ranks_are_started_by_our_program(process: Process, world: World, 
 VALUES = st.text() | st.integers() | st.booleans() | st.none() | st.lists(st.text())
 
 
-@given(st.text() | st.dictionaries(st.sampled_from([*Node._fields, "x"]), VALUES).map(json.dumps))
+@given(st.text() | st.dictionaries(st.sampled_from([*Node._fields, *Handed._fields]), VALUES).map(json.dumps))
 def test_any_text_may_stand_in_the_place_of_the_plan(text: str) -> None:
-    if read_node(text) is None:
+    if read_handed(text) is None:
         assert prepare_rank({CORES: text, "A": "1"}, SECOND, frozenset()) == (frozenset(), {CORES: text, "A": "1"})
 
 
