@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NoReturn
 
 from entrypoint.decide import Plan, decide, look_ahead
@@ -99,7 +100,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         from entrypoint.tasks.prefetch import prepare_prefetch
 
         command, environ = prepare_prefetch(command.words, facts)
-        situation, facts = situation._replace(command=command), facts.with_environ(environ)
+        situation, facts = situation._replace(command=command), replace(facts, environ=environ)
     if options.explain:
         plan = explain(situation, facts)
         print_output(plan_as_json(plan) if options.explain == "json" else plan_as_text(plan))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from entrypoint.machine.cpus import Machine, read_machine
+from entrypoint.machine.cpus import Files, Machine, read_machine
 from entrypoint.machine.files import file_system_size, read_text
 from entrypoint.machine.identity import Identity, find_identity
 from entrypoint.machine.image import Stack, read_stack
@@ -19,28 +20,13 @@ from entrypoint.world.table import complete
 MEMORY = ("tmpfs", "ramfs")
 
 
-class Files:
-    """The texts of files, each of which is read once; None for one that is missing or may not be read."""
-
-    def __init__(self, read: Callable[[str], str | None]) -> None:
-        """Keep what reads a file."""
-        self._read = read
-        self._texts: dict[str, str | None] = {}
-
-    def __call__(self, path: str) -> str | None:
-        """Return the text of a file as it was when it was first asked for."""
-        if path not in self._texts:
-            self._texts[path] = self._read(path)
-        return self._texts[path]
-
-
 @dataclass(frozen=True)
 class Facts:
     """What nearly every start needs beside its command line.
 
     environ: the variables of the container, with those that a scheduler left in files, and without those that an
-    entrypoint in a parent process set; mounts: where something is mounted that outlives the container; has_terminal:
-    whether stderr is a terminal, and no log.
+    entrypoint in a parent process set; files: returns the text of a file, read once, None for what may not be read;
+    mounts: where something is mounted that outlives the container; has_terminal: whether stderr is a terminal, no log.
     """
 
     environ: Mapping[str, str]
@@ -62,17 +48,13 @@ class Facts:
         """Return the text of a script; empty for a pipe, which can be read only once, by the program that runs it."""
         return (self.files(path) or "") if os.path.isfile(path) else ""
 
-    def with_environ(self, environ: Mapping[str, str]) -> Facts:
-        """Return the same container with other variables."""
-        return replace(self, environ=environ)
-
 
 def snapshot(environ: Mapping[str, str], root: str) -> Facts:
     """Read everything; root is the directory with stack.json.
 
     Raise Refusal where the image's own files are damaged. Private files of an unknown user are written on the way.
     """
-    files = Files(read_text)
+    files = functools.cache(read_text)
     environ = complete(forget(environ), lambda path: files(path) if os.path.isfile(path) else None)
     stack = read_stack(files(f"{root}/stack.json"))
     identity = find_identity(environ)

@@ -15,7 +15,7 @@ from unittest import mock
 import entrypoint.__main__ as program
 from entrypoint.decide import Plan, decide, look_ahead
 from entrypoint.errors import Refusal
-from entrypoint.facts import Facts, Files
+from entrypoint.facts import Facts
 from entrypoint.machine.files import read_text
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
@@ -40,7 +40,7 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
     """Return the facts of a container with these variables on two sockets of 28 cores; changes: fields of Facts."""
     values: dict[str, Any] = {
         "root": "/opt/multinode",
-        "files": Files(lambda path: None),
+        "files": lambda path: None,
         "machine": look_at(Box(2, 28, 2)),
         "limits": PLENTY,
         "identity": Identity({}, None, (), {}),

@@ -7,7 +7,6 @@ from unittest import mock
 import pytest
 
 from entrypoint import run
-from entrypoint.facts import Files
 from entrypoint.tasks.command import PLAIN, SMOKE, Command
 from entrypoint.world.model import ALONE, MPI, TORCHRUN, World
 from tests.support.starts import place
@@ -18,7 +17,7 @@ LIMITED = {"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": f"{GB}\n"
 
 def train(job: Command, argv: list[str], environ: dict[str, str], world: World, files: dict[str, str]) -> str:
     """Return what starts a training: `watch`, `supervise N` or `exec`."""
-    plan = mock.Mock(world=world, situation=place(world, job), facts=mock.Mock(files=Files(files.get)))
+    plan = mock.Mock(world=world, situation=place(world, job), facts=mock.Mock(files=files.get))
     with (
         mock.patch.object(run, "find_torchrun", lambda _: "/usr/local/bin/torchrun"),
         mock.patch.object(run, "execute", lambda program, words, _: f"exec {program}"),
