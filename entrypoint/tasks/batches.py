@@ -19,14 +19,23 @@ REORDERED = (4, 46)
 FIXED, GROUP = "pad_to_max_length", "group_by_length"
 GROUPS = (GROUP, "train_sampling_strategy")
 EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
-# What the text of a script says: that it trains a model of text with the Trainer, that it gives all examples one
-# length, that it needs what is predicted in the order of its data.
+# What the text of a script says: that it trains with the Trainer, on text alone; that it gives all examples one length,
+# as an argument of it says in the examples and their copies; that it needs predictions in the order of its data.
 COMMENT = re.compile("#.*")
-TRAINS, READS_TEXT = re.compile(r"\b(Seq2Seq)?Trainer\b"), re.compile("[Tt]okenizer")
-PADS_ALL = re.compile(rf"padding[\"']?\s*[=:]\s*[\"']max_length[\"']|{FIXED}\s*=\s*True")
+TRAINS = re.compile(r"\w*Trainer\s*\(|\(\w*Trainer\)")
+OF_TEXT, OF_OTHERS = re.compile(r"Tokenizer|tokenizer\("), re.compile("ImageProcessor|FeatureExtractor|AutoProcessor")
+PADS_ALL, DECLARES = (
+    re.compile(r"padding[\"']?\s*[=:]\s*[\"']max_length[\"']|pad_to_max_length\s*=\s*True"),
+    re.compile(rf"{FIXED}: bool = field\(\s*default=(\w+)"),
+)
 PREDICTS = re.compile(r"\.predict\(|post_process")
-# And that somebody has arranged the order, or that lengths are not there to be arranged by: a stream, or blocks.
-ARRANGED = re.compile(rf"{GROUP}|[Ss]ampler|[Bb]ucket|[Ss]treaming|IterableDataset|block_size|packing")
+# And that somebody has arranged the order, or that lengths are not there to be arranged by: a stream, blocks, or pairs
+# of texts (trl).
+ARRANGED = re.compile(
+    rf"{GROUP}|[Ss]ampler|[Bb]ucket|[Ss]treaming|IterableDataset|block_size|group_texts|packing|\btrl\b"
+)
+# A script whose arguments are those of the Trainer.
+PARSES = "HfArgumentParser"
 
 
 def find_reordered(task: Task, arguments: Mapping[str, object], stack: Stack) -> str | None:
@@ -64,19 +73,25 @@ def advise(script: str, source: str, arguments: Mapping[str, object], stack: Sta
     source: the text of the script, which is searched for words, and not understood.
     """
     text = COMMENT.sub("", source)
-    if not TRAINS.search(text) or not READS_TEXT.search(text):
+    if not TRAINS.search(text) or not OF_TEXT.search(text) or OF_OTHERS.search(text):
         return []
-    ways = []
-    if PADS_ALL.search(text) and not is_no(str(arguments.get(FIXED, ""))):
-        ways.append('DataCollatorWithPadding(tokenizer) in place of padding="max_length"')
+    ways = [way for way in (shorten(text, arguments), group(text, arguments, stack)) if way]
+    return [f"{script} would compute less padding, in perhaps half the time, with {' and '.join(ways)}"] if ways else []
+
+
+def shorten(text: str, arguments: Mapping[str, object]) -> str:
+    """Return how a script would pad a batch to its longest example; empty where it does, or may."""
+    declared = DECLARES.search(text)
+    if declared:
+        return "" if is_no(str(arguments.get(FIXED, declared[1]))) else f"--{FIXED} False"
+    return 'DataCollatorWithPadding(tokenizer) in place of padding="max_length"' if PADS_ALL.search(text) else ""
+
+
+def group(text: str, arguments: Mapping[str, object], stack: Stack) -> str:
+    """Return how a script would put examples of like length together; empty where the order is not ours to change."""
     is_ordered = release(stack.transformers) >= REORDERED and PREDICTS.search(text)
-    if not is_ordered and not ARRANGED.search(text) and arguments.keys().isdisjoint(GROUPS):
-        ways.append(f"{write_grouping(stack)} in TrainingArguments")
-    gain = "computes less padding, which may halve the time"
-    return [f"{script} could train faster: {' and '.join(ways)} {gain}"] if ways else []
-
-
-def write_grouping(stack: Stack) -> str:
-    """Return the argument by which a Trainer of the image puts examples of like length together."""
-    flag = translate([Flag(GROUP, ())], stack, ALIASES[TRAINER]).flags[0]
-    return f'{flag.name}="{flag.values[0]}"' if flag.values else f"{flag.name}=True"
+    if is_ordered or ARRANGED.search(text) or not arguments.keys().isdisjoint(GROUPS):
+        return ""
+    flag = translate([Flag(GROUP, ("True",))], stack, ALIASES[TRAINER]).flags[0]
+    value = "True" if flag.name == GROUP else f'"{GROUP}"'
+    return " ".join(flag.words()) if PARSES in text else f"{flag.name}={value} in TrainingArguments"
