@@ -17,7 +17,7 @@ from entrypoint.machine.files import read_text, which
 from entrypoint.machine.reached import explain_error
 from entrypoint.mpi.rank import SUPERVISED, report_refused, take_cores
 from entrypoint.printing.streams import print_error, print_note, print_output
-from entrypoint.rendezvous.wait import wait_for_master
+from entrypoint.rendezvous.master import wait_for_master
 from entrypoint.run import carry_out
 from entrypoint.settings import forget
 from entrypoint.situation import Situation, detect

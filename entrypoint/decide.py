@@ -15,7 +15,6 @@ from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.limits import warn_shm
 from entrypoint.machine.network import find_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, is_mounted, list_caches
-from entrypoint.rendezvous.meeting import complete_options, describe_meeting, prepare_restarts
 from entrypoint.settings import Prepared, Setting, overlay, prepare, warn_mistyped
 from entrypoint.situation import Situation
 from entrypoint.tasks import argv
@@ -26,12 +25,12 @@ from entrypoint.tasks.command import SCRIPT
 from entrypoint.tasks.defaults import OUTPUT_DIR
 from entrypoint.tasks.record import RESULTS, Run
 from entrypoint.tasks.results import check_directory, find_results, find_script, is_first, plan_run
-from entrypoint.tuning import starters
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
 from entrypoint.tuning.variables import Tuned, set_rank_variables, tune, was_launched
 from entrypoint.world.alone import may_differ
 from entrypoint.world.model import TORCHRUN, World
+from entrypoint.world.torchrun import drop_empty, prepare_restarts, tell
 
 
 @dataclass(frozen=True)
@@ -106,24 +105,24 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     tuned = tune_ranks(situation, facts)
     trust, faults = trust_certificate(environ, stack.site) if os.path.lexists(CERTIFICATE) else ([], [])
     sourced = take_setvars(environ, stack)
+    count = world.local_size if situation.starter is not None and situation.starter.needs_count else None
     forced = [
         *set_rank_variables(world, environ),
         *ahead.caches,
         *sourced,
-        *(describe_meeting(world, {**environ, **situation.described}) if situation.becomes_ranks else []),
-        *complete_torchrun(situation, environ),
+        *(tell(world, situation.described, environ, count) if situation.becomes_ranks else []),
         *program.forced,
     ]
     # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
     defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
-    kept = {name: value for name, value in argv.clean(environ).items() if name not in tuned.removed}
+    kept = {name: value for name, value in drop_empty(environ).items() if name not in tuned.removed}
     prepared = assemble(kept, facts.identity, forced, defaults)
     return Plan(
         facts=facts,
         situation=situation,
         prepared=prepared,
-        argv=argv.make_argv(command, world, fix_words(program, situation), prepared.environ, stack.torch),
+        argv=argv.make_argv(command, world, program.words, prepared.environ, stack.torch),
         notes=[
             *situation.notes,
             *warn_mistyped(environ),
@@ -137,14 +136,6 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         batch=read_batch(program.arguments) if command.trains else None,
         run=ahead.run,
     )
-
-
-def complete_torchrun(situation: Situation, environ: Mapping[str, str]) -> list[Setting]:
-    """Return what a typed torchrun was not told."""
-    starter = situation.starter
-    if starter is None or starter.torchrun is None:
-        return []
-    return complete_options(starter.torchrun, environ, None if starter.has_count else situation.world.local_size)
 
 
 def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
@@ -167,15 +158,6 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
     loose = argv.load_loosely(stack, environ) if command.what.is_yours else ()
     settings = [*tuned.settings, *prepare_restarts(world, situation.described, environ), *loose]
     return tuned._replace(settings=settings)
-
-
-def fix_words(program: Program, situation: Situation) -> list[str]:
-    """Return the words of a program, with a number for the `auto` of a typed torchrun."""
-    return (
-        program.words
-        if situation.starter is None
-        else starters.replace_auto(program.words, situation.world.local_size or 1)
-    )
 
 
 def assemble(

@@ -11,10 +11,10 @@ from entrypoint.mpi.rank import SUPERVISED, find_rank, supervise
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master
-from entrypoint.tasks.argv import find_torchrun
 from entrypoint.tasks.command import LAUNCH, SSH, WORKER
 from entrypoint.tasks.results import open_run
 from entrypoint.world.model import TORCHRUN
+from entrypoint.world.torchrun import find_torchrun
 
 
 def carry_out(plan: Plan) -> int:

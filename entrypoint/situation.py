@@ -9,9 +9,7 @@ from typing import NamedTuple
 from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
 from entrypoint.numbers import whole
-from entrypoint.rendezvous.meeting import check_backend
 from entrypoint.tasks.command import PLAIN, Command
-from entrypoint.tuning import starters
 from entrypoint.tuning.threads import (
     ANY,
     RANKS,
@@ -20,9 +18,10 @@ from entrypoint.tuning.threads import (
     read_threads,
     set_local_size,
 )
-from entrypoint.world import alone, table
+from entrypoint.world import alone, starters, table
 from entrypoint.world.alone import SIZE, read_required_size
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
+from entrypoint.world.torchrun import check_backend
 
 
 class Situation(NamedTuple):
@@ -161,7 +160,7 @@ def note_python(command: Command, world: World) -> list[str]:
 def find_runs(command: Command, world: World, starter: starters.Start | None) -> str:
     """Return what runs in this process: one of the words of tuning/threads.py."""
     if starter is not None:
-        return UNKNOWN if starter.local_size is None and not starter.is_auto else ANY
+        return UNKNOWN if starter.local_size is None and starter.torchrun is None else ANY
     if command.trains or world.rank is not None:
         return RANKS
     return SINGLE if command.what.is_script or is_python(command) else ANY

@@ -43,8 +43,8 @@ from entrypoint.tasks.record import (
 from entrypoint.tasks.resume import PATIENCE, RUN, Say, hand_over, tell_others
 from entrypoint.tasks.table import TRAINER, Task
 from entrypoint.tuning.bind import BINDABLE, RANK_PROGRAM
-from entrypoint.tuning.starters import find_starter
 from entrypoint.world.model import TORCHRUN, World
+from entrypoint.world.starters import find_starter
 
 PUSH = "push_to_hub"
 # How a script reads the variable; what is behind a # does not count.

@@ -16,9 +16,9 @@ from entrypoint.numbers import read_cpus, write_cpus
 from entrypoint.processes import become
 from entrypoint.settings import MARK, Setting, read_list, write_list
 from entrypoint.tuning.share import Node, see_node, share
-from entrypoint.tuning.starters import MPIRUN, SHELLS
 from entrypoint.tuning.threads import RANKS, Context, count_workers, find_share, may_bind_threads
 from entrypoint.world.model import World
+from entrypoint.world.starters import MPIRUN, SHELLS
 
 # What takes the place of Python in the ranks of a torchrun that runs under the image's own Python.
 RANK_PROGRAM = "/opt/multinode/rank"

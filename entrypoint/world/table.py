@@ -165,13 +165,13 @@ LAUNCHERS = (
     STEP,
     # Kubeflow: the pods of a PyTorchJob or a TrainJob, which start torchrun.
     PET._replace(proof=all_set("PET_RDZV_ENDPOINT"), fact=torchrun.AT_ENDPOINT),
-    PET._replace(proof=has_master, fact=torchrun.AT_MASTER_ADDR),
+    PET._replace(proof=has_master, fact=torchrun.AT_MASTER),
     # What somebody sets by hand has the names that an operator sets in a pod, so it is looked for after those.
     WORKER._replace(
         proof=all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
         fact="RANK, LOCAL_RANK and MASTER_ADDR are set",
     ),
-    PET._replace(fact=torchrun.BY_HAND, rank="RANK", size="WORLD_SIZE", hosts="MASTER_ADDR"),
+    PET._replace(fact="RANK, WORLD_SIZE and MASTER_ADDR are set", rank="RANK", size="WORLD_SIZE", hosts="MASTER_ADDR"),
     # AWS Batch, multi-node parallel jobs (user guide, mnp-env-vars): the main node has no address of itself.
     NODE._replace(
         rank="AWS_BATCH_JOB_NODE_INDEX",
@@ -248,12 +248,12 @@ def detect(
 ) -> World:
     """Return the world of this process; raise Refusal where variables contradict each other, or --nproc a launcher.
 
-    nproc: the number in --nproc; launcher: what started this process, if that is known; typed: the PET_ variables of a
-    typed torchrun, which has a world of its own; task: what is trained; here: finds this node's address.
+    nproc: the number in --nproc; launcher: what started this process, if that is known; typed: what describes a typed
+    torchrun, which has a world of its own; task: what is trained; here: finds this node's address.
     """
     launcher = launcher or find_launcher(environ)
     if typed is not None:
-        world = torchrun.read_torchrun(typed, nproc)._replace(outer=launcher)
+        world = torchrun.read_typed(typed)._replace(outer=launcher)
         environ = {**environ, **typed}
     else:
         world = read_world(environ, launcher, nproc)

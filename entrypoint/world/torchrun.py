@@ -1,23 +1,66 @@
-"""torchrun: its workers, and nodes on which it has to be started; each option has a variable, PET_ and its name."""
+"""torchrun: what its options and variables say of the nodes of a job, what it is told of this one, and its command.
+
+Each option has a variable, PET_ and its name, which counts where the option is not typed (torch/distributed/run.py).
+Options are written with underscores, which every release takes; dashes are known since 2.0 (pytorch/pytorch#94505).
+"""
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Mapping
 
 from entrypoint.addresses import ANYWHERE, PORT, can_be_host, is_loopback, read_host, read_port, unbracket
-from entrypoint.errors import Refusal
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
+from entrypoint.machine.files import which
+from entrypoint.machine.image import release
+from entrypoint.machine.network import is_free, is_here, own_address, split_addresses
 from entrypoint.numbers import MOST_PROCESSES, explain_reference, first_number, number, read_range, whole
+from entrypoint.settings import Setting
 from entrypoint.world.model import ALONE, NO_LAUNCHER, TORCHRUN, Launcher, World
 
+# The options that say how ranks meet, and those without a value (--use_env is that of torch.distributed.launch).
+HELP, MODULE = ("-h", "--help"), ("-m", "--module", "--no_python")
+FLAGS = (*HELP, *MODULE, "--standalone", "--run_path", "--virtual_local_rank", "--use_env")
+EACH = "--nproc_per_node"
+OPTIONS = (
+    EACH,
+    "--nnodes",
+    "--node_rank",
+    "--master_addr",
+    "--master_port",
+    "--rdzv_endpoint",
+    "--rdzv_backend",
+    "--rdzv_conf",
+    "--standalone",
+    "--max_restarts",
+)
+NPROC, NODE, RESTARTS, STANDALONE = "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MAX_RESTARTS", "PET_STANDALONE"
+ENDPOINT, MASTER, ID = "PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "PET_RDZV_ID"
+BACKEND, CONF, ADDRESS = "PET_RDZV_BACKEND", "PET_RDZV_CONF", "PET_LOCAL_ADDR"
+# The number of a pod in an Indexed Job.
+INDEX = "JOB_COMPLETION_INDEX"
 # What torchrun takes for a number of processes besides a number. It counts the processors of the host, of which a
 # container may have few, so all of these become a number here.
 AUTO = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
-NPROC, INDEX, STANDALONE = "PET_NPROC_PER_NODE", "JOB_COMPLETION_INDEX", "PET_STANDALONE"
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
-BY_HAND = "RANK, WORLD_SIZE and MASTER_ADDR are set"
-AT_ENDPOINT, AT_MASTER_ADDR = "PET_RDZV_ENDPOINT is set", "a master and PET_NNODES are set"
+# What proves that nodes are to meet.
+AT_ENDPOINT, AT_MASTER = f"{ENDPOINT} is set", "a master and PET_NNODES are set"
 NODE_RANKS = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
+# Without it, the agent of torch 2.13 keeps the first store that it made for its ranks. A node that joins a job later
+# is never told where that is: all of them end 60 s after it came. Ranks that are started again may read in it where
+# those that died could be reached (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, next_rendezvous).
+NEW_STORE = Setting("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1", "ranks that are started again need a new store")
+# With it, agents work out the numbers of their ranks by themselves (pytorch/pytorch#136865; older ones ignore it).
+# Else a worker that is started again before the old master has ended finds its number in the store of that one, and the
+# new master waits 900 s for what this worker has written there (elastic/agent/server/api.py, _assign_worker_ranks).
+ALIKE = Setting("TORCH_ELASTIC_WORKER_IDENTICAL", "1", "every pod has as many ranks, so agents need not ask each other")
+# The only release of torch whose standalone rendezvous always takes the host's own name.
+NAMES_ITSELF = (2, 4)
+# Our images have a program of the name torchrun here, which calls the entrypoint: a pod's `command` replaces the
+# entrypoint.
+FRONT = "/usr/local/sbin"
 
 
 def give(name: str, value: object) -> str:
@@ -25,17 +68,9 @@ def give(name: str, value: object) -> str:
     return f"export {name}={value}; of a typed torchrun --{name[4:].lower()} {value}"
 
 
-def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
-    """Return how many ranks this node has where LOCAL_WORLD_SIZE is not set, as in Azure ML; None if nothing says so.
-
-    A master on loopback is for one node. Elsewhere the first rank of a node is its number times the ranks of each.
-    """
-    if is_loopback(unbracket(environ.get("MASTER_ADDR", ""))):
-        return size
-    node, rank, local_rank = (number(environ, name) for name in ("NODE_RANK", "RANK", "LOCAL_RANK"))
-    if not node or rank is None or local_rank is None or (rank - local_rank) % node:
-        return None
-    return max(0, rank - local_rank) // node or None
+def find_meeting(environ: Mapping[str, str]) -> str:
+    """Return the variable that says where nodes meet: an endpoint, where nodes come and go, goes before a master."""
+    return next((name for name in (ENDPOINT, MASTER, "MASTER_ADDR") if environ.get(name, "").strip()), "")
 
 
 def read_count(environ: Mapping[str, str]) -> int | None:
@@ -50,83 +85,33 @@ def read_count(environ: Mapping[str, str]) -> int | None:
     return value
 
 
-def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
-    """Return the world that PET_ variables describe; raise Refusal for nodes that would not meet."""
-    nodes = read_nodes(environ)
-    elastic = environ.get("PET_RDZV_ENDPOINT", "").strip()
-    node_rank = None if elastic else read_node_rank(environ, nodes[1])
-    host, port = split_endpoint(elastic)
-    if not elastic:
-        nodes = (nodes[1], nodes[1])  # a master waits for all of them (elastic/rendezvous/static_tcp_rendezvous.py)
-        name = "PET_MASTER_ADDR" if environ.get("PET_MASTER_ADDR") else "MASTER_ADDR"
-        host = read_host(environ.get(name, ""), name)
-        port = environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")
-    if not host or not can_be_host(unbracket(host)):
-        name, form = ("PET_RDZV_ENDPOINT", "HOST:PORT") if elastic else ("PET_MASTER_ADDR", "HOST")
-        remedy = f"export {name}={form} without quotes and blanks"
-        raise Refusal("the rendezvous names no host", repr(environ.get(name, "")), remedy)
-    remedy = give("PET_RDZV_ENDPOINT", f"{host}:{PORT}") if elastic else give("PET_MASTER_PORT", PORT)
-    found = read_port(port or (C10D_PORT if elastic else ""), remedy) or PORT
-    local = read_count(environ)
-    check_options(environ, nodes[1])
-    return World(TORCHRUN, why, nodes, node_rank, local, master=unbracket(host), port=found)
+def parse_nodes(text: str) -> tuple[int, int]:
+    """Return the fewest and the most nodes of `2` or `1:4`; raise Refusal for anything else."""
+    low, high = read_range(text) or (None, None)
+    if low is None or high is None:  # torchrun knows no range without an end
+        remedy = explain_reference(text) or "export PET_NNODES=2, or 1:4; of a typed torchrun --nnodes 2"
+        raise Refusal("PET_NNODES is neither a number nor a range", repr(text), remedy)
+    return low, high
 
 
-def read_torchrun(typed: Mapping[str, str], local: int | None) -> World:
-    """Return the world of a typed torchrun from its PET_ variables; local: how many processes were asked for.
+def read_nodes(environ: Mapping[str, str], meeting: str) -> tuple[int, int]:
+    """Return the fewest and the most nodes; without PET_NNODES it is WORLD_SIZE, which operators count in nodes.
 
-    A master on loopback gets a note, because all its agents may be on this machine. Raise Refusal for several nodes
-    without a place to meet: torchrun would take each node for it, so that some wait without end, some train alone.
+    Torchrun takes one node where nothing is said, so that every node of a rendezvous would train alone.
     """
-    local = read_count(typed) if local is None else local
-    nodes = parse_nodes(typed.get("PET_NNODES", "1"))[1]
-    if typed.get("PET_RDZV_ENDPOINT") or typed.get("PET_MASTER_ADDR"):
-        why = AT_ENDPOINT if typed.get("PET_RDZV_ENDPOINT") else AT_MASTER_ADDR
-        world = read_rendezvous({**typed, NPROC: ""}, why)._replace(local_size=local)
-        found = explain_loopback(typed, world)
-        return world._replace(notes=(found.note,) if found else ())
-    check_options(typed, nodes)
-    if nodes > 1:
-        remedy = (
-            "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
-            f"NODE0:{C10D_PORT}; --master_addr 127.0.0.1 where all agents are on this machine"
-        )
-        fact = "nothing says where the nodes of this torchrun meet"
-        raise Refusal(fact, f"--nnodes {typed['PET_NNODES']}", remedy)
-    return World(ALONE, NO_LAUNCHER, local_size=local)
-
-
-def explain_loopback(environ: Mapping[str, str], world: World) -> Refusal | None:
-    """Return why nodes do not meet at an address where each finds only itself, and may train alone; None if they do.
-
-    MASTER_ADDR may be on loopback: somebody may start several processes on one machine by hand, and an older PyTorchJob
-    sets localhost in the pod of the master.
-    """
-    name = next((name for name in ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR") if environ.get(name)), "")
-    here = is_loopback(world.master or "") or world.master in ANYWHERE
-    if not here or not name or not world.several_nodes or world.node_rank == 0:
-        return None
-    fact = "the nodes meet on loopback, where only those on this machine find each other"
-    remedy = f"{name}=NODE0{f':{C10D_PORT}' if name == 'PET_RDZV_ENDPOINT' else ''}, the name or address of one node"
-    return Refusal(fact, world.master, f"{remedy}; of a typed torchrun --master_addr or --rdzv_endpoint")
-
-
-def is_standalone(environ: Mapping[str, str]) -> bool:
-    """Return whether torchrun is told to meet no other node; raise Refusal for what it would not read as a number."""
-    return bool(number(environ, STANDALONE))
-
-
-def check_options(environ: Mapping[str, str], nodes: int) -> None:
-    """Raise Refusal for what makes each node wait alone: port 0, and --standalone (torch/distributed/run.py)."""
-    read_port(environ.get("PET_MASTER_PORT", ""), give("PET_MASTER_PORT", PORT))
-    if nodes > 1 and is_standalone(environ):
-        remedy = "leave out --standalone and PET_STANDALONE, or --nnodes 1 (PET_NNODES=1) to train alone"
-        raise Refusal("a standalone torchrun meets no other node", f"{nodes} nodes", remedy)
+    if text := environ.get("PET_NNODES", "").strip():
+        low, high = parse_nodes(text)
+        # A master waits for all of them (elastic/rendezvous/static_tcp_rendezvous.py).
+        return (low if meeting == ENDPOINT else high), high
+    count = None if meeting == ENDPOINT else number(environ, "WORLD_SIZE")
+    if not count:
+        raise Refusal("nothing says how many nodes meet there", environ[meeting], "export PET_NNODES=2, or 1:4, or 1")
+    return count, count
 
 
 def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
     """Return which node this is; None where it is the only one and nothing says so."""
-    rank = first_number(environ, ("PET_NODE_RANK", "RANK", *([INDEX] if nodes > 1 else [])))
+    rank = first_number(environ, (NODE, "RANK", *([INDEX] if nodes > 1 else [])))
     if rank is None and nodes > 1:
         raise Refusal("no variable tells which node this is", f"PET_NNODES={nodes}", NODE_RANKS)
     if rank is not None and rank >= nodes:
@@ -143,28 +128,46 @@ def split_endpoint(text: str) -> tuple[str, str]:
     return host, port
 
 
-def read_nodes(environ: Mapping[str, str]) -> tuple[int, int]:
-    """Return the fewest and the most nodes; without PET_NNODES it is WORLD_SIZE, which operators count in nodes.
+def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
+    """Return the world of nodes that meet; raise Refusal for those that would not."""
+    meeting = find_meeting(environ)
+    nodes, text = read_nodes(environ, meeting), environ[meeting].strip()
+    if meeting == ENDPOINT:
+        host, port = split_endpoint(text)
+        rank, remedy = None, give(ENDPOINT, f"{host}:{PORT}")
+    else:
+        host, port = read_host(text, meeting), environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")
+        rank, remedy = read_node_rank(environ, nodes[1]), give("PET_MASTER_PORT", PORT)
+    host = unbracket(host)
+    if not host or not can_be_host(host):
+        form = f"export {meeting}=HOST{':PORT' if meeting == ENDPOINT else ''} without quotes and blanks"
+        raise Refusal("the rendezvous names no host", repr(environ[meeting]), form)
+    found = read_port(port or (C10D_PORT if meeting == ENDPOINT else ""), remedy) or PORT
+    check_standalone(environ, nodes[1])
+    return World(TORCHRUN, why, nodes, rank, read_count(environ), master=host, port=found)
 
-    Torchrun takes one node where nothing is said, so that every node of a rendezvous would train alone.
+
+def check_standalone(environ: Mapping[str, str], nodes: int) -> bool:
+    """Return whether torchrun is told to meet no other node; raise Refusal where there are others, who would wait."""
+    standalone = bool(number(environ, STANDALONE))
+    if nodes > 1 and standalone:
+        remedy = "leave out --standalone and PET_STANDALONE, or --nnodes 1 (PET_NNODES=1) to train alone"
+        raise Refusal("a standalone torchrun meets no other node", f"{nodes} nodes", remedy)
+    return standalone
+
+
+def explain_loopback(environ: Mapping[str, str], world: World) -> Refusal | None:
+    """Return why nodes do not meet at an address where each finds only itself, and may train alone; None if they do.
+
+    MASTER_ADDR may be on loopback: somebody may start several processes on one machine by hand, and an older PyTorchJob
+    sets localhost in the pod of the master.
     """
-    if text := environ.get("PET_NNODES", "").strip():
-        return parse_nodes(text)
-    endpoint = environ.get("PET_RDZV_ENDPOINT", "")
-    count = None if endpoint else number(environ, "WORLD_SIZE")
-    if not count:
-        value = endpoint or environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR", "")
-        raise Refusal("nothing says how many nodes meet there", value, "export PET_NNODES=2, or 1:4, or 1")
-    return count, count
-
-
-def parse_nodes(text: str) -> tuple[int, int]:
-    """Return the fewest and the most nodes of `2` or `1:4`; raise Refusal for anything else."""
-    low, high = read_range(text) or (None, None)
-    if low is None or high is None:  # torchrun knows no range without an end
-        remedy = explain_reference(text) or "export PET_NNODES=2, or 1:4; of a typed torchrun --nnodes 2"
-        raise Refusal("PET_NNODES is neither a number nor a range", repr(text), remedy)
-    return low, high
+    name, here = find_meeting(environ), is_loopback(world.master or "") or world.master in ANYWHERE
+    if not here or name not in (ENDPOINT, MASTER) or not world.several_nodes or world.node_rank == 0:
+        return None
+    fact = "the nodes meet on loopback, where only those on this machine find each other"
+    remedy = f"{name}=NODE0{f':{C10D_PORT}' if name == ENDPOINT else ''}, the name or address of one node"
+    return Refusal(fact, world.master, f"{remedy}; of a typed torchrun --master_addr or --rdzv_endpoint")
 
 
 def read_pod(environ: Mapping[str, str], launcher: Launcher) -> World:
@@ -181,3 +184,172 @@ def read_pod(environ: Mapping[str, str], launcher: Launcher) -> World:
 def read_alone(environ: Mapping[str, str], launcher: Launcher) -> World:
     """Return the world of one process, which may start ranks itself."""
     return World(launcher.kind, launcher.why, local_size=read_count(environ))
+
+
+def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
+    """Return how many ranks this node has where LOCAL_WORLD_SIZE is not set, as in Azure ML; None if nothing says so.
+
+    A master on loopback is for one node. Elsewhere the first rank of a node is its number times the ranks of each.
+    """
+    if is_loopback(unbracket(environ.get("MASTER_ADDR", ""))):
+        return size
+    node, rank, local_rank = (number(environ, name) for name in ("NODE_RANK", "RANK", "LOCAL_RANK"))
+    if not node or rank is None or local_rank is None or (rank - local_rank) % node:
+        return None
+    return max(0, rank - local_rank) // node or None
+
+
+def describe(typed: Mapping[str, str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
+    """Return the variables that describe the ranks of a typed torchrun; without any it starts one, on one node."""
+    found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
+    if nproc is not None:
+        found[NPROC] = str(nproc)
+    found.update({"PET_" + name[2:].upper(): typed[name] for name in OPTIONS if name in typed})
+    nodes = parse_nodes(found.get("PET_NNODES", "1"))[1]
+    if check_standalone(found, nodes):
+        return {NPROC: found.get(NPROC, "1"), RESTARTS: found.get(RESTARTS, "0")}
+    node = environ.get(INDEX, "").strip() if nodes > 1 else ""
+    return {"PET_NNODES": "1", NPROC: "1", NODE: node or "0", **found}
+
+
+def read_typed(described: Mapping[str, str]) -> World:
+    """Return the world of a typed torchrun, as `describe` describes it.
+
+    A master on loopback gets a note, because all its agents may be on this machine. Raise Refusal for several nodes
+    without a place to meet: torchrun would take each node for it, so that some wait without end, some train alone.
+    """
+    if meeting := find_meeting(described):
+        world = read_rendezvous(described, AT_ENDPOINT if meeting == ENDPOINT else AT_MASTER)
+        found = explain_loopback(described, world)
+        return world._replace(notes=(found.note,) if found else ())
+    read_port(described.get("PET_MASTER_PORT", ""), give("PET_MASTER_PORT", PORT))
+    if parse_nodes(described.get("PET_NNODES", "1"))[1] > 1:
+        remedy = (
+            "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
+            f"NODE0:{C10D_PORT}; --master_addr 127.0.0.1 where all agents are on this machine"
+        )
+        fact = "nothing says where the nodes of this torchrun meet"
+        raise Refusal(fact, f"--nnodes {described['PET_NNODES']}", remedy)
+    return World(ALONE, NO_LAUNCHER, local_size=read_count(described))
+
+
+def check_backend(world: World, environ: Mapping[str, str]) -> None:
+    """Raise Refusal for a backend that meets at an endpoint, where there is only a master.
+
+    Torchrun reads a master for `static` alone (get_rdzv_endpoint in torch/distributed/run.py); without an endpoint each
+    node waits on its own loopback. The master cannot become the endpoint: nodes that meet there have no PET_NODE_RANK.
+    """
+    backend = environ.get(BACKEND) or "static"
+    if world.launcher != TORCHRUN or backend == "static" or environ.get(ENDPOINT):
+        return
+    endpoint = f"export {ENDPOINT}={world.master}:{C10D_PORT} in place of the master and of {NODE}"
+    remedy = f"unset {BACKEND}, or {endpoint}; of a typed torchrun --rdzv_backend and --rdzv_endpoint"
+    value = f"{BACKEND}={backend} and the master {world.master}"
+    raise Refusal("this backend of a rendezvous meets at an endpoint, and does not read a master", value, remedy)
+
+
+def check_endpoint(name: str) -> None:
+    """Raise Refusal for a name that this node shares with others, each of which would be host and train by itself."""
+    here, elsewhere = split_addresses(name)
+    if here and elsewhere:
+        one = "of a container or pod, or of a headless service for that one alone"
+        remedy = f"the name of one node in {ENDPOINT}: {one}"
+        value = f"{name} ({', '.join(sorted(here + elsewhere))})"
+        raise Refusal("the endpoint is the name of several nodes", value, remedy)
+
+
+def tell_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
+    """Return what torchrun has to know of this node in a rendezvous of several, as variables that nobody has set.
+
+    Torchrun takes a node for the host of an elastic rendezvous only if the endpoint is among its own names, and gives
+    the others its host name, which may be on loopback or unknown to them. Where the port is taken, another agent on
+    this node is the host already.
+    """
+    if world.launcher != TORCHRUN or not world.several_nodes:
+        return []
+    found = []
+    if world.job and not environ.get(ID):  # it may become part of a path, and of the key of a store
+        name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in world.job)
+        found.append(Setting(ID, name, "two jobs at one endpoint do not become one"))
+    if not environ.get(ENDPOINT) or world.master is None:
+        return found
+    address = own_address(world.master)
+    if address and not environ.get(ADDRESS):
+        found.append(Setting(ADDRESS, address, "the host's own name need not resolve on other nodes"))
+    conf = environ.get(CONF, "")
+    if "is_host" in conf or environ.get(BACKEND, "c10d") != "c10d" or world.master == socket.gethostname():
+        return found
+    check_endpoint(world.master)
+    if is_here(world.master) and is_free(world.port or 0):
+        found.append(Setting(CONF, ",".join(filter(None, (conf, "is_host=true"))), "the endpoint is this node"))
+    return found
+
+
+def tell(world: World, described: Mapping[str, str], environ: Mapping[str, str], count: int | None) -> list[Setting]:
+    """Return what torchrun has to be told: where nodes meet, how many ranks it starts, and in which pod it is.
+
+    described: the variables that describe the world, of a typed torchrun as by `describe`; count: how many ranks, None
+    where an option says it.
+    """
+    found = tell_meeting(world, {**environ, **described})
+    if count is not None and str(count) != (environ.get(NPROC) or "1"):
+        found.append(Setting(NPROC, str(count), "torchrun's auto is a process for every processor"))
+    node = described.get(NODE, "")
+    if node not in ("", "0") and node == environ.get(INDEX, "").strip() and not environ.get(NODE):
+        found.append(Setting(NODE, node, "the number of this pod in its Indexed Job"))
+    return found
+
+
+def prepare_restarts(world: World, described: Mapping[str, str], environ: Mapping[str, str]) -> list[Setting]:
+    """Return what ranks and agents need that are started again, as variables; described: those of a typed torchrun.
+
+    Agents number their ranks themselves in Kubernetes only, where each has its number, and all pods have as many ranks:
+    elsewhere people number the nodes, and agents that ask each other find out about mistakes.
+    """
+    again = described.get(RESTARTS, "").strip() not in ("", "0") or bool(described.get(ENDPOINT))
+    pod = bool(environ.get("KUBERNETES_SERVICE_HOST")) and world.launcher == TORCHRUN and world.several_nodes
+    alike = world.node_rank is not None and whole(environ.get(NPROC, "")) == world.local_size
+    return [
+        *([NEW_STORE] if world.is_unstarted and world.several and again else []),
+        *([ALIKE] if pod and alike else []),
+    ]
+
+
+def make_command(world: World, environ: Mapping[str, str], torch: str) -> list[str]:
+    """Return torchrun with the options that it cannot read from variables, or reads wrongly; torch: its version."""
+    each = [TORCHRUN, EACH, str(world.local_size)]
+    if world.launcher != TORCHRUN:
+        return [TORCHRUN, *meet_here(torch), *each[1:]]
+    if environ.get(ENDPOINT):
+        return each if environ.get(BACKEND) else [*each, "--rdzv_backend", "c10d"]
+    nodes = ["--nnodes", str(world.nodes[1]), "--node_rank", str(world.node_rank or 0)]
+    return [*each, *nodes, "--master_addr", str(world.master), "--master_port", str(world.port)]
+
+
+def meet_here(torch: str) -> list[str]:
+    """Return the options by which the ranks of a single node meet.
+
+    Torch 2.4 ignores --local-addr in a standalone rendezvous, and hangs where the name of the host does not resolve, as
+    without a network (pytorch/pytorch#135262); its static rendezvous takes the address that it is given.
+    """
+    if release(torch) != NAMES_ITSELF:
+        return ["--standalone"]
+    port = next((port for port in range(PORT, PORT + 100) if is_free(port)), PORT)
+    return ["--rdzv_backend", "static", "--master_addr", "127.0.0.1", "--master_port", str(port)]
+
+
+def drop_empty(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without empty PET_ variables: torchrun fails on the PET_STANDALONE= of a PyTorchJob."""
+    return {name: value for name, value in environ.items() if value or not name.startswith("PET_")}
+
+
+def find_torchrun(environ: Mapping[str, str]) -> str:
+    """Return the path of torchrun itself, not that of our program of the same name."""
+    # Its directory may be written in several ways; a program that found itself would start itself for ever.
+    front = os.path.realpath(FRONT)
+    places = environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(each for each in places if os.path.realpath(each) != front)
+    found = which(TORCHRUN, {"PATH": path})
+    if found is None:
+        raise Refusal("there is no torchrun", path, "pip install torch", EXIT_OUTSIDE)
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from entrypoint.rendezvous.wait import MASTER_SECONDS
+from entrypoint.rendezvous.master import MASTER_SECONDS
 from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
 from manifests.request import Request
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from entrypoint.tuning.starters import FLAGS
+from entrypoint.world.torchrun import FLAGS
 from tests.support.containers import detached
 from tests.support.harness import run
 

@@ -23,9 +23,9 @@ from entrypoint.machine.limits import Limits
 from entrypoint.situation import Situation, detect
 from entrypoint.tasks.command import PLAIN, Command
 from entrypoint.tasks.table import TASKS
-from entrypoint.tuning.starters import read_start
 from entrypoint.tuning.threads import ANY, RANKS
 from entrypoint.world.model import World
+from entrypoint.world.starters import read_start
 from entrypoint.world.table import find_launcher
 from tests.support.machines import Box, look_at
 

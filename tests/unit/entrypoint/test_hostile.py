@@ -70,7 +70,7 @@ def apart() -> Iterator[None]:
             ("os.execvpe", mock.Mock(side_effect=SystemExit(0))),
             ("subprocess.run", mock.Mock(return_value=mock.Mock(returncode=0, stdout=b"", stderr=b""))),
             ("subprocess.Popen", mock.Mock(side_effect=SystemExit(0))),
-            ("entrypoint.rendezvous.wait.can_resolve", lambda name: True),
+            ("entrypoint.rendezvous.master.can_resolve", lambda name: True),
             ("entrypoint.mpi.launch.wait_for_hosts", lambda hosts, *_: [None] * len(hosts)),
         ):
             stack.enter_context(mock.patch(name, value))

@@ -203,8 +203,8 @@ def test_a_master_that_is_late_is_waited_for_before_anything_is_decided(containe
         return len(asked) > 2
 
     with (
-        mock.patch("entrypoint.rendezvous.wait.can_resolve", resolve),
-        mock.patch("entrypoint.rendezvous.wait.PAUSE", 0),
+        mock.patch("entrypoint.rendezvous.master.can_resolve", resolve),
+        mock.patch("entrypoint.rendezvous.master.PAUSE", 0),
         mock.patch("entrypoint.decide.find_interface", lambda *_: "ib0" if len(asked) > 2 else "eth0"),
     ):
         started = container.start("smoke", WORKER)

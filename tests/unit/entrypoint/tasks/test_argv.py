@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.machine import network
-from entrypoint.tasks import argv as module
-from entrypoint.tasks.argv import clean, find_torchrun, make_argv, meet_here
+from entrypoint.tasks.argv import make_argv
 from entrypoint.tasks.command import Command
 from entrypoint.world.model import World
 from images.plan import catalog
@@ -71,36 +67,3 @@ def test_what_trains_nothing_runs_once() -> None:
 def test_a_worker_of_an_mpijob_does_not_train() -> None:
     with pytest.raises(Refusal, match="MPIJob"):
         make_argv(SMOKE, World("mpijob-worker", ""), [], {}, TORCH)
-
-
-def test_empty_pet_variables_are_removed() -> None:
-    assert clean({"PET_STANDALONE": "", "PET_NNODES": "2", "A": ""}) == {"PET_NNODES": "2", "A": ""}
-
-
-@pytest.mark.parametrize("form", ["{}", "{}/", "{}/../front", "/{}", "{}/."])
-def test_the_program_in_front_of_torchrun_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
-    """It would find itself for ever, however PATH writes its directory."""
-    for name in ("front", "behind"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "torchrun").touch(0o755)
-    monkeypatch.setattr(module, "FRONT", str(tmp_path / "front"))
-    front = form.format(tmp_path / "front")
-
-    assert find_torchrun({"PATH": f"{front}:{tmp_path}/behind"}) == f"{tmp_path}/behind/torchrun"
-    with pytest.raises(Refusal, match="pip install torch"):
-        find_torchrun({"PATH": front})
-
-
-@pytest.mark.parametrize(
-    ("torch", "options"),
-    [
-        ("2.3.1+cpu", "--standalone"),
-        ("2.4.1", "--rdzv_backend static --master_addr 127.0.0.1 --master_port 29502"),
-        ("2.5.0+cpu", "--standalone"),
-    ],
-)
-def test_ranks_of_one_node_meet_without_a_name(monkeypatch: pytest.MonkeyPatch, torch: str, options: str) -> None:
-    monkeypatch.setattr(network, "is_free", lambda port: port > 29501)
-    assert " ".join(meet_here(torch)) == options

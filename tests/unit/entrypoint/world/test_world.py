@@ -230,7 +230,7 @@ def test_two_jobs_on_one_node_have_two_ports() -> None:
 def test_a_typed_torchrun_has_a_world_of_its_own(
     typed: dict[str, str], outer: tuple[str, ...], world: tuple[str, tuple[int, int], int | None]
 ) -> None:
-    found = detect(left_by(*outer), 2, typed=typed)
+    found = detect(left_by(*outer), typed={"PET_NPROC_PER_NODE": "2", **typed})
     assert (found.launcher, found.nodes, found.node_rank, found.local_size) == (*world, 2)
     assert found.outer is not None and found.outer.started == bool(outer)
 
@@ -238,12 +238,12 @@ def test_a_typed_torchrun_has_a_world_of_its_own(
 @pytest.mark.parametrize("more", [{"PET_NODE_RANK": "1"}, {"PET_STANDALONE": "1"}])
 def test_nodes_of_a_typed_torchrun_have_a_place_to_meet(more: dict[str, str]) -> None:
     with pytest.raises(Refusal):
-        detect({}, 2, typed={"PET_NNODES": "2", **more})
+        detect({}, typed={"PET_NNODES": "2", **more})
 
 
 def test_a_typed_torchrun_may_meet_others_on_this_machine() -> None:
     typed = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "127.0.0.1"}
-    assert [note.partition(",")[0] for note in detect({}, 1, typed=typed).notes] == ["the nodes meet on loopback"]
+    assert [note.partition(",")[0] for note in detect({}, typed=typed).notes] == ["the nodes meet on loopback"]
 
 
 @pytest.mark.parametrize(("left", "way"), [("slurm-step", "srun --ntasks-per-node N"), ("intel-mpi-1", "mpirun -n N")])

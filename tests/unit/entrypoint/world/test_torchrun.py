@@ -1,43 +1,37 @@
-"""How the nodes of a job meet: what torchrun is told, the wait for the master, and the checks where rank 0 is."""
+"""torchrun: what it is told, and the command by which it is started."""
 
 from __future__ import annotations
 
 import errno
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from entrypoint.errors import EXIT_USER, LATER, Refusal
-from entrypoint.rendezvous import master, wait
-from entrypoint.rendezvous.master import check_master
-from entrypoint.rendezvous.meeting import (
+from entrypoint.errors import EXIT_USER, Refusal
+from entrypoint.settings import Setting
+from entrypoint.world import torchrun
+from entrypoint.world.model import World
+from entrypoint.world.torchrun import (
     ALIKE,
     NEW_STORE,
     check_backend,
-    complete_options,
-    describe_meeting,
+    describe,
+    drop_empty,
+    find_torchrun,
+    meet_here,
     prepare_restarts,
-    read_options,
+    tell,
+    tell_meeting,
 )
-from entrypoint.rendezvous.wait import TYPED, wait_for_master, wait_for_name
-from entrypoint.settings import Setting
-from entrypoint.world.model import World
 
-RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
-FIRST, ELASTIC = AGENT._replace(node_rank=0), AGENT._replace(node_rank=None)
-WORKER = RANKS._replace(launcher="torchrun-worker")
+RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
 ENDPOINT = {"PET_RDZV_ENDPOINT": "10.77.0.1:29400"}
-OWN, TAKEN, PRIVILEGED = "10.77.0.1", 29501, 80
+OWN, TAKEN = "10.77.0.1", 29501
 # The addresses of names; `apart` has none, and no way leads from here to anywhere but its own loopback.
-ADDRESSES = {
-    OWN: [OWN],
-    "pod": [OWN, "10.77.0.2"],
-    "others": ["10.77.0.2", "10.77.0.3"],
-    "here": [OWN, "10.77.0.2"],
-    "nobody": [],
-}
+ADDRESSES = {OWN: [OWN], "pod": [OWN, "10.77.0.2"], "others": ["10.77.0.2", "10.77.0.3"], "here": [OWN, "10.77.0.2"]}
 
 
 @pytest.fixture(autouse=True)
@@ -47,16 +41,10 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def look_up(host: str, *_: object) -> list[tuple[int, tuple[str, int]]]:
         return [(socket.AF_INET, (each, 9)) for each in ADDRESSES.get(host, ["10.77.0.9"])]
 
+    tried = {TAKEN: OSError(errno.EADDRINUSE, "Address already in use")}
     monkeypatch.setattr("entrypoint.machine.network.look_up", look_up)
     monkeypatch.setattr("entrypoint.machine.network.find_way", lambda to: (to[1][0], OWN))
-    tried = {
-        TAKEN: OSError(errno.EADDRINUSE, "Address already in use"),
-        PRIVILEGED: PermissionError(13, "Permission denied"),
-    }
-    for place in ("entrypoint.machine.network.try_port", "entrypoint.rendezvous.master.try_port"):
-        monkeypatch.setattr(place, tried.get)
-    monkeypatch.setattr(wait, "can_resolve", lambda name: name != "nobody")
-    monkeypatch.setattr(wait, "PAUSE", 0)
+    monkeypatch.setattr("entrypoint.machine.network.try_port", tried.get)
     monkeypatch.setattr("socket.gethostname", lambda: "here")
     yield
 
@@ -89,10 +77,10 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 )
 def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str], found: dict[str, str] | None) -> None:
     if found is not None:
-        assert {each.name: each.value for each in describe_meeting(world, environ)} == found
+        assert {each.name: each.value for each in tell_meeting(world, environ)} == found
         return
     with pytest.raises(Refusal, match="the endpoint is the name of several nodes") as caught:
-        describe_meeting(world, environ)
+        tell_meeting(world, environ)
     assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", EXIT_USER)
 
 
@@ -115,9 +103,9 @@ def test_a_typed_torchrun_has_the_number_of_its_pod(
     typed: dict[str, str], more: dict[str, str], rank: str | None, exported: bool
 ) -> None:
     pod = {**INDEXED, **more}
-    described = read_options(typed, pod, None)
+    described = describe(typed, pod, None)
     assert described.get("PET_NODE_RANK") == rank
-    found = complete_options(described, pod, None)
+    found = tell(AGENT._replace(nodes=(1, 1)), described, pod, None)
     assert {each.name: each.value for each in found} == ({"PET_NODE_RANK": "1"} if exported else {})
 
 
@@ -127,7 +115,7 @@ def test_a_typed_torchrun_has_the_number_of_its_pod(
 )
 def test_a_typed_torchrun_gets_a_number_instead_of_auto(auto: str, count: int | None, found: list[str]) -> None:
     environ = {"PET_NPROC_PER_NODE": auto}
-    assert [each.value for each in complete_options(environ, environ, count)] == found
+    assert [each.value for each in tell(RANKS, environ, environ, count)] == found
 
 
 ONE_NODE, IN_A_POD = World("alone", "", local_size=2), {"KUBERNETES_SERVICE_HOST": "::1", "PET_NPROC_PER_NODE": "2"}
@@ -175,75 +163,34 @@ def test_a_master_is_no_endpoint(environ: dict[str, str], refused: bool) -> None
     assert caught.value.code == EXIT_USER and "PET_RDZV_ENDPOINT=there:29400" in caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("world", "environ", "seconds", "source"),
-    [
-        (RANKS, {"PET_MASTER_ADDR": "there", "PET_RDZV_ENDPOINT": "there:1"}, 60, "MASTER_ADDR"),
-        (AGENT, {"MASTER_ADDR": "nobody"}, 900, "MASTER_ADDR"),
-        (AGENT, {"PET_MASTER_ADDR": "nobody", "MASTER_ADDR": "there"}, 900, "PET_MASTER_ADDR"),
-        (AGENT, {"SM_HOSTS": "nobody,there"}, 900, TYPED),
-        (ELASTIC, {"PET_RDZV_ENDPOINT": "nobody:29400", "PET_MASTER_ADDR": "there"}, 60, "PET_RDZV_ENDPOINT"),
-        (ELASTIC, {}, 60, TYPED),  # --rdzv_endpoint was typed
-        (AGENT, {"MASTER_ADDR": "nobody", "MULTINODE_TIMEOUT": "3"}, 3, "MASTER_ADDR"),
-    ],
-)
-def test_a_master_is_waited_for_as_long_as_torchrun_does(
-    world: World, environ: dict[str, str], seconds: int, source: str, monkeypatch: pytest.MonkeyPatch
+def test_empty_pet_variables_are_removed() -> None:
+    assert drop_empty({"PET_STANDALONE": "", "PET_NNODES": "2", "A": ""}) == {"PET_NNODES": "2", "A": ""}
+
+
+@pytest.mark.parametrize("form", ["{}", "{}/", "{}/../front", "/{}", "{}/."])
+def test_the_program_in_front_of_torchrun_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    clock = iter(range(0, 10**6, 50))
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    """It would find itself for ever, however PATH writes its directory."""
+    for name in ("front", "behind"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "torchrun").touch(0o755)
+    monkeypatch.setattr(torchrun, "FRONT", str(tmp_path / "front"))
+    front = form.format(tmp_path / "front")
 
-    with pytest.raises(Refusal, match=f"did not resolve within {seconds} s") as caught:
-        wait_for_master(world._replace(master="nobody"), environ)
-
-    assert caught.value.code == LATER >= 128
-    assert caught.value.remedy == f"the name or address of the node of rank 0 in {source}"
-
-
-@pytest.mark.parametrize("world", [WORKER, AGENT._replace(nodes=(1, 1)), AGENT._replace(master=None)])
-def test_who_has_a_master_does_not_wait(world: World) -> None:
-    assert not wait_for_master(world._replace(master=world.master and "nobody"), {})
-
-
-def test_a_name_that_is_late_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
-    answers = iter([False, False, True])
-
-    assert not wait_for_name("node0", "MASTER_ADDR", 60, lambda name: True)
-    assert wait_for_name("a\nmultinode: rank 0", "MASTER_ADDR", 60, lambda name: next(answers))
-    assert len(capsys.readouterr().err.splitlines()) == 1  # no row is forged
+    assert find_torchrun({"PATH": f"{front}:{tmp_path}/behind"}) == f"{tmp_path}/behind/torchrun"
+    with pytest.raises(Refusal, match="pip install torch"):
+        find_torchrun({"PATH": front})
 
 
 @pytest.mark.parametrize(
-    ("world", "fact", "code"),
+    ("torch", "options"),
     [
-        (RANKS._replace(master="here", port=TAKEN), "in use", LATER),
-        (FIRST._replace(port=TAKEN), "in use", LATER),
-        (RANKS._replace(guessed=("master",)), "rank 0 is not on the first node of the list", EXIT_USER),
-        (RANKS._replace(launcher="slurm"), "MASTER_ADDR is not the node of rank 0", EXIT_USER),
-        (RANKS._replace(rank=1, port=TAKEN), "", 0),
-        (RANKS._replace(master="here", guessed=("master",)), "", 0),
-        (RANKS._replace(launcher="slurm", master="here"), "", 0),
-        (RANKS._replace(port=PRIVILEGED), "", 0),  # torch says so
-        (RANKS, "", 0),  # a name behind NAT may be meant
-        (ELASTIC._replace(master="here", port=TAKEN), "", 0),  # by another agent of this job
-        (AGENT._replace(port=TAKEN), "", 0),
-        (WORKER._replace(master="nobody", port=TAKEN), "", 0),
-        (RANKS._replace(nodes=(1, 1), master="nobody"), "", 0),
+        ("2.3.1+cpu", "--standalone"),
+        ("2.4.1", "--rdzv_backend static --master_addr 127.0.0.1 --master_port 29502"),
+        ("2.5.0+cpu", "--standalone"),
     ],
 )
-def test_the_node_of_rank_0_is_where_the_others_expect_it(world: World, fact: str, code: int) -> None:
-    if not fact:
-        return check_master(world)
-    with pytest.raises(Refusal, match=fact) as caught:
-        check_master(world)
-    assert caught.value.code == code
-
-
-@pytest.mark.parametrize(("port", "other"), [(65534, 65535), (65535, 29500)])
-def test_the_port_that_is_named_instead_of_one_in_use_is_one(
-    port: int, other: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(master, "try_port", lambda _: OSError(errno.EADDRINUSE, "Address already in use"))
-    with pytest.raises(Refusal, match="in use") as caught:
-        check_master(RANKS._replace(port=port))
-    assert f"MASTER_PORT={other} on every node" in caught.value.remedy
+def test_ranks_of_one_node_meet_without_a_name(monkeypatch: pytest.MonkeyPatch, torch: str, options: str) -> None:
+    monkeypatch.setattr(torchrun, "is_free", lambda port: port > 29501)
+    assert " ".join(meet_here(torch)) == options

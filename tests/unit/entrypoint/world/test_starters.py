@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.tuning.starters import (
-    FLAGS,
+from entrypoint.world.starters import (
     check_accelerate,
     read_start,
     replace_auto,
     walk_options,
 )
 from entrypoint.world.table import detect
+from entrypoint.world.torchrun import FLAGS
 from tests.support.launchers import left_by
 
 

@@ -1,4 +1,4 @@
-"""Programs that start ranks themselves, as they are typed: how many on this node, and where these meet."""
+"""Programs that start ranks themselves, as they are typed: which one it is, and how many ranks it starts here."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
-from entrypoint.rendezvous.meeting import OPTIONS, read_options
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.table import HOSTFILES
-from entrypoint.world.torchrun import AUTO, NPROC, read_count
+from entrypoint.world.torchrun import AUTO, EACH, FLAGS, HELP, MODULE, OPTIONS, describe, read_count
 
 ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"
 PROGRAMS = {
@@ -31,12 +30,6 @@ SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "st
 # Python's options whose value follows them, in the same word or the next one.
 WITH_VALUE = "cmWX"
 
-# Options without a value (torch/distributed/run.py; --use_env is that of torch.distributed.launch), with underscores,
-# because older releases take no dashes.
-HELP = ("-h", "--help")
-MODULE = ("-m", "--module", "--no_python")
-FLAGS = (*HELP, *MODULE, "--standalone", "--run_path", "--virtual_local_rank", "--use_env")
-EACH = "--nproc_per_node"
 # By which `accelerate launch` may start several processes on a CPU (accelerate/commands/launch.py, launch_command), how
 # many of them, and its usual options without a value.
 KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
@@ -54,20 +47,14 @@ HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-m
 class Start(NamedTuple):
     """A program that will start ranks.
 
-    local_size: how many on this node, None where its command line does not say; torchrun: the PET_ variables that
-    count for a torchrun, from options and environment, None for any other; has_count: whether the number of processes
-    is among the options.
+    local_size: how many on this node, None where its command line does not say, or the machine decides; torchrun: the
+    variables that describe a torchrun, None for any other; needs_count: whether no option of torchrun says how many.
     """
 
     program: str
     local_size: int | None
     torchrun: Mapping[str, str] | None = None
-    has_count: bool = False
-
-    @property
-    def is_auto(self) -> bool:
-        """Return whether the machine decides how many ranks torchrun starts."""
-        return self.torchrun is not None and self.torchrun.get(NPROC, "").strip().lower() in AUTO
+    needs_count: bool = False
 
 
 def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None = None) -> Start | None:
@@ -77,11 +64,11 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
     """
     program, options = find_starter(words)
     if program == TORCHRUN:
-        values = {name: value for name, value, _ in walk_options(options, FLAGS)}
+        values = read_values(options, FLAGS)
         if not values.keys().isdisjoint(HELP):
             return None
-        described = read_options(values, environ, nproc)
-        return Start(program, read_count(described), described, EACH in values)
+        described = describe(values, environ, nproc)
+        return Start(program, read_count(described), described, EACH not in values)
     if program == ACCELERATE:
         return Start(program, read_accelerate(options))
     if program == MPIRUN:
@@ -92,14 +79,13 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
 def find_starter(words: list[str]) -> tuple[str, list[str]]:
     """Return which program that starts ranks a command line names, and the words after it; an empty one if none."""
     name, rest = os.path.basename(words[0]), words[1:]
-    program = PROGRAMS.get(name, "")
     if name.startswith("python"):
         letter, module, left = find_code(rest)
         if letter == "m" and module in MODULES:
             return MODULES[module], left
     if name == ACCELERATE:
-        return (program, rest[1:]) if rest[:1] == ["launch"] else ("", rest)
-    return program, rest
+        return (name, rest[1:]) if rest[:1] == ["launch"] else ("", rest)
+    return PROGRAMS.get(name, ""), rest
 
 
 def find_code(words: list[str]) -> tuple[str, str, list[str]]:
@@ -121,28 +107,6 @@ def find_code(words: list[str]) -> tuple[str, str, list[str]]:
     return "", "".join(left[:1]), left
 
 
-def read_accelerate(options: list[str]) -> int | None:
-    """Return how many processes `accelerate launch` starts on this machine; None where a file may say so."""
-    values = {name: value for name, value, _ in walk_options(options, ACCELERATE_FLAGS)}
-    if values.keys().isdisjoint(SEVERAL):
-        return 1
-    count, machines = (whole(values.get(name, "")) for name in COUNTS)
-    return max(1, count // (machines or 1)) if count and FILE not in values else None
-
-
-def check_accelerate(words: list[str]) -> None:
-    """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone."""
-    program, options = find_starter(words)
-    values = (
-        {name: value for name, value, _ in walk_options(options, ACCELERATE_FLAGS)} if program == ACCELERATE else {}
-    )
-    asked = [f"{name} {values[name]}" for name in COUNTS if (whole(values.get(name, "")) or 0) > 1]
-    if asked and values.keys().isdisjoint(SEVERAL):
-        remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"
-        fact = "accelerate launch starts one process on a CPU, however many are asked for"
-        raise Refusal(fact, " ".join(asked), remedy)
-
-
 def walk_options(words: list[str], flags: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
     """Yield each option before a script with underscores, its value, and the place of the word in which that ends.
 
@@ -161,10 +125,46 @@ def walk_options(words: list[str], flags: tuple[str, ...]) -> Iterator[tuple[str
         place += 1
 
 
+def read_values(words: list[str], flags: tuple[str, ...]) -> dict[str, str]:
+    """Return the options before a script with their values, 1 for one without; the last counts."""
+    return {name: value for name, value, _ in walk_options(words, flags)}
+
+
 def expand(name: str, flags: tuple[str, ...]) -> str:
     """Return the only option of torchrun that begins so, for which argparse takes a name; else the name itself."""
     found = [each for each in {*FLAGS, *OPTIONS} if each.startswith(name)] if flags is FLAGS else []
     return found[0] if len(found) == 1 and name.startswith("--") else name
+
+
+def replace_auto(words: list[str], count: int) -> list[str]:
+    """Return a torchrun's command line with a number in the place of `auto`, which is a process for each processor."""
+    program, options = find_starter(words)
+    new, start = list(words), len(words) - len(options)
+    for name, value, place in walk_options(options, FLAGS) if program == TORCHRUN else ():
+        if name == EACH and value.lower() in AUTO:
+            word = new[start + place]
+            new[start + place] = f"{word[: len(word) - len(value)]}{count}"
+    return new
+
+
+def read_accelerate(options: list[str]) -> int | None:
+    """Return how many processes `accelerate launch` starts on this machine; None where a file may say so."""
+    values = read_values(options, ACCELERATE_FLAGS)
+    if values.keys().isdisjoint(SEVERAL):
+        return 1
+    count, machines = (whole(values.get(name, "")) for name in COUNTS)
+    return max(1, count // (machines or 1)) if count and FILE not in values else None
+
+
+def check_accelerate(words: list[str]) -> None:
+    """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone."""
+    program, options = find_starter(words)
+    values = read_values(options, ACCELERATE_FLAGS) if program == ACCELERATE else {}
+    asked = [f"{name} {values[name]}" for name in COUNTS if (whole(values.get(name, "")) or 0) > 1]
+    if asked and values.keys().isdisjoint(SEVERAL):
+        remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"
+        fact = "accelerate launch starts one process on a CPU, however many are asked for"
+        raise Refusal(fact, " ".join(asked), remedy)
 
 
 def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
@@ -181,14 +181,3 @@ def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
         elif word in ALL:
             count = whole(words[place + 1])
     return local or (None if several else count) or None
-
-
-def replace_auto(words: list[str], count: int) -> list[str]:
-    """Return a torchrun's command line with a number in the place of `auto`, which is a process for each processor."""
-    program, options = find_starter(words)
-    new, start = list(words), len(words) - len(options)
-    for name, value, place in walk_options(options, FLAGS) if program == TORCHRUN else ():
-        if name == EACH and value.lower() in AUTO:
-            word = new[start + place]
-            new[start + place] = f"{word[: len(word) - len(value)]}{count}"
-    return new
