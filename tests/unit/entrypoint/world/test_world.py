@@ -21,6 +21,7 @@ from entrypoint.world.table import RANKS as MPI_RANKS
 from entrypoint.world.table import SAGEMAKER, complete, detect
 from tests.support.environments import ENVIRONMENTS
 from tests.support.launchers import left_by
+from tests.support.machines import Box, docker, look_at
 
 INTEL = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
 APART = {**INTEL, "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
@@ -336,12 +337,7 @@ def test_ports_of_services_are_dropped_and_others_stay() -> None:
 SIZES = ("WORLD_SIZE", "PET_NNODES", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", "SLURM_JOB_NUM_NODES")
 RANKS = ("RANK", "LOCAL_RANK", "PET_NODE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
 STACK = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
-MACHINES = st.sampled_from(
-    [
-        Machine(frozenset({0, 1}), 2, 1, (frozenset({0, 1}),), 1.5, False),
-        Machine(frozenset(range(56)), 56, 56, (frozenset(range(28)), frozenset(range(28, 56))), None, False),
-    ]
-)
+MACHINES = st.sampled_from([look_at(Box(1, 2), docker(1.5)), look_at(Box(2, 28, 2))])
 
 
 @settings(max_examples=100)
