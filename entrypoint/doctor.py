@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
+from entrypoint.machine.cgroups import read_process_limit
 from entrypoint.machine.files import NETWORK, can_write, list_directory, measure_file_system
 from entrypoint.machine.image import (
     BESIDE_TORCH,
@@ -40,7 +41,7 @@ from entrypoint.machine.limits import (
     write_size,
 )
 from entrypoint.machine.places import is_mounted
-from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES, read_process_limit
+from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES
 from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output

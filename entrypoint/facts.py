@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from entrypoint.machine.cpus import Files, Machine, read_machine
-from entrypoint.machine.files import file_system_size, read_text
+from entrypoint.machine.cpus import Machine, read_machine
+from entrypoint.machine.files import Files, file_system_size, read_text
 from entrypoint.machine.identity import Identity, find_identity
 from entrypoint.machine.image import Stack, read_stack
 from entrypoint.machine.limits import Limits, read_limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from entrypoint.decide import Plan
-from entrypoint.machine.limits import read_memory_limit
+from entrypoint.machine.cgroups import read_memory_limit
 from entrypoint.machine.reached import remember_kills
 from entrypoint.mpi.rank import SUPERVISED, find_rank, supervise
 from entrypoint.printing.streams import print_note

@@ -6,8 +6,7 @@ import errno
 import os
 from typing import NamedTuple
 
-from entrypoint.machine.cpus import Files
-from entrypoint.machine.files import measure_file_system
+from entrypoint.machine.files import Files, measure_file_system
 from entrypoint.machine.limits import write_size
 from entrypoint.machine.places import read_mounts
 

@@ -8,9 +8,12 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import PurePath
+from typing import Callable
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 
+# Returns the text of a file; None if there is no such file.
+Files = Callable[[str], "str | None"]
 # Letters that are read of a file: more than any has that is meant, and a device may have no end.
 MOST = 1 << 24
 # Where every user may write; what is ours there is in directories of our own.

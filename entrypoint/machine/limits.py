@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
-from entrypoint.machine.cpus import Files, list_directories
+from entrypoint.machine.cgroups import read_memory_limit
+from entrypoint.machine.files import Files
 from entrypoint.numbers import whole
 
 SHM = "/dev/shm"
@@ -62,22 +63,6 @@ def read_flags(cpuinfo: str | None) -> frozenset[str]:
         if name.strip() in ("flags", "Features"):
             return frozenset(value.split())
     return frozenset()
-
-
-def read_memory_limit(files: Files) -> int | None:
-    """Return the tightest limit of our cgroup and all above it: memory.max (v2) or memory.limit_in_bytes (v1)."""
-    names = {True: "memory.max", False: "memory.limit_in_bytes"}
-    found = [
-        read_limit(files(f"{directory}/{names[unified]}")) for unified, directory in list_directories(files, "memory")
-    ]
-    return min((limit for limit in found if limit is not None), default=None)
-
-
-def read_limit(text: str | None) -> int | None:
-    """Return a number of bytes; None for `max` and for a number that no machine has, which mean no limit."""
-    text = (text or "").strip()
-    # Without a limit v1 shows the largest multiple of the page size below 2 to the power of 63.
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def warn_shm(limits: Limits, arguments: Mapping[str, object], ranks: int) -> list[str]:

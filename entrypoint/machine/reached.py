@@ -7,8 +7,9 @@ import resource
 from collections.abc import Mapping
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
-from entrypoint.machine.cpus import Files, list_directories
-from entrypoint.machine.limits import read_limit, read_memory_limit, read_total, write_size
+from entrypoint.machine.cgroups import KILLS, read_cgroups, read_memory_limit, read_process_limit
+from entrypoint.machine.files import Files
+from entrypoint.machine.limits import read_total, write_size
 from entrypoint.numbers import whole
 
 # Says to a training how many had been killed before it began, in a container that runs one job after the other.
@@ -26,8 +27,8 @@ def count_kills(files: Files) -> int:
 
     The line `oom_kill 1` is in memory.events (v2) or memory.oom_control (v1), the container's own before those above.
     """
-    for unified, directory in list_directories(files, "memory"):
-        words = (files(f"{directory}/{'memory.events' if unified else 'memory.oom_control'}") or "").split()
+    for text in read_cgroups(files, KILLS):
+        words = text.split()
         if "oom_kill" in words[:-1]:
             return whole(words[words.index("oom_kill") + 1]) or 0
     return 0
@@ -41,12 +42,6 @@ def remember_kills(files: Files) -> dict[str, str]:
 def has_killed(files: Files, environ: Mapping[str, str]) -> bool:
     """Return whether the kernel has killed for want of memory since a training with these variables began."""
     return count_kills(files) > (whole(environ.get(VARIABLE, "")) or 0)
-
-
-def read_process_limit(files: Files) -> int | None:
-    """Return how many processes and threads this container may have together; None without a limit."""
-    found = [read_limit(files(f"{each}/pids.max")) for _, each in list_directories(files, "pids")]
-    return min((limit for limit in found if limit is not None), default=None)
 
 
 def explain_memory(files: Files) -> str:

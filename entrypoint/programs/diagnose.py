@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, list_causes
-from entrypoint.machine.cpus import Files
 from entrypoint.machine.disks import MORE_ROOM, Disk, find_directory
+from entrypoint.machine.files import Files
 from entrypoint.machine.limits import MORE_SHM, SHM, write_size
 from entrypoint.machine.reached import (
     MORE_MEMORY,

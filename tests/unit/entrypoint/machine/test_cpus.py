@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.machine.cpus import Machine, list_cores, read_cpuset, read_machine, read_quota
+from entrypoint.machine.cgroups import read_quota
+from entrypoint.machine.cpus import Machine, list_cores, read_cpuset, read_machine
 from tests.support.machines import CGROUP, CPU, Box, cpuset, docker, look_at, nested, pod
 
 ONE, TWO, SNC = Box(1, 28, 2), Box(2, 28, 2), Box(2, 56, 2, 4)

@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from entrypoint.machine.cgroups import read_process_limit
 from entrypoint.machine.reached import (
     MORE_FILES,
     MORE_PROCESSES,
@@ -14,7 +15,6 @@ from entrypoint.machine.reached import (
     explain_error,
     explain_memory,
     has_killed,
-    read_process_limit,
     remember_kills,
 )
 
