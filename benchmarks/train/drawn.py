@@ -88,12 +88,12 @@ def write_all(place: Path) -> None:
         (place / metric).mkdir()
         shutil.copy(Path(__file__).parent / "metrics" / f"{metric}.py", place / metric)
     source = random.Random(SEED)
-    for name, count, paragraph in (("squad", 144, SQUAD), ("questions", 3000, SHORT), ("questions-test", 500, SHORT)):
+    for name, count, paragraph in (("squad", 432, SQUAD), ("questions", 3000, SHORT), ("questions-test", 500, SHORT)):
         rows = answer_questions(source, count, paragraph)
         (place / f"{name}.json").write_text(json.dumps({"data": rows}))  # as run_qa.py reads it
     for name, count, sentence in (
         ("mrpc", 640, MRPC),
-        ("qqp", 640, QQP),
+        ("qqp", 1280, QQP),
         ("pairs", 6000, QQP),
         ("pairs-test", 500, QQP),
     ):
