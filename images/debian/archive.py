@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import lzma
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
@@ -15,7 +14,6 @@ import pysequoia
 
 from images.debian import control, deb, mirrors
 from images.debian.mirrors import Source
-from images.debian.solve import Row
 from images.host import download
 from images.host.context import Context
 from images.host.disk.faults import Unwritable
@@ -26,12 +24,7 @@ LONGEST = 16 << 20  # bytes of an InRelease: Debian's have 150,000
 REACH = f"check the network and the proxy (http_proxy), or name another mirror: {mirrors.VARIABLE}=http://HOST/debian"
 RENEW = "check the clock and the proxy, or name another mirror: its files are not used without Debian's signature"
 DAMAGED = "run it again; if it stays so, name another mirror"
-FIELD = re.compile(
-    r"^(Package|Version|Architecture|Essential|Priority|Pre-Depends|Depends|Provides|Conflicts|Breaks|Filename|SHA256)"
-    r": (.*)$", re.MULTILINE,
-)  # fmt: skip
 PARAGRAPH = re.compile(rb"(?:.+\n?)+")
-NEEDED = {"Package", "Version", "Architecture", "Filename", "SHA256"}
 
 
 class Unverified(WorldFault):
@@ -47,21 +40,45 @@ class Index:
     path: Path
     size: int
 
-    def rows(self) -> Iterator[Row]:
-        """Yield what the index says of each package.
+    def rows(self) -> Iterator[Paragraph]:
+        """Yield what the index says of each package; one that says too little raises WorldFault where it is read.
 
-        Raises WorldFault where it says too little.
+        Raises WorldFault for an index that cannot be unpacked.
         """
         try:
-            text = deb.unpacked(self.path.read_bytes(), self.size)
+            text = b"\n%b\n" % deb.unpacked(
+                self.path.read_bytes(), self.size
+            )  # every field is between two ends of lines
         except (lzma.LZMAError, ValueError) as error:
             raise WorldFault("Debian's index cannot be unpacked", f"{self.source.suite}: {error}", DAMAGED) from error
         for found in PARAGRAPH.finditer(text):
-            said = FIELD.findall(found[0].decode(errors="replace"))
-            row = {sys.intern(name): value for name, value in said}  # of which there are 60,000
-            if not row.keys() >= NEEDED:
-                raise WorldFault("Debian's index cannot be read", f"{self.source.suite}: {found[0][:80]!r}", DAMAGED)
-            yield row
+            yield Paragraph(self.source.suite, text, found.start(), found.end())
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """What an index says of one package, read where it is asked, and its `Suite`: as dictionaries they took 100 MB."""
+
+    suite: str
+    text: bytes
+    start: int
+    end: int
+
+    def get(self, name: str, default: str, /) -> str:
+        """Return a field of one line, or the default."""
+        if name == "Suite":
+            return self.suite
+        field = f"\n{name}: ".encode()
+        if (at := self.text.find(field, self.start - 1, self.end)) == -1:
+            return default
+        value = at + len(field)
+        return self.text[value : self.text.index(b"\n", value)].decode(errors="replace")
+
+    def __getitem__(self, name: str, /) -> str:
+        if found := self.get(name, ""):
+            return found
+        said = self.text[self.start : self.end][:80]
+        raise WorldFault("Debian's index cannot be read", f"{self.suite}: no {name} in {said!r}", DAMAGED)
 
 
 def indexes(sources: Sequence[Source], architecture: str, context: Context) -> list[Index]:

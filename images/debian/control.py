@@ -71,7 +71,6 @@ class Relation:
         }[self.operator]  # fmt: skip
 
 
-@functools.cache
 def relations(text: str) -> tuple[tuple[Relation, ...], ...]:
     """Return what all has to hold, and for each of it the alternatives in their order.
 

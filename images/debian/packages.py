@@ -160,7 +160,7 @@ def _choose_now(
 
 def _plain(suite: str, choose: Callable[[Iterable[Row]], list[Row]], indexes: Sequence[Index]) -> list[Any]:
     """Return a choice as JSON can hold it: what a lock says of each package, and suite and path of its file."""
-    rows = ({**row, "Suite": index.source.suite} for index in indexes for row in index.rows())
+    rows = (row for index in indexes for row in index.rows())
     try:
         chosen = {_listed(row): row for row in choose(rows)}
     except (solve.Unsolvable, ValueError) as error:

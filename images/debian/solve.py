@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from images.debian.control import Relation, key, relations
 
-Row = Mapping[str, str]  # what an index says of a package
+
+class Row(Protocol):
+    """What an index says of a package."""
+
+    def get(self, name: str, default: str, /) -> str:
+        """Return a field, or the default where it is not said."""
+
+    def __getitem__(self, name: str, /) -> str:
+        """Return a field that every package has."""
 
 
 class Unsolvable(Exception):
@@ -21,7 +30,7 @@ class Universe:
         self.candidates: dict[str, Row] = {}
         self._essential: dict[str, list[str]] = defaultdict(list)
         for row in rows:
-            if row.get("Essential") == "yes" or row.get("Priority") == "required":
+            if row.get("Essential", "") == "yes" or row.get("Priority", "") == "required":
                 self._essential[row.get("Suite", "")].append(row["Package"])
             known = self.candidates.get(row["Package"])
             if known is None or key(row["Version"]) > key(known["Version"]):
