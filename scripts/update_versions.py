@@ -33,17 +33,14 @@ if __name__ == "__main__":
 try:
     import tomlkit
     from packaging.version import Version
-    from rich.console import Console
 
     from images.host import pip_config
-    from images.host.context import Access, Context, default_root
     from images.host.disk.files import write_whole
     from images.host.errors import Fault, UserFault
-    from images.host.progress import Progress
-    from images.host.store import Store
     from images.host.text import shown
     from images.options import Parser
     from images.plan import catalog
+    from scripts import quiet
     from scripts.versions import package_index, resolvable
     from scripts.versions.package_index import File, Releases
 except ModuleNotFoundError as missing:
@@ -121,10 +118,7 @@ def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     plans, sources = resolvable.chosen(catalog.load(options.table)), pip_config.read(environ)
     if options.index:
         sources = replace(sources, index=options.index)
-    context = Context(
-        store=Store(default_root(environ)), environ=environ, today=datetime.datetime.now(datetime.timezone.utc).date(),
-        progress=Progress(Console(quiet=True)), jobs=1, pip=sources, access=Access(environ=environ),
-    )  # fmt: skip
+    context = quiet.context(environ, sources)
     found = []
     with package_index.client(None, sources) as index:
         asked = resolvable.outcomes(plans, context, partial(package_index.requirements, index, "torch"), options.jobs)

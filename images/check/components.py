@@ -16,6 +16,7 @@ from packageurl import PackageURL
 from packaging.metadata import RawMetadata
 
 from images.check import licences
+from images.debian import control
 
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
 SERIAL = '"serialNumber": "urn:uuid:{}"'
@@ -28,7 +29,6 @@ ADDRESS = re.compile(rf"https?://[\w.-]+(?::\d+)?(?:/{CHARACTERS})?(?:\?{CHARACT
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 VERSION = re.compile(r"[A-Za-z0-9.+~:-]+")
 ARCHITECTURE = re.compile(r"[a-z0-9-]+")
-SOURCE = re.compile(rf"({PACKAGE.pattern})(?:\s*\(({VERSION.pattern})\))?")
 PARTS = re.compile(r"(?:([0-9]{1,9}):)?(.+?)(?:-([^-]*))?")  # deb-version(7): epoch, upstream version, revision
 
 
@@ -137,7 +137,7 @@ def _debian(fields: Mapping[str, str], distro: str, sha256: str | None) -> Compo
     Grype reads that in the package URL (anchore/grype, grype/pkg/purl_provider.go, upstreamsFromPURL).
     """
     name, version = fields["package"], fields["version"]
-    source, source_version = _source(fields)
+    source, source_version = control.source(fields)
     qualifiers = {"arch": fields["architecture"], "distro": distro}
     if (source, source_version) != (name, version):
         qualifiers["upstream"] = source if source_version == version else f"{source}@{source_version}"
@@ -147,12 +147,6 @@ def _debian(fields: Mapping[str, str], distro: str, sha256: str | None) -> Compo
     if "upstream" in qualifiers:
         component.properties = _for_trivy(source, source_version)
     return component
-
-
-def _source(fields: Mapping[str, str]) -> tuple[str, str]:
-    """Return name and version of a package's source: its own, as far as the field is absent or says something else."""
-    match = SOURCE.fullmatch(fields.get("source", ""))
-    return (match[1], match[2] or fields["version"]) if match else (fields["package"], fields["version"])
 
 
 def _for_trivy(source: str, version: str) -> list[Property]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 FIELD = re.compile(r"^([!-9;-~]+):[ \t]*(.*(?:\n[ \t].*)*)", re.MULTILINE)
 RELATION = re.compile(
     r"(?P<name>[a-z0-9][a-z0-9+.-]*)(?::[a-z0-9-]+)?\s*(?:\(\s*(?P<operator><<|<=|=|>=|>>)\s*(?P<version>[^\s)]+)\s*\))?"
 )
+SOURCE = re.compile(r"([a-z0-9][a-z0-9+.-]+)(?:\s*\(([A-Za-z0-9.+~:-]+)\))?")
 BLANK = re.compile(r"\n[ \t\r]*\n")
 PART = re.compile(r"([^0-9]*)([0-9]*)")
 
@@ -29,6 +30,12 @@ def paragraphs(text: str) -> Iterator[dict[str, str]]:
     for block in BLANK.split(text):
         if found := fields(block):
             yield {name.lower(): value.strip() for name, value in found.items()}
+
+
+def source(said: Mapping[str, str]) -> tuple[str, str]:
+    """Return name and version of a package's source, which advisories name: its own where nothing else is said."""
+    found = SOURCE.fullmatch(said.get("source", ""))
+    return (found[1], found[2] or said["version"]) if found else (said["package"], said["version"])
 
 
 @functools.cache

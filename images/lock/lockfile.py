@@ -6,7 +6,7 @@ import functools
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import is_dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -89,10 +89,10 @@ def tools() -> dict[str, Any]:
 
 
 def read(content: str, where: str, request: Request) -> Lock:
-    """Return the lock that was written as `content`; `where` is what the user calls it.
+    """Return the lock that was written as `content`, to make its image; `where` is what the user calls it.
 
-    Raises UserFault when it is no lock, is of another format or machine, has keys that are unknown here, or differs
-    from what was asked for or from the tools here, naming every difference.
+    Raises UserFault as `contents` does, and when it differs from what was asked for or from the tools here, naming
+    every difference.
     """
     packages, table = _parse(content, where)
     asked, others = list(_asked_otherwise(table, request)), list(_other_tools(table))
@@ -101,6 +101,18 @@ def read(content: str, where: str, request: Request) -> Lock:
         steps += ["pip install -e . (it installs the releases that build.py pins)"] if others else []
         remedy = ", ".join([*steps, "or make a new lock: build.py lock"])
         raise UserFault(f"{where} does not fit", "; ".join([*asked, *others]), remedy)
+    return _lock(packages, table, where)
+
+
+def contents(content: str, where: str) -> Lock:
+    """Return the lock that was written as `content` by whichever tools, to look at what is in its image.
+
+    Raises UserFault when it is no lock, is of another format or machine, or has keys that are unknown here.
+    """
+    return _lock(*_parse(content, where), where)
+
+
+def _lock(packages: Sequence[Package], table: Mapping[str, Any], where: str) -> Lock:
     rest = _snake({name: value for name, value in table.items() if name not in ("format", "machine", "tools")})
     try:
         lock = TypeAdapter(Lock).validate_python({**rest, "artifacts": [_artifact(package) for package in packages]})

@@ -1,0 +1,1 @@
+"""Which packages of a lock have known vulnerabilities: the gate before an image is published."""

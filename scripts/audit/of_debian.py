@@ -1,0 +1,112 @@
+"""Vulnerabilities of the Debian packages of a lock, as Debian's security tracker has them.
+
+The tracker says of each source package and each suite whether a vulnerability is open or resolved, by which version,
+and how urgent it is; most have no urgency.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from images.debian import control, packages
+from images.host import download
+from images.host.context import Context
+from images.host.errors import Fault, WorldFault
+from images.host.store import Store
+from images.model import Lock
+from scripts.audit.findings import Finding
+
+TRACKER = "https://security-tracker.debian.org/tracker/data/json"
+AGAIN = "check the network and the proxy (HTTPS_PROXY), or name a mirror: --tracker URL"
+
+# Urgency -> what ends the audit: a vulnerability that the suite has a fix for, and one that is open. What has a fix and
+# no urgency counts as high, since Debian found it worth an update, and a new lock takes that. What is open and has none
+# would end every audit for something that nobody can mend yet.
+UNRATED = "not yet assigned"
+COUNTS: Mapping[str, tuple[bool, bool]] = {
+    "high": (True, True),
+    "end-of-life": (True, True),  # of the package in this suite: nobody is going to mend it
+    UNRATED: (True, False),
+    "medium": (False, False),
+    "low": (False, False),
+    "unimportant": (False, False),
+}
+
+
+class Release(BaseModel):
+    """What the tracker says of a vulnerability in a suite; fixed in 0: it was never in it."""
+
+    status: str
+    urgency: str = UNRATED
+    fixed_version: str = ""
+
+
+class Issue(BaseModel):
+    """A vulnerability of a source package, suite by suite."""
+
+    releases: dict[str, Release]
+
+
+Sources = set[tuple[str, str]]
+
+
+def sources(lock: Lock, context: Context) -> Sources:
+    """Return name and version of the sources of a lock's packages, which are downloaded where they are not here.
+
+    Raises WorldFault for a package that cannot be had any more.
+    """
+    debs, store = lock.debian.debs, context.store
+    if lost := packages.missing(store, debs):
+        packages.bring(lock.debian.suite, lost, context)
+    said = [next(control.paragraphs(packages.control(store, deb)), {}) for deb in debs]
+    named = [{"package": deb.package, "version": deb.version} for deb in debs]
+    return {control.source({**each, **own}) for each, own in zip(said, named, strict=True)}
+
+
+def tracked(url: str, context: Context) -> dict[str, Any]:
+    """Download what the tracker knows; of its 80 MB nothing is kept.
+
+    Raises WorldFault where it cannot be had.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        store = Store(Path(directory) / "store")
+        try:
+            digest = download.fetch(store, url, None, "tracker.json", context.sources, context.progress.advance)
+            return dict(json.loads(store.place(digest, "tracker.json").read_bytes()))
+        except (Fault, ValueError, TypeError, RecursionError) as error:
+            why = error.value if isinstance(error, Fault) else f"{url}: {error}"
+            raise WorldFault("cannot read Debian's security tracker", why, AGAIN) from error
+
+
+def findings(known: Mapping[str, Any], suite: str, used: Sources) -> list[Finding]:
+    """Return what counts of the vulnerabilities of some sources in a suite.
+
+    Raises WorldFault where nothing is known of the suite, or what is known cannot be read.
+    """
+    try:
+        if not any(suite in issue["releases"] for issues in known.values() for issue in issues.values()):
+            remedy = "a suite that Debian still follows: python build.py list; or --tracker with one that knows it"
+            raise WorldFault("Debian's security tracker knows nothing of this suite", suite, remedy)
+        return [each for source in sorted(used) for each in _of_source(known, suite, *source)]
+    except (ValidationError, AttributeError, KeyError, TypeError) as error:
+        said = str(error).splitlines()[0]
+        raise WorldFault("Debian's security tracker has another form than this release reads", said, AGAIN) from error
+
+
+def _of_source(known: Mapping[str, Any], suite: str, source: str, version: str) -> Iterator[Finding]:
+    issues = TypeAdapter(dict[str, Issue]).validate_python(known.get(source, {}))
+    for name, issue in sorted(issues.items()):
+        if (release := issue.releases.get(suite)) is None:
+            continue
+        fixed = release.fixed_version if release.status == "resolved" else ""
+        with_fix, still_open = COUNTS.get(release.urgency.rstrip("*"), COUNTS[UNRATED])
+        if fixed and with_fix and control.key(version) < control.key(fixed):
+            yield Finding(source, version, (name,), fixed)
+        elif release.status == "open" and still_open:
+            yield Finding(source, version, (name,), None)
