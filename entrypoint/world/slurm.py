@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from entrypoint.numbers import is_above_one, whole
@@ -72,12 +73,5 @@ def find_first_host(environ: Mapping[str, str]) -> str:
 
 def first_host(nodelist: str) -> str:
     """Return the first host of Slurm's list: `rack[0-1]n[003-007,9],login1` begins with rack0n003."""
-    first, inside = "", False
-    for letter in nodelist.strip():
-        inside = letter == "[" or (inside and letter != "]")
-        if letter == "," and not inside:
-            break
-        first += letter
-    head, *parts = first.split("[")
-    ranges = [part.partition("]") for part in parts]
-    return head + "".join(numbers.split(",")[0].split("-")[0] + rest for numbers, _, rest in ranges)
+    first = re.match(r"(\[[^]]*\]?|[^,[])*", nodelist.strip())
+    return re.sub(r"\[([^],-]*)[^]]*\]?", r"\1", first[0] if first else "")

@@ -97,7 +97,7 @@ RANKS = Launcher(
 )
 # A process on each node, where torchrun has to start the ranks.
 NODE = Launcher(TORCHRUN, read_node, started=False)
-PET = Launcher(TORCHRUN, torchrun.read_pod, started=False)
+PET = Launcher(TORCHRUN, torchrun.read_rendezvous, started=False)
 # One process, which may start ranks itself.
 ONE = Launcher(ALONE, torchrun.read_alone, started=False)
 
@@ -164,8 +164,8 @@ LAUNCHERS = (
     name_like("HOROVOD", "MASTER_ADDR=node0 horovodrun ...")._replace(kind=HOROVOD),
     STEP,
     # Kubeflow: the pods of a PyTorchJob or a TrainJob, which start torchrun.
-    PET._replace(proof=all_set("PET_RDZV_ENDPOINT"), fact=torchrun.AT_ENDPOINT),
-    PET._replace(proof=has_master, fact=torchrun.AT_MASTER),
+    PET._replace(proof=all_set("PET_RDZV_ENDPOINT"), fact="PET_RDZV_ENDPOINT is set"),
+    PET._replace(proof=has_master, fact="a master and PET_NNODES are set"),
     # What somebody sets by hand has the names that an operator sets in a pod, so it is looked for after those.
     WORKER._replace(
         proof=all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
@@ -252,11 +252,15 @@ def detect(
     torchrun, which has a world of its own; task: what is trained; here: finds this node's address.
     """
     launcher = launcher or find_launcher(environ)
-    if typed is not None:
-        world = torchrun.read_typed(typed)._replace(outer=launcher)
-        environ = {**environ, **typed}
-    else:
+    if typed is None:
         world = read_world(environ, launcher, nproc)
+    else:
+        world = read_world(typed, find_launcher(typed), None)._replace(outer=launcher)
+        environ = {**environ, **typed}
+    if apart := torchrun.explain_loopback(environ, world):
+        if typed is None:
+            raise apart
+        world = world._replace(notes=(apart.note,))  # all agents of a typed torchrun may be on this machine
     if world.master == THIS_NODE:
         world = world._replace(master=here())
     return name_job(world, environ, task)

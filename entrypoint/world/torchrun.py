@@ -17,7 +17,7 @@ from entrypoint.machine.image import release
 from entrypoint.machine.network import is_free, is_here, own_address, split_addresses
 from entrypoint.numbers import MOST_PROCESSES, explain_reference, first_number, number, read_range, whole
 from entrypoint.settings import Setting
-from entrypoint.world.model import ALONE, NO_LAUNCHER, TORCHRUN, Launcher, World
+from entrypoint.world.model import TORCHRUN, Launcher, World
 
 # The options that say how ranks meet, and those without a value (--use_env is that of torch.distributed.launch).
 HELP, MODULE = ("-h", "--help"), ("-m", "--module", "--no_python")
@@ -36,8 +36,8 @@ OPTIONS = (
     "--max_restarts",
 )
 NPROC, NODE, RESTARTS, STANDALONE = "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MAX_RESTARTS", "PET_STANDALONE"
-ENDPOINT, MASTER, ID = "PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "PET_RDZV_ID"
-BACKEND, CONF, ADDRESS = "PET_RDZV_BACKEND", "PET_RDZV_CONF", "PET_LOCAL_ADDR"
+ENDPOINT, MASTER, MASTER_PORT = "PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "PET_MASTER_PORT"
+ID, BACKEND, CONF, ADDRESS = "PET_RDZV_ID", "PET_RDZV_BACKEND", "PET_RDZV_CONF", "PET_LOCAL_ADDR"
 # The number of a pod in an Indexed Job.
 INDEX = "JOB_COMPLETION_INDEX"
 # What torchrun takes for a number of processes besides a number. It counts the processors of the host, of which a
@@ -45,8 +45,6 @@ INDEX = "JOB_COMPLETION_INDEX"
 AUTO = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
 # Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
 C10D_PORT = "29400"
-# What proves that nodes are to meet.
-AT_ENDPOINT, AT_MASTER = f"{ENDPOINT} is set", "a master and PET_NNODES are set"
 NODE_RANKS = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
 # Without it, the agent of torch 2.13 keeps the first store that it made for its ranks. A node that joins a job later
 # is never told where that is: all of them end 60 s after it came. Ranks that are started again may read in it where
@@ -128,23 +126,27 @@ def split_endpoint(text: str) -> tuple[str, str]:
     return host, port
 
 
-def read_rendezvous(environ: Mapping[str, str], why: str) -> World:
-    """Return the world of nodes that meet; raise Refusal for those that would not."""
+def read_rendezvous(environ: Mapping[str, str], launcher: Launcher) -> World:
+    """Return the world of a node that is to meet others by torchrun; raise Refusal for nodes that would not.
+
+    A WORLD_SIZE that somebody has set is the number of processes, so each node has one.
+    """
     meeting = find_meeting(environ)
     nodes, text = read_nodes(environ, meeting), environ[meeting].strip()
     if meeting == ENDPOINT:
         host, port = split_endpoint(text)
         rank, remedy = None, give(ENDPOINT, f"{host}:{PORT}")
     else:
-        host, port = read_host(text, meeting), environ.get("PET_MASTER_PORT") or environ.get("MASTER_PORT", "")
-        rank, remedy = read_node_rank(environ, nodes[1]), give("PET_MASTER_PORT", PORT)
+        host, port = read_host(text, meeting), environ.get(MASTER_PORT) or environ.get("MASTER_PORT", "")
+        rank, remedy = read_node_rank(environ, nodes[1]), give(MASTER_PORT, PORT)
     host = unbracket(host)
     if not host or not can_be_host(host):
         form = f"export {meeting}=HOST{':PORT' if meeting == ENDPOINT else ''} without quotes and blanks"
         raise Refusal("the rendezvous names no host", repr(environ[meeting]), form)
     found = read_port(port or (C10D_PORT if meeting == ENDPOINT else ""), remedy) or PORT
     check_standalone(environ, nodes[1])
-    return World(TORCHRUN, why, nodes, rank, read_count(environ), master=host, port=found)
+    local = 1 if launcher.size and not environ.get(NPROC) else read_count(environ)
+    return World(TORCHRUN, launcher.why, nodes, rank, local, master=host, port=found)
 
 
 def check_standalone(environ: Mapping[str, str], nodes: int) -> bool:
@@ -163,22 +165,12 @@ def explain_loopback(environ: Mapping[str, str], world: World) -> Refusal | None
     sets localhost in the pod of the master.
     """
     name, here = find_meeting(environ), is_loopback(world.master or "") or world.master in ANYWHERE
-    if not here or name not in (ENDPOINT, MASTER) or not world.several_nodes or world.node_rank == 0:
+    meets = world.launcher == TORCHRUN and world.several_nodes and world.node_rank != 0
+    if not here or not meets or name not in (ENDPOINT, MASTER):
         return None
     fact = "the nodes meet on loopback, where only those on this machine find each other"
     remedy = f"{name}=NODE0{f':{C10D_PORT}' if name == ENDPOINT else ''}, the name or address of one node"
     return Refusal(fact, world.master, f"{remedy}; of a typed torchrun --master_addr or --rdzv_endpoint")
-
-
-def read_pod(environ: Mapping[str, str], launcher: Launcher) -> World:
-    """Return the world of a node on which torchrun has to be started, to meet the others.
-
-    A WORLD_SIZE that somebody has set is the number of processes, so each node has one.
-    """
-    world = read_rendezvous(environ, launcher.why)
-    if found := explain_loopback(environ, world):
-        raise found
-    return world._replace(local_size=1) if launcher.size and not environ.get(NPROC) else world
 
 
 def read_alone(environ: Mapping[str, str], launcher: Launcher) -> World:
@@ -200,7 +192,11 @@ def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
 
 
 def describe(typed: Mapping[str, str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
-    """Return the variables that describe the ranks of a typed torchrun; without any it starts one, on one node."""
+    """Return the variables that describe the ranks of a typed torchrun; without any it starts one, on one node.
+
+    Raise Refusal for several nodes without a place to meet: torchrun would take each node for it, so that some wait
+    without end, and some train alone.
+    """
     found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
     if nproc is not None:
         found[NPROC] = str(nproc)
@@ -208,29 +204,16 @@ def describe(typed: Mapping[str, str], environ: Mapping[str, str], nproc: int | 
     nodes = parse_nodes(found.get("PET_NNODES", "1"))[1]
     if check_standalone(found, nodes):
         return {NPROC: found.get(NPROC, "1"), RESTARTS: found.get(RESTARTS, "0")}
-    node = environ.get(INDEX, "").strip() if nodes > 1 else ""
-    return {"PET_NNODES": "1", NPROC: "1", NODE: node or "0", **found}
-
-
-def read_typed(described: Mapping[str, str]) -> World:
-    """Return the world of a typed torchrun, as `describe` describes it.
-
-    A master on loopback gets a note, because all its agents may be on this machine. Raise Refusal for several nodes
-    without a place to meet: torchrun would take each node for it, so that some wait without end, some train alone.
-    """
-    if meeting := find_meeting(described):
-        world = read_rendezvous(described, AT_ENDPOINT if meeting == ENDPOINT else AT_MASTER)
-        found = explain_loopback(described, world)
-        return world._replace(notes=(found.note,) if found else ())
-    read_port(described.get("PET_MASTER_PORT", ""), give("PET_MASTER_PORT", PORT))
-    if parse_nodes(described.get("PET_NNODES", "1"))[1] > 1:
+    read_port(found.get(MASTER_PORT, ""), give(MASTER_PORT, PORT))
+    if nodes > 1 and not find_meeting(found):
         remedy = (
             "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
             f"NODE0:{C10D_PORT}; --master_addr 127.0.0.1 where all agents are on this machine"
         )
         fact = "nothing says where the nodes of this torchrun meet"
-        raise Refusal(fact, f"--nnodes {described['PET_NNODES']}", remedy)
-    return World(ALONE, NO_LAUNCHER, local_size=read_count(described))
+        raise Refusal(fact, f"--nnodes {found['PET_NNODES']}", remedy)
+    node = environ.get(INDEX, "").strip() if nodes > 1 else ""
+    return {"PET_NNODES": "1", NPROC: "1", NODE: node or "0", **found}
 
 
 def check_backend(world: World, environ: Mapping[str, str]) -> None:

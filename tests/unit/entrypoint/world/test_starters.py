@@ -24,7 +24,7 @@ from tests.support.launchers import left_by
     ("line", "program", "count"),
     [
         ("torchrun --nproc-per-node 2 run_qa.py", "torchrun", 2),
-        ("torchrun --nnodes 2 --nproc_per_node=4 run_qa.py", "torchrun", 4),
+        ("torchrun --nnodes 2 --master-addr m --nproc_per_node=4 run_qa.py", "torchrun", 4),
         ("torchrun --nproc-per-node auto run_qa.py", "torchrun", None),
         ("torchrun --standalone run_qa.py --nproc-per-node 2", "torchrun", 1),
         ("torchrun -m package.train --nproc-per-node 2", "torchrun", 1),

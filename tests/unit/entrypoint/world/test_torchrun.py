@@ -110,6 +110,20 @@ def test_a_typed_torchrun_has_the_number_of_its_pod(
 
 
 @pytest.mark.parametrize(
+    ("typed", "fact"),
+    [
+        ({"--node_rank": "1"}, "nothing says where the nodes of this torchrun meet"),
+        ({"--standalone": "1"}, "a standalone torchrun meets no other node"),
+        ({"--master_addr": "m", "--master_port": "0"}, "the master's port is not a number"),
+    ],
+)
+def test_nodes_of_a_typed_torchrun_have_a_place_to_meet(typed: dict[str, str], fact: str) -> None:
+    with pytest.raises(Refusal, match=fact) as caught:
+        describe({"--nnodes": "2", **typed}, {}, None)
+    assert caught.value.code == EXIT_USER
+
+
+@pytest.mark.parametrize(
     ("auto", "count", "found"),
     [("auto", 2, ["2"]), ("auto", None, []), ("", 2, ["2"]), ("", 1, []), ("2", 2, []), ("2", 3, ["3"])],
 )

@@ -236,12 +236,6 @@ def test_a_typed_torchrun_has_a_world_of_its_own(
     assert found.outer is not None and found.outer.started == bool(outer)
 
 
-@pytest.mark.parametrize("more", [{"PET_NODE_RANK": "1"}, {"PET_STANDALONE": "1"}])
-def test_nodes_of_a_typed_torchrun_have_a_place_to_meet(more: dict[str, str]) -> None:
-    with pytest.raises(Refusal):
-        detect({}, typed={"PET_NNODES": "2", **more})
-
-
 def test_a_typed_torchrun_may_meet_others_on_this_machine() -> None:
     typed = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "127.0.0.1"}
     assert [note.partition(",")[0] for note in detect({}, typed=typed).notes] == ["the nodes meet on loopback"]
