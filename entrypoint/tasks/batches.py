@@ -22,7 +22,7 @@ EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
 # What the text of a script says: that it trains with the Trainer, on text alone; that it gives all examples one length,
 # as an argument of it says in the examples and their copies; that it needs predictions in the order of its data.
 COMMENT = re.compile("#.*")
-TRAINS = re.compile(r"\w*Trainer\s*\(|\(\w*Trainer\)")
+TRAINS = re.compile(r"Trainer\s*[()]")  # it is called, or a class is made of it
 OF_TEXT, OF_OTHERS = re.compile(r"Tokenizer|tokenizer\("), re.compile("ImageProcessor|FeatureExtractor|AutoProcessor")
 PADS_ALL, DECLARES = (
     re.compile(r"padding[\"']?\s*[=:]\s*[\"']max_length[\"']|pad_to_max_length\s*=\s*True"),
