@@ -19,21 +19,18 @@ REORDERED = (4, 46)
 FIXED, GROUP = "pad_to_max_length", "group_by_length"
 GROUPS = (GROUP, "train_sampling_strategy")
 EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
-# What the text of a script says: that it trains with the Trainer, on text alone; that it gives all examples one length,
-# as an argument of it says in the examples and their copies; that it needs predictions in the order of its data.
-COMMENT = re.compile("#.*")
-TRAINS = re.compile(r"Trainer\s*[()]")  # it is called, or a class is made of it
-OF_TEXT, OF_OTHERS = re.compile(r"Tokenizer|tokenizer\("), re.compile("ImageProcessor|FeatureExtractor|AutoProcessor")
-PADS_ALL, DECLARES = (
-    re.compile(r"padding[\"']?\s*[=:]\s*[\"']max_length[\"']|pad_to_max_length\s*=\s*True"),
-    re.compile(rf"{FIXED}: bool = field\(\s*default=(\w+)"),
-)
-PREDICTS = re.compile(r"\.predict\(|post_process")
-# And that somebody has arranged the order, or that lengths are not there to be arranged by: a stream, blocks, or pairs
-# of texts (trl).
-ARRANGED = re.compile(
-    rf"{GROUP}|[Ss]ampler|[Bb]ucket|[Ss]treaming|IterableDataset|block_size|group_texts|packing|\btrl\b"
-)
+# What the text of a script says, as patterns, which only a script pays for: that it trains with the Trainer, on text
+# alone; that it gives all examples one length, as an argument says in the examples and their copies; that it needs
+# predictions in the order of its data.
+COMMENT = "#.*"
+TRAINS = r"Trainer\s*[()]"  # it is called, or a class is made of it
+OF_TEXT, OF_OTHERS = r"Tokenizer|tokenizer\(", "ImageProcessor|FeatureExtractor|AutoProcessor"
+PADS_ALL = rf"padding[\"']?\s*[=:]\s*[\"']max_length[\"']|{FIXED}\s*=\s*True"
+DECLARES = rf"{FIXED}: bool = field\(\s*default=(\w+)"
+PREDICTS = r"\.predict\(|post_process"
+# And that somebody has arranged the order, or that there are no lengths to arrange it by: a stream, blocks, or pairs of
+# texts (trl).
+ARRANGED = rf"{GROUP}|[Ss]ampler|[Bb]ucket|[Ss]treaming|IterableDataset|block_size|group_texts|packing|\btrl\b"
 # A script whose arguments are those of the Trainer.
 PARSES = "HfArgumentParser"
 
@@ -72,8 +69,8 @@ def advise(script: str, source: str, arguments: Mapping[str, object], stack: Sta
 
     source: the text of the script, which is searched for words, and not understood.
     """
-    text = COMMENT.sub("", source)
-    if not TRAINS.search(text) or not OF_TEXT.search(text) or OF_OTHERS.search(text):
+    text = re.sub(COMMENT, "", source)
+    if not re.search(TRAINS, text) or not re.search(OF_TEXT, text) or re.search(OF_OTHERS, text):
         return []
     ways = [way for way in (shorten(text, arguments), group(text, arguments, stack)) if way]
     return [f"{script} would compute less padding, in perhaps half the time, with {' and '.join(ways)}"] if ways else []
@@ -81,16 +78,16 @@ def advise(script: str, source: str, arguments: Mapping[str, object], stack: Sta
 
 def shorten(text: str, arguments: Mapping[str, object]) -> str:
     """Return how a script would pad a batch to its longest example; empty where it does, or may."""
-    declared = DECLARES.search(text)
+    declared = re.search(DECLARES, text)
     if declared:
         return "" if is_no(str(arguments.get(FIXED, declared[1]))) else f"--{FIXED} False"
-    return 'DataCollatorWithPadding(tokenizer) in place of padding="max_length"' if PADS_ALL.search(text) else ""
+    return 'DataCollatorWithPadding(tokenizer) in place of padding="max_length"' if re.search(PADS_ALL, text) else ""
 
 
 def group(text: str, arguments: Mapping[str, object], stack: Stack) -> str:
     """Return how a script would put examples of like length together; empty where the order is not ours to change."""
-    is_ordered = release(stack.transformers) >= REORDERED and PREDICTS.search(text)
-    if is_ordered or ARRANGED.search(text) or not arguments.keys().isdisjoint(GROUPS):
+    is_ordered = release(stack.transformers) >= REORDERED and re.search(PREDICTS, text)
+    if is_ordered or re.search(ARRANGED, text) or not arguments.keys().isdisjoint(GROUPS):
         return ""
     flag = translate([Flag(GROUP, ("True",))], stack, ALIASES[TRAINER]).flags[0]
     value = "True" if flag.name == GROUP else f'"{GROUP}"'
