@@ -18,12 +18,12 @@ from entrypoint.machine.reached import explain_error
 from entrypoint.mpi.rank import SUPERVISED, report_refused, take_cores
 from entrypoint.printing.streams import print_error, print_note, print_output
 from entrypoint.rendezvous.master import wait_for_master
+from entrypoint.results.resume import resume_rank
 from entrypoint.run import carry_out
 from entrypoint.settings import forget
 from entrypoint.situation import Situation, detect
 from entrypoint.tasks.command import DOCTOR, HELP, LAUNCH, LIST, PREFETCH, USAGE, Command, read_command, read_options
 from entrypoint.tasks.preflight import list_tasks
-from entrypoint.tasks.resume import resume_rank
 from entrypoint.tuning.bind import COUNTS, start_rank
 from entrypoint.world import table
 from entrypoint.world.alone import check_required_size

@@ -15,6 +15,9 @@ from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.limits import warn_shm
 from entrypoint.machine.network import find_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, is_mounted, list_caches
+from entrypoint.results.plan import find_results, find_script, plan_run
+from entrypoint.results.record import RESULTS, Run
+from entrypoint.results.resume import check_directory, is_first
 from entrypoint.settings import Prepared, Setting, overlay, prepare, warn_mistyped
 from entrypoint.situation import Situation
 from entrypoint.tasks import argv
@@ -23,8 +26,6 @@ from entrypoint.tasks.batches import advise
 from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import SCRIPT
 from entrypoint.tasks.defaults import OUTPUT_DIR
-from entrypoint.tasks.record import RESULTS, Run
-from entrypoint.tasks.results import check_directory, find_results, find_script, is_first, plan_run
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
 from entrypoint.tuning.variables import Tuned, set_rank_variables, tune, was_launched

@@ -11,8 +11,8 @@ from entrypoint.mpi.rank import SUPERVISED, find_rank, supervise
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master
+from entrypoint.results.resume import open_run
 from entrypoint.tasks.command import LAUNCH, SSH, WORKER
-from entrypoint.tasks.results import open_run
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.torchrun import find_torchrun
 

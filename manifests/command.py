@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide
+from entrypoint.results.record import OUTPUTS, RESULTS
 from entrypoint.tasks.command import DOCTOR, LAUNCH, LIST, SMOKE, SSH, WORKER
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
-from entrypoint.tasks.record import OUTPUTS, RESULTS
 from entrypoint.tasks.table import OTHER, TASKS
 from manifests.request import DOWNLOADS, OFF, PREFETCH, PYTORCHJOB, REFERENCE, RUNTIME, Request
 

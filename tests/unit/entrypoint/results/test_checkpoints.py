@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.tasks.checkpoints import digest_state, find_last, list_steps
+from entrypoint.results.checkpoints import digest_state, find_last, list_steps
 from tests.support.runs import checkpoint
 
 

@@ -16,12 +16,12 @@ import pytest
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import read_text
 from entrypoint.machine.image import Stack
-from entrypoint.tasks import results
+from entrypoint.results import plan
+from entrypoint.results.plan import find_results, plan_run
+from entrypoint.results.record import RESUME, Run
+from entrypoint.results.resume import RUN, check_directory, open_run, resume_rank
 from entrypoint.tasks.arguments import Program, complete
 from entrypoint.tasks.command import PLAIN, SCRIPT, TASK, Command
-from entrypoint.tasks.record import RESUME, Run
-from entrypoint.tasks.results import check_directory, find_results, open_run, plan_run
-from entrypoint.tasks.resume import RUN, resume_rank
 from entrypoint.tasks.table import find_task
 from entrypoint.world.model import ALONE, MPI, TORCHRUN, TORCHRUN_WORKER, World
 from tests.support.runs import checkpoint
@@ -80,7 +80,7 @@ class Start:
         environ = {**variables, **{each.name: each.value for each in program.forced}}
         argv, handed = open_run(run, ["python3", *program.words], ONE, environ, self.said.append)
         assert argv == ["python3", *program.words]
-        return handed[RESUME] or None
+        return {**environ, **handed}[RESUME] or None
 
     def save(self, step: int) -> str:
         """Leave a checkpoint."""
@@ -314,7 +314,7 @@ def test_results_are_where_the_arguments_say_or_the_variable(
 def test_ranks_of_torchrun_look_for_themselves_at_each_start(
     start: Start, monkeypatch: pytest.MonkeyPatch, world: World, script: bool
 ) -> None:
-    monkeypatch.setattr(results, "RANK_PROGRAM", str(start.script))  # it is there only in an image
+    monkeypatch.setattr(plan, "RANK_PROGRAM", str(start.script))  # it is there only in an image
     job = Command(SCRIPT, str(start.script), ["--output_dir", str(start.directory)]) if script else None
     program, run = start.plan(job=job, world=world)
     assert run is not None
@@ -323,9 +323,7 @@ def test_ranks_of_torchrun_look_for_themselves_at_each_start(
     environ = {each.name: each.value for each in (*program.forced, *program.defaults)}
     assert environ["PYTHON_EXEC"] == str(start.script)
     rank = World(TORCHRUN_WORKER, "", (1, 1), 0, 1, 0, 0, 1)
-    assert resume_rank(program.words, environ, rank, start.said.append) == (
-        program.words, {RESUME: ""} if script else {},
-    )  # fmt: skip
+    assert resume_rank(program.words, environ, rank, start.said.append) == (program.words, {})
     place = start.save(4)
     words, variables = resume_rank(program.words, environ, rank, start.said.append)
     assert (variables.get(RESUME) if script else value(words, "--resume_from_checkpoint")) == place
@@ -336,7 +334,7 @@ def test_a_node_with_a_directory_of_its_own_is_refused_nothing_but_another_run(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has its part of each checkpoint there, and no record."""
-    monkeypatch.setattr(results, "RANK_PROGRAM", str(start.script))
+    monkeypatch.setattr(plan, "RANK_PROGRAM", str(start.script))
     (start.directory / "checkpoint-4").mkdir(parents=True)
     node = NODES._replace(node_rank=1)
     for words in ([], ["--seed", "1"]):
@@ -378,7 +376,12 @@ def test_ranks_never_go_on_from_different_steps(tmp_path: Path, hands: str) -> N
     own.save(4)  # that of another job, or written by each node for itself
     assert ranks(hands, own.directory, shared.directory) == [None] * 2
     assert ranks(hands, shared.directory, tmp_path / "none") == [None] * 2
-    assert {each.name for each in (shared.directory / "_multinode").iterdir()} == {"lock", "run.json"}
+    copy, names = tmp_path / "copy", [each.name for each in (shared.directory / "_multinode").iterdir()]
+    shutil.copytree(shared.directory, copy)
+    assert ranks(hands, shared.directory, copy) == [places[0], f"{copy}/checkpoint-4"]
+    (copy / "checkpoint-4/trainer_state.json").write_text('{"global_step": 4, "log_history": [{"loss": 1}]}')
+    assert ranks(hands, shared.directory, copy) == [None] * 2
+    assert set(names) == {"lock", "run.json"}
 
 
 def test_another_run_is_refused_before_anybody_waits(start: Start, tmp_path: Path) -> None:

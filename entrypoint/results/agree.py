@@ -27,6 +27,8 @@ YES, NO, REFUSED = "yes", "no", "refused"
 # More than a line of ours has.
 LONGEST = 1 << 16
 
+Ranks = dict[int, socket.socket]
+
 
 def choose_port(world: World) -> int:
     """Return the port on which the ranks of a job agree: another one than that on which they train."""
@@ -40,15 +42,15 @@ def agree(world: World, job: str, offer: str, accepts: Callable[[str], bool], wa
     to offer. Raise Refusal where not all ranks come in time, or one of them was refused.
     """
     end = time.monotonic() + wait
-    if world.rank:
-        return follow(world, job, accepts, end)
-    return lead(world, job, offer, end)
+    return follow(world, job, accepts, end) if world.rank else lead(world, job, offer, end)
 
 
 def tell_refused(world: World, job: str, note: str, code: int, wait: float = TELL) -> None:
     """Tell the ranks that wait for rank 0, which this is, that it was refused, so that they end, too; note: why."""
     with contextlib.suppress(Refusal):
-        lead(world, job, f"{REFUSED} {code} rank 0: {one_row(note)}", time.monotonic() + wait)
+        for caller in gather(world, job, time.monotonic() + wait).values():
+            with contextlib.suppress(OSError), caller:
+                send(caller, f"{REFUSED} {code} rank 0: {one_row(note)}")
 
 
 def introduce(world: World, job: str) -> str:
@@ -57,38 +59,34 @@ def introduce(world: World, job: str) -> str:
 
 
 def lead(world: World, job: str, offer: str, end: float) -> str:
-    """Make the offer to all other ranks, and return it if they all accept.
-
-    It may be that this rank was refused: then those hear of it that have come.
-    """
-    ranks: dict[int, socket.socket] = {}
+    """Make the offer to all other ranks, and return it if they all accept."""
+    ranks = gather(world, job, end)
     try:
-        with contextlib.suppress(OSError) if offer.startswith(REFUSED) else contextlib.nullcontext():
-            gather(world, job, ranks, end)
+        if missing := sorted({*range(1, world.sizes[1])} - ranks.keys()):
+            raise explain_missing(f"rank {missing[0]} has not come")
         for caller in ranks.values():
-            caller.settimeout(TURN)
             send(caller, offer)
-        check_offer(offer)
-        answers = {rank: receive(caller, end) for rank, caller in ranks.items()} if offer else {}
-        agreed = all(answer == YES for answer in answers.values())
-        for caller in ranks.values() if offer else ():
+        answers = [receive(caller, end) for caller in ranks.values()]
+        agreed = all(answer == YES for answer in answers)
+        for caller in ranks.values():
             send(caller, YES if agreed else NO)
     except OSError as error:
-        missing = sorted({*range(1, world.sizes[1])} - ranks.keys())
-        raise explain_missing(f"rank {missing[0]} has not come" if missing else f"a rank has left: {error}") from None
+        raise explain_missing(f"a rank has left: {error}") from None
     finally:
         for caller in ranks.values():
             caller.close()
     return offer if agreed else ""
 
 
-def gather(world: World, job: str, ranks: dict[int, socket.socket], end: float) -> None:
-    """Let all other ranks in; raise OSError where some do not come."""
+def gather(world: World, job: str, end: float) -> Ranks:
+    """Let all other ranks in, and return those that have come in time."""
+    ranks: Ranks = {}
     with listen(choose_port(world), end) as server:
-        while count_callers(ranks) < world.sizes[1] - 1:
-            server.settimeout(max(end - time.monotonic(), 0.01))
-            caller, _ = server.accept()
-            admit(caller, world, job, ranks)
+        while count_callers(ranks) < world.sizes[1] - 1 and (left := end - time.monotonic()) > 0:
+            server.settimeout(left)
+            with contextlib.suppress(TimeoutError):
+                admit(server.accept()[0], world, job, ranks)
+    return ranks
 
 
 def listen(port: int, end: float) -> socket.socket:
@@ -97,19 +95,19 @@ def listen(port: int, end: float) -> socket.socket:
     Raise Refusal if it keeps the port.
     """
     both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
     while True:
         try:
-            family = socket.AF_INET6 if both else socket.AF_INET
             return socket.create_server(("", port), family=family, backlog=1024, dualstack_ipv6=both)
         except OSError as error:
             if time.monotonic() > end:
                 remedy = "start again when that program has ended, or with another MASTER_PORT on every node"
                 fact = f"the port on which ranks agree on a checkpoint cannot be had ({error.strerror})"
                 raise Refusal(fact, port, remedy, LATER) from None
-            time.sleep(PAUSE)
+        time.sleep(PAUSE)
 
 
-def admit(caller: socket.socket, world: World, job: str, ranks: dict[int, socket.socket]) -> None:
+def admit(caller: socket.socket, world: World, job: str, ranks: Ranks) -> None:
     """Let a caller in, if it is a rank of this job; one that calls again takes the place of its first call."""
     try:
         name = receive(caller, time.monotonic() + TURN)
@@ -124,7 +122,7 @@ def admit(caller: socket.socket, world: World, job: str, ranks: dict[int, socket
     ranks[rank] = caller
 
 
-def count_callers(ranks: dict[int, socket.socket]) -> int:
+def count_callers(ranks: Ranks) -> int:
     """Return how many ranks wait for an answer; one that was killed meanwhile calls again when it is started again."""
     for rank, caller in list(ranks.items()):
         caller.setblocking(False)
@@ -147,8 +145,6 @@ def follow(world: World, job: str, accepts: Callable[[str], bool], end: float) -
                 send(caller, introduce(world, job))
                 offer = receive(caller, end)
                 check_offer(offer)
-                if not offer:
-                    return ""
                 send(caller, YES if accepts(offer) else NO)
                 return offer if receive(caller, end) == YES else ""
         except OSError as error:
@@ -158,7 +154,7 @@ def follow(world: World, job: str, accepts: Callable[[str], bool], end: float) -
 
 
 def check_offer(offer: str) -> None:
-    """Raise Refusal where what comes in the place of an offer is that a rank was refused."""
+    """Raise Refusal where what comes in the place of an offer is that rank 0 was refused."""
     word, _, rest = offer.partition(" ")
     if word == REFUSED:
         code, _, why = rest.partition(" ")
@@ -168,6 +164,7 @@ def check_offer(offer: str) -> None:
 
 def send(to: socket.socket, line: str) -> None:
     """Send a line."""
+    to.settimeout(TURN)
     to.sendall(f"{line}\n".encode())
 
 

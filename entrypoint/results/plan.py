@@ -1,9 +1,4 @@
-"""The directory for results of a command, and the run that it gets there: a task's, or that of a user's script.
-
-`plan_run` says what is asked, and touches nothing; `check_directory` refuses another run's directory before anybody
-waits; `open_run` takes the directory right before the command starts, so that a second job at the same time is refused
-(machine/shared.py has what that cannot see). tasks/resume.py has the checkpoint from which all ranks go on.
-"""
+"""The directory for results of a command, and the run that it asks for there: a task's, or that of a user's script."""
 
 from __future__ import annotations
 
@@ -16,14 +11,8 @@ from entrypoint.facts import Facts
 from entrypoint.machine.files import is_path
 from entrypoint.machine.image import Stack, release
 from entrypoint.machine.places import expand_user
-from entrypoint.machine.shared import Busy, make_shared
 from entrypoint.numbers import is_true
-from entrypoint.settings import Setting
-from entrypoint.tasks.arguments import Program, guess_arguments, set_argument
-from entrypoint.tasks.argv import load_loosely
-from entrypoint.tasks.command import PLAIN, SCRIPT, Command
-from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
-from entrypoint.tasks.record import (
+from entrypoint.results.record import (
     ANEW,
     AS_FLAG,
     AS_VARIABLE,
@@ -34,13 +23,14 @@ from entrypoint.tasks.record import (
     RESULTS,
     RESUME,
     Run,
-    check_run,
-    find_record,
-    leave_record,
-    read_record,
     select_arguments,
 )
-from entrypoint.tasks.resume import PATIENCE, RUN, Say, hand_over, tell_others
+from entrypoint.results.resume import RUN
+from entrypoint.settings import Setting
+from entrypoint.tasks.arguments import Program, guess_arguments, set_argument
+from entrypoint.tasks.argv import load_loosely
+from entrypoint.tasks.command import PLAIN, SCRIPT, Command
+from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import TRAINER, Task
 from entrypoint.tuning.bind import BINDABLE, RANK_PROGRAM
 from entrypoint.world.model import TORCHRUN, World
@@ -151,54 +141,3 @@ def prepare_trainer(program: Program, environ: Mapping[str, str], stack: Stack) 
     if release(stack.transformers) < LOOKS_ITSELF and not is_true(program.arguments.get(OVERWRITE)):
         program = set_argument(program, OVERWRITE, True)
     return program._replace(defaults=(*program.defaults, *load_loosely(stack, environ)))
-
-
-def check_directory(run: Run, world: World) -> None:
-    """Raise Refusal if the directory holds another run, before anybody waits.
-
-    A node with a directory of its own has parts of checkpoints, and the record is where rank 0 is.
-    """
-    old = find_record(run.directory)
-    if is_first(world) or old is not None:
-        check_run(run, old)
-
-
-def is_first(world: World) -> bool:
-    """Return whether rank 0 is here, or may be."""
-    return not world.rank and not world.node_rank
-
-
-def open_run(
-    run: Run, argv: list[str], world: World, environ: Mapping[str, str], say: Say
-) -> tuple[list[str], dict[str, str]]:
-    """Take the directory of a run; return the command line and the variables with which it goes on.
-
-    Raise Refusal if another job writes there, or it holds another run by now.
-    """
-    if is_first(world):
-        with tell_others(run.handover, world, environ):
-            begin(run, world, say)
-    return (argv, {}) if run.starts else hand_over(run.handover, run.directory, argv, world, environ, say)
-
-
-def begin(run: Run, world: World, say: Say) -> None:
-    """Take the lock of the directory where rank 0 is, or may be, and leave the record of the run.
-
-    A process that becomes torchrun lets the lock go: rank 0 takes it again, wherever that will be.
-    """
-    elastic = world.several_nodes and world.rank is None and world.node_rank is None
-    with make_shared(run.ours) as own:
-        try:
-            lock = own.lock(0)
-        except Busy as busy:
-            if elastic:
-                return  # ranks of this job are at work, which this node joins late; or another job, as rank 0 finds
-            say(f"{busy.finding}; waiting {PATIENCE:g} s for its end")
-            lock = own.lock(PATIENCE)
-        if lock is None:
-            say(f"{run.directory} is on a file system without locks: two jobs at once are not noticed there")
-        old = read_record(own)
-        check_run(run, old)
-        leave_record(run, old, own)
-    if lock is not None and run.starts:
-        os.close(lock)

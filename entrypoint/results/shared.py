@@ -16,7 +16,6 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from entrypoint.errors import EXIT_OUTSIDE, LATER, Refusal
@@ -35,7 +34,7 @@ class Busy(Refusal):
 
 @dataclass(frozen=True)
 class Shared:
-    """Our directory, by its path and its open descriptor."""
+    """Our directory, by its path and its descriptor, which stays open until this process becomes another program."""
 
     path: str
     descriptor: int
@@ -58,17 +57,9 @@ class Shared:
                 file.flush()
                 os.replace(aside, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
             except OSError:
-                self.remove(aside)
+                with contextlib.suppress(OSError):
+                    os.unlink(aside, dir_fd=self.descriptor)
                 raise
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if it is there and that is possible."""
-        with contextlib.suppress(OSError):
-            os.unlink(name, dir_fd=self.descriptor)
-
-    def has(self, name: str) -> bool:
-        """Return whether there is something of a name."""
-        return os.access(name, os.F_OK, dir_fd=self.descriptor)
 
     def lock(self, seconds: float) -> int | None:
         """Take the lock for this process and the program that it becomes; return the descriptor that holds it.
@@ -129,39 +120,32 @@ def try_lock(opened: int) -> bool | None:
     return answers[0] if answers else None
 
 
-@contextlib.contextmanager
-def open_shared(path: str) -> Iterator[Shared | None]:
-    """Lend our directory to read it; None if it is not there. Raise Refusal for a link, or a stranger's directory."""
+def open_shared(path: str) -> Shared | None:
+    """Open our directory; None if it is not there. Raise Refusal for a link, or a stranger's directory."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | SAFELY)
     except (FileNotFoundError, PermissionError):
-        yield None
-        return
+        return None
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise explain_foreign(path) from None
-        raise OSError(error.errno, error.strerror, path) from None  # the volume's: nothing there is to be removed
-    try:
-        if not is_trusted(path, os.fstat(descriptor)):
-            raise explain_foreign(path)
-        yield Shared(path, descriptor)
-    finally:
-        os.close(descriptor)
+        raise  # it is the volume's: nothing there is to be removed
+    if not is_trusted(path, os.fstat(descriptor)):
+        raise explain_foreign(path)
+    return Shared(path, descriptor)
 
 
-@contextlib.contextmanager
-def make_shared(path: str) -> Iterator[Shared]:
-    """Lend our directory to write it, and make it where it is missing; the group may write too, whatever the umask."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+def make_shared(path: str) -> Shared:
+    """Open our directory to write it, and make it where it is missing; the group may write too, whatever the umask."""
     with contextlib.suppress(FileExistsError):
-        os.mkdir(path)
-    with open_shared(path) as found:
-        if found is None:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-        status = os.fstat(found.descriptor)
-        if status.st_uid == os.getuid():  # the bit by which files get the group of a volume stays
-            os.fchmod(found.descriptor, stat.S_IMODE(status.st_mode) | 0o775)
-        yield found
+        os.makedirs(path)
+    found = open_shared(path)
+    if found is None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    status = os.fstat(found.descriptor)
+    if status.st_uid == os.getuid():  # the bit by which files get the group of a volume stays
+        os.fchmod(found.descriptor, stat.S_IMODE(status.st_mode) | 0o775)
+    return found
 
 
 def is_trusted(path: str, found: os.stat_result) -> bool:

@@ -13,7 +13,7 @@ from itertools import count
 import pytest
 
 from entrypoint.errors import EXIT_USER, LATER, Refusal
-from entrypoint.rendezvous.agree import agree, choose_port, introduce, tell_refused
+from entrypoint.results.agree import agree, choose_port, introduce, tell_refused
 from entrypoint.world.model import MPI, World
 
 # Two tests at once need ports of their own.

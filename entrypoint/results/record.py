@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.shared import Shared, open_shared
 from entrypoint.printing.secrets import hide_text, is_secret
 from entrypoint.printing.streams import quote
-from entrypoint.tasks.checkpoints import PREFIX, digest_state, find_last, list_steps
+from entrypoint.results.checkpoints import PREFIX, digest_state, find_last, list_steps
+from entrypoint.results.shared import Shared, open_shared
 from entrypoint.tasks.defaults import OUTPUT_DIR
 
 STATE_DIRECTORY, RECORD = "_multinode", "run.json"
@@ -65,12 +65,14 @@ class Record:
     """What a run has left: its program and arguments, and the checkpoint that was named.
 
     before: digests of the checkpoints that were there before it, by their steps; a copy of the directory has them, too.
+    name: that no other run has, also one of the same command.
     """
 
     task: str
     arguments: Mapping[str, str]
     resume_from: str = ""
     before: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
 
 
 def select_arguments(arguments: Mapping[str, object]) -> dict[str, str]:
@@ -82,20 +84,20 @@ def select_arguments(arguments: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def find_record(directory: str) -> Record | None:
-    """Return the record in a directory for results."""
-    with open_shared(f"{directory}/{STATE_DIRECTORY}") as own:
-        return read_record(own)
+def read_record(directory: str) -> str:
+    """Return the text of the record in a directory for results; empty if there is none."""
+    own = open_shared(f"{directory}/{STATE_DIRECTORY}")
+    return (own.read(RECORD) if own else None) or ""
 
 
-def read_record(own: Shared | None) -> Record | None:
-    """Return the record in our directory; None if there is none, or none that can be read."""
+def parse_record(text: str) -> Record | None:
+    """Return the record in a text; None where it has none."""
     try:
-        found = json.loads((own.read(RECORD) if own else None) or "")
+        found = json.loads(text)
         arguments, before = (
             {str(name): str(each) for name, each in found[key].items()} for key in ("arguments", "before")
         )
-        return Record(str(found["task"]), arguments, str(found["resume_from"]), before)
+        return Record(str(found["task"]), arguments, str(found["resume_from"]), before, str(found.get("name", "")))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -105,7 +107,7 @@ def leave_record(run: Run, old: Record | None, own: Shared) -> None:
     is_new = old is None or run.overwrite or run.resume_from not in ("", old.resume_from) or bool(compare(run, old))
     if is_new:
         before = {str(step): digest_state(run.directory, step) for step in list_steps(run.directory)}
-        record = Record(run.task, run.arguments, run.resume_from, before)
+        record = Record(run.task, run.arguments, run.resume_from, before, os.urandom(8).hex())
         own.write(RECORD, json.dumps(asdict(record), indent=1, sort_keys=True))
 
 

@@ -13,15 +13,14 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import LATER, Refusal
-from entrypoint.machine.shared import Busy, make_shared, open_shared
+from entrypoint.results.shared import Busy, make_shared, open_shared
 from tests.support.harness import ROOT
 
 # Takes the lock, says so, and becomes another program, which starts a child that outlives it.
 HOLDER = """\
 import os, sys
-from entrypoint.machine.shared import make_shared
-with make_shared(sys.argv[1]) as own:
-    own.lock(0)
+from entrypoint.results.shared import make_shared
+make_shared(sys.argv[1]).lock(0)
 print("has it", flush=True)
 os.execvp("sh", ["sh", "-c", "sleep 300 >/dev/null & exec sleep 300"])
 """
@@ -46,7 +45,8 @@ def hard_link(path: Path) -> None:
 def test_only_a_plain_file_is_opened(place: Path, make: Callable[[Path], object], name: str) -> None:
     place.mkdir(parents=True)
     make(place / name)
-    with make_shared(str(place)) as own, pytest.raises(Refusal) as error:
+    own = make_shared(str(place))
+    with pytest.raises(Refusal) as error:
         own.read(name) if name != "lock" else own.lock(0)
     assert error.value.value == f"{place}/{name}" and error.value.code == 1
 
@@ -55,9 +55,9 @@ def test_a_link_is_no_directory_of_ours(place: Path, tmp_path: Path) -> None:
     (tmp_path / "private").mkdir(mode=0o700)
     place.parent.mkdir()
     place.symlink_to(tmp_path / "private")
-    for lend in (make_shared, open_shared):
-        with pytest.raises(Refusal, match="link"), lend(str(place)):
-            pass
+    for each in (make_shared, open_shared):
+        with pytest.raises(Refusal, match="link"):
+            each(str(place))
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
 
 
@@ -79,8 +79,7 @@ def test_a_directory_of_a_stranger_is_refused(
     place.chmod(mode)
     os.chown(place.parent, above, above)
     try:
-        with open_shared(str(place)) as own:
-            assert own is not None and trusted
+        assert open_shared(str(place)) is not None and trusted
     except Refusal:
         assert not trusted
 
@@ -89,9 +88,9 @@ def test_a_directory_of_a_stranger_is_refused(
 def test_it_keeps_the_bits_of_its_volume(place: Path, mode: int, expected: int) -> None:
     place.mkdir(parents=True)
     place.chmod(mode)
-    with make_shared(str(place)) as own:
-        own.write("run.json", "text")
-        assert own.read("run.json") == "text" and own.read("none") is None
+    own = make_shared(str(place))
+    own.write("run.json", "text")
+    assert own.read("run.json") == "text" and own.read("none") is None
     assert stat.S_IMODE(place.stat().st_mode) == expected
     assert [each.name for each in place.iterdir()] == ["run.json"]
 
@@ -102,12 +101,12 @@ def test_who_has_it_keeps_it_until_he_ends(place: Path) -> None:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, process_group=0) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == b"has it\n"
         try:
-            with make_shared(str(place)) as own:
-                with pytest.raises(Busy) as error:
-                    own.lock(0)
-                assert error.value.code == LATER and error.value.value.endswith(os.uname().nodename)
-                holder.kill()
-                assert own.lock(20) is not None
+            own = make_shared(str(place))
+            with pytest.raises(Busy) as error:
+                own.lock(0)
+            assert error.value.code == LATER and error.value.value.endswith(os.uname().nodename)
+            holder.kill()
+            assert own.lock(20) is not None
         finally:
             os.killpg(holder.pid, 9)
 
@@ -119,5 +118,5 @@ def test_an_error_of_the_volume_is_not_called_a_stranger(place: Path, monkeypatc
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setattr(os, "open", fail)
-    with pytest.raises(OSError, match="Stale file handle"), open_shared(str(place)):
-        pass
+    with pytest.raises(OSError, match="Stale file handle"):
+        open_shared(str(place))
