@@ -12,6 +12,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import (
+    MOST,
     can_write,
     explain_closed,
     find_closed,
@@ -32,6 +33,12 @@ def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
 def test_bytes_that_are_no_text_are_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"a\xff")
     assert read_text(str(tmp_path / "file")) == "a\ufffd"
+
+
+def test_what_has_no_end_is_read_only_so_far(tmp_path: Path) -> None:
+    with (tmp_path / "device").open("wb") as file:
+        file.truncate(MOST + 1)
+    assert len(read_text(str(tmp_path / "device")) or "") == MOST
 
 
 def test_a_pipe_is_left_for_its_reader(tmp_path: Path) -> None:

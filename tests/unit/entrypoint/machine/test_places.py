@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import MOST, can_write, read_file, read_text, which, write_private
 from entrypoint.machine.places import (
     check_output,
     choose_caches,
@@ -52,26 +48,6 @@ def test_caches_that_cannot_be_written_are_moved(
     environ: dict[str, str], bad: str, there: str, moved: dict[str, str]
 ) -> None:
     assert choose_caches(environ, "/h", lambda path: path != bad, lambda path: path == there) == moved
-
-
-def test_files_are_read_and_written_in_private(tmp_path: Path) -> None:
-    assert can_write(str(tmp_path / "a" / "b"))
-    assert not can_write("/proc/version/nothing/here")
-    assert Path(write_private(str(tmp_path / "bytes"), "\udcff")).read_bytes() == b"\xff"
-    path = write_private(str(tmp_path / "secret"), "text")
-    assert read_text(path) == "text"
-    assert Path(path).stat().st_mode & 0o777 == 0o600
-    assert read_text(str(tmp_path)) is None
-    with (tmp_path / "long").open("wb") as file:
-        file.truncate(MOST + 1)  # stands for a device, which has no end
-    assert len(read_text(str(tmp_path / "long")) or "") == MOST
-    os.mkfifo(tmp_path / "pipe")
-    assert read_file(path) == "text" and read_file(str(tmp_path / "pipe")) is None
-    program = tmp_path / "program"
-    program.touch(0o755)
-    assert which("program", {"PATH": f"/nowhere:{tmp_path}"}) == str(program)
-    assert which(str(program), {}) == str(program)
-    assert which("program", {"PATH": ""}) is None
 
 
 @pytest.mark.parametrize(

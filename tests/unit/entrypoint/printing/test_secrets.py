@@ -102,6 +102,7 @@ def test_what_is_no_secret_is_shown(line: str) -> None:
             "--token-secret hf-token, or --hub_token: one of both",
         ),
         ("https://u:S@a b@c https://h/@x", "https://***@a b@c https://h/@x"),
+        ("a://S@c://S@e", "a://***@c://***@e"),
         ("", ""),
     ],
 )

