@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -62,34 +61,15 @@ def test_the_first_line_says_the_place_of_a_rank(
     assert one_line(make_plan(job, make_facts(environ), nproc)) == line
 
 
-def test_the_batch_of_a_step_grows_with_the_world() -> None:
-    plan = make_plan(SMOKE, make_facts(POD), 2)
-    assert one_line(replace(plan, batch=12)).endswith(", effective batch 48, meeting at pod0:29500")
-
-
 def test_what_the_user_has_set_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     print_start(make_plan(SMOKE, make_facts({"OMP_NUM_THREADS": "3"}), 1))
     assert "multinode: kept yours: OMP_NUM_THREADS=3" in capsys.readouterr().err
-
-
-def test_a_decision_is_printed_as_json() -> None:
-    found = json.loads(plan_as_json(PLAN))
-    assert {"launcher", "why", "world", "machine", "set", "argv"} <= set(found)
-    assert found["launcher"] == "alone" and found["argv"] == ["python3", "a b.py"]
-    assert found["world"]["size"] == 1 and found["machine"]["cpus"] == "0-3"
 
 
 def test_no_secret_is_shown() -> None:
     decision = replace(PLAN, argv=["python3", "x.py", "--hub_token", "hf_x"])
     for text in (plan_as_json(decision), plan_as_text(decision), one_line(decision)):
         assert "hf_x" not in text
-
-
-def test_a_decision_is_printed_with_its_reasons() -> None:
-    text = plan_as_text(PLAN)
-    assert "OMP_NUM_THREADS=2  # because" in text
-    assert "backend     gloo; this image has no oneCCL bindings\n" in text
-    assert text.endswith("command     python3 'a b.py'")
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,6 @@ def test_who_should_be_one_of_several_is_refused_by_any_variable_that_says_so(ma
     alone.check({**environ, "MULTINODE_WORLD_SIZE": "1"}, detect(environ))
 
 
-def test_machines_are_many_and_say_where_they_are_from() -> None:
-    assert len(MACHINES["alone"]) >= 40
-    assert all(each["source"] and each["variables"] for rows in MACHINES.values() for each in rows)
-
-
 @pytest.mark.parametrize(
     ("left", "more", "name"),
     [
