@@ -124,17 +124,10 @@ def test_a_flag_can_become_a_variable(line: str, kind: str, result: str, environ
     assert turn(line, "5.23.0", kind)[:2] == (result, environ)
 
 
-@pytest.mark.parametrize(
-    ("line", "release", "result"),
-    [
-        ("--ddp_backend ccl", "4.46.0", "--ddp_backend ccl"),
-        ("--xpu_backend ccl", "4.31.0", "--xpu_backend ccl"),
-        ("--ddp_backend ccl", "5.1.0", "--ddp_backend gloo"),
-        ("--use_ipex --bf16", "4.46.0", "--use_ipex --bf16"),
-    ],
-)
-def test_ccl_stays_where_the_bindings_are(line: str, release: str, result: str) -> None:
-    assert turn(line, release, backend="ccl")[0] == result
+def test_ccl_stays_where_the_bindings_are() -> None:
+    for line, release in (("--ddp_backend ccl", "4.46.0"), ("--xpu_backend ccl", "4.31.0"), ("--use_ipex", "4.46.0")):
+        assert turn(line, release, backend="ccl")[0] == line
+    assert turn("--ddp_backend ccl", "5.1.0", backend="ccl")[0] == "--ddp_backend gloo"
 
 
 @pytest.mark.parametrize(

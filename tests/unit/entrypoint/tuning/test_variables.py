@@ -227,35 +227,24 @@ ELASTIC = World("torchrun", "", (1, 1), local_size=2, master="localhost", port=2
 
 
 @pytest.mark.parametrize(
-    ("world", "kind", "job", "environ", "address"),
+    ("world", "kind", "job", "environ", "interface", "address"),
     [
-        (PAIR, RANKS, True, {}, "127.0.0.1"),
-        (ALONE, RANKS, True, {}, None),
-        (ALONE, ANY, True, {}, "127.0.0.1"),
-        (ALONE, ANY, False, {}, None),
-        (ELASTIC, RANKS, True, ENDPOINT, "127.0.0.1"),
-        (ELASTIC._replace(nodes=(1, 2)), RANKS, True, ENDPOINT, None),
+        (PAIR, RANKS, True, {}, "eth7", "127.0.0.1"),
+        (ALONE, RANKS, True, {}, "eth7", None),
+        (ALONE, ANY, True, {}, "eth7", "127.0.0.1"),
+        (ALONE, ANY, False, {}, "eth7", None),
+        (ELASTIC, RANKS, True, ENDPOINT, "eth7", "127.0.0.1"),
+        (ELASTIC._replace(nodes=(1, 2)), RANKS, True, ENDPOINT, "eth7", None),
+        # one that may be typed later, without a network
+        *((ALONE, kind, False, {}, None, "127.0.0.1") for kind in (ANY, SINGLE, UNKNOWN)),
+        (ALONE, UNKNOWN, False, {}, "eth0", None),
+        (RANK, ANY, False, {}, None, None),
     ],
 )
 def test_a_torchrun_on_one_node_needs_no_name(
-    world: World, kind: str, job: bool, environ: dict[str, str], address: str | None
+    world: World, kind: str, job: bool, environ: dict[str, str], interface: str | None, address: str | None
 ) -> None:
-    found = values(world, look_at(SMALL), job=job, kind=kind, environ=environ)
-    assert found.get("PET_LOCAL_ADDR") == address
-
-
-@pytest.mark.parametrize(
-    ("world", "kind", "interface", "address"),
-    [
-        *((ALONE, kind, None, "127.0.0.1") for kind in (ANY, SINGLE, UNKNOWN)),
-        (ALONE, UNKNOWN, "eth0", None),
-        (RANK, ANY, None, None),
-    ],
-)
-def test_a_torchrun_that_is_typed_later_needs_no_name_without_a_network(
-    world: World, kind: str, interface: str | None, address: str | None
-) -> None:
-    found = values(world, look_at(SMALL), job=False, kind=kind, interface=interface)
+    found = values(world, look_at(SMALL), job=job, kind=kind, environ=environ, interface=interface)
     assert found.get("PET_LOCAL_ADDR") == address
 
 
