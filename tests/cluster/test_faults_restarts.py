@@ -106,7 +106,7 @@ def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken, co
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "nodes",
+    "environs",
     [
         [{**ELASTIC, "PET_RDZV_ENDPOINT": "meeting:23456"}] * 2,
         [{**MASTER, "PET_MASTER_ADDR": "meeting", "PET_NODE_RANK": str(node)} for node in range(2)],
@@ -116,7 +116,7 @@ def test_a_killed_rank_is_started_again_and_goes_on(job: Job, broken: Broken, co
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
 @pytest.mark.parametrize("command", [CLM, OWN], ids=["task", "script"])
 def test_new_containers_of_a_job_go_on_together_or_begin_together(
-    job: Job, command: tuple[str, ...], shared: bool, nodes: list[dict[str, str]]
+    job: Job, command: tuple[str, ...], shared: bool, environs: list[dict[str, str]]
 ) -> None:
     """Each has another name than the one before it in its directory, and one of two own directories has checkpoints."""
     job.command = command
@@ -125,7 +125,7 @@ def test_new_containers_of_a_job_go_on_together_or_begin_together(
         place.mkdir(exist_ok=True)
         place.chmod(0o777)
     for start in range(2):
-        for place, options, environ in zip(volumes, (("--network-alias", "meeting"), ()), nodes, strict=True):
+        for place, options, environ in zip(volumes, (("--network-alias", "meeting"), ()), environs, strict=True):
             job.start({**environ, "PET_MAX_RESTARTS": "0"}, options=options, volume=place)
         if start == 0:
             job.trains()
