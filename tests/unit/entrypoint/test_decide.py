@@ -120,12 +120,6 @@ def test_ccl_is_not_replaced_by_gloo(count: str) -> None:
     assert environ["CCL_WORKER_COUNT"] == (count or "1")
 
 
-def test_ccl_without_a_worker_is_refused() -> None:
-    with pytest.raises(Refusal) as caught:
-        decided({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": "0"}, CCL)
-    assert caught.value.value == "CCL_WORKER_COUNT=0"
-
-
 @pytest.mark.parametrize("name", ["pytorchjob-master", "pytorchjob-elastic"])
 def test_auto_does_not_count_the_cores_of_the_host(name: str) -> None:
     plan = decided(left_by(name))

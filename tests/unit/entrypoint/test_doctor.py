@@ -149,12 +149,6 @@ def test_a_probe_that_died_is_said_where_something_was_to_be_imported() -> None:
     assert {name for name, each in found.items() if each.state == WRONG} == {"torch", "transformers", "backend"}
 
 
-def test_the_answer_of_a_probe_is_read() -> None:
-    line = '{"python": "3.11.2", "path": ["/a"], "mapped": ["/b.so"], "torch": "2.13.0", "threads": 2, "reduced": 1.0}'
-    found = Probe("3.11.2", ("/a",), ("/b.so",), "2.13.0", "", 2, "")
-    assert read_probe(line, "") == found
-
-
 @pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"python": 1, "path": 2, "mapped": []}'])
 def test_a_probe_that_died_leaves_its_last_words(line: str) -> None:
     assert read_probe(line, "Segmentation fault") == Probe(error="Segmentation fault")

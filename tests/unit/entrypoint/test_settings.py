@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entrypoint.settings import Setting, forget, overlay, prepare
+from entrypoint.settings import Setting, forget, prepare
 from entrypoint.tuning.variables import set_rank_variables
 from entrypoint.world.model import World
 
@@ -29,10 +29,6 @@ def test_what_an_outer_entrypoint_set_is_forgotten_unless_changed() -> None:
     outer = prepare({"HOME": "/h"}, [], WANTED).environ
     assert forget(outer) == {"HOME": "/h"}
     assert forget({**outer, "OMP_NUM_THREADS": "1"}) == {"HOME": "/h", "OMP_NUM_THREADS": "1"}
-
-
-def test_settings_lie_over_an_environment() -> None:
-    assert overlay({"OMP_NUM_THREADS": "7", "A": "b"}, WANTED[:1]) == {"OMP_NUM_THREADS": "2", "A": "b"}
 
 
 def test_what_was_set_over_something_comes_back() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,12 +110,6 @@ def test_cores_are_known_by_the_old_name_and_the_new_one_of_a_file(name: str) ->
     files = {path.replace("thread_siblings_list", name): text for path, text in Box(1, 2, 2).files().items()}
     cores = list_cores(files.get, frozenset(range(4)))
     assert [sorted(core) for core in cores] == ([[0], [1], [2], [3]] if name == "none" else [[0, 2], [1, 3]])
-
-
-def test_facts_are_for_programs() -> None:
-    facts = look_at(Box(1, 2, 2), pod(1.5)).facts()
-    assert json.loads(json.dumps(facts)) == facts
-    assert (facts["cpus"], facts["nodes"], facts["siblings"]) == ("0-3", ["0-3"], ["0,2", "1,3"])
 
 
 @given(

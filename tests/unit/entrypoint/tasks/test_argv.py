@@ -53,15 +53,12 @@ def test_torchrun_gets_options_that_every_release_takes(world: World) -> None:
         assert not [option for option in options if "-" in option[2:]], torch
 
 
-def test_a_plain_command_stays_as_it_is() -> None:
-    job, words = Command("plain", "torchrun", ["--nproc-per-node", "2", "x.py"]), ["torchrun", "x.py"]
-    assert make_argv(job, World("torchrun", "", (2, 2), local_size=2), words, {}, TORCH) == words
-
-
-def test_what_trains_nothing_runs_once() -> None:
-    job = Command("task", "generation", [])
-    assert not job.trains
-    assert make_argv(job, World("alone", "", local_size=2), ["x.py"], {}, TORCH) == ["python3", "x.py"]
+@pytest.mark.parametrize(
+    ("job", "start"),
+    [(Command("plain", "torchrun", ["x.py"]), []), (Command("task", "generation", []), ["python3"])],
+)
+def test_what_is_no_training_of_ours_starts_no_ranks(job: Command, start: list[str]) -> None:
+    assert make_argv(job, World("alone", "", local_size=2), ["x.py"], {}, TORCH) == [*start, "x.py"]
 
 
 def test_a_worker_of_an_mpijob_does_not_train() -> None:
