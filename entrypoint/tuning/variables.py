@@ -13,8 +13,12 @@ from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, Process, divi
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN, TORCHRUN_WORKER, World
 
 # tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
-PRELOADS = (("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"), (OPENMP,))
+PRELOADS = {
+    "tcmalloc": ("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"),
+    "Intel's OpenMP": (OPENMP,),
+}
 MPI_ROOT = "/usr/local"
+MPICH = f"{MPI_ROOT}/bin/mpichversion"  # whose hydra has the same name as Intel's, and reads none of its variables
 PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 # Seconds between two lines of progress in a log, and such a line. tqdm, by which the Trainer shows its progress, would
 # write over the same line ten times a second, which a log shows only when the training has ended (tqdm/std.py).
@@ -35,10 +39,10 @@ def interface(context: Context) -> str | None:
     return context.process.find_interface() if context.world.several_nodes else "lo"
 
 
-def preload(context: Context) -> str | None:
-    """List the libraries to preload that the image has."""
-    found = [next((path for path in paths if context.process.has_file(path)), "") for paths in PRELOADS]
-    return ":".join(path for path in found if path) or None
+def list_found(context: Context) -> dict[str, str]:
+    """Return the path of each library to preload that the image has, by what it is."""
+    found = {name: next(filter(context.process.has_file, paths), "") for name, paths in PRELOADS.items()}
+    return {name: path for name, path in found.items() if path}
 
 
 def local_address(context: Context) -> str | None:
@@ -69,14 +73,15 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
     """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
     cores, route, has_ccl = divide_cores(context), interface(context), context.stack.backend == "ccl"
     process, world = context.process, context.world
+    preloads, is_mpich = list_found(context), process.has_file(MPICH)
     logged = process.is_logged and process.training
-    has_mpi = process.has_file(f"{MPI_ROOT}/bin/mpiexec.hydra")
+    has_mpi = process.has_file(f"{MPI_ROOT}/bin/mpiexec.hydra") and not is_mpich
     provider = next((path for path in PROVIDERS if process.has_file(f"{path}/libtcp-fi.so")), None)
     return (
         ("OMP_NUM_THREADS", cores.threads, "the cores of one rank: affinity, quota and siblings counted"),
         ("KMP_BLOCKTIME", "1" if has_iomp(context) else None, "idle threads give their core back after 1 ms"),
         ("KMP_AFFINITY", cores.affinity, "the cores of several NUMA nodes belong to this rank alone"),
-        ("LD_PRELOAD", preload(context), "tcmalloc and Intel's OpenMP"),
+        ("LD_PRELOAD", ":".join(preloads.values()) or None, " and ".join(preloads)),
         ("GLOO_SOCKET_IFNAME", route, "the route to the master"),
         ("FI_TCP_IFACE", route, "the route to the master; libfabric may pick a bridge, on which training hangs"),
         ("CCL_KVS_IFACE", route if has_ccl else None, NO_INTERFACE),
@@ -87,7 +92,7 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         ("CCL_ATL_TRANSPORT", "ofi" if has_ccl else None, NO_MPI_TRANSPORT),
         ("I_MPI_ROOT", MPI_ROOT if has_mpi else None, "Intel MPI"),
         ("FI_PROVIDER_PATH", provider, "Intel MPI"),
-        ("I_MPI_PIN", None if context.machine.owned or world.rank is not None else "0", SHARED_CORES),
+        ("I_MPI_PIN", None if context.machine.owned or world.rank is not None or is_mpich else "0", SHARED_CORES),
         *((name, PACE if logged else None, "progress in a log") for name in ("TQDM_MININTERVAL", "TQDM_MAXINTERVAL")),
         ("TQDM_BAR_FORMAT", PROGRESS if logged else None, "progress in a log, line by line"),
         ("PYTHONUNBUFFERED", "1" if logged else None, "the loss is in the log as soon as it is known"),

@@ -46,6 +46,12 @@ LIBRARIES = (
     "/usr/local/lib/libtcp-fi.so",
     "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so",
 )
+# An image for arm64: without Intel's parts.
+ARM64_LIBRARIES = (
+    "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4",
+    "/usr/lib/aarch64-linux-gnu/libnss_wrapper.so",
+    "/usr/local/bin/mpichversion",
+)
 PROGRAMS = (
     "/usr/local/bin/mpiexec.hydra", "/usr/local/bin/torchrun", "/usr/bin/python3", "/usr/bin/true", "/usr/bin/bash",
     "/bin/bash", "/usr/local/bin/mpirun", "/usr/local/bin/accelerate", f"{ROOT}/rank",
@@ -83,6 +89,7 @@ class Case(NamedTuple):
     uid: int = 1000
     cpus: str = ""
     shm: int = 1 << 30
+    libraries: tuple[str, ...] = LIBRARIES
 
 
 def rows(values: dict[str, str]) -> tuple[tuple[str, str], ...]:
@@ -94,7 +101,21 @@ NODE0 = rows({"MASTER_ADDR": "node0"})
 WITH_CCL = rows(CCL)
 BY_HAND = rows({"MASTER_ADDR": "node0", "RANK": "1", "WORLD_SIZE": "2"})
 WITHOUT_BF16 = rows({"/proc/cpuinfo": "processor: 0\nflags: fpu avx2 avx512f\n"})
+# Machines of arm64: no processor has a second thread.
+GRAVITON3 = Box(1, 64)
+WITH_SVE = rows({"/proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd asimddp sve i8mm bf16\nCPU part\t: 0xd40\n"})
+WITHOUT_SVE = rows({"/proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd asimddp\nCPU part\t: 0xd0c\n"})
 CHOSEN = (
+    Case("arm64", argv=("qa", "--bf16"), box=GRAVITON3, limit=WITH_SVE, libraries=ARM64_LIBRARIES),
+    Case("arm64-without-bf16", argv=("qa", "--bf16"), box=Box(1, 80), limit=WITHOUT_SVE, libraries=ARM64_LIBRARIES),
+    Case(
+        "arm64-in-a-pod",
+        ("pytorchjob-master",),
+        box=GRAVITON3,
+        limit=(*WITH_SVE, *rows(pod(8))),
+        libraries=ARM64_LIBRARIES,
+    ),
+    Case("arm64-of-launch", ("mpich-1",), box=GRAVITON3, limit=WITH_SVE, libraries=ARM64_LIBRARIES),
     Case("alone-laptop", box=LAPTOP, shm=64 << 20),
     Case("alone-numa", box=HOST),
     Case("alone-one-process", argv=("--nproc", "1", "smoke"), box=HOST),
@@ -235,7 +256,7 @@ def furnish(case: Case, system: FakeFilesystem) -> None:
     texts[f"/proc/{PARENT}/status"] = f"Cpus_allowed_list:\t{case.box.files()[ONLINE]}\n"
     for path, text in texts.items():
         system.create_file(path, contents=text)
-    for path in LIBRARIES:
+    for path in case.libraries:
         system.create_file(path)
     for path in PROGRAMS:
         system.create_file(path, st_mode=0o100755)

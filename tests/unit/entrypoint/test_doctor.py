@@ -69,6 +69,7 @@ def limits(**changes: Any) -> dict[str, Any]:
     return facts(limits=LIMITS._replace(**changes))
 
 
+WITH_IOMP = {"locked": {"intel-openmp": "2026.0.0"}, "installed": {"intel-openmp": ("2026.0.0",)}}
 LAUNCHER = {"plan": replace(PLAN, situation=place(World("mpijob-launcher", "role")))}
 NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2), local_size=1)))}
 
@@ -100,7 +101,9 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
         (probe(transformers="", broken="E: no nms", importing="torchvision"), "transformers", WRONG,
          "torchvision cannot be imported: E: no nms", f"pip install --index-url {TORCH_INDEX} torchvision"),
         (probe(mapped=(IOMP,)), "preloads", WRONG, TCMALLOC, "LD_PRELOAD"),
-        ({**environ(LD_PRELOAD=""), **probe(mapped=("/lib/libc.so.6",))}, "preloads", WARNING, "libiomp5", "unset"),
+        ({**environ(LD_PRELOAD=""), **probe(mapped=("/lib/libc.so.6",))}, "preloads", WARNING, "libtcmalloc", "unset"),
+        ({**environ(LD_PRELOAD=TCMALLOC), **probe(mapped=(TCMALLOC,)), **WITH_IOMP}, "preloads", WARNING,
+         "without libiomp5", "unset"),
         (probe(error="RuntimeError: no"), "backend", WRONG, "gloo: RuntimeError: no", "named"),
         ({**NODES, "interfaces": {"lo": "unknown"}}, "network", WRONG, "several nodes", "--network"),
         ({"directories": {"/out": -1}}, "directories", WRONG, "/out", "-v results:/out"),
@@ -123,6 +126,7 @@ def test_a_fault_is_named_with_its_remedy(
     ("change", "name", "value"),
     [
         ({}, "packages", "1 as locked, 1 more"),
+        ({**environ(LD_PRELOAD=TCMALLOC), **probe(mapped=(TCMALLOC,))}, "preloads", "mapped: libtcmalloc.so.4"),
         ({"locked": {"pip": "26", "six": "1.17.0"}, "installed": {"six": ("1.17.0",)}}, "packages", "1 as locked"),
         ({}, "speed", "not measured"),
         (probe(bfloat16=1400.0, float32=165.0), "speed", "1400 GFLOP/s in bfloat16"),
