@@ -23,11 +23,12 @@ from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import bundle, lockfile
-from images.model import PLATFORM, Image, Lock, Request
+from images.model import Image, Lock, Request
 from images.oci import output, reference
 from images.options import names, request
 from images.pipeline import Locked
 from images.plan import catalog, planner
+from images.platforms import PLATFORMS
 
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -62,7 +63,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     context = dataclasses.replace(_context(options, world), compiles=True)
     asked = request(options)
     named = _given_lock(options, asked, context)
-    with opened.opened(options.image, context.store, context.access) as inside:
+    with opened.opened(options.image, options.platform, context.store, context.access) as inside:
         lock = named or _lock_inside(inside, options.image, asked)
         files = pipeline.fetch(lock, context)
         made = pipeline.image(Locked(lock), files, (options.image,), context, "zstd").image
@@ -84,7 +85,7 @@ def _lock_inside(image: opened.Inside, shown: str, asked: Request) -> Lock:
 
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
     context = _context(options, world)
-    with opened.opened(options.image, context.store, context.access) as found:
+    with opened.opened(options.image, options.platform, context.store, context.access) as found:
         text = found.file(opened.BILL).decode(errors="replace")
     if not text.replace("\n", "").isprintable():  # nothing of an image is to reach a terminal as a command
         remedy = "an image that build.py made; docker history shows who else changed it"
@@ -155,10 +156,21 @@ def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | 
         if load is not False:
             context.progress.say("note: import check skipped: no engine has the image")
         return
+    if made.image.platform != context.native and not _starts(made.image, engine):
+        said = f"{engine.name} cannot start programs for {made.image.platform} here"
+        context.progress.say(f"note: import check skipped: {said}; load the image where it can, or register qemu")
+        return
     remedy = "another --transformers; the image stays loaded, so that you can examine it"
     with context.progress.step("importing every package once"):
         run = partial(engine.run, made.image)
         import_check.imports(made.image, made.wanted, run, context.store, remedy)
+
+
+def _starts(image: Image, engine: Engine) -> bool:
+    try:
+        return engine.run(image, ["true"]) is None
+    except WorldFault:  # engines tell it in different ways, and some not at all
+        return False
 
 
 def _context(options: argparse.Namespace, world: World) -> Context:
@@ -178,7 +190,7 @@ def _context(options: argparse.Namespace, world: World) -> Context:
         jobs=options.jobs, pip=pip, access=access, wheelhouse=options.wheelhouse, bindings_index=options.bindings_index,
         base=options.base if lockfile.is_base_on_disk(options.base) else None,
         examples=None if options.examples == "none" else options.examples,
-        native=PLATFORM.runs_on(platform.system(), platform.machine()),
+        native=next((each for each in PLATFORMS if each.runs_on(platform.system(), platform.machine())), None),
     )  # fmt: skip
 
 

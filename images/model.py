@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import Strict, StringConstraints
 
 from images.host.store import Store, key_of
+from images.platforms import PLATFORMS, TWIN, Platform
 
 # What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
 # read: a word that begins with a hyphen would be an option of uv.
@@ -31,55 +33,6 @@ EXAMPLES = "examples.tar"  # what the archive of the examples is called in the s
 BLOB = "blob"  # what the parts of a base image are called in the store: they have digests and no names
 
 
-@dataclass(frozen=True, kw_only=True)
-class Platform:
-    """An operating system and a kind of processor, by all the names that others have for it.
-
-    `architecture` is Go's and Debian's word, `machine` that of the kernel and of wheels; `spellings` are those that
-    engines take for it. `elf` is its number in ELF (e_machine), `cache_flags` are its libraries' in ld.so.cache.
-    `key_calls` are the first and the last of its system calls for keyrings(7), which follow each other.
-    `legacy` maps minor releases of glibc to tags of wheels that say the same as manylinux_2_N, the oldest of which is
-    `oldest_glibc`.
-    """
-
-    os: str = "linux"
-    architecture: str
-    machine: str
-    spellings: tuple[str, ...]
-    multiarch: str
-    loader: str
-    musl_loader: str
-    elf: int
-    cache_flags: int
-    key_calls: tuple[int, int]
-    legacy: Mapping[int, str]
-    oldest_glibc: int
-
-    def __str__(self) -> str:
-        return f"{self.os}/{self.architecture}"
-
-    def runs_on(self, system: str, machine: str) -> bool:
-        """Return whether a machine, as uname(1) describes it, can start programs that are made for this."""
-        return (system.lower(), machine) == (self.os, self.machine)
-
-
-PLATFORMS = (
-    Platform(
-        architecture="amd64", machine="x86_64", spellings=("amd64", "x86_64", "x86-64"), multiarch="x86_64-linux-gnu",
-        loader="ld-linux-x86-64.so.2", musl_loader="ld-musl-x86_64.so.1", elf=62, cache_flags=0x0303,
-        key_calls=(248, 250),
-        legacy={17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}, oldest_glibc=5,
-    ),
-    Platform(
-        architecture="arm64", machine="aarch64", spellings=("arm64", "aarch64"), multiarch="aarch64-linux-gnu",
-        loader="ld-linux-aarch64.so.1", musl_loader="ld-musl-aarch64.so.1", elf=183, cache_flags=0x0A03,
-        key_calls=(217, 219),
-        legacy={17: "manylinux2014"}, oldest_glibc=17,
-    ),
-)  # fmt: skip
-PLATFORM = PLATFORMS[0]  # what images are made for
-
-
 SWITCHES = ("trim", "bytecode")  # options of a request that are on by default, and that a lock remembers
 
 
@@ -87,6 +40,7 @@ SWITCHES = ("trim", "bytecode")  # options of a request that are on by default, 
 class Request:
     """What the user asked for; None and () stand for the default."""
 
+    platform: Platform | None = None
     torch: str | None = None
     transformers: str | None = None
     python: str | None = None
@@ -198,10 +152,11 @@ class BaseImage:
 class Pins:
     """What a plan and its lock both say.
 
-    `base` is what to ask for again: debian, intel, a name in a registry, or a digest for a base from disk. `index` and
-    `find_links` are where Intel keeps its wheels.
+    `platform` is what the image is for, `base` what to ask for again: debian, intel, a name in a registry, or a digest
+    for a base from disk. `index` and `find_links` are where Intel keeps its wheels.
     """
 
+    platform: Platform
     torch: Release
     transformers: Release
     python: Minor
@@ -216,6 +171,12 @@ class Pins:
     source_only: tuple[SourceOnly, ...] = ()
     index: Address | None = None
     find_links: Address | None = None
+
+
+def tag_of(pins: Pins) -> str:
+    """Return what an image is called where nobody says otherwise; one for the usual platform is not named after it."""
+    suffix = "" if pins.platform == PLATFORMS[0] else f"-{pins.platform.architecture}"
+    return f"multinode:torch{pins.torch}-transformers{pins.transformers}{suffix}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +209,8 @@ class Lock(Pins):
     """Everything that decides an image's bytes; equal locks make equal images.
 
     Without a `base_image` the base is made from Debian's packages. `undated` packages came from a place that does not
-    say when: a directory, or an index without upload times.
+    say when: a directory, or an index without upload times. `twin` are packages of the same Python of Debian for TWIN,
+    which compiles where that of the image cannot be started; they do not go in.
     """
 
     artifacts: tuple[Artifact, ...]
@@ -256,12 +218,18 @@ class Lock(Pins):
     debian: Debian
     examples: Examples | None = None
     base_image: BaseImage | None = None
+    twin: tuple[Deb, ...] | None = None
 
     @property
     def added(self) -> tuple[Artifact, ...]:
         """Return the Python packages that go in: all but those that the base has."""
         kept = self.base_image.kept if self.base_image else ()
         return tuple(artifact for artifact in self.artifacts if artifact.name not in kept)
+
+    @property
+    def debs(self) -> Mapping[Platform, tuple[Deb, ...]]:
+        """Return all packages of Debian that are needed, by their platform."""
+        return {self.platform: self.debian.debs, **({TWIN: self.twin} if self.twin else {})}
 
     @property
     def odd_backend(self) -> str | None:
@@ -274,7 +242,7 @@ class Lock(Pins):
     @property
     def tag(self) -> str:
         """Return what an image of this lock is called where nobody says otherwise."""
-        return f"multinode:torch{self.torch}-transformers{self.transformers}"
+        return tag_of(self)
 
     @property
     def bindings(self) -> str | None:
@@ -288,7 +256,8 @@ class Lock(Pins):
     def files(self) -> list[tuple[str, str]]:
         """Return every file as (sha256, file name); the parts of a base image have no names but BLOB."""
         examples = [self.examples] if self.examples else []
-        named: list[Artifact | Deb | Examples] = [*self.added, *self.debian.debs, *examples]
+        debs = [deb for part in self.debs.values() for deb in part]
+        named: list[Artifact | Deb | Examples] = [*self.added, *debs, *examples]
         below = self.base_image.manifest if self.base_image else None
         parts = [(part.sha256, BLOB) for part in (below.config, *below.layers)] if below else []
         return [*((file.sha256, file.filename) for file in named), *parts]
@@ -353,7 +322,8 @@ class Facts:
     `pythons` maps 3.X to the file of an interpreter, `sites` to the directories that it imports from, first the one
     that packages go to, and `marks` to the file that says that pip must not install anything. `listing` maps
     directories that packages have files in to the names there. `commands` maps python3 and python to the 3.X that they
-    start, `libraries` the names of shared libraries to paths, and `status` is dpkg's list of packages.
+    start, `libraries` the names of shared libraries to paths, and `status` is dpkg's list of packages. `multiarch` is
+    how Debian names the directory for libraries of its machine.
     """
 
     release: Mapping[str, str]
@@ -373,6 +343,7 @@ class Facts:
     libraries: Mapping[str, str]
     status: str
     marks: Mapping[str, str]
+    multiarch: str
 
 
 @dataclass(frozen=True)
@@ -444,6 +415,12 @@ class Image:
     def tag(self) -> str:
         """Return the first of its names, which is the one that is shown."""
         return self.tags[0]
+
+    @property
+    def platform(self) -> Platform:
+        """Return what it is for, as its configuration says."""
+        said = json.loads(self.config)
+        return next(each for each in PLATFORMS if (each.os, each.architecture) == (said["os"], said["architecture"]))
 
     @property
     def id(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from images.host.errors import UserFault, require_text
 from images.oci import reference
+from images.platforms import PLATFORMS, Platform, platform_of
 
 if TYPE_CHECKING:
     from images.model import Request
@@ -58,6 +59,13 @@ def _count(typed: str) -> int:
     return int(typed)
 
 
+def _platform(typed: str) -> Platform:
+    """Read a platform; raise ArgumentTypeError for one that no image is made for."""
+    if found := platform_of(typed):
+        return found
+    raise argparse.ArgumentTypeError(f"{typed!r} is none of {', '.join(map(str, PLATFORMS))}")
+
+
 def _names(typed: str) -> str:
     """Read names separated by commas, at least one."""
     if not typed.strip(" ,"):
@@ -78,6 +86,9 @@ BOTH = argparse.BooleanOptionalAction
 OPTIONS = (
     _row("verify sbom", "image", "IMAGE|ARCHIVE",
          "in an engine here, an archive, a layout or a registry; docker://NAME: only in the registry"),
+    _row(f"{MADE} list verify sbom", "--platform", "OS/ARCHITECTURE",
+         f"what the image is for: {' or '.join(map(str, PLATFORMS))} (default: the first; of an image, what it is)",
+         type=_platform),
     _row(MADE, "--torch", "VERSION", "release of PyTorch"),
     _row(MADE, "--transformers", "VERSION", "release of transformers"),
     _row(MADE, "--python", "3.N", "Python of the image (default: the base's)"),

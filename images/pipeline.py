@@ -22,6 +22,7 @@ from images.oci import image as oci
 from images.oci import reference
 from images.oci.compression import of_registry
 from images.plan.planner import ARCHIVE
+from images.platforms import Platform
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,12 @@ def resolve(planned: Plan, context: Context, background: Start | None = None) ->
     with context.progress.step("choosing Python packages"):
         artifacts, undated = resolving.packages(planned, context)
     debian_part = choose()
+    twin = resolving.choose_twin(planned, debian_part, context) if base is None else None
     base_image = _base_image(base, artifacts) if base else None
     pins = {field.name: getattr(planned, field.name) for field in fields(Pins)}
     lock = Lock(
         **{**pins, "base": _base_name(planned, base_image)}, artifacts=artifacts, undated=undated, debian=debian_part,
-        examples=_planned_examples(planned, context), base_image=base_image,
+        examples=_planned_examples(planned, context), base_image=base_image, twin=twin,
     )  # fmt: skip
     return Locked(lock, making)
 
@@ -80,7 +82,7 @@ def _planned_base(planned: Plan, context: Context) -> Base:
     assert planned.base_reference, "a base that is made here is not pulled"
     named = reference.parse(planned.base_reference)
     with or_else("--base debian"), context.progress.step("fetching the base"):
-        parts = pulled.fetch(named, context.store, context.access, context.progress.advance)
+        parts = pulled.fetch(named, planned.platform, context.store, context.access, context.progress.advance)
     base = pulled.read_base(parts, planned.python, planned.glibc, context.store)
     if base.facts.sshd is None:
         context.progress.say("note: the base has no sshd: mpirun cannot start ranks on other hosts, torchrun can")
@@ -93,7 +95,7 @@ def _choose_additions(base: Base, planned: Plan, context: Context) -> tuple[Deb,
     if not names:
         return ()
     with context.progress.step("choosing Debian's packages"):
-        debs = packages.named(planned.suite, additions.packages(names), context)
+        debs = packages.named(planned.suite, additions.packages(names), planned.platform, context)
     additions.read_files(store, debs, names, base.facts)
     return debs
 
@@ -131,7 +133,7 @@ def fetch(lock: Lock, context: Context) -> Files:
     """
     if lock.base_image:
         compiler.choose(lock, context)  # refused now, not after the downloads
-    base = _locked_base(lock.base_image, context) if lock.base_image else None
+    base = _locked_base(lock.base_image, lock.platform, context) if lock.base_image else None
     taken = _locked_examples(lock, context)
     return Files(tuple(collect.packages(lock, context)), taken, base)
 
@@ -155,7 +157,8 @@ def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context,
     write_sbom = partial(sbom.write, lock, found, base, context.store, control)
     above = assemble.layers(ingredients, extras, write_sbom, context)
     layers = (*base.layers, *above)
-    config = oci.config(layers, entrypoint_layer.settings(lock, base), f"{lock.family_as_of}T00:00:00Z", base.history)
+    settings, day = entrypoint_layer.settings(lock, base), f"{lock.family_as_of}T00:00:00Z"
+    config = oci.config(layers, lock.platform, settings, day, base.history)
     manifest = oci.registry_manifest(config, layers, context.store, of_registry(compression))
     wanted = import_check.wanted_of(context.store, found)
     return Finished(Image(tags, config, manifest, layers), base, lock, wanted)
@@ -169,11 +172,11 @@ def _debian_base(locked: Locked, context: Context) -> Base:
         except Damaged:  # what it is made of is whole again
             base = None
         if base is None or not base.is_in(context.store):
-            base = debian.make(context.store, lock.debian, lock.python, context.environ)
+            base = debian.make(context.store, lock.debian, lock.platform, lock.python, context.environ)
     return base
 
 
-def _locked_base(known: BaseImage, context: Context) -> pulled.Parts:
+def _locked_base(known: BaseImage, platform: Platform, context: Context) -> pulled.Parts:
     """Fetch the base of a lock, from the store where it is there.
 
     Raises WorldFault when a part of it cannot be had, UserFault when another one was named.
@@ -182,9 +185,9 @@ def _locked_base(known: BaseImage, context: Context) -> pulled.Parts:
     with context.progress.step("fetching the base"):
         if context.base is None:
             access = context.access if context.pip else None
-            parts = pulled.fetch_locked(known.manifest, known.reference, store, access, advance)
+            parts = pulled.fetch_locked(known, platform, store, access, advance)
         else:
-            parts = pulled.fetch(reference.parse(context.base), store, context.access, advance)
+            parts = pulled.fetch(reference.parse(context.base), platform, store, context.access, advance)
     if parts.manifest.digest != known.manifest.digest:
         value = f"{context.base} ({parts.manifest.digest}, not {known.manifest.digest})"
         raise UserFault("that is not the base of the lock", value, "the base that the lock was made with")

@@ -11,6 +11,7 @@ from rich.console import Console
 from images.host.context import World
 from images.options import request
 from images.plan import catalog, matrix, planner
+from images.platforms import PLATFORMS
 
 
 def _plan(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -22,7 +23,7 @@ def _plan(options: argparse.Namespace, world: World, out: Console) -> None:
 
 
 def _list(options: argparse.Namespace, world: World, out: Console) -> None:
-    table = catalog.load()
+    table = catalog.load().on(options.platform or PLATFORMS[0])
     if options.json:
         print(json.dumps(matrix.list_fields(table), indent=1))
     else:

@@ -15,18 +15,20 @@ from images.debian.deb import load
 from images.debian.tree import FILE, Tree
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.model import PLATFORM, Deb, Facts
+from images.model import Deb, Facts
 from images.oci.layer import LayerWriter
 
-LIBRARY = f"usr/lib/{PLATFORM.multiarch}"
 TCMALLOC = "libtcmalloc.so.4"
-# The path that the Hugging Face guide writes out, whatever release of tcmalloc there is.
-GUIDE = {f"{LIBRARY}/{TCMALLOC}.5.9": TCMALLOC}
+# By its path the Hugging Face guide loads tcmalloc, whatever release of it there is.
+GUIDE = f"{TCMALLOC}.5.9"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A file of a Debian package: which one, where it goes, what it is there, and the libraries that it may need."""
+    """A file of a Debian package: which one, where it goes, what it is there, and the libraries that it may need.
+
+    A name alone is that of a library in Debian's directory for them.
+    """
 
     package: str
     place: str
@@ -35,7 +37,16 @@ class Piece:
 
 
 def _library(package: str, name: str, *needs: str) -> Piece:
-    return Piece(package, f"{LIBRARY}/{name}", f"{LIBRARY}/{name}", needs)
+    return Piece(package, name, name, needs)
+
+
+def directory(facts: Facts) -> str:
+    """Return Debian's directory for the libraries of a base's machine."""
+    return f"usr/lib/{facts.multiarch}"
+
+
+def _place(path: str, facts: Facts) -> str:
+    return path if "/" in path else f"{directory(facts)}/{path}"
 
 
 PIECES = {
@@ -69,10 +80,10 @@ def packages(names: Sequence[str]) -> tuple[str, ...]:
 
 def links(facts: Facts, interpreter: str) -> dict[str, str]:
     """Return links (path -> target) from where the guide, people and programs look to what the base has."""
-    found = {place: target for place, target in GUIDE.items() if posixpath.basename(place) not in facts.libraries}
+    found = {} if GUIDE in facts.libraries else {_place(GUIDE, facts): TCMALLOC}
     real = facts.directories.resolve
     for name in (TCMALLOC, "libnss_wrapper.so"):
-        place = f"{LIBRARY}/{name}"
+        place = _place(name, facts)
         there = facts.libraries.get(name)
         if there and real(there) != real(place):
             found[place] = f"/{there}"
@@ -94,7 +105,7 @@ def read_files(store: Store, chosen: Sequence[Deb], names: Sequence[str], facts:
         deb = next((deb for deb in chosen if deb.package == piece.package), None)
         if deb is None:
             raise WorldFault("a package of Debian is missing", piece.package, "make a new lock (build.py lock)")
-        found[piece.place] = data = file_of(debian.require(store, deb), piece.source)
+        found[_place(piece.place, facts)] = data = file_of(debian.require(store, deb), _place(piece.source, facts))
         if name != "tini" and (newest := needed(data, "GLIBC")) > Version(facts.glibc or "0"):
             reasons.append(f"{name} of {piece.package} needs glibc {newest}")
     if reasons:
@@ -107,8 +118,9 @@ def write_files(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) ->
     """Write the files into a layer; where the base has no directory of Debian's for libraries, lib64 gets links."""
     for place, data in sorted(files.items()):
         layer.file(place, data, 0o755 if place.startswith("usr/bin/") else 0o644)
-    if LIBRARY not in facts.directories.owners:
-        for place in sorted(place for place in files if place.startswith(LIBRARY)):
+    own = directory(facts)
+    if own not in facts.directories.owners:
+        for place in sorted(place for place in files if place.startswith(own)):
             layer.link(f"usr/lib64/{posixpath.basename(place)}", f"/{place}")
 
 

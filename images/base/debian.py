@@ -18,13 +18,14 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store, sha256
 from images.model import Base, Debian, Layer, Written
 from images.oci import packing
+from images.platforms import Platform, platform_of
 
 REMAKE = "build.py lock makes a new lock"
 AGAIN = "run it again; it needs 250 MB of memory"
 USER, WORLD = UserFault.exit_code, WorldFault.exit_code
 
 
-def make(store: Store, recipe: Debian, python: str, environ: Mapping[str, str]) -> Base:
+def make(store: Store, recipe: Debian, platform: Platform, python: str, environ: Mapping[str, str]) -> Base:
     """Make the base from exactly these packages, for Python `python` (3.X).
 
     They are in the store, and the same ones give the same bytes. Raises WorldFault for what no image can have, and for
@@ -34,8 +35,8 @@ def make(store: Store, recipe: Debian, python: str, environ: Mapping[str, str]) 
     def usable(known: Mapping[str, Any]) -> bool:
         return store.has(known["written"]["digest"], known["written"]["size"]) and store.has(known["modules"])
 
-    inputs = [recipe.suite, recipe.packages, sorted(deb.sha256 for deb in recipe.debs), recipe.sources]
-    made = store.cached("bases", inputs, lambda: _make_apart(store, recipe, environ), usable)
+    inputs = [str(platform), recipe.suite, recipe.packages, sorted(deb.sha256 for deb in recipe.debs), recipe.sources]
+    made = store.cached("bases", inputs, lambda: _make_apart(store, recipe, platform, environ), usable)
     facts = inspect.from_plain(made.value["facts"])
     if python not in facts.pythons:
         raise WorldFault("the Debian base has another Python", f"{python} (it has {', '.join(facts.pythons)})", REMAKE)
@@ -49,12 +50,12 @@ def make(store: Store, recipe: Debian, python: str, environ: Mapping[str, str]) 
     )
 
 
-def _make_apart(store: Store, recipe: Debian, environ: Mapping[str, str]) -> dict[str, object]:
+def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mapping[str, str]) -> dict[str, object]:
     """Let another process make the layer: it takes seconds of one processor, which this one needs."""
     debs = [str(store.place(deb.sha256, deb.filename)) for deb in sorted(recipe.debs)]
     with store.temporary(directory=True) as place:
         asked = {"suite": recipe.suite, "debs": debs, "packages": recipe.packages, "sources": recipe.sources}
-        asked |= {"place": str(place), "root": str(store.root)}
+        asked |= {"platform": str(platform), "place": str(place), "root": str(store.root)}
         command = [sys.executable, "-m", __name__]
         done = process.run(command, environ, AGAIN, json.dumps(asked), cwd=fingerprint.SOURCES.parent)
         if done.code in (USER, WORLD) and done.out:
@@ -69,13 +70,14 @@ def _make_apart(store: Store, recipe: Debian, environ: Mapping[str, str]) -> dic
 
 
 def _make_here(asked: Mapping[str, Any]) -> dict[str, object]:
-    place = Path(asked["place"])
+    place, platform = Path(asked["place"]), platform_of(asked["platform"])
+    assert platform, "the process above asks for one of PLATFORMS"
     debs = [Path(path) for path in asked["debs"]]
-    tree = rootfs.make(rootfs.Asked(asked["suite"], debs, asked["packages"], asked["sources"]))
+    tree = rootfs.make(rootfs.Asked(platform, asked["suite"], debs, asked["packages"], asked["sources"]))
     rootfs.write_modules(tree, place / "modules")
     written = rootfs.write(tree, place / "layer")
     del tree
-    facts, _ = inspect.read_facts([(place / "layer", f"sha256:{written.diff_id}")], {})
+    facts, _ = inspect.read_facts([(place / "layer", f"sha256:{written.diff_id}")], {}, platform)
     return {"written": asdict(written), "facts": asdict(facts)}
 
 

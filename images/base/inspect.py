@@ -15,34 +15,28 @@ from pydantic import TypeAdapter
 from images.base.installed import debian_packages, distributions_in, listing
 from images.base.overlay import Tree
 from images.host.errors import UserFault, WorldFault
-from images.model import PLATFORM, Directories, Facts, Site
+from images.model import Directories, Facts, Site
 from images.oci import compression
 from images.oci.manifest import DAMAGED
+from images.platforms import PLATFORMS, Platform
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-LIBRARIES = (
-    "lib",
-    "lib64",
-    "usr/lib",
-    "usr/lib64",
-    f"lib/{PLATFORM.multiarch}",
-    f"usr/lib/{PLATFORM.multiarch}",
-    "usr/local/lib",
-)
 
 LONGEST = 16 << 20  # bytes: of the largest text that is read, dpkg's status of a system with thousands of packages
 TEXTS = re.compile(
     r"etc/(passwd|os-release)$|usr/lib/os-release$|var/lib/dpkg/status$"
     r"|.*-packages/[^/]+\.dist-info/RECORD$"
 )
-GLIBC = re.compile(rf"(.*/)?lib(64|/{PLATFORM.multiarch})?/libc(\.so\.6|-2\.[0-9]+\.so)$")
+GLIBC = re.compile(rf"(.*/)?lib(64|/({'|'.join(each.multiarch for each in PLATFORMS)}))?/libc(\.so\.6|-2\.[0-9]+\.so)$")
 DEBIAN = "usr/local/lib/python{}/dist-packages"  # what Debian's Python has for what pip installs
 PYTHON = re.compile(r"python(3\.[0-9]+)")
 # What libc.so.6 prints when it is run: csu/version.c in glibc.
 BANNER = re.compile(rb"GNU C Library [^\n]{0,80}release version ([0-9]{1,9}\.[0-9]{1,9})(?![0-9])")
 
 
-def read_facts(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str]) -> tuple[Facts, list[int]]:
+def read_facts(
+    layers: Sequence[tuple[Path, str]], environment: Mapping[str, str], platform: Platform
+) -> tuple[Facts, list[int]]:
     """Return the facts of layers and their sizes unpacked; each comes with the diff_id that it must have.
 
     The lowest is the first. `environment` is the image's own, for its PATH. Sizes are in bytes.
@@ -50,7 +44,7 @@ def read_facts(layers: Sequence[tuple[Path, str]], environment: Mapping[str, str
     """
     tree = Tree()
     sizes = [add_layer(tree, *layer) for layer in layers]
-    return gather(tree, environment), sizes
+    return gather(tree, environment, platform), sizes
 
 
 def add_layer(tree: Tree, path: Path, diff_id: str) -> int:
@@ -73,8 +67,8 @@ def keep_text(path: str, content: IO[bytes]) -> str | None:
     return None
 
 
-def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
-    """Return the facts of a tree; `environment` is the image's own, for its PATH."""
+def gather(tree: Tree, environment: Mapping[str, str], platform: Platform) -> Facts:
+    """Return the facts of a tree for a platform; `environment` is the image's own, for its PATH."""
     bins = [directory.strip("/") for directory in environment.get("PATH", DEFAULT_PATH).split(":") if directory]
     packages = debian_packages(tree.text("var/lib/dpkg/status"))
     release = assignments(tree.text("etc/os-release"))
@@ -82,16 +76,19 @@ def gather(tree: Tree, environment: Mapping[str, str]) -> Facts:
     sites = {version: _sites(tree, path, version, release) for version, path in pythons.items()}
     directories = dict.fromkeys(directory for found in sites.values() for directory in found)
     distributions = tuple(d for directory in directories for d in distributions_in(tree, directory))
-    glibc = _glibc(tree, packages)
+    libraries = platform.libraries
+    glibc = _glibc(tree, libraries, packages)
     return Facts(
-        release=release, glibc=glibc, musl=glibc is None and _has(tree, LIBRARIES, PLATFORM.musl_loader) is not None,
+        release=release, glibc=glibc, musl=glibc is None and _has(tree, libraries, platform.musl_loader) is not None,
         pythons=pythons, sites=sites,
         distributions=distributions, listing=listing(tree, distributions),
         packages=packages, passwd=tree.text("etc/passwd"), shell=_has(tree, ["bin"], "sh"),
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), tini=_has(tree, [*bins, ""], "tini"),
         directories=_directories(tree),
-        commands=_commands(tree, bins, pythons), libraries=_libraries(tree), status=tree.text("var/lib/dpkg/status"),
+        commands=_commands(tree, bins, pythons), libraries=_libraries(tree, libraries),
+        status=tree.text("var/lib/dpkg/status"),
         marks={version: file for version, path in pythons.items() if (file := _mark(tree, path, version))},
+        multiarch=platform.multiarch,
     )  # fmt: skip
 
 
@@ -172,9 +169,9 @@ def _mark(tree: Tree, interpreter: str, python: str) -> str | None:
     return found[0] if found else None
 
 
-def _glibc(tree: Tree, packages: Mapping[str, str]) -> str | None:
+def _glibc(tree: Tree, directories: Sequence[str], packages: Mapping[str, str]) -> str | None:
     """Read the release from the library itself, else from its Debian package."""
-    for directory in LIBRARIES:
+    for directory in directories:
         if release := tree.text(f"{directory}/libc.so.6"):
             return release
     found = re.match(r"(?:[0-9]+:)?([0-9]{1,9}\.[0-9]{1,9})(?![0-9])", packages.get("libc6", ""))
@@ -201,9 +198,9 @@ def _commands(tree: Tree, bins: Sequence[str], pythons: Mapping[str, str]) -> di
     }
 
 
-def _libraries(tree: Tree) -> dict[str, str]:
-    names = dict.fromkeys(name for directory in LIBRARIES for name in tree.names(directory) if ".so" in name)
-    return {name: path for name in names if (path := _has(tree, LIBRARIES, name))}
+def _libraries(tree: Tree, directories: Sequence[str]) -> dict[str, str]:
+    names = dict.fromkeys(name for directory in directories for name in tree.names(directory) if ".so" in name)
+    return {name: path for name in names if (path := _has(tree, directories, name))}
 
 
 def _directories(tree: Tree) -> Directories:

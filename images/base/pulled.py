@@ -17,12 +17,13 @@ from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.model import BLOB, PLATFORM, Base, Layer, Manifest, Site, Written
+from images.model import BLOB, Base, BaseImage, Layer, Manifest, Site, Written
 from images.oci import compression, manifest, reference
 from images.oci.manifest import DAMAGED
 from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
 from images.oci.reference import Reference
+from images.platforms import PLATFORMS, Platform, platform_of
 
 CONFIG_LIMIT = 8 << 20  # bytes
 
@@ -39,6 +40,13 @@ class Parts:
     manifest: Manifest
     config: Mapping[str, Any]
     layers: tuple[Path, ...]
+
+    @property
+    def platform(self) -> Platform:
+        """Return what it is for, as the configuration says."""
+        found = platform_of(_system(self.config))
+        assert found, "a configuration for anything else was refused"
+        return found
 
     @property
     def diff_ids(self) -> list[str]:
@@ -67,32 +75,34 @@ class Source(Protocol):
         """Return where the layers are in the store, from the lowest."""
 
 
-def fetch(named: Reference, store: Store, access: Access, advance: Advance) -> Parts:
+def fetch(named: Reference, platform: Platform, store: Store, access: Access, advance: Advance) -> Parts:
     """Fetch an image into the store, checked by its digests; `advance` is called with the size of what came.
 
-    Raises UserFault when it is not there, not for PLATFORM or no image, WorldFault when it cannot be had whole.
+    Raises UserFault when it is not there, not for this platform or no image, WorldFault when it cannot be had whole.
     """
     name = str(named)
     with _source(named, store, access) as source:
-        found = manifest.resolve(source.manifest, name)
-        return _parts(source, found, name, name if isinstance(named, reference.Remote) else None, advance)
+        found = manifest.resolve(source.manifest, name, platform)
+        parts = _parts(source, found, name, platform, advance)
+        return replace(parts, reference=name) if isinstance(named, reference.Remote) else parts
 
 
-def fetch_locked(found: Manifest, name: str | None, store: Store, access: Access | None, advance: Advance) -> Parts:
-    """Fetch an image whose manifest is known; only what the store lacks is asked of the registry that `name` is in.
+def fetch_locked(known: BaseImage, platform: Platform, store: Store, access: Access | None, advance: Advance) -> Parts:
+    """Fetch the base of a lock; only what the store lacks is asked of the registry that it is in.
 
     Raises WorldFault when something is not in the store and there is no registry, or no `access` to it.
     """
+    found, name = known.manifest, known.reference
     named, called = reference.parse(name) if name else None, name or found.digest
     if isinstance(named, reference.Remote) and access:
         with transfer.repository(replace(named, digest=found.digest), store, access) as source:
-            return _parts(source, found, called, name, advance)
+            return replace(_parts(source, found, called, platform, advance), reference=name)
     missing = [part.digest for part in (found.config, *found.layers) if not store.verified(part.sha256, BLOB)]
     if missing:
         remedy = "--base with the directory or archive that the lock was made from, or --offline BUNDLE of the lock"
         raise WorldFault("parts of the base are missing", f"{called}: {', '.join(missing)}", remedy)
     there = OnDisk(in_directory(store.root, called), store, lambda _: b"", str)
-    return _parts(there, found, called, name, advance)
+    return replace(_parts(there, found, called, platform, advance), reference=name)
 
 
 def read_base(parts: Parts, python: str, glibc: str, store: Store) -> Base:
@@ -102,7 +112,9 @@ def read_base(parts: Parts, python: str, glibc: str, store: Store) -> Base:
     """
 
     def inspected() -> dict[str, object]:
-        facts, sizes = inspect.read_facts([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment)
+        facts, sizes = inspect.read_facts(
+            [*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment, parts.platform
+        )
         return {"facts": asdict(facts), "sizes": sizes}
 
     digests = [parts.manifest.config.digest, *(layer.digest for layer in parts.manifest.layers)]
@@ -129,14 +141,16 @@ class Contents(NamedTuple):
     layers: tuple[Path, ...]
 
 
-def contents(named: Reference, store: Store, access: Access, advance: Advance) -> Contents:
+def contents(named: Reference, platform: Platform | None, store: Store, access: Access, advance: Advance) -> Contents:
     """Fetch an image into the store, and return it as it is; its layers stay packed as they are.
+
+    Without a platform the first of PLATFORMS counts that it is there for.
 
     Raises UserFault where an engine might take another image for it, else as `fetch` does.
     """
     with _source(named, store, access) as source:
-        found = manifest.resolve(source.manifest, str(named), alone=True)
-        _config(source, found, str(named), advance)
+        found = manifest.resolve(source.manifest, str(named), platform, alone=True)
+        _config(source, found, str(named), platform, advance)
         config = source.config(found, advance).read_bytes()
         return Contents(source.manifest(found.digest), config, _fetched(source, found, str(named), advance))
 
@@ -157,10 +171,10 @@ def _history(parts: Parts) -> tuple[Mapping[str, Any], ...]:
     return tuple({"created_by": f"base {number}"} for number in range(1, len(parts.layers) + 1))
 
 
-def _parts(source: Source, found: Manifest, name: str, known: str | None, advance: Advance) -> Parts:
-    config = _config(source, found, name, advance)
+def _parts(source: Source, found: Manifest, name: str, platform: Platform, advance: Advance) -> Parts:
+    config = _config(source, found, name, platform, advance)
     return Parts(
-        name=name, reference=known, manifest=found, config=config, layers=_fetched(source, found, name, advance)
+        name=name, reference=None, manifest=found, config=config, layers=_fetched(source, found, name, advance)
     )
 
 
@@ -192,20 +206,28 @@ def _source(named: Reference, store: Store, access: Access) -> Iterator[Source]:
             yield archive
 
 
-def _config(source: Source, found: Manifest, name: str, advance: Advance) -> Mapping[str, Any]:
-    """Return the configuration; refuse another architecture before a layer is fetched."""
+def _config(
+    source: Source, found: Manifest, name: str, platform: Platform | None, advance: Advance
+) -> Mapping[str, Any]:
+    """Return the configuration; refuse another platform, or one that is not known, before a layer is fetched."""
     if found.config.size > CONFIG_LIMIT:
         raise WorldFault("a configuration is too long", f"{name} ({found.config.size} bytes)", DAMAGED)
     try:
         config = documents.parse(source.config(found, advance).read_bytes())
         diff_ids = config["rootfs"]["diff_ids"]
-        system = f"{config['os']}/{config['architecture']}"
+        system = _system(config)
         if not all(reference.DIGEST.fullmatch(diff_id) for diff_id in diff_ids):
             raise ValueError("diff_ids")
     except (ValueError, KeyError, TypeError) as error:
         raise WorldFault("a configuration is damaged", f"{name} ({error!r})", DAMAGED) from error
-    if system != str(PLATFORM):
-        raise UserFault("that base is for another machine", f"{name} ({system})", f"a base for {PLATFORM}")
+    wanted = [str(each) for each in ((platform,) if platform else PLATFORMS)]
+    if system not in wanted:
+        remedy = f"an image for {' or '.join(wanted)}" + (f", or --platform {system}" if platform_of(system) else "")
+        raise UserFault("that image is for another machine", f"{name} ({system})", remedy)
     if not isinstance(diff_ids, list) or len(diff_ids) != len(found.layers):
         raise WorldFault("configuration and manifest do not agree", f"{name} (number of layers)", DAMAGED)
     return cast("Mapping[str, Any]", config)
+
+
+def _system(config: Mapping[str, Any]) -> str:
+    return f"{config['os']}/{config['architecture']}"

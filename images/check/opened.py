@@ -22,6 +22,7 @@ from images.host.store import Store
 from images.layers.entrypoint_layer import MULTINODE, SBOM
 from images.lock import lockfile
 from images.oci import compression, manifest, reference
+from images.platforms import Platform
 
 LOCK, BILL = f"{MULTINODE}/{lockfile.NAME}", f"{MULTINODE}/{SBOM}"
 REGISTRY = "docker://"  # as skopeo has it: a name in a registry, whatever an engine here calls so
@@ -97,7 +98,7 @@ def _said(layer: Path, path: str) -> bytes | None:
 
 
 @contextmanager
-def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
+def opened(name: str, platform: Platform | None, store: Store, access: Access) -> Iterator[Inside]:
     """Open an image by what the user calls it: a path, a name in an engine here, a name in a registry.
 
     A name is looked for in this order; after `docker://` it is one in a registry. The layers are copied aside and gone
@@ -106,7 +107,7 @@ def opened(name: str, store: Store, access: Access) -> Iterator[Inside]:
     """
     with store.temporary(directory=True) as place:
         named, where = _find(name, place / "image.tar", access)
-        found = pulled.contents(named, Store(place), access, lambda _: None)
+        found = pulled.contents(named, platform, Store(place), access, lambda _: None)
         yield Inside(name, found.manifest, found.config, found.layers, where)
 
 

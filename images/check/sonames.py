@@ -12,15 +12,16 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from images.base.inspect import LIBRARIES
 from images.host.errors import UserFault
 from images.host.store import Store
 from images.layers import trim
-from images.model import PLATFORM, Wheel
+from images.model import Wheel
+from images.platforms import PLATFORMS
 from images.wheels.content import content
 
-# Debian: ld.so.conf.d/libc.conf and that of its multiarch directory, and the loader's own two (ld.so(8)).
-SEARCHED = (*LIBRARIES, f"usr/local/lib/{PLATFORM.multiarch}")
+# Debian: ld.so.conf.d/libc.conf and that of its multiarch directory, and the loader's own two (ld.so(8)). What is for
+# another machine is in the way of nobody, and no wheel brings it.
+SEARCHED = frozenset(place for each in PLATFORMS for place in (*each.libraries, f"usr/local/lib/{each.multiarch}"))
 BASE = "the base"
 
 

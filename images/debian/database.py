@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from images.debian.deb import Package
 from images.debian.tree import Tree, place_of
-from images.model import PLATFORM
+from images.platforms import Platform
 
 PLACE = "var/lib/dpkg"
 ORDER = (
@@ -19,7 +19,7 @@ ORDER = (
 INTEREST = re.compile(r"^interest(?P<how>-\w+)?\s+(?P<trigger>\S+)", re.MULTILINE)
 
 
-def write(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]]) -> None:
+def write(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], platform: Platform) -> None:
     """Write dpkg's records of packages; `listed` are the paths of each.
 
     Raises LookupError for a file of configuration that is not there.
@@ -31,15 +31,15 @@ def write(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequ
             if kind != "control":
                 tree.file(f"{start}.{kind}", data, mode)
     tree.file(f"{PLACE}/info/format", "1\n")
-    tree.file(f"{PLACE}/arch", f"{PLATFORM.architecture}\n")
+    tree.file(f"{PLACE}/arch", f"{platform.architecture}\n")
     tree.file(f"{PLACE}/status", "".join(f"{paragraph(package, tree)}\n" for package in packages.values()))
     for name, text in _triggers(packages).items():
         tree.file(f"{PLACE}/triggers/{name}", text)
 
 
-def mark_automatic(tree: Tree, names: Iterable[str]) -> None:
+def mark_automatic(tree: Tree, names: Iterable[str], platform: Platform) -> None:
     """Say which packages nobody asked for by name: `apt-get autoremove` may remove them later."""
-    rows = (f"Package: {name}\nArchitecture: {PLATFORM.architecture}\nAuto-Installed: 1\n\n" for name in sorted(names))
+    rows = (f"Package: {name}\nArchitecture: {platform.architecture}\nAuto-Installed: 1\n\n" for name in sorted(names))
     tree.file("var/lib/apt/extended_states", "".join(rows))
 
 

@@ -18,8 +18,8 @@ from images.debian import certificates, control
 from images.debian.deb import Package
 from images.debian.tree import FILE, Entry, Tree
 from images.host.errors import WorldFault
-from images.model import PLATFORM, PLATFORMS
 from images.oci.layer import EPOCH
+from images.platforms import PLATFORMS, Platform
 
 KNOWN = Path(__file__).with_name("scripts.json")
 RUN_FIRST = ("preinst", "postinst")  # what a first installation runs
@@ -60,12 +60,12 @@ def digest(package: Package, script: str) -> str:
     return hashlib.sha256(kept.encode()).hexdigest()
 
 
-def apply(tree: Tree, packages: Mapping[str, Package], suite: str) -> None:
+def apply(tree: Tree, packages: Mapping[str, Package], suite: str, platform: Platform) -> None:
     """Do what the rows of a suite say of packages, given by name, as far as these have a script that would.
 
     Raises WorldFault where a file is not there, or not as it should be.
     """
-    for name, effect, *given in (*TABLE, *OF_SUITES.get(suite, ())):
+    for name, effect, *given in (*TABLE, *OF_SUITES.get(suite, _nothing)(platform)):
         package = packages.get(name)
         if package is None or not any(script in package.control for script in RUN_FIRST):
             continue
@@ -261,21 +261,29 @@ TABLE: tuple[Row, ...] = (
     ("ca-certificates", directory, "usr/local/share/ca-certificates"),
     ("ca-certificates", trust),
 )  # fmt: skip
-LIBRARIES = f"/lib/{PLATFORM.multiarch}"
-# What the scripts of one suite do beyond that.
-OF_SUITES: dict[str, tuple[Row, ...]] = {
-    "bookworm": (
+
+
+def _nothing(_: Platform) -> tuple[Row, ...]:
+    return ()
+
+
+def _bookworm(_: Platform) -> tuple[Row, ...]:
+    return (
         ("dash", divert, "/bin/sh", "/bin/sh.distrib"),
         ("openssh-server", user, "sshd", 100, "/run/sshd"),
         ("python3.11-minimal", directory, "usr/local/lib/python3.11/dist-packages"),
         ("tzdata", file, "etc/timezone", "Etc/UTC\n"),
-    ),
-    "trixie": (
+    )
+
+
+def _trixie(platform: Platform) -> tuple[Row, ...]:
+    libraries, loader = f"/lib/{platform.multiarch}", f"/{platform.loader}"
+    return (
         ("base-files", directory, "usr/local/libexec"),
         *(("base-files", divert, f"/{name}", f"/.{name}.usr-is-merged") for name in ("lib32", "libo32", "libx32")),
-        ("dpkg", file, f"{DPKG}/arch-native", f"{PLATFORM.architecture}\n"),
-        ("libc6", divert, f"/lib64/{PLATFORM.loader}", f"/lib64/{PLATFORM.loader}.usr-is-merged"),
-        *(("libreadline8t64", divert, f"{LIBRARIES}/{name}", f"{LIBRARIES}/{name}.usr-is-merged") for name in (
+        ("dpkg", file, f"{DPKG}/arch-native", f"{platform.architecture}\n"),
+        ("libc6", divert, loader, f"{loader}.usr-is-merged"),
+        *(("libreadline8t64", divert, f"{libraries}/{name}", f"{libraries}/{name}.usr-is-merged") for name in (
             "libhistory.so.8", "libhistory.so.8.2", "libreadline.so.8", "libreadline.so.8.2",
         )),
         ("libwtmpdb0", link, "var/lib/wtmpdb/wtmp.db", "../../log/wtmp.db"),
@@ -283,5 +291,8 @@ OF_SUITES: dict[str, tuple[Row, ...]] = {
         ("netbase", heredoc, "etc/networks"),
         ("openssh-server", user, "sshd", 999, "/run/sshd", "sshd user", "!*"),  # by systemd-sysusers
         ("python3.13-minimal", directory, "usr/local/lib/python3.13/dist-packages"),
-    ),
-}  # fmt: skip
+    )  # fmt: skip
+
+
+# What the scripts of one suite do beyond that, for a platform.
+OF_SUITES: Mapping[str, Callable[[Platform], tuple[Row, ...]]] = {"bookworm": _bookworm, "trixie": _trixie}

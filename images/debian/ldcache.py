@@ -13,7 +13,7 @@ from collections import defaultdict
 
 from images.debian.tree import FILE, Tree
 from images.foreign import libraries
-from images.model import PLATFORM
+from images.platforms import Platform
 
 ELF = b"\x7fELF"
 BANNER = re.compile(rb"GNU C Library \((Debian GLIBC [^)]{1,80})\) ([a-z]{1,20} release version [0-9]+\.[0-9]+)")
@@ -23,12 +23,12 @@ HEAD, ROW = struct.Struct("<20sIIB3xI12x"), struct.Struct("<iIIIQ")
 Library = tuple[str, str]  # name and path
 
 
-def write(tree: Tree) -> None:
+def write(tree: Tree, platform: Platform) -> None:
     """Write the cache, and the links by the names of libraries that are not there yet.
 
     Raises LookupError where there is no C library.
     """
-    tree.file("etc/ld.so.cache", _rendered(_libraries(tree), _generator(tree)))
+    tree.file("etc/ld.so.cache", _rendered(_libraries(tree, platform), _generator(tree, platform), platform))
 
 
 def _directories(tree: Tree) -> list[str]:
@@ -41,7 +41,7 @@ def _directories(tree: Tree) -> list[str]:
     return list(real.values())
 
 
-def _libraries(tree: Tree) -> list[Library]:
+def _libraries(tree: Tree, platform: Platform) -> list[Library]:
     inside: dict[str, list[str]] = defaultdict(list)
     for path in tree.entries:
         inside[posixpath.dirname(path)].append(path)
@@ -49,21 +49,21 @@ def _libraries(tree: Tree) -> list[Library]:
     for shown in _directories(tree):
         directory = tree.real(shown)
         for path in inside[directory]:
-            if name := _name(tree, path):
+            if name := _name(tree, path, platform):
                 if f"{directory}/{name}" not in tree.entries:
                     tree.link(f"{directory}/{name}", posixpath.basename(path))
                 found[name, f"{shown}/{name}"] = None
     return list(found)
 
 
-def _name(tree: Tree, path: str) -> str | None:
+def _name(tree: Tree, path: str, platform: Platform) -> str | None:
     """Return the name that a library is found by, None for what is none of the image's machine."""
     name, real = posixpath.basename(path), tree.real(path)
     entry = tree.entries.get(real)
     if not name.startswith(("lib", "ld-")) or ".so" not in name or entry is None or entry.kind != FILE:
         return None
     data = entry.data
-    if data[:4] != ELF or len(data) < 20 or int.from_bytes(data[18:20], "little") != PLATFORM.elf:
+    if data[:4] != ELF or len(data) < 20 or int.from_bytes(data[18:20], "little") != platform.elf:
         return None
     tags = libraries.entries(io.BytesIO(data), ".dynamic", lambda section: section.iter_tags())
     if not tags:
@@ -72,15 +72,15 @@ def _name(tree: Tree, path: str) -> str | None:
     return name if "/" in soname else soname
 
 
-def _generator(tree: Tree) -> bytes:
+def _generator(tree: Tree, platform: Platform) -> bytes:
     """Name the ldconfig that would have written the cache: that of the C library."""
-    found = BANNER.search(tree.entries[tree.real(f"lib/{PLATFORM.multiarch}/libc.so.6")].data)
+    found = BANNER.search(tree.entries[tree.real(f"lib/{platform.multiarch}/libc.so.6")].data)
     if found is None:
         raise LookupError("no C library of Debian")
     return b"ldconfig (" + found[1] + b") " + found[2]
 
 
-def _rendered(found: list[Library], generator: bytes) -> bytes:
+def _rendered(found: list[Library], generator: bytes, platform: Platform) -> bytes:
     rows = sorted(found, key=lambda row: _order(row[0]), reverse=True)
     start = HEAD.size + ROW.size * len(rows)
     texts, places, last = bytearray(), dict[str, int](), ""
@@ -93,7 +93,7 @@ def _rendered(found: list[Library], generator: bytes) -> bytes:
     end = start + len(texts)
     extension = -(-end // 4) * 4
     out = HEAD.pack(MAGIC, len(rows), len(texts), LITTLE, extension)
-    out += b"".join(ROW.pack(PLATFORM.cache_flags, places[name], places[path], 0, 0) for name, path in rows)
+    out += b"".join(ROW.pack(platform.cache_flags, places[name], places[path], 0, 0) for name, path in rows)
     out += bytes(texts) + bytes(extension - end)
     return out + struct.pack("<6I", EXTENSION, 1, 0, 0, extension + 24, len(generator)) + generator
 

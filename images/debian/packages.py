@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from images.debian import archive, deb, mirrors, solve
@@ -20,16 +20,26 @@ from images.host.context import Context
 from images.host.disk.faults import Unwritable
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
-from images.model import PLATFORM, Deb, Debian
+from images.model import Deb, Debian
+from images.platforms import Platform
 
 SIGNED = "signed debs"  # records of what indexes signed by Debian had
 # apt's own control file calls it important, the archive's index required; an image without it could not be extended.
 ALWAYS = ("apt",)
 AT_ONCE = 8  # downloads: most packages are small
+# What Debian's Python needs to compile: what it imports at its start, and what it is linked with.
+PYTHON = ("python{0}-minimal", "libpython{0}-minimal", "libc6", "libexpat1", "zlib1g")
 AWAY = "note: {} does not answer; Debian's packages come from {}"
 
 
-def resolve(suite: str, packages: Sequence[str], context: Context) -> Debian:
+class Part(NamedTuple):
+    """The part of an archive that packages come from: a suite, for one platform."""
+
+    suite: str
+    platform: Platform
+
+
+def resolve(suite: str, packages: Sequence[str], platform: Platform, context: Context) -> Debian:
     """Choose what a base is made of, and download each package into the store.
 
     Raises WorldFault as `named` does.
@@ -42,10 +52,10 @@ def resolve(suite: str, packages: Sequence[str], context: Context) -> Debian:
 
     # Without the mirror that was asked: a lock and an image name no mirror of one machine.
     sources = mirrors.listed(mirrors.own(suite))
-    return Debian(suite, tuple(packages), sources, _chosen([suite, packages], suite, choose, context))
+    return Debian(suite, tuple(packages), sources, _chosen([suite, packages], Part(suite, platform), choose, context))
 
 
-def named(suite: str, names: Sequence[str], context: Context) -> tuple[Deb, ...]:
+def named(suite: str, names: Sequence[str], platform: Platform, context: Context) -> tuple[Deb, ...]:
     """Choose single packages without what they depend on, and download each into the store.
 
     Where no mirror can be reached, an older choice is better than none, and the user is told its day. Raises WorldFault
@@ -56,15 +66,20 @@ def named(suite: str, names: Sequence[str], context: Context) -> tuple[Deb, ...]
         universe = Universe(rows)
         return [universe.named(name) for name in sorted(set(names))]
 
-    return _chosen([suite, "alone", names], suite, choose, context) if names else ()
+    return _chosen(["alone", names], Part(suite, platform), choose, context) if names else ()
 
 
-def bring(suite: str, debs: Iterable[Deb], context: Context) -> None:
+def of_python(python: str) -> list[str]:
+    """Return the packages that Debian's Python (3.X) needs to compile."""
+    return [name.format(python) for name in PYTHON]
+
+
+def bring(suite: str, debs: Iterable[Deb], platform: Platform, context: Context) -> None:
     """Download packages that are known by their sha256, as far as a mirror still has them.
 
     Raises WorldFault where no mirror can be reached.
     """
-    _, indexes = _indexes(suite, context)
+    _, indexes = _indexes(Part(suite, platform), context)
     wanted = {one.sha256: one for one in debs}
     found = {
         wanted[row["SHA256"]]: f"{index.source.uri}/{quote(row['Filename'])}"
@@ -103,19 +118,19 @@ def require(store: Store, found: Deb) -> Path:
     raise WorldFault("a package of Debian is missing", found.package, "build again, or make a new lock")
 
 
-def unsigned(asked: Debian, context: Context) -> list[Deb]:
+def unsigned(suite: str, debs: Sequence[Deb], platform: Platform, context: Context) -> list[Deb]:
     """Return the packages that no index signed by Debian has or had; one is asked where it may be.
 
     A bundle or a stranger's lock named them.
     """
-    if (found := not_noted(context.store, asked.debs)) and context.pip is not None:
+    if (found := not_noted(context.store, debs)) and context.pip is not None:
         try:
-            bring(asked.suite, found, context)
+            bring(suite, found, platform, context)
         except Unverified:
             raise
         except WorldFault:
             pass  # without a network, what is remembered has to do
-    return not_noted(context.store, asked.debs)
+    return not_noted(context.store, debs)
 
 
 def not_noted(store: Store, debs: Sequence[Deb]) -> list[Deb]:
@@ -129,12 +144,12 @@ def _note_signed(store: Store, debs: Sequence[Deb]) -> None:
 
 
 def _chosen(
-    asked: Sequence[object], suite: str, choose: Callable[[Iterable[Row]], list[Row]], context: Context
+    asked: Sequence[object], part: Part, choose: Callable[[Iterable[Row]], list[Row]], context: Context
 ) -> tuple[Deb, ...]:
     """Choose anew where an index has changed; remember the choice for days on which no mirror can be reached."""
-    store, last = context.store, key_of(asked)
+    store, last = context.store, key_of([*asked, part.suite, str(part.platform)])
     try:
-        debs = _choose_now(asked, suite, choose, context)
+        debs = _choose_now(asked, part, choose, context)
     except WorldFault as fault:
         record = store.record("last debs", last)
         if record is None or isinstance(fault, Unverified | Unwritable):
@@ -146,13 +161,13 @@ def _chosen(
 
 
 def _choose_now(
-    asked: Sequence[object], suite: str, choose: Callable[[Iterable[Row]], list[Row]], context: Context
+    asked: Sequence[object], part: Part, choose: Callable[[Iterable[Row]], list[Row]], context: Context
 ) -> tuple[Deb, ...]:
-    sources, indexes = _indexes(suite, context)
+    sources, indexes = _indexes(part, context)
     inputs = [*asked, [index.digest for index in indexes]]
-    made = context.store.cached("choices", inputs, lambda: _plain(suite, choose, indexes)).value
+    made = context.store.cached("choices", inputs, lambda: _plain(part.suite, choose, indexes)).value
     archives = {source.suite: source.uri for source in sources}
-    found = {Deb(**fields): f"{archives[part]}/{path}" for fields, part, path in made}
+    found = {Deb(**fields): f"{archives[suite]}/{path}" for fields, suite, path in made}
     _note_signed(context.store, list(found))
     _download(found, context)
     return tuple(found)
@@ -175,22 +190,23 @@ def _listed(row: Row) -> Deb:
     return Deb(name, version, architecture, kept_as, row["SHA256"])
 
 
-def _indexes(suite: str, context: Context) -> tuple[tuple[Source, ...], list[Index]]:
+def _indexes(part: Part, context: Context) -> tuple[tuple[Source, ...], list[Index]]:
     """Ask the mirror that the user names; else Debian's own, and where that does not answer, the machine's.
 
     In this order, so that everybody who reaches Debian's own mirror gets the same image.
     """
+    suite, architecture = part.suite, part.platform.architecture
     given = mirrors.named(suite, context.environ)
     first, second = given or mirrors.own(suite), () if given else mirrors.of_machine(suite)
     try:
-        return first, archive.indexes(first, PLATFORM.architecture, context)
+        return first, archive.indexes(first, architecture, context)
     except (Unverified, Unwritable):
         raise
     except WorldFault:
         if not second or {source.uri for source in second} <= {source.uri for source in first}:
             raise
         context.progress.say(AWAY.format(first[0].uri, " and ".join(dict.fromkeys(source.uri for source in second))))
-        return second, archive.indexes(second, PLATFORM.architecture, context)
+        return second, archive.indexes(second, architecture, context)
 
 
 def _download(places: Mapping[Deb, str], context: Context) -> None:

@@ -15,9 +15,10 @@ from images.debian.deb import Package, load
 from images.debian.packages import ALWAYS
 from images.debian.tree import DPKG_OPTIONS, FILE, Tree
 from images.host.errors import WorldFault
-from images.model import PLATFORM, Directories, Written
+from images.model import Directories, Written
 from images.oci import packing
 from images.oci.layer import LayerWriter
+from images.platforms import Platform
 
 AT_ONCE = 2  # packages that are unpacked at the same time; what unpacks them lets others run
 AHEAD = 2
@@ -37,10 +38,11 @@ MODULES = re.compile(r"usr/(?:lib/python3[^/]*|share/python3)/.*\.py$")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a root file system is made of: a suite, files of its packages, those that were asked for by name, its
-    sources.list.
+    """What a root file system is made of: its platform, a suite, files of its packages, those that were asked for by
+    name, its sources.list.
     """
 
+    platform: Platform
     suite: str
     debs: Sequence[Path]
     packages: Sequence[str]
@@ -57,7 +59,7 @@ def make(asked: Asked) -> Tree:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for at in range(0, len(paths), AHEAD):
             for package in pool.map(load, paths[at : at + AHEAD]):
-                _refuse(package, packages)
+                _refuse(package, asked.platform, packages)
                 listed[package.name] = tree.unpack(package)
                 packages[package.name] = package.without_data()
     packages = dict(sorted(packages.items()))
@@ -82,27 +84,27 @@ def write_modules(tree: Tree, out: Path) -> None:
                 archive.writestr(zipfile.ZipInfo(path), real.data)
 
 
-def _refuse(package: Package, others: Mapping[str, Package]) -> None:
+def _refuse(package: Package, platform: Platform, others: Mapping[str, Package]) -> None:
     if package.name in others:
         raise WorldFault("a base has a Debian package twice", package.name, "make a new lock (build.py lock)")
-    if package.about["Architecture"] not in (PLATFORM.architecture, "all"):
+    if package.about["Architecture"] not in (platform.architecture, "all"):
         value = f"{package.name} ({package.about['Architecture']})"
         raise WorldFault("a Debian package is for another machine", value, "make a new lock (build.py lock)")
 
 
 def _finish(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], asked: Asked) -> None:
-    effects.apply(tree, packages, asked.suite)
+    effects.apply(tree, packages, asked.suite, asked.platform)
     tree.file("etc/apt/sources.list", asked.sources)
     tree.file("etc/fstab", "# UNCONFIGURED FSTAB FOR BASE SYSTEM\n")  # what scripts of packages look into
     tree.file("etc/dpkg/dpkg.cfg.d/99multinode", "".join(f"{option}\n" for option in DPKG_OPTIONS))
     try:
         if C_LIBRARY in packages:
-            ldcache.write(tree)
-        database.write(tree, packages, listed)
+            ldcache.write(tree, asked.platform)
+        database.write(tree, packages, listed, asked.platform)
     except (LookupError, ValueError) as error:
         fact = "a Debian package has not what dpkg or ldconfig need"
         raise WorldFault(fact, error, "make a new lock (build.py lock)") from error
-    database.mark_automatic(tree, packages.keys() - _wanted(packages, asked.packages))
+    database.mark_automatic(tree, packages.keys() - _wanted(packages, asked.packages), asked.platform)
     for path in [path for path in tree.entries if DIRTY.match(path)]:
         del tree.entries[path]
     tree.complete()

@@ -128,10 +128,13 @@ class Tree:
         raise WorldFault("links of Debian's packages form a circle", f"/{path}", REMEDY)
 
     def complete(self) -> None:
-        """Make the directories above what is there.
+        """Make the directories above what is there; of a merged /usr stay the links to what is.
 
         Raises WorldFault for what lies below something else: through a link it could be anywhere.
         """
+        for name in MERGED:
+            if not any(path.startswith(f"usr/{name}/") for path in self.entries):
+                del self.entries[name]
         for path in list(self.entries):
             above = path
             while above := posixpath.dirname(above):

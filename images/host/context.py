@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # --help does without
     from images.host.pip_config import Sources
     from images.host.progress import Progress
     from images.host.store import Store
+    from images.platforms import Platform
 
 Made = TypeVar("Made")
 
@@ -75,8 +76,8 @@ class Context:
     `wheelhouse` is the user's directory of wheels, `bindings_index` the index that the user names for the oneCCL
     bindings. For a lock, `base` is the layout or archive that its base lies in, and `examples` is where its examples
     come from.
-    Where `compiles` is false, layers are made without bytecode, whatever the lock says: nothing of a base is run. A
-    machine is `native` where it can start the programs of an image.
+    Where `compiles` is false, layers are made without bytecode, whatever the lock says: nothing of a base is run.
+    `native` is the platform whose programs this machine can start, None on a system of another kind.
     """
 
     store: Store
@@ -91,7 +92,7 @@ class Context:
     base: str | None = None
     examples: str | None = None
     compiles: bool = False
-    native: bool = True
+    native: Platform | None = None
 
     @property
     def sources(self) -> Sources:

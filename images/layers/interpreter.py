@@ -14,20 +14,19 @@ from itertools import count
 from pathlib import Path
 from typing import IO
 
-from images.base.inspect import LIBRARIES, of_debian
+from images.base.inspect import of_debian
 from images.base.overlay import Node, Tree
 from images.debian import deb as packages
+from images.debian.packages import of_python
 from images.debian.tree import MERGED
 from images.foreign import tars
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
-from images.model import PLATFORM, Base, Deb, Site
+from images.model import Base, Deb, Site
 from images.oci import compression
+from images.platforms import Platform
 
 PACKAGES = ("site-packages", "dist-packages", "__pycache__")  # of no use to an interpreter that only compiles
-
-# What Debian's Python needs to compile: what it imports at its start, and what it is linked with.
-PACKAGED = ("python{0}-minimal", "libpython{0}-minimal", "libc6", "libexpat1", "zlib1g")
 
 
 @dataclass(frozen=True)
@@ -37,29 +36,36 @@ class PythonSource:
     `path` is its own in the image, `site` where packages go; `layers` are what it is unpacked from, opened one by one.
     """
 
+    platform: Platform
     path: str
     site: Site
     identity: str
     layers: Callable[[], Iterator[tarfile.TarFile]]
 
+    @property
+    def libraries(self) -> list[str]:
+        """Return the directories that it may have its libraries in."""
+        prefix = posixpath.dirname(posixpath.dirname(self.path))
+        return list(dict.fromkeys((*self.platform.libraries, f"{prefix}/lib".lstrip("/"))))
 
-def of_base(store: Store, base: Base) -> PythonSource:
-    """Return the Python that lies in the layers of a base."""
+
+def of_base(store: Store, base: Base, platform: Platform) -> PythonSource:
+    """Return the Python that lies in the layers of a base for a platform."""
 
     def layers() -> Iterator[tarfile.TarFile]:
         for layer in base.layers:
             with compression.opened_tar(store.whole(layer.written.digest)) as (tar, _):
                 yield tar
 
-    return PythonSource(base.interpreter, base.site, base.identity, layers)
+    return PythonSource(platform, base.interpreter, base.site, base.identity, layers)
 
 
-def of_packages(store: Store, debs: Sequence[Deb], python: str) -> PythonSource:
+def of_packages(store: Store, debs: Sequence[Deb], platform: Platform, python: str) -> PythonSource:
     """Return Debian's own Python (3.X), out of its packages: it is the same in the base that is made of them.
 
     Raises WorldFault when one is missing.
     """
-    names = [name.format(python) for name in PACKAGED]
+    names = of_python(python)
     found = {deb.package: deb for deb in debs if deb.package in names}
     if lacking := [name for name in names if name not in found]:
         raise WorldFault("packages of Debian's Python are missing", ", ".join(lacking), "make a new lock")
@@ -73,7 +79,7 @@ def of_packages(store: Store, debs: Sequence[Deb], python: str) -> PythonSource:
                 yield tar
 
     identity = key_of([sorted(deb.sha256 for deb in found.values()), python])
-    return PythonSource(f"usr/bin/python{python}", of_debian(python), identity, layers)
+    return PythonSource(platform, f"usr/bin/python{python}", of_debian(python), identity, layers)
 
 
 def unpack(store: Store, source: PythonSource) -> Path:
@@ -97,11 +103,12 @@ def remove(store: Store, root: Path) -> None:
         root.rename(aside / "damaged")
 
 
-def command(root: Path, interpreter: str) -> list[str]:
+def command(root: Path, source: PythonSource) -> list[str]:
     """Say how one is started without root and without entering its root file system: through its own loader."""
-    there = [place for directory in _libraries(interpreter) if (place := root / directory).is_dir()]
-    loaders = [str(place / PLATFORM.loader) for place in there if (place / PLATFORM.loader).is_file()]
-    return [*loaders[:1], "--library-path", ":".join(map(str, there)), str(root / interpreter)]
+    there = [place for directory in source.libraries if (place := root / directory).is_dir()]
+    name = posixpath.basename(source.platform.loader)
+    loaders = [str(place / name) for place in there if (place / name).is_file()]
+    return [*loaders[:1], "--library-path", ":".join(map(str, there)), str(root / source.path)]
 
 
 def _fill(place: Path, source: PythonSource) -> None:
@@ -110,7 +117,7 @@ def _fill(place: Path, source: PythonSource) -> None:
     Which files are seen is known at the end; nothing is ever written by a path that a layer chose.
     """
     tree, kept, names = Tree(), place / "kept", map(str, count())
-    libraries = _libraries(source.path)
+    libraries = source.libraries
     tree.root.children["usr"] = Node("d", children={name: Node("d") for name in MERGED})
     tree.root.children |= {name: Node("l", target=f"usr/{name}") for name in MERGED}
     kept.mkdir()
@@ -142,12 +149,6 @@ def _put(tree: Tree, path: str, node: Node, root: Path, kept: Path) -> None:
     else:
         shutil.copyfile(kept / str(node.text), place)
         place.chmod(0o755 if node.mode & 0o111 else 0o644)
-
-
-def _libraries(interpreter: str) -> list[str]:
-    """Return the directories that an interpreter may have its libraries in."""
-    prefix = posixpath.dirname(posixpath.dirname(interpreter))
-    return list(dict.fromkeys((*LIBRARIES, f"{prefix}/lib".lstrip("/"))))
 
 
 def _is_needed(path: str, libraries: Sequence[str]) -> bool:

@@ -40,7 +40,12 @@ def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) ->
     found = [Extra("replaced", hiding, hide)] if hiding else []
     if base.manifest and (names := additions.lacking(base.facts)):
         debs, facts = lock.debian.debs, base.facts
-        inputs = [names, [deb.sha256 for deb in debs], facts.glibc, additions.LIBRARY in facts.directories.owners]
+        inputs = [
+            names,
+            [deb.sha256 for deb in debs],
+            facts.glibc,
+            additions.directory(facts) in facts.directories.owners,
+        ]
 
         def add(layer: LayerWriter) -> None:
             additions.write_files(layer, additions.read_files(context.store, debs, names, facts), facts)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from images.host import process
-from images.model import PLATFORM
+from images.platforms import Platform
 
 PROGRAM = "bwrap"
 HOME = "/home/nobody"
@@ -24,12 +24,7 @@ ISOLATED = (
 )  # fmt: skip
 # The keys of the user's session (keyrings(7)) are in no namespace: a filter answers ENOSYS to what leads to them. A row
 # is an instruction of seccomp(2): code, jumps where true and false, operand. Other architectures and x32 are killed.
-FIRST, LAST = PLATFORM.key_calls
-AUDITED = PLATFORM.elf | 0xC0000000  # of 64 bits, little endian: include/uapi/linux/audit.h in Linux
-FILTER = b"".join(struct.pack("=HBBI", *row) for row in (
-    (0x20, 0, 0, 4), (0x15, 0, 6, AUDITED), (0x20, 0, 0, 0), (0x35, 4, 0, 0x40000000), (0x25, 2, 0, LAST),
-    (0x35, 0, 1, FIRST), (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x80000000),
-))  # fmt: skip
+BITS_64_LITTLE_ENDIAN = 0xC0000000  # include/uapi/linux/audit.h in Linux
 OPENED = ("/bin/sh", "-c", 'exec 9<"$0"; exec "$@"')  # starts bubblewrap with the filter open
 INSTALL = "sudo apt-get install bubblewrap (on Debian or Ubuntu)"
 ALLOW = "allow user namespaces here (docs/build.md, What the machine needs)"
@@ -43,26 +38,37 @@ class Sandbox(NamedTuple):
     remedy: str = ""
 
 
-def find(environ: Mapping[str, str]) -> Sandbox:
-    """Return bubblewrap, after one try: kernels and containers may refuse the namespaces."""
+def find(environ: Mapping[str, str], platform: Platform) -> Sandbox:
+    """Return bubblewrap of this machine, after one try: kernels and containers may refuse the namespaces."""
     program = shutil.which(PROGRAM, path=environ.get("PATH"))
-    return Sandbox("", f"no {PROGRAM} in PATH", INSTALL) if program is None else _tried(program)
+    return Sandbox("", f"no {PROGRAM} in PATH", INSTALL) if program is None else _tried(program, platform)
 
 
 @functools.cache
-def _tried(program: str) -> Sandbox:
-    with around(program, ["/bin/true"], [Path("/")]) as line:
+def _tried(program: str, platform: Platform) -> Sandbox:
+    with around(program, ["/bin/true"], [Path("/")], platform) as line:
         return Sandbox(program, process.run(line, {}, INSTALL).failure, ALLOW)
 
 
+def filter_of(platform: Platform) -> bytes:
+    """Return the filter for a kernel of a platform."""
+    first, last = platform.key_calls
+    rows = (
+        (0x20, 0, 0, 4), (0x15, 0, 6, platform.elf | BITS_64_LITTLE_ENDIAN), (0x20, 0, 0, 0),
+        (0x35, 4, 0, 0x40000000), (0x25, 2, 0, last), (0x35, 0, 1, first),
+        (0x06, 0, 0, 0x00050026), (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, 0x80000000),
+    )  # fmt: skip
+    return b"".join(struct.pack("=HBBI", *row) for row in rows)
+
+
 @contextmanager
-def around(program: str, command: Sequence[str], reads: Sequence[Path]) -> Iterator[list[str]]:
+def around(program: str, command: Sequence[str], reads: Sequence[Path], platform: Platform) -> Iterator[list[str]]:
     """Yield the line that runs a command as nobody, without network or capabilities, with an empty home.
 
-    `program` is bubblewrap. The command `reads` these files, and sees no others.
+    `program` is bubblewrap, `platform` that of this machine. The command `reads` these files, and sees no others.
     """
     binds = [word for path in reads for word in ("--ro-bind", str(path), str(path))]
     with tempfile.NamedTemporaryFile() as file:
-        file.write(FILTER)
+        file.write(filter_of(platform))
         file.flush()
         yield [*OPENED, file.name, program, *ISOLATED, "--seccomp", "9", *binds, "--", *command]

@@ -19,6 +19,7 @@ from images.lock import resolve, source_only, uv
 from images.lock.missing import explain, files_missing
 from images.lock.uv import Pinned
 from images.model import BINDINGS, BLOB, Artifact, Deb, Lock, Wheel
+from images.platforms import Platform
 from images.wheels import wheelhouse
 from images.wheels.content import content
 
@@ -39,14 +40,12 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
     places = {artifact.filename: artifact.url for artifact in lock.added}
     if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
         places |= addresses(lock, unknown, context)
-    debs = [deb for deb in lock.debian.debs if deb.filename in lost]
-    if never := [name for name in lost if name not in {*places, *(deb.filename for deb in debs)}]:
+    debs = {platform: [deb for deb in part if deb.filename in lost] for platform, part in lock.debs.items()}
+    known = {*places, *(deb.filename for part in debs.values() for deb in part)}
+    if never := [name for name in lost if name not in known]:
         raise files_missing(never)
-    if debs:
-        with context.progress.step("downloading Debian's packages"):
-            debian.bring(lock.debian.suite, debs, context)
-        if gone := [deb.filename for deb in debian.missing(context.store, debs)]:
-            raise files_missing(gone)
+    for platform, part in debs.items():
+        _bring(lock.debian.suite, part, platform, context)
     at_once = max(DOWNLOADS, context.jobs) if lost else 1
     try:
         return _wheels(lock, places, at_once, context)
@@ -54,9 +53,17 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
         return _wheels(lock, places | _renewed(fault, lock, context), at_once, context)
 
 
+def _bring(suite: str, debs: Sequence[Deb], platform: Platform, context: Context) -> None:
+    if debs:
+        with context.progress.step("downloading Debian's packages"):
+            debian.bring(suite, debs, platform, context)
+        if gone := [deb.filename for deb in debian.missing(context.store, debs)]:
+            raise files_missing(gone)
+
+
 def _take(directory: Path, lost: Sequence[str], lock: Lock, context: Context) -> list[str]:
     """Copy files of a lock, also .debs, from the user's directory; return what it does not have."""
-    files: list[Artifact | Deb] = [*lock.added, *lock.debian.debs]
+    files: list[Artifact | Deb] = [*lock.added, *(deb for part in lock.debs.values() for deb in part)]
     tasks, store, taken = [], context.store, set()
     for digest, name in {(file.sha256, file.filename): None for file in files if file.filename in lost}:
         if found := wheelhouse.find(directory, name, digest, store):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import platform
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,9 +23,10 @@ from images.host import fingerprint
 from images.host.errors import UserFault
 from images.host.store import FileName, Sha256
 from images.lock import uv
-from images.model import PLATFORM, SWITCHES, Artifact, Lock, Request
+from images.model import SWITCHES, Artifact, Lock, Request
 from images.oci import packing, reference
 from images.oci.layer import EPOCH
+from images.platforms import PLATFORMS, TWIN, Platform
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -58,7 +58,7 @@ def text(lock: Lock, *, with_origin: bool = False) -> str:
 def fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
     """Return what `text` writes, as TOML has it."""
     table = _kebab(replace(lock, artifacts=()))
-    del table["artifacts"]
+    del table["artifacts"], table["platform"]
     if not with_origin:
         del table["undated"]
     written = Pylock(
@@ -66,7 +66,7 @@ def fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
         requires_python=SpecifierSet(f"=={lock.python}.*"),
         created_by="multinode",
         packages=[_package(artifact) for artifact in lock.artifacts],
-        tool={"multinode": {"format": FORMAT, "machine": PLATFORM.machine, **table, "tools": tools()}},
+        tool={"multinode": {"format": FORMAT, "machine": lock.platform.machine, **table, "tools": tools()}},
     )
     return dict(written.to_dict())
 
@@ -114,8 +114,9 @@ def contents(content: str, where: str) -> Lock:
 
 def _lock(packages: Sequence[Package], table: Mapping[str, Any], where: str) -> Lock:
     rest = _snake({name: value for name, value in table.items() if name not in ("format", "machine", "tools")})
+    rest |= {"platform": _platform(table, where), "artifacts": [_artifact(package) for package in packages]}
     try:
-        lock = TypeAdapter(Lock).validate_python({**rest, "artifacts": [_artifact(package) for package in packages]})
+        lock = TypeAdapter(Lock).validate_python(rest)
         _require_sense(lock)
     except ValidationError as error:
         found = error.errors()[0]
@@ -146,6 +147,8 @@ def _require_sense(lock: Lock) -> None:
         raise ValueError(f"{unlisted[0]}, which is no wheel, and no row of source-only for it")
     if absent := {"torch", "transformers"} - {artifact.name for artifact in lock.artifacts}:
         raise ValueError(f"no {' and no '.join(sorted(absent))} in it")
+    if lock.twin is not None and (lock.platform == TWIN or lock.base_image):
+        raise ValueError("a twin of a Python that needs none")
     if lock.odd_backend:
         raise ValueError(lock.odd_backend)
     for name, said in (("torch", lock.torch), ("transformers", lock.transformers)):
@@ -189,9 +192,7 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
     if written != FORMAT:
         fact = f"the lock has another format than this release of multinode reads ({FORMAT})"
         raise UserFault(fact, f"{where}: {written}", NEWER)
-    if table.get("machine") != PLATFORM.machine:
-        fact = f"the lock is for another kind of machine than {PLATFORM.machine}"
-        raise UserFault(fact, f"{where}: {table.get('machine')} (here: {platform.machine()})", "build.py lock")
+    _platform(table, where)
     try:
         found = Pylock.from_dict(raw)
     except (InvalidPylock, PylockUnsupportedVersionError, ValueError) as error:
@@ -201,7 +202,18 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
     return list(found.packages), table
 
 
+def _platform(table: Mapping[str, Any], where: str) -> Platform:
+    """Return what a lock is for; raise UserFault where no image can be."""
+    if found := next((each for each in PLATFORMS if each.machine == table.get("machine")), None):
+        return found
+    fact = "the lock is for another kind of machine than images are made for"
+    known = ", ".join(each.machine for each in PLATFORMS)
+    raise UserFault(fact, f"{where}: {table.get('machine')} (known: {known})", "build.py lock")
+
+
 def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str]:
+    if request.platform and request.platform.machine != table.get("machine"):
+        yield f"--platform {request.platform}, but the lock is for {table.get('machine')}"
     for name in ASKED:
         asked = _as_locked(request.base) if name == "base" else getattr(request, name)
         if asked is not None and not _same(asked, table.get(name)):

@@ -69,7 +69,7 @@ def explain(said: str, pins: Pinned, sources: Sources, root: Path, directory: st
     if directory:
         requirements = pins.requirements if isinstance(pins, Plan) else ()
         wanted = [*_pins("\n".join(requirements)), *_pins(said)]
-        wheelhouse.refuse(Path(directory), wanted, pins.python, pins.glibc)
+        wheelhouse.refuse(Path(directory), wanted, pins.python, pins.glibc, pins.platform)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
         return _unreachable(failed[1], failed[2], pins)
     if undated := _undated(said):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -20,10 +21,11 @@ from packaging.utils import parse_wheel_filename
 from images.base import debian
 from images.debian import packages as debs
 from images.host.context import Context, Start
-from images.host.errors import Damaged, UserFault
+from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.pip_config import Sources, check_addresses
 from images.lock import missing, uv
-from images.model import Artifact, Base, Debian, Lock, Plan, SourceOnly
+from images.model import Artifact, Base, Deb, Debian, Lock, Plan, SourceOnly
+from images.platforms import TWIN
 from images.wheels import wheelhouse
 
 if sys.version_info >= (3, 11):
@@ -52,7 +54,7 @@ def choose_debs(planned: Plan, context: Context, background: Start | None) -> tu
     text = "choosing Debian's packages"
 
     def choose() -> Debian:
-        return debs.resolve(planned.suite, planned.packages, context)
+        return debs.resolve(planned.suite, planned.packages, planned.platform, context)
 
     if background is None:
         with context.progress.step(text):
@@ -63,7 +65,7 @@ def choose_debs(planned: Plan, context: Context, background: Start | None) -> tu
     def make() -> Base:
         if gone := debs.missing(context.store, choosing.result().debs):  # of an earlier choice, where no mirror answers
             raise Damaged(gone[0].filename)
-        return debian.make(context.store, choosing.result(), planned.python, context.environ)
+        return debian.make(context.store, choosing.result(), planned.platform, planned.python, context.environ)
 
     making = background(make)
 
@@ -72,6 +74,30 @@ def choose_debs(planned: Plan, context: Context, background: Start | None) -> tu
             return choosing.result()
 
     return wait, making
+
+
+def choose_twin(planned: Plan, own: Debian, context: Context) -> tuple[Deb, ...] | None:
+    """Choose the packages of the same Python for TWIN, which compiles where that of the image cannot be started.
+
+    None where the image is for TWIN itself, or has no bytecode. Raises WorldFault where Debian has another one there.
+    """
+    if planned.platform == TWIN or not planned.bytecode:
+        return None
+    names = debs.of_python(planned.python)
+    with context.progress.step("choosing Debian's packages"):
+        twin = debs.named(planned.suite, names, TWIN, context)
+    there, here = ({deb.package: _source_version(deb) for deb in part} for part in (twin, own.debs))
+    python = names[0]
+    if there[python] != here.get(python):
+        value = f"{python} {there[python]} for {TWIN}, {here.get(python)} for {planned.platform}"
+        remedy = "run it again when Debian has built it for both, or --no-bytecode"
+        raise WorldFault("Debian has another release of Python for the machine that compiles", value, remedy)
+    return twin
+
+
+def _source_version(deb: Deb) -> str:
+    """Return the version of a package without the number of a new build of the same source (Debian Policy 5.6.12)."""
+    return re.sub(r"\+b[0-9]+$", "", deb.version)
 
 
 def packages(planned: Plan, context: Context) -> Resolved:
@@ -86,7 +112,7 @@ def packages(planned: Plan, context: Context) -> Resolved:
     decisive = {name: getattr(plan, name) for name in DECISIVE}
     rows = [asdict(row) for row in plan.source_only]
     # A directory of wheels has no days, so a change of it makes another question.
-    inputs = [decisive, rows, context.wheelhouse, asdict(sources), listing, version("uv")]
+    inputs = [str(plan.platform), decisive, rows, context.wheelhouse, asdict(sources), listing, version("uv")]
 
     def ask() -> str:
         return tomli_w.dumps(_resolve(plan, sources, context).to_dict())
@@ -105,7 +131,7 @@ def _chosen(pylock: Pylock, plan: Plan, directory: str | None) -> Resolved:
     """Choose files of a resolution, by preference those of the user's directory, all of which must be usable."""
     if directory:
         pins = [(package.name, str(package.version)) for package in pylock.packages]
-        wheelhouse.refuse(Path(directory), pins, plan.python, plan.glibc)
+        wheelhouse.refuse(Path(directory), pins, plan.python, plan.glibc, plan.platform)
     return choose(pylock, plan, directory)
 
 
@@ -115,7 +141,7 @@ def choose(pylock: Pylock, plan: Plan, directory: str | None = None) -> Resolved
     One of the user's own wheelhouse wins over others of the same release, if it fits at all.
     Raises UserFault when none fits.
     """
-    tags = wheelhouse.tags(plan.python, plan.glibc)
+    tags = wheelhouse.tags(plan.python, plan.glibc, plan.platform)
     preferred = [_preferred(package, directory, frozenset(tags)) for package in pylock.packages]
     artifacts, undated = [], []
     try:
@@ -186,7 +212,10 @@ def _with_wheels(plan: Plan, sources: Sources) -> Plan:
 
     An index's wheel changes nothing: the same request gives the same image.
     """
-    fit, places = frozenset(wheelhouse.tags(plan.python, plan.glibc)), wheelhouse.directories(sources.links)
+    fit, places = (
+        frozenset(wheelhouse.tags(plan.python, plan.glibc, plan.platform)),
+        wheelhouse.directories(sources.links),
+    )
 
     def has_wheel(row: SourceOnly) -> bool:
         return any(wheelhouse.has(place, row.name, row.version, fit) for place in places)

@@ -22,7 +22,7 @@ from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
 from images.host.store import UV
-from images.model import BINDINGS, IPEX, PLATFORM, Lock, Plan, SourceOnly
+from images.model import BINDINGS, IPEX, Lock, Plan, SourceOnly
 from images.plan.planner import FAMILY
 from images.wheels import wheelhouse
 
@@ -189,7 +189,7 @@ def options(pins: Pinned, requirements: Sequence[str]) -> list[str]:
     """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the pins."""
     glibc = str(min(Version(pins.glibc), NEWEST_GLIBC)).replace(".", "_")
     options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
-    options += ["--python-version", pins.python, "--python-platform", f"{PLATFORM.machine}-manylinux_{glibc}"]
+    options += ["--python-version", pins.python, "--python-platform", f"{pins.platform.machine}-manylinux_{glibc}"]
     options += ["--exclude-newer", _end_of(pins.as_of)]
     days = dict.fromkeys(FAMILY, _end_of(pins.family_as_of)) | dict.fromkeys(_pinned(requirements), "false")
     for name, day in sorted(days.items()):

@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from images.host.store import Store
-from images.model import PLATFORM, Layer
+from images.model import Layer
 from images.oci import manifest
 from images.oci.compression import packed
 from images.oci.manifest import encode
+from images.platforms import Platform
 
 
 def config(
-    layers: Sequence[Layer], settings: Mapping[str, Any], created: str, below: Sequence[Mapping[str, Any]] = ()
-) -> bytes:
+    layers: Sequence[Layer], platform: Platform, settings: Mapping[str, Any], created: str,
+    below: Sequence[Mapping[str, Any]] = (),
+) -> bytes:  # fmt: skip
     """Write the configuration; `settings` is the part that a container starts from, `created` an RFC 3339 time.
 
     `below` is the history of somebody else's base, which speaks for its layers.
@@ -24,8 +26,8 @@ def config(
     diff_ids = [f"sha256:{layer.written.diff_id}" for layer in layers]
     return encode(
         {
-            "architecture": PLATFORM.architecture,
-            "os": PLATFORM.os,
+            "architecture": platform.architecture,
+            "os": platform.os,
             "created": created,
             "config": settings,
             "rootfs": {"type": "layers", "diff_ids": diff_ids},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def write_layout(path: Path, image: Image, store: Store, compression: str, *, li
     for data in (image.config, written):
         with replacing(blobs / digest_of(data).removeprefix("sha256:")) as aside:
             aside.write_bytes(data)
-    _write_index(path, written, image.tags)
+    _write_index(path, written, image)
 
 
 def _write_layer(blobs: Path, layer: Layer, store: Store, compression: str, *, linked: bool) -> None:
@@ -49,7 +48,7 @@ def _write_layer(blobs: Path, layer: Layer, store: Store, compression: str, *, l
         copy(source, aside)
 
 
-def _write_index(path: Path, written: bytes, tags: Sequence[str]) -> None:
+def _write_index(path: Path, written: bytes, image: Image) -> None:
     """Write the index of a layout; of two builds at once, the second adds its entries to those of the first."""
     index = path / "index.json"
     with (path / "oci-layout").open("ab") as mark, replacing(index) as aside:
@@ -58,4 +57,5 @@ def _write_index(path: Path, written: bytes, tags: Sequence[str]) -> None:
         mark.truncate(0)
         mark.write(LAYOUT)
         mark.flush()
-        aside.write_bytes(manifest.write_index(written, tags, index.read_bytes() if index.is_file() else b""))
+        before = index.read_bytes() if index.is_file() else b""
+        aside.write_bytes(manifest.write_index(written, image.tags, image.platform, before))

@@ -9,8 +9,9 @@ from typing import Any
 
 from images.foreign import documents
 from images.host.errors import UserFault, WorldFault
-from images.model import PLATFORM, Descriptor, Manifest
+from images.model import Descriptor, Manifest
 from images.oci.reference import DIGEST, full
+from images.platforms import PLATFORMS, Platform
 
 MOST_LAYERS = 500  # what overlayfs stacks at most: Linux, fs/overlayfs/params.h, OVL_MAX_STACK
 LIMIT = 4 << 20  # bytes: what a registry must take at least (OCI distribution specification 1.1, "Pushing Manifests")
@@ -37,15 +38,19 @@ SUBJECT = "io.containerd.manifest.subject"  # the image that something is about,
 KEYS = ("schemaVersion", "mediaType", "artifactType", "config", "layers", "manifests", "subject", "annotations",
         "digest", "size", "urls", "data", "platform", "os", "architecture", "variant")  # fmt: skip
 DESCRIPTOR = ("mediaType", "digest", "size")
+UNKNOWN = "unknown/unknown"  # what attestations are for, which are no images
 ON_THE_WAY = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
 DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
 
 
-def resolve(get: Callable[[str | None], bytes], name: str, *, alone: bool = False) -> Manifest:
-    """Find the manifest for PLATFORM; `get` brings one by its digest, or for None the one that the name means.
+def resolve(
+    get: Callable[[str | None], bytes], name: str, platform: Platform | None, *, alone: bool = False
+) -> Manifest:
+    """Find the manifest for a platform; `get` brings one by its digest, or for None the one that the name means.
 
-    With `alone` there may be no other that an engine could choose. Raises UserFault when there is none for this
-    platform or it is no image, WorldFault when it is damaged.
+    Without a platform the first of PLATFORMS counts that it is there for. With `alone` there may be no other that an
+    engine could choose. Raises UserFault when there is none for this platform or it is no image, WorldFault when it is
+    damaged.
     """
     data = get(None)
     for _ in range(3):  # an index may hold an index; nobody nests deeper
@@ -53,9 +58,9 @@ def resolve(get: Callable[[str | None], bytes], name: str, *, alone: bool = Fals
         if "manifests" not in raw:
             return parse(raw, digest_of(data), name)
         entries = _list(raw, "manifests", name)
-        chosen = choose(entries, name)
+        platform, chosen = choose(entries, name, (platform,) if platform else PLATFORMS)
         if alone:
-            _refuse_others(entries, chosen, name)
+            _refuse_others(entries, platform, chosen, name)
         data = get(chosen.digest)
         check(data, chosen.digest, name)
     raise WorldFault("an index holds an index, again and again", name, DAMAGED)
@@ -92,35 +97,54 @@ def read(data: bytes, name: str) -> dict[str, Any]:
     return raw
 
 
-def choose(entries: Sequence[object], name: str) -> Descriptor:
-    """Choose the entry of an index that is for PLATFORM, by preference the one for every such processor."""
+def choose(entries: Sequence[object], name: str, platforms: Sequence[Platform]) -> tuple[Platform, Descriptor]:
+    """Choose the first of some platforms that an index has an entry for, and that entry.
+
+    Raises UserFault when there is none.
+    """
+    for platform in platforms:
+        if found := _entry(entries, name, platform):
+            return platform, found
+    systems = dict.fromkeys("/".join(_system(entry, name)) for entry in entries)
+    offered = ", ".join(each for each in systems if each != UNKNOWN) or "nothing"
+    wanted = " or ".join(map(str, platforms))
+    raise UserFault(f"no image for {wanted}", f"{name} (it has {offered})", f"an image for {wanted}")
+
+
+def _entry(entries: Sequence[object], name: str, platform: Platform) -> Descriptor | None:
+    """Return the entry of an index that is for a platform, by preference the one for every such processor.
+
+    One that does not say what it is for is for any.
+    """
     found: list[tuple[bool, Descriptor]] = []
-    others = []
     for entry in entries:
-        descriptor = _descriptor(entry, name)
-        platform = _mapping(_mapping(entry, name).get("platform") or {}, name)
-        system = (platform.get("os", PLATFORM.os), platform.get("architecture", PLATFORM.architecture))
-        if system == (PLATFORM.os, PLATFORM.architecture) and descriptor.media_type in (*MANIFESTS, *INDEXES):
-            found.append((bool(platform.get("variant")), descriptor))
-        elif system != ("unknown", "unknown"):  # attestations, which are no images
-            others.append("/".join(map(str, system)))
-    if not found:
-        offered = ", ".join(dict.fromkeys(others)) or "nothing"
-        raise UserFault(f"no image for {PLATFORM}", f"{name} (it has {offered})", f"a base for {PLATFORM}")
-    return min(found, key=lambda pair: pair[0])[1]
+        descriptor, said = _descriptor(entry, name), _platform(entry, name)
+        system = (said.get("os", platform.os), said.get("architecture", platform.architecture))
+        if system == (platform.os, platform.architecture) and descriptor.media_type in (*MANIFESTS, *INDEXES):
+            found.append((bool(said.get("variant")), descriptor))
+    return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
-def _refuse_others(entries: Sequence[object], chosen: Descriptor, name: str) -> None:
+def _platform(entry: object, name: str) -> Mapping[str, Any]:
+    return _mapping(_mapping(entry, name).get("platform") or {}, name)
+
+
+def _system(entry: object, name: str) -> tuple[str, str]:
+    """Return the operating system and the architecture of an entry, empty where it does not say them."""
+    said = _platform(entry, name)
+    return str(said.get("os") or ""), str(said.get("architecture") or "")
+
+
+def _refuse_others(entries: Sequence[object], platform: Platform, chosen: Descriptor, name: str) -> None:
     """Raise UserFault where an index has another entry that some engine may take here: each has a rule of its own."""
     others = []
     for entry in entries:
-        platform = _mapping(_mapping(entry, name).get("platform") or {}, name)
-        system, machine = (str(platform.get(key) or "").lower() for key in ("os", "architecture"))
-        fits = system in ("", PLATFORM.os) and machine in ("", *PLATFORM.spellings)
+        system, machine = (part.lower() for part in _system(entry, name))
+        fits = system in ("", platform.os) and machine in ("", *platform.spellings)
         if fits and _descriptor(entry, name).digest != chosen.digest:
             others.append(_descriptor(entry, name).digest)
     if others:
-        fact = f"an index has several images for {PLATFORM}, and engines choose among them by rules of their own"
+        fact = f"an index has several images for {platform}, and engines choose among them by rules of their own"
         raise UserFault(fact, f"{name} ({', '.join([chosen.digest, *others])})", "NAME@sha256:... of the one you mean")
 
 
@@ -197,13 +221,13 @@ def _suffix(compression: str) -> str:
     return "" if compression == "none" else f"+{compression}"
 
 
-def write_index(manifest: bytes, tags: Sequence[str], before: bytes = b"") -> bytes:
+def write_index(manifest: bytes, tags: Sequence[str], platform: Platform, before: bytes = b"") -> bytes:
     """Write the index of a layout with an image in it: an entry for each of its names, after those of other names.
 
     `before` is the index that is there already; one that cannot be read counts as none.
     """
     entry = descriptor(MANIFESTS[0], digest_of(manifest), len(manifest))
-    entry["platform"] = {"architecture": PLATFORM.architecture, "os": PLATFORM.os}
+    entry["platform"] = {"architecture": platform.architecture, "os": platform.os}
     entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: full(tag)}} for tag in tags]
     replaced = {*tags, *map(full, tags)}  # skopeo writes a name as it is typed
     others = [other for other in _entries_of(before) if _name(other) not in replaced]

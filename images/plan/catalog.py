@@ -24,6 +24,7 @@ from pydantic import (
 
 from images.host.errors import UserFault
 from images.model import SourceOnly
+from images.platforms import Platform
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -64,8 +65,8 @@ class Torch(Row):
     released: datetime.date
     python: Pythons
     backend: Literal["ccl", "gloo"]
-    impi: VersionText
-    openmp: VersionText
+    impi: VersionText | None
+    openmp: VersionText | None
     source: str
     bindings: Release | None = None
     ipex: Release | None = None
@@ -78,11 +79,18 @@ class Torch(Row):
     numpy: Range | None = None
     glibc: VersionText | None = None
     notes: tuple[str, ...] = ()
+    mpich: VersionText | None = None
 
     @property
-    def intel(self) -> tuple[str, str]:
+    def intel(self) -> tuple[str, ...]:
         """Return the requirements of Intel's libraries."""
-        return f"impi-rt=={self.impi}", f"intel-openmp=={self.openmp}"
+        both = {"impi-rt": self.impi, "intel-openmp": self.openmp}
+        return tuple(f"{name}=={version}" for name, version in both.items() if version)
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Return the requirements of what stands beside torch: an MPI, and an OpenMP."""
+        return (*self.intel, *([f"mpich=={self.mpich}"] if self.mpich else []))
 
     @model_validator(mode="after")
     def _has_all_of_its_stack(self) -> Torch:
@@ -138,8 +146,21 @@ class Undeclared(Row):
         return frozenset(f"{self.name}=={release}" for release in self.releases)
 
 
+OF_INTEL = ("bindings", "ipex", "module", "index", "find_links", "image", "impi", "openmp")  # fields of Torch
+
+
+class Machine(Row):
+    """What a kind of machine has in the place of Intel's parts, and from when on PyPI's torch for it is for CUDA."""
+
+    torch: Release
+    gpu: Release
+    mpich: VersionText
+    lacks: str
+    source: str
+
+
 class Catalog(Row):
-    """Everything that versions.toml says."""
+    """Everything that versions.toml says; `lacks` is what there is not on a kind of machine."""
 
     default_torch: Release
     default_transformers: Release
@@ -154,6 +175,17 @@ class Catalog(Row):
     tasks: Mapping[str, tuple[RequirementText, ...]]
     source_only: tuple[SourceOnly, ...]
     undeclared: tuple[Undeclared, ...]
+    machines: Mapping[str, Machine]
+    lacks: str = ""
+
+    def on(self, platform: Platform) -> Catalog:
+        """Return what there is for a platform; the rows as they are written are for the first of PLATFORMS."""
+        machine = self.machines.get(platform.architecture)
+        if machine is None:
+            return self
+        rows = {version: _on(machine, row) for version, row in self.torch.items()}
+        own = {"torch": rows, "default_torch": machine.torch, "tested_torch": (machine.torch,)}
+        return self.model_copy(update={**own, "lacks": f"not made for {platform}: {machine.lacks} ({machine.source})"})
 
     @property
     def debian(self) -> Base:
@@ -166,6 +198,16 @@ class Catalog(Row):
         if unknown := [*(torch - {*self.torch}), *({self.default_transformers, *transformers} - {*self.transformers})]:
             raise ValueError(f"default or tested, and not in the table: {', '.join(map(str, unknown))}")
         return self
+
+
+def _on(machine: Machine, row: Torch) -> Torch:
+    """Return a release of torch as it is on a kind of machine."""
+    for_gpu, notes = row.version >= machine.gpu, [f"no {machine.lacks}: they are not made for this machine"]
+    if for_gpu:
+        notes.append(f"PyPI's wheels of torch {row.version} for it are for CUDA, PyTorch's own index has others")
+    own: dict[str, Any] = dict.fromkeys(OF_INTEL)
+    own |= {"backend": "gloo", "ccl_python": (), "mpich": machine.mpich, "cpu_suffix": for_gpu}
+    return row.model_copy(update={**own, "notes": tuple(notes), "source": machine.source})
 
 
 def load(path: Path = TABLE) -> Catalog:
@@ -195,7 +237,8 @@ def _arranged(raw: Mapping[str, Any]) -> dict[str, Any]:
         "torch": _by_version(_torch(raw["torch"])),
         "transformers": _by_version(_transformers(raw["transformers"])),
         "suites": base["debian"], "intel": base["intel"], "reference_glibc": base["reference"]["glibc"],
-        "tasks": raw["tasks"], "source_only": raw["source-only"], "undeclared": raw["undeclared"],
+        "machines": raw["machine"], "tasks": raw["tasks"], "source_only": raw["source-only"],
+        "undeclared": raw["undeclared"],
     }  # fmt: skip
     if unknown := raw.keys() - SECTIONS:
         raise ValueError(f"unknown sections: {', '.join(sorted(unknown))}")
@@ -203,7 +246,7 @@ def _arranged(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 PACKAGES = ("torch", "transformers")
-SECTIONS = {"default", "tested", "ccl", "base", "tasks", "source-only", "undeclared", *PACKAGES}
+SECTIONS = {"default", "tested", "ccl", "machine", "base", "tasks", "source-only", "undeclared", *PACKAGES}
 
 
 def _torch(lines: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:

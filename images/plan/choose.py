@@ -177,14 +177,15 @@ def _by_nearness(asked: Version, known: Iterable[Version]) -> list[Version]:
 def _instead(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> str:
     """Return the command of a request that works: another release of one of both, then with fewer wishes."""
     own = [replace(request, python=python) for python in torch.python] if _is_own(request) else []
-    plain = Request(as_of=request.as_of)
+    plain = Request(platform=request.platform, as_of=request.as_of)
     kept, found = request, None
     for kept in (request, *own, replace(request, backend=None), plain):
         open_ = replace(kept, torch=None, transformers=None)
         if found := _fitting(torch, transformers, open_, catalog):
             break
     rows = found or (catalog.torch[catalog.default_torch], catalog.transformers[catalog.default_transformers])
-    words = ["python", "build.py", "--torch", str(rows[0].version), "--transformers", str(rows[1].version)]
+    words = ["python", "build.py", *(["--platform", str(request.platform)] if request.platform else [])]
+    words += ["--torch", str(rows[0].version), "--transformers", str(rows[1].version)]
     for name, value in (("python", kept.python), ("base", kept.base), ("backend", kept.backend)):
         words += [f"--{name}", value] if value else []
     if request.as_of:

@@ -21,8 +21,8 @@ from images.plan.catalog import Catalog, Torch
 USUAL_WIDTH = 80
 # What `plan` says, in this order.
 DECIDED = (
-    "torch", "transformers", "python", "base", "glibc", "backend", "bindings", "module", "ipex", "intel", "as_of",
-    "family_as_of", "examples", "tag", "requirements", "flags", "notes", "sources",
+    "platform", "torch", "transformers", "python", "base", "glibc", "backend", "bindings", "module", "ipex", "intel",
+    "as_of", "family_as_of", "examples", "tag", "requirements", "flags", "notes", "sources",
 )  # fmt: skip
 # What `list --json` says of a row of the table, beside what is made of it.
 OF_TORCH = {"version", "released", "python", "backend", "bindings", "ipex", "notes", "source"}
@@ -34,7 +34,7 @@ HEADINGS = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transforme
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """Return what a plan decides, as JSON has it."""
     said = {name: getattr(plan, name) for name in DECIDED}
-    days = {name: str(said[name]) for name in ("as_of", "family_as_of")}
+    days = {name: str(said[name]) for name in ("platform", "as_of", "family_as_of")}
     base = shown(plan.base_reference or f"debian:{plan.base_suite}")
     module, examples = plan.module if plan.bindings else None, shown(plan.examples) if plan.examples else None
     return {**said, **days, "base": base, "module": module, "examples": examples}
@@ -116,7 +116,7 @@ def list_fields(catalog: Catalog) -> dict[str, Any]:
         made = {"intel": list(row.intel), "base": base, "transformers": transformers}
         tested = {"tested": row.version in catalog.tested_torch}
         torch.append(row.model_dump(mode="json", include=OF_TORCH) | made | tested)
-    return {"torch": torch, "transformers": eras(catalog)}
+    return {"torch": torch, "transformers": eras(catalog), "lacks": catalog.lacks}
 
 
 def show_list(catalog: Catalog, out: Console) -> None:
@@ -129,6 +129,8 @@ def show_list(catalog: Catalog, out: Console) -> None:
         for era in reversed(eras(catalog))
     ]  # fmt: skip
     out.print(_table(("transformers", "Python", "torch", "accelerate", "ccl", "yanked", "flags"), rows, out.width))
+    if catalog.lacks:
+        out.print(catalog.lacks, highlight=False, markup=False)
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> Table:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from dataclasses import replace
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from images.model import SWITCHES, Plan, Request
+from images.model import SWITCHES, Plan, Request, tag_of
 from images.plan.catalog import Catalog
 from images.plan.choose import Selection, select
 from images.plan.compatibility import BaseChoice
+from images.platforms import PLATFORMS
 
 # The packages that move with transformers; all others stay as they were when torch was released,
 # so that images of several transformers releases share their large layers.
@@ -24,13 +26,16 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
 
     Raises UserFault that names every conflict of the request at once, and a request that works.
     """
+    platform = request.platform or PLATFORMS[0]
+    catalog = catalog.on(platform)
     chosen = select(request, catalog, today)
     torch, transformers, base = chosen.torch, chosen.transformers, chosen.base
     asked = datetime.date.fromisoformat(request.as_of) if request.as_of else None
     as_of = asked or max(torch.released, transformers.libraries)
     made = catalog.debian if base.reference else base.base
     requirements = _requirements(chosen, request.tasks or tuple(catalog.tasks), catalog)
-    return Plan(
+    plan = Plan(
+        platform=platform,
         torch=str(torch.version),
         transformers=str(transformers.version),
         python=base.base.python,
@@ -54,11 +59,12 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
         suite=made.suite,
         packages=made.packages,
         examples=_examples(request.examples, transformers.version),
-        tag=request.tag or f"multinode:torch{torch.version}-transformers{transformers.version}",
+        tag="",
         flags=transformers.flags,
         notes=(*_notes(request, chosen, as_of, catalog), *_unfinished(asked, today)),
         sources={"torch": torch.source, "transformers": transformers.source},
     )
+    return replace(plan, tag=request.tag or tag_of(plan))
 
 
 def _base_name(choice: BaseChoice, catalog: Catalog) -> str:
@@ -69,7 +75,7 @@ def _base_name(choice: BaseChoice, catalog: Catalog) -> str:
 
 def _requirements(chosen: Selection, tasks: Iterable[str], catalog: Catalog) -> tuple[str, ...]:
     torch, transformers = chosen.torch, chosen.transformers
-    requirements = {"pip", *torch.intel, f"accelerate{transformers.accelerate}"}
+    requirements = {"pip", *torch.libraries, f"accelerate{transformers.accelerate}"}
     requirements |= {requirement for task in tasks for requirement in catalog.tasks[task]}
     # What torch was built against decides on NumPy: the lower bound of transformers is dropped.
     requirements |= {r for r in transformers.requires if not (torch.numpy and Requirement(r).name == "numpy")}

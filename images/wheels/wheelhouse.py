@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from images.host.errors import UserFault
 from images.host.store import Store
-from images.model import PLATFORM
+from images.platforms import Platform
 
 INSTALLED_FROM = (".whl", ".tar.gz", ".zip")
 
@@ -29,14 +29,14 @@ class Wheel(NamedTuple):
     tags: frozenset[Tag]
 
 
-def tags(python: str, glibc: str) -> list[Tag]:
-    """Return the tags of wheels that an image of this Python and glibc can run, best first (PEP 425, PEP 600)."""
+def tags(python: str, glibc: str, platform: Platform) -> list[Tag]:
+    """Return the tags of wheels that an image of this Python, glibc and machine runs, best first (PEP 425, PEP 600)."""
     major, minor = map(int, python.split("."))
     newest = int(glibc.split(".")[1])
     names = []
-    for release in range(newest, PLATFORM.oldest_glibc - 1, -1):
-        names += [f"manylinux_2_{release}", *filter(None, [PLATFORM.legacy.get(release)])]
-    platforms = [f"{name}_{PLATFORM.machine}" for name in (*names, "linux")]
+    for release in range(newest, platform.oldest_glibc - 1, -1):
+        names += [f"manylinux_2_{release}", *filter(None, [platform.legacy.get(release)])]
+    platforms = [f"{name}_{platform.machine}" for name in (*names, "linux")]
     return [
         *cpython_tags((major, minor), platforms=platforms),
         *compatible_tags((major, minor), interpreter=f"cp{major}{minor}", platforms=platforms),
@@ -110,13 +110,13 @@ def find(directory: Path, name: str, digest: str, store: Store) -> Path | None:
     return path if path.is_file() and store.sha256(path) == digest else None
 
 
-def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str) -> None:
+def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str, platform: Platform) -> None:
     """Raise UserFault unless a directory has one wheel that fits, or none at all, for each package as (name, version).
 
     A version without a local part means any, as in a requirement: 2.13.0 is also 2.13.0+cpu (PEP 440).
     The message names every wheel that is in doubt.
     """
-    wheels, fit = list(_wheels(directory)), frozenset(tags(python, glibc))
+    wheels, fit = list(_wheels(directory)), frozenset(tags(python, glibc, platform))
     unfit: list[Wheel] = []
     several: list[Wheel] = []
     for name, version in sorted(set(pins)):
@@ -126,7 +126,7 @@ def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc:
         several += fitting if len(fitting) > 1 else []
     if unfit:
         fact = "the wheelhouse has a package only for another Python or system than the image's"
-        image = f"Python {python}, glibc {glibc}, {PLATFORM.machine}"
+        image = f"Python {python}, glibc {glibc}, {platform.machine}"
         remedy = f"--python with the Python that these wheels are for, or take them out of {directory}"
         raise UserFault(fact, f"{_names(unfit)} (the image: {image})", remedy)
     if several:

@@ -63,7 +63,7 @@ def sources(lock: Lock, context: Context) -> Sources:
     """
     debs, store = lock.debian.debs, context.store
     if lost := packages.missing(store, debs):
-        packages.bring(lock.debian.suite, lost, context)
+        packages.bring(lock.debian.suite, lost, lock.platform, context)
     said = [next(control.paragraphs(packages.control(store, deb)), {}) for deb in debs]
     named = [{"package": deb.package, "version": deb.version} for deb in debs]
     return {control.source({**each, **own}) for each, own in zip(said, named, strict=True)}

@@ -27,6 +27,8 @@ PLANS = {
     "yanked": "--transformers 4.57.0",
     "yanked-newer": "--transformers 5.10.0",
     "torch-for-transformers": "--transformers 4.46.0 --backend ccl",
+    "arm64": "--platform linux/arm64",
+    "arm64-newest-torch": "--platform linux/arm64 --torch 2.15.0",
     "other-options": "--no-trim --no-bytecode --examples examples.tar.gz --tag example.org/image:2 --wheelhouse wheels",
 }
 

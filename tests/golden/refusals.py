@@ -30,6 +30,9 @@ REFUSALS = {
         "plan --base example.org/own:1",
         "plan --base ' '",
         "plan --python 4",
+        "plan --platform linux/riscv64",
+        "plan --platform linux/arm64 --base intel",
+        "plan --platform linux/arm64 --torch 2.4.0 --transformers 4.46.0 --backend ccl",
     ),
     "command-line": (
         "plan --output x",

@@ -32,6 +32,7 @@ from images.layers import bytecode, compiler, interpreter
 from images.model import Base, Deb, Debian, Wheel
 from images.plan import catalog
 from images.plan.catalog import Base as Row
+from images.platforms import AMD64
 from tests.support import locks, mmdebstrap
 from tests.support.harness import ROOT, call
 from tests.support.packages import package
@@ -63,8 +64,8 @@ def fresh(module_path: Path) -> Fresh:
 
 def make(row: Row, place: Path) -> Fresh:
     store = Store(place / "multinode")
-    chosen = packages.resolve(row.suite, row.packages, context(store))
-    made = debian.make(store, chosen, row.python, os.environ)
+    chosen = packages.resolve(row.suite, row.packages, AMD64, context(store))
+    made = debian.make(store, chosen, AMD64, row.python, os.environ)
     assert not made.layers[0].reused
     return Fresh(store, chosen, made)
 
@@ -107,7 +108,7 @@ def test_the_base_is_its_packages(fresh: Fresh) -> None:
 
 
 def test_it_is_not_made_twice(fresh: Fresh) -> None:
-    again = debian.make(fresh.store, fresh.recipe, ROW.python, {})
+    again = debian.make(fresh.store, fresh.recipe, AMD64, ROW.python, {})
 
     assert again.layers[0].reused
     assert (again.layers[0].written, again.facts) == (fresh.base.layers[0].written, fresh.base.facts)
@@ -167,7 +168,9 @@ def test_any_user_makes_the_same_bytes_without_any_program(fresh: Fresh, tmp_pat
 
 def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path) -> None:
     """The wheel has modules of the standard library: all kinds of code, and names that it shares with what compiles."""
-    library = interpreter.unpack(fresh.store, interpreter.of_base(fresh.store, fresh.base)) / "usr/lib/python3.11"
+    library = (
+        interpreter.unpack(fresh.store, interpreter.of_base(fresh.store, fresh.base, AMD64)) / "usr/lib/python3.11"
+    )
     found = {path.relative_to(library): path for path in (*library.glob("*.py"), *library.glob("asyncio/*.py"))}
     wheel = pack(tmp_path, {f"a/{name}": path.read_bytes() for name, path in found.items() if path.is_file()})
     job = bytecode.of_wheel(Wheel("a", "1.0", "0" * 64, wheel), "usr/lib/site", trimmed=False)
@@ -175,9 +178,9 @@ def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path)
     made = []
     for number, make in enumerate(compiler.WAYS):
         store = Store(fresh.store.root, sources=f"way {number}")
-        way = make(context(store), lambda: True)
+        way = make(context(store), compiler.Startable(True, lambda: True))
         if way.refusal is None:
-            ready = compiler.ready(way, locks.lock(debian=fresh.recipe), store, fresh.base)
+            ready = way.ready(locks.lock(debian=fresh.recipe), fresh.base)
             assert ready
             made.append(bytecode.read(store, bytecode.make(store, [job], ready)[0]))
 
@@ -206,7 +209,7 @@ def test_what_no_base_is_made_of_is_said_by_its_process(content: bytes, fact: st
     recipe = kept(store, tmp_path, content)
 
     with pytest.raises(WorldFault, match=fact) as caught:
-        debian.make(store, recipe, ROW.python, os.environ)
+        debian.make(store, recipe, AMD64, ROW.python, os.environ)
 
     assert value in caught.value.value and caught.value.remedy
     assert not list((store.root / "aside").iterdir())

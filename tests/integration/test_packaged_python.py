@@ -11,6 +11,7 @@ from images.host.store import Store
 from images.layers import interpreter
 from images.layers.interpreter import PythonSource
 from images.model import Deb
+from images.platforms import AMD64
 from tests.support.packages import make
 
 LIBRARY = "lib/x86_64-linux-gnu"
@@ -40,7 +41,7 @@ def debs(store: Store, tmp_path: Path) -> list[Deb]:
 
 
 def source(store: Store, debs: list[Deb]) -> PythonSource:
-    return interpreter.of_packages(store, debs, "3.11")
+    return interpreter.of_packages(store, debs, AMD64, "3.11")
 
 
 def test_it_is_laid_out_as_in_the_base(store: Store, debs: list[Deb]) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from images.host import process
 from images.layers import sandbox
+from images.platforms import AMD64
 from tests.golden import base, wheels
 from tests.golden.building import PIP, PROGRAMS
 from tests.golden.command import Said, directory, run
@@ -24,7 +25,7 @@ from tests.support import checkout
 from tests.support.stand_in import Image, layout, write
 
 needs_bubblewrap = pytest.mark.skipif(
-    bool(sandbox.find(os.environ).refusal), reason=f"no sandbox: {sandbox.find(os.environ).refusal}"
+    bool(sandbox.find(os.environ, AMD64).refusal), reason=f"no sandbox: {sandbox.find(os.environ, AMD64).refusal}"
 )
 PAIR = "--torch 2.13.0 --transformers 5.23.0 --examples none --tasks text-generation"
 BUILD = f"--base oci:base --python 3.11 --no-load {PAIR}"
@@ -134,7 +135,7 @@ def test_packages_that_debian_did_not_sign_are_verified_like_any_others(module_p
 
 def boxed(command: Sequence[str], reads: Sequence[Path]) -> process.Result:
     """Run a command in a sandbox."""
-    with sandbox.around(sandbox.find(os.environ).program, command, reads) as line:
+    with sandbox.around(sandbox.find(os.environ, AMD64).program, command, reads, AMD64) as line:
         return process.run(line, {}, "")
 
 

@@ -17,8 +17,9 @@ from images.deliver import skopeo
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.model import Base
+from images.model import Base, BaseImage
 from images.oci import reference
+from images.platforms import AMD64
 from tests.support.certificates import certificate as certify
 from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Faulty, Reply, serving
@@ -76,7 +77,7 @@ class Pull:
             environ=self.environ, certificate=certificate, mirror=mirror, say=self.said.append, wait=self.waited.append
         )
         store = Store(self.root / "store")
-        return read_base(fetch(reference.parse(text), store, access, self.came.append), "3.10", "2.35", store)
+        return read_base(fetch(reference.parse(text), AMD64, store, access, self.came.append), "3.10", "2.35", store)
 
     def configure(self, config: object) -> None:
         """Write Docker's configuration."""
@@ -178,7 +179,7 @@ def test_a_login_of_podman_opens_a_registry(tmp_path: Path) -> None:
         environ = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
         access = Access(environ={**os.environ, **environ})
 
-        found = fetch(reference.parse(f"{server.host}/a/b:1"), Store(tmp_path / "store"), access, lambda _: None)
+        found = fetch(reference.parse(f"{server.host}/a/b:1"), AMD64, Store(tmp_path / "store"), access, lambda _: None)
 
     assert found.config["os"] == "linux"
 
@@ -382,7 +383,8 @@ def test_what_is_in_the_store_needs_no_skopeo(registry: str, pull: Pull) -> None
     access = Access(environ={"PATH": "/nowhere"})
     assert first.manifest
 
-    found = fetch_locked(first.manifest, f"{registry}/{NAME}:{TAG}", Store(pull.root / "store"), access, lambda _: None)
+    known = BaseImage(first.manifest, (), f"{registry}/{NAME}:{TAG}")
+    found = fetch_locked(known, AMD64, Store(pull.root / "store"), access, lambda _: None)
 
     assert [path.parent.name for path in found.layers] == [layer.written.digest for layer in first.layers]
 

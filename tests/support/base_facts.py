@@ -8,6 +8,7 @@ from images.base.inspect import gather, keep_text
 from images.base.overlay import Tree
 from images.foreign import tars
 from images.model import Facts
+from images.platforms import AMD64
 from tests.support.stand_in import Files, layer
 
 
@@ -17,4 +18,4 @@ def facts_of(*layers: Files, path: str = "/usr/local/bin:/usr/bin") -> Facts:
     for files in layers:
         with tars.open_stream(io.BytesIO(layer(files))) as tar:
             tree.add(tar, keep_text)
-    return gather(tree, {"PATH": path})
+    return gather(tree, {"PATH": path}, AMD64)

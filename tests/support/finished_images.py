@@ -8,6 +8,7 @@ from images.host.store import Store, sha256
 from images.model import Image, Layer, Written
 from images.oci import image as oci
 from images.oci import manifest
+from images.platforms import AMD64
 from tests.support.stand_in import Files, digest, layer
 
 SMALL: Files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n"}
@@ -18,7 +19,7 @@ def finished(
 ) -> Image:
     """Put the layers of an image into the store, as a build does."""
     made = tuple(_layer(store, number, files) for number, files in enumerate(layers))
-    config = oci.config(made, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
+    config = oci.config(made, AMD64, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
     return Image(tags, config, oci.registry_manifest(config, made, store, compression), made)
 
 
@@ -28,7 +29,8 @@ def image_in(store: Store) -> Image:
         path.write_bytes(b"a layer")
         kept = store.keep(path, sha256(path))
     part = Layer("x", Written("a" * 64, kept.parent.name, 7, 7), reused=True)
-    return Image(("a:1",), b"{}", manifest.write(b"{}", []), (part,))
+    config = oci.config((), AMD64, {}, "2024-01-01T00:00:00Z")
+    return Image(("a:1",), config, manifest.write(config, []), (part,))
 
 
 def _layer(store: Store, number: int, files: Files) -> Layer:

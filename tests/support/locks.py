@@ -15,6 +15,7 @@ from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import lockfile
 from images.model import Artifact, Deb, Debian, Lock, Request
+from images.platforms import AMD64
 
 DAY = datetime.date(2026, 1, 1)
 TODAY = datetime.date(9999, 1, 1)  # after the days of every plan
@@ -31,8 +32,8 @@ def lock(artifacts: Sequence[Artifact] = (), debs: Sequence[Deb] = (TINI,), **ch
     """Make a lock of torch 2.13.0 and transformers 5.23.0 on a Debian base."""
     both = (artifact("torch", "2.13.0+cpu"), artifact("transformers", "5.23.0"))
     values: dict[str, Any] = {
-        "torch": "2.13.0", "transformers": "5.23.0", "python": "3.11", "glibc": "2.36", "backend": "gloo",
-        "base": "debian", "as_of": DAY, "family_as_of": DAY, "trim": True, "bytecode": False,
+        "platform": AMD64, "torch": "2.13.0", "transformers": "5.23.0", "python": "3.11", "glibc": "2.36",
+        "backend": "gloo", "base": "debian", "as_of": DAY, "family_as_of": DAY, "trim": True, "bytecode": False,
         "artifacts": tuple(artifacts) or both,
         "debian": Debian("bookworm", ("python3",), "deb somewhere\n", tuple(debs)),
     }  # fmt: skip
@@ -43,7 +44,7 @@ def context(store: Store, pip: Sources | None, environ: Mapping[str, str], wheel
     """Make what every step of a build works with; it prints nothing."""
     return Context(
         store=store, environ=environ, today=TODAY, progress=Progress(Console(quiet=True)), jobs=1, pip=pip,
-        access=Access(environ=environ), wheelhouse=wheelhouse,
+        access=Access(environ=environ), wheelhouse=wheelhouse, native=AMD64,
     )  # fmt: skip
 
 

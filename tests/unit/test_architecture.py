@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from images.model import PLATFORMS
+from images.platforms import PLATFORMS
 from tests.support.harness import ROOT
 
 # Each program, and what it takes of others. Manifests say what the entrypoint is going to do, by its own code.
@@ -106,4 +106,4 @@ def test_the_processor_is_named_in_one_module() -> None:
         for path in list_modules("images").values()
         if any(name in path.read_text() for name in names)
     }
-    assert found == {"images/model.py"}
+    assert found == {"images/platforms.py"}

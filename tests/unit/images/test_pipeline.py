@@ -19,6 +19,7 @@ from images.model import Base, BaseImage, Examples, Lock, Request
 from images.oci import reference
 from images.pipeline import Locked
 from images.plan import catalog, planner
+from images.platforms import AMD64
 from tests.golden.command import NO_ENGINE
 from tests.support import locks
 from tests.support.bases import base
@@ -47,7 +48,7 @@ def locked(tmp_path: Path) -> Lock:
     write(tmp_path / "other", layout({"1": Image([{"etc/hostname": b"other\n"}])}))
     at_hand = context(tmp_path)
     aside = Store(tmp_path / "aside")
-    found = pulled.fetch(reference.parse(f"oci:{tmp_path}/layout"), aside, at_hand.access, lambda _: None)
+    found = pulled.fetch(reference.parse(f"oci:{tmp_path}/layout"), AMD64, aside, at_hand.access, lambda _: None)
     lock = lock_of([pack(tmp_path, {"thing/__init__.py": b""})], at_hand.store)
     return replace(lock, base_image=BaseImage(found.manifest, ()))
 

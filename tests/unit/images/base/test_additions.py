@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from images.base import additions
-from images.base.additions import LIBRARY, PIECES
+from images.base.additions import PIECES
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.layers.entrypoint_layer import USER, with_user
@@ -15,7 +15,7 @@ from images.model import Deb, Facts
 from tests.support.base_facts import facts_of
 from tests.support.elf import library
 from tests.support.packages import make, package
-from tests.support.stand_in import PACKAGES, SYSTEM, Files
+from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files
 
 
 def test_what_the_base_lacks_comes_with_what_it_needs() -> None:

@@ -15,6 +15,7 @@ from packaging.version import Version
 from images.base import inspect
 from images.base.inspect import refuse
 from images.host.errors import UserFault, WorldFault
+from images.platforms import AMD64
 from tests.support.base_facts import facts_of
 from tests.support.elf import library
 from tests.support.stand_in import IPEX, LIBRARY, PACKAGES, SITE, SYSTEM, Files, digest, layer
@@ -41,9 +42,9 @@ def test_a_layer_is_the_one_that_the_configuration_names(tmp_path: Path) -> None
     data, place = layer(SYSTEM), tmp_path / "blob"
     place.write_bytes(data)
 
-    assert inspect.read_facts([(place, digest(data))], {})[1] == [len(data)]
+    assert inspect.read_facts([(place, digest(data))], {}, AMD64)[1] == [len(data)]
     with pytest.raises(WorldFault, match="not what the configuration says"):
-        inspect.read_facts([(place, digest(b"another layer"))], {})
+        inspect.read_facts([(place, digest(b"another layer"))], {}, AMD64)
 
 
 def test_packages_come_with_the_files_of_their_lists_that_are_there() -> None:

@@ -13,14 +13,15 @@ from images.base.pulled import Parts
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.model import Base, Site
+from images.model import Base, BaseImage, Site
 from images.oci import compression as compressed
 from images.oci import reference
+from images.platforms import AMD64
 from tests.support.stand_in import SITE, Image, layout, write
 
 
 def fetched(text: str, store: Path) -> Parts:
-    return pulled.fetch(reference.parse(text), Store(store), Access(environ={}), lambda _: None)
+    return pulled.fetch(reference.parse(text), AMD64, Store(store), Access(environ={}), lambda _: None)
 
 
 def brought(text: str, store: Path) -> Base:
@@ -136,7 +137,7 @@ def test_a_layer_that_is_garbage_is_refused(tmp_path: Path, data: bytes, fact: s
     path.write_bytes(data)
 
     with pytest.raises(WorldFault, match=fact):
-        inspect.read_facts([(path, "sha256:0")], {})
+        inspect.read_facts([(path, "sha256:0")], {}, AMD64)
 
 
 @pytest.mark.parametrize("more", [5, -5])
@@ -149,7 +150,7 @@ def test_a_manifest_that_says_another_size_of_a_layer_is_refused(tmp_path: Path,
     wrong = replace(found, layers=(found.layers[0], replace(found.layers[1], size=size + more)))
 
     with pytest.raises(WorldFault) as caught:
-        pulled.fetch_locked(wrong, None, Store(tmp_path / "store"), None, lambda _: None)
+        pulled.fetch_locked(BaseImage(wrong, ()), AMD64, Store(tmp_path / "store"), None, lambda _: None)
 
     said = f"{image.layers[1]} (the manifest says {size + more} bytes, the layer has {size})"
     assert caught.value.value == f"{image.digest}: {said}"
@@ -159,6 +160,6 @@ def test_a_manifest_that_says_another_size_of_a_layer_is_refused(tmp_path: Path,
 def test_a_layer_without_a_byte_is_one_without_files(tmp_path: Path) -> None:
     (tmp_path / "blob").write_bytes(b"")
 
-    _, sizes = inspect.read_facts([(tmp_path / "blob", f"sha256:{hashlib.sha256().hexdigest()}")], {})
+    _, sizes = inspect.read_facts([(tmp_path / "blob", f"sha256:{hashlib.sha256().hexdigest()}")], {}, AMD64)
 
     assert sizes == [0]

@@ -17,6 +17,7 @@ from images.foreign import tars
 from images.host.errors import UserFault
 from images.model import Facts
 from images.oci.layer import EPOCH, LayerWriter
+from images.platforms import AMD64
 from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files, layer
 
 OLD = f"{SITE}/intel_extension_for_pytorch-2.3.0+cpu.dist-info"
@@ -37,7 +38,7 @@ def merged(*layers: bytes) -> Tree:
 
 
 def known(*more: Files) -> Facts:
-    return inspect.gather(merged(*(layer(files) for files in (SYSTEM, PACKAGES, *more))), {})
+    return inspect.gather(merged(*(layer(files) for files in (SYSTEM, PACKAGES, *more))), {}, AMD64)
 
 
 def test_what_the_base_has_is_kept_or_replaced() -> None:
@@ -113,7 +114,7 @@ def test_what_is_hidden_is_the_old_and_nothing_else(old: set[str], kept: set[str
         for name, places in (("old", old), ("kept", kept))
     }
     below = [layer(SYSTEM), layer({**files, **lists})]
-    found = inspect.gather(merged(*below), {})
+    found = inspect.gather(merged(*below), {}, AMD64)
     paths = replaced.hidden(found, [d for d in found.distributions if d.name == "old"])
 
     whiteouts = layer({str(Path(path).with_name(f".wh.{Path(path).name}")): b"" for path in paths})
@@ -128,7 +129,7 @@ def test_what_is_hidden_is_the_old_and_nothing_else(old: set[str], kept: set[str
 
 def test_the_folders_of_packages_and_programs_stay_even_when_empty() -> None:
     alone = {path: data for path, data in PACKAGES.items() if "oneccl" not in path}
-    found = inspect.gather(merged(layer(SYSTEM), layer(alone)), {})
+    found = inspect.gather(merged(layer(SYSTEM), layer(alone)), {}, AMD64)
 
     assert hidden(found) == ("usr/local/bin/ipexrun", IPEX, OLD)
 
@@ -156,4 +157,4 @@ def test_the_layer_hides_the_old_and_the_new_is_laid_above(tmp_path: Path) -> No
     tree = merged(layer(SYSTEM), layer(PACKAGES), data, new)
     assert tree.names(IPEX) == ("__init__.py",)
     assert tree.find("usr/local/bin/ipexrun") is None
-    assert [d.name for d in inspect.gather(tree, {}).distributions] == ["oneccl-bind-pt"]
+    assert [d.name for d in inspect.gather(tree, {}, AMD64).distributions] == ["oneccl-bind-pt"]

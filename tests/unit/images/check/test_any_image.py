@@ -32,6 +32,7 @@ from images.layers import interpreter
 from images.model import Base, Facts, Image, Layer, Site, Written
 from images.oci import compression, image, reference
 from images.oci.layer import LayerWriter
+from images.platforms import AMD64
 from tests.support import hostile, stand_in
 from tests.support.hostile import entry, named, watched
 from tests.support.stand_in import SETTINGS, SYSTEM, digest
@@ -67,10 +68,10 @@ def take(path: Path, scratch: Path, *, built: bool = False) -> None:
     """Read an image as `--base` and `verify` do."""
     named = reference.Directory(str(path)) if path.is_dir() else reference.Archive(str(path))
     store = Store(scratch / "store")
-    parts = pulled.fetch(named, store, ACCESS, lambda _: None)
-    found = pulled.contents(named, store, ACCESS, lambda _: None)
+    parts = pulled.fetch(named, AMD64, store, ACCESS, lambda _: None)
+    found = pulled.contents(named, AMD64, store, ACCESS, lambda _: None)
     inside = Inside("it", found.manifest, found.config, found.layers)
-    facts, _ = inspect.read_facts([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment)
+    facts, _ = inspect.read_facts([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment, AMD64)
     each_way: list[Callable[[], object]] = [
         lambda: inside.file(LOCK),
         lambda: pulled.read_base(parts, PYTHON, "2.28", store),
@@ -89,10 +90,10 @@ def compare(inside: Inside, parts: pulled.Parts) -> None:
     """Compare an image with one that differs from it in every layer."""
     written = [Layer("x", Written("0" * 64, "0" * 64, 1, 1), reused=False) for _ in parts.layers]
     settings: Mapping[str, Any] = {}
-    ours = Image(("x:y",), image.config(written, settings, "x"), b"", tuple(written))
+    ours = Image(("x:y",), image.config(written, AMD64, settings, "x"), b"", tuple(written))
     verify.compare(inside, ours, inside.layers)
     alike = [Layer("x", Written(name.removeprefix("sha256:"), "0" * 64, 1, 1), reused=False) for name in parts.diff_ids]
-    theirs = Image(("x:y",), image.config(alike, settings, "x"), b"", tuple(alike))
+    theirs = Image(("x:y",), image.config(alike, AMD64, settings, "x"), b"", tuple(alike))
     verify.compare(inside, theirs, inside.layers)
 
 
@@ -113,7 +114,7 @@ def build_on(facts: Facts, parts: pulled.Parts, store: Store, scratch: Path) -> 
     listed += components.of_installed((found.name, found.version) for found in facts.distributions)
     components.document("a", "1", datetime.datetime(2026, 1, 1), listed).encode()
     for each in (
-        lambda: interpreter.unpack(store, interpreter.of_base(store, base)),
+        lambda: interpreter.unpack(store, interpreter.of_base(store, base, AMD64)),
         lambda: hide(facts, scratch / "layer"),
     ):
         try:

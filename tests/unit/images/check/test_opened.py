@@ -40,7 +40,7 @@ def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     "name", ["docker://oci:x", "docker:///a.tar", "docker://./a.tar", "docker://", "docker://A B", "A B"]
 )
 def test_what_is_no_name_is_not_asked_of_a_registry(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserFault), opened.opened(name, Store(tmp_path), Access(environ={})):
+    with pytest.raises(UserFault), opened.opened(name, None, Store(tmp_path), Access(environ={})):
         pass
 
 
@@ -52,7 +52,7 @@ def test_another_image_of_that_name_is_not_taken_where_an_engine_cannot_be_asked
 ) -> None:
     monkeypatch.setattr(engine, "search", lambda _: Search(None, [DENIED]))
 
-    with pytest.raises(WorldFault) as caught, opened.opened("a:1", Store(tmp_path), Access(environ={})):
+    with pytest.raises(WorldFault) as caught, opened.opened("a:1", None, Store(tmp_path), Access(environ={})):
         pass
 
     assert caught.value.value == "a:1 (Docker cannot be used: permission denied on /x)"
@@ -65,7 +65,7 @@ def test_a_registry_is_asked_where_every_engine_that_this_user_has_was_asked(
 ) -> None:
     monkeypatch.setattr(engine, "search", lambda _: found)
 
-    with opened.opened("a:1", Store(tmp_path), Access(environ={})) as image:
+    with opened.opened("a:1", None, Store(tmp_path), Access(environ={})) as image:
         assert image.where == "in the registry docker.io"
 
 

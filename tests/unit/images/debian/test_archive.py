@@ -21,6 +21,7 @@ from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.model import Deb
+from images.platforms import AMD64
 from tests.support import locks
 from tests.support.packages import Archive, simple
 
@@ -51,42 +52,42 @@ def names(debs: tuple[Deb, ...]) -> dict[str, str]:
 def test_a_base_gets_the_newest_of_what_it_needs(mirror: Archive, tmp_path: Path) -> None:
     at_hand = context(tmp_path, mirror.uri)
 
-    found = packages.resolve(SUITE, ("tini",), at_hand)
+    found = packages.resolve(SUITE, ("tini",), AMD64, at_hand)
 
     assert names(found.debs) == {"apt": "1:2.0~rc1+deb12u1-3", "libc6": "9:1", "tini": "1:2.0~rc1+deb12u1-3"}
     assert [deb.filename for deb in found.debs][1] == "libc6_9%3a1_amd64.deb"
     assert packages.missing(at_hand.store, found.debs) == packages.not_noted(at_hand.store, found.debs) == []
     assert found.sources.count("deb http://") == 3 and str(tmp_path) not in found.sources
-    assert names(packages.named(SUITE, ("tini",), at_hand)) == {"tini": "1:2.0~rc1+deb12u1-3"}
-    assert packages.named(SUITE, (), context(tmp_path, "file:///nowhere")) == ()
+    assert names(packages.named(SUITE, ("tini",), AMD64, at_hand)) == {"tini": "1:2.0~rc1+deb12u1-3"}
+    assert packages.named(SUITE, (), AMD64, context(tmp_path, "file:///nowhere")) == ()
 
 
 def test_a_package_of_a_lock_is_brought_by_its_sha256(mirror: Archive, tmp_path: Path) -> None:
-    [tini] = packages.named(SUITE, ("tini",), context(tmp_path, mirror.uri))
+    [tini] = packages.named(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
     other = replace(tini, package="gone", sha256="0" * 64)
     empty = context(tmp_path / "other", mirror.uri)
 
-    packages.bring(SUITE, (tini, other), empty)
+    packages.bring(SUITE, (tini, other), AMD64, empty)
 
     assert packages.missing(empty.store, (tini, other)) == packages.not_noted(empty.store, (tini, other)) == [other]
 
 
 def test_an_older_choice_is_better_than_none(mirror: Archive, tmp_path: Path) -> None:
-    before = packages.resolve(SUITE, ("tini",), context(tmp_path, mirror.uri))
+    before = packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
 
-    assert packages.resolve(SUITE, ("tini",), context(tmp_path, "file:///nowhere")) == before
+    assert packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path, "file:///nowhere")) == before
     with pytest.raises(WorldFault) as caught:
-        packages.resolve(SUITE, ("tini",), context(tmp_path / "empty", "file:///nowhere"))
+        packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path / "empty", "file:///nowhere"))
     assert "/nowhere" in caught.value.value and mirrors.VARIABLE in caught.value.remedy
 
 
 def test_a_mirror_without_a_good_signature_counts_nowhere(mirror: Archive, tmp_path: Path) -> None:
-    packages.resolve(SUITE, ("tini",), context(tmp_path, mirror.uri))
+    packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
     place = mirror.place / f"dists/{SUITE}/InRelease"
     place.write_text(place.read_text().replace("Acquire-By-Hash: no", "Acquire-By-Hash: On"))
 
     with pytest.raises(Unverified, match="no good signature"):
-        packages.resolve(SUITE, ("tini",), context(tmp_path, mirror.uri))
+        packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
 
 
 def test_a_package_that_is_another_than_the_index_says_is_refused(mirror: Archive, tmp_path: Path) -> None:
@@ -94,12 +95,12 @@ def test_a_package_that_is_another_than_the_index_says_is_refused(mirror: Archiv
         path.write_bytes(path.read_bytes() + b"x")
 
     with pytest.raises(WorldFault, match="cannot download from Debian's mirror"):
-        packages.named(SUITE, ("tini",), context(tmp_path, mirror.uri))
+        packages.named(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
 
 
 def test_what_does_not_go_together_is_said(mirror: Archive, tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match="there is no package nothing"):
-        packages.resolve(SUITE, ("nothing",), context(tmp_path, mirror.uri))
+        packages.resolve(SUITE, ("nothing",), AMD64, context(tmp_path, mirror.uri))
 
 
 def test_a_list_that_is_longer_than_its_release_says_is_refused(mirror: Archive, tmp_path: Path) -> None:

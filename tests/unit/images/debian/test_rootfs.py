@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from images.debian import certificates, control, deb, effects, ldcache, rootfs
 from images.debian.deb import Package
 from images.debian.rootfs import DIRTY, Asked
-from images.debian.tree import DIRECTORY, LINK, Tree
+from images.debian.tree import DIRECTORY, LINK, MERGED, Tree
 from images.host.errors import WorldFault
 from images.oci.layer import EPOCH
+from images.platforms import AMD64, ARM64
 from tests.support.packages import package
 from tests.support.stand_in import Directory, Files, layer
 
@@ -30,7 +31,7 @@ def tree_of(*packages: bytes, place: Path, named: Sequence[str] = ()) -> Tree:
     for number, content in enumerate(packages):
         paths.append(place / f"{number}.deb")
         paths[-1].write_bytes(content)
-    return rootfs.make(Asked("bookworm", paths, named, "deb somewhere\n"))
+    return rootfs.make(Asked(AMD64, "bookworm", paths, named, "deb somewhere\n"))
 
 
 @pytest.mark.parametrize(
@@ -239,9 +240,9 @@ def test_a_package_that_has_not_what_its_script_needs_is_named() -> None:
     found = deb.read(package("base-files", b"", {"postinst": ""}), "")
 
     with pytest.raises(WorldFault, match=r"base-files 1: 'usr/share/base-files/dot\.profile'"):
-        effects.apply(Tree(), {"base-files": found}, "bookworm")
+        effects.apply(Tree(), {"base-files": found}, "bookworm", AMD64)
     without = deb.read(package("base-files", b""), "")
-    effects.apply(Tree(), {"base-files": without}, "bookworm")  # no script, no effect
+    effects.apply(Tree(), {"base-files": without}, "bookworm", AMD64)  # no script, no effect
 
 
 def test_dpkg_knows_packages_and_files_of_configuration(tmp_path: Path) -> None:
@@ -367,7 +368,7 @@ def test_no_library_is_too_much(data: bytes, start: bytes) -> None:
     tree.file("usr/lib/liba.so.1", b"\x7fELF" + start.ljust(14, b"\0") + b"\x3e\0" + data)
     tree.file("usr/lib/x86_64-linux-gnu/libc.so.6", b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.")
 
-    ldcache.write(tree)
+    ldcache.write(tree, AMD64)
 
     assert tree.entries["etc/ld.so.cache"].data.startswith(ldcache.MAGIC)
 
@@ -380,8 +381,25 @@ def test_no_profile_of_pam_is_too_much(data: bytes) -> None:
         pass
 
 
+def test_a_base_for_arm64_has_its_own_names(tmp_path: Path) -> None:
+    """No lib64: nothing of arm64 is in it."""
+    library = b"\x7fELF" + bytes(14) + b"\xb7\0" + b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36."
+    files: Files = {"./lib/aarch64-linux-gnu/libc.so.6": library, "./lib/ld-linux-aarch64.so.1": b"", "./bin/a": b""}
+    paths = [tmp_path / "a.deb", tmp_path / "b.deb"]
+    paths[0].write_bytes(package("libc-bin", layer({}), Architecture="arm64"))
+    paths[1].write_bytes(package("tool", layer(files), Architecture="arm64"))
+
+    tree = rootfs.make(Asked(ARM64, "bookworm", paths, (), ""))
+
+    assert tree.text("var/lib/dpkg/arch") == "arm64\n"
+    assert [name for name in MERGED if name in tree.entries] == ["bin", "lib"]
+    assert tree.entries["etc/ld.so.cache"].data.startswith(ldcache.MAGIC)
+    with pytest.raises(WorldFault, match="another machine"):
+        rootfs.make(Asked(AMD64, "bookworm", paths, (), ""))
+
+
 def test_every_row_is_of_a_package_whose_script_is_known() -> None:
     known = {name.rpartition(".")[0] for name in effects._known()}
-    rows = (*effects.TABLE, *(row for of_suite in effects.OF_SUITES.values() for row in of_suite))
+    rows = (*effects.TABLE, *(row for of_suite in effects.OF_SUITES.values() for row in of_suite(AMD64)))
 
     assert {row[0] for row in rows} <= known

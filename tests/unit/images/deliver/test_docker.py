@@ -29,6 +29,7 @@ from images.oci.archive import archived_manifest
 from images.oci.image import config
 from images.oci.manifest import digest_of
 from images.oci.reference import full
+from images.platforms import AMD64
 
 CREATED = "2026-01-01T00:00:00Z"
 
@@ -143,7 +144,7 @@ def image_of(store: Store, *tags: str, layers: Sequence[bytes]) -> Image:
             digest = sha256(path)
             store.keep(path, digest)
         parts.append(Layer("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none"))
-    return Image(tags, config(parts, {}, CREATED), b"{}", tuple(parts))
+    return Image(tags, config(parts, AMD64, {}, CREATED), b"{}", tuple(parts))
 
 
 @pytest.mark.parametrize("kind", [Images, Containerd])

@@ -12,8 +12,9 @@ from images.host import process
 from images.host.errors import WorldFault
 from images.model import Image
 from images.oci.image import config
+from images.platforms import AMD64
 
-IMAGE = Image(("a:1",), config([], {}, "2026-01-01T00:00:00Z"), b"{}", ())
+IMAGE = Image(("a:1",), config([], AMD64, {}, "2026-01-01T00:00:00Z"), b"{}", ())
 
 
 @pytest.mark.parametrize(("code", "is_podmans"), [(0, False), (1, False), (125, True), (126, True), (127, True)])

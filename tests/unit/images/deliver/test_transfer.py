@@ -21,6 +21,7 @@ from images.model import Descriptor, Image, Layer, Manifest, Written
 from images.oci.image import config, registry_manifest
 from images.oci.manifest import LAYERS, digest_of
 from images.oci.reference import Place, Remote
+from images.platforms import AMD64
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_what_the_registry_has_was_pushed() -> None:
 
 def image_of(store: Store, layers: Sequence[Layer]) -> Image:
     """Make an image of layers."""
-    settings = config(layers, {}, "2026-01-01T00:00:00Z")
+    settings = config(layers, AMD64, {}, "2026-01-01T00:00:00Z")
     return Image(("a:1",), settings, registry_manifest(settings, tuple(layers), store, "zstd"), tuple(layers))
 
 

@@ -24,6 +24,7 @@ from images.layers.bytecode import Job
 from images.layers.compiler import Compiler
 from images.layers.interpreter import PythonSource
 from images.model import Site, Wheel
+from images.platforms import AMD64
 from tests.support.wheels import pack
 
 MTIME = 1_704_067_200
@@ -32,7 +33,7 @@ GOOD = b"6 7\none.pybytecod0 0\n"
 
 
 def source(release: str = "3.11") -> PythonSource:
-    return PythonSource("usr/bin/python", Site(release, "usr/lib/site", "/usr/bin/python"), "", lambda: iter(()))
+    return PythonSource(AMD64, "usr/bin/python", Site(release, "usr/lib/site", "/usr/bin/python"), "", lambda: iter(()))
 
 
 @dataclass

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from images.debian import packages
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import compiler
 from images.layers.compiler import FOREIGN, UNSIGNED
-from images.model import BaseImage
+from images.model import BaseImage, Lock
+from images.platforms import AMD64, ARM64, Platform
 from tests.golden.command import NO_ENGINE
 from tests.support import locks
 from tests.support.bases import base
@@ -22,7 +24,7 @@ WORKS = "#!/bin/sh\nexit 0\n"
 NO_BOX = "no bwrap in PATH"
 
 
-def machine(tmp_path: Path, *programs: str, native: bool = True) -> Context:
+def machine(tmp_path: Path, *programs: str, native: Platform | None = AMD64) -> Context:
     """Have a machine with these programs, each of which says that all is well."""
     for name in programs:
         (tmp_path / name).write_text(WORKS)
@@ -32,7 +34,7 @@ def machine(tmp_path: Path, *programs: str, native: bool = True) -> Context:
 
 
 @pytest.mark.parametrize(
-    ("native", "signed", "programs", "refusals"),
+    ("starts", "signed", "programs", "refusals"),
     [
         (True, True, (), [None, NO_BOX]),
         (True, False, ("bwrap", "podman"), [UNSIGNED, None, None]),
@@ -41,17 +43,20 @@ def machine(tmp_path: Path, *programs: str, native: bool = True) -> Context:
     ],
 )
 def test_a_python_runs_as_it_is_only_where_debian_signed_it(
-    tmp_path: Path, native: bool, signed: bool, programs: tuple[str, ...], refusals: list[str | None]
+    tmp_path: Path, starts: bool, signed: bool, programs: tuple[str, ...], refusals: list[str | None]
 ) -> None:
-    context = machine(tmp_path, *programs, native=native)
+    context = machine(tmp_path, *programs)
 
-    found = [make(context, lambda: signed).refusal for make in compiler.WAYS[: len(refusals)]]
+    python = compiler.Startable(starts, lambda: signed)
+    found = [make(context, python).refusal for make in compiler.WAYS[: len(refusals)]]
 
     assert found == refusals
 
 
-@pytest.mark.parametrize(("native", "reasons"), [(True, [UNSIGNED, NO_BOX]), (False, [FOREIGN])])
-def test_where_there_is_no_way_every_reason_is_named(tmp_path: Path, native: bool, reasons: list[str]) -> None:
+@pytest.mark.parametrize(("native", "reasons"), [(AMD64, [UNSIGNED, NO_BOX]), (ARM64, [FOREIGN]), (None, [FOREIGN])])
+def test_where_there_is_no_way_every_reason_is_named(
+    tmp_path: Path, native: Platform | None, reasons: list[str]
+) -> None:
     manifest = base(SYSTEM).manifest
     assert manifest
     pulled = locks.lock(bytecode=True, base="a/b:1", base_image=BaseImage(manifest, ()))
@@ -60,13 +65,40 @@ def test_where_there_is_no_way_every_reason_is_named(tmp_path: Path, native: boo
         compiler.choose(pulled, machine(tmp_path, native=native))
 
     assert caught.value.value.startswith(f"a/b:1 ({'; '.join(reasons)}")
-    assert "bubblewrap" in caught.value.remedy and "--no-bytecode" in caught.value.remedy
+    assert ("bubblewrap" in caught.value.remedy) == (native == AMD64) and "--no-bytecode" in caught.value.remedy
+
+
+TWIN = locks.lock(platform=ARM64, bytecode=True, twin=(locks.TINI,))
+
+
+@pytest.mark.parametrize(
+    ("native", "lock", "starts"),
+    [
+        (AMD64, locks.lock(bytecode=True), True),
+        (AMD64, TWIN, True),  # the same Python for this machine
+        (ARM64, TWIN, True),  # its own
+        (ARM64, locks.lock(bytecode=True), False),
+        (AMD64, replace(TWIN, twin=None), False),
+        (None, TWIN, False),
+    ],
+)
+def test_a_twin_compiles_where_the_python_of_the_image_cannot_be_started(
+    tmp_path: Path, native: Platform | None, lock: Lock, starts: bool
+) -> None:
+    context = machine(tmp_path, native=native)
+    context.store.write_record(packages.SIGNED, locks.TINI.sha256, "")
+
+    if starts:
+        assert compiler.choose(lock, context)
+    else:
+        with pytest.raises(WorldFault, match="nothing here may run"):
+            compiler.choose(lock, context)
 
 
 @pytest.mark.parametrize(("wanted", "compiles"), [(False, True), (True, False)])
 def test_nothing_is_compiled_for_an_image_without_bytecode_or_where_nothing_may_run(
     tmp_path: Path, wanted: bool, compiles: bool
 ) -> None:
-    context = replace(machine(tmp_path, native=False), compiles=compiles)
+    context = replace(machine(tmp_path, native=None), compiles=compiles)
 
     assert compiler.choose(locks.lock(bytecode=wanted), context) is None

@@ -14,6 +14,7 @@ from images.host.store import Store, sha256
 from images.layers import interpreter
 from images.model import Base, Directories, Layer, Written
 from images.oci.layer import LayerWriter
+from images.platforms import AMD64
 from tests.support.base_facts import facts_of
 
 SITE = "usr/local/lib/python3.11/dist-packages"
@@ -60,29 +61,29 @@ def files(root: Path) -> set[str]:
 
 
 def test_an_interpreter_gets_its_modules_and_libraries_and_no_packages(store: Store, base: Base) -> None:
-    root = interpreter.unpack(store, interpreter.of_base(store, base))
+    root = interpreter.unpack(store, interpreter.of_base(store, base, AMD64))
 
     assert files(root) == {"usr/bin/python3.11", "usr/lib/python3.11/os.py", "usr/lib/x86_64-linux-gnu/libc.so.6"}
-    assert interpreter.unpack(store, interpreter.of_base(store, base)) == root
+    assert interpreter.unpack(store, interpreter.of_base(store, base, AMD64)) == root
 
 
 def test_a_change_of_our_sources_unpacks_anew(store: Store, base: Base) -> None:
     other = Store(store.root, sources="another release")
 
-    assert interpreter.unpack(store, interpreter.of_base(store, base)) != interpreter.unpack(
-        other, interpreter.of_base(other, base)
+    assert interpreter.unpack(store, interpreter.of_base(store, base, AMD64)) != interpreter.unpack(
+        other, interpreter.of_base(other, base, AMD64)
     )
 
 
 def test_one_that_fails_is_unpacked_anew(store: Store, base: Base) -> None:
     """As one does of which a power cut left empty files: those of an interpreter are not synced one by one."""
-    root = interpreter.unpack(store, interpreter.of_base(store, base))
+    root = interpreter.unpack(store, interpreter.of_base(store, base, AMD64))
     (root / "usr/bin/python3.11").write_bytes(b"")
 
     for _ in range(2):  # another build removes it as well
         interpreter.remove(store, root)
 
-    assert interpreter.unpack(store, interpreter.of_base(store, base)) == root
+    assert interpreter.unpack(store, interpreter.of_base(store, base, AMD64)) == root
     assert (root / "usr/bin/python3.11").read_bytes() == BASE["usr/bin/python3.11"]
     assert not list((store.root / "aside").iterdir())
 
@@ -110,7 +111,7 @@ LIB = "usr/lib/python3.11"
 
 
 def unpacked(store: Store, base: Base, *above: Layer) -> Path:
-    return interpreter.unpack(store, interpreter.of_base(store, replace(base, layers=(*base.layers, *above))))
+    return interpreter.unpack(store, interpreter.of_base(store, replace(base, layers=(*base.layers, *above)), AMD64))
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ import pytest
 
 from images.layers import sandbox
 from images.layers.sandbox import Sandbox
+from images.platforms import AMD64
 
 
 @pytest.fixture
 def line() -> list[str]:
     """Return the line that runs a command, which begins with what opens the filter."""
-    with sandbox.around("/usr/bin/bwrap", ["/store/tree/ld.so", "--", "-I"], [Path("/store/tree")]) as found:
-        assert Path(found[3]).read_bytes() == sandbox.FILTER
+    with sandbox.around("/usr/bin/bwrap", ["/store/tree/ld.so", "--", "-I"], [Path("/store/tree")], AMD64) as found:
+        assert Path(found[3]).read_bytes() == sandbox.filter_of(AMD64)
         return found[4:]
 
 
@@ -45,7 +46,7 @@ def test_nothing_but_what_is_given_is_seen(line: list[str]) -> None:
 
 
 def test_without_bubblewrap_there_is_none() -> None:
-    assert sandbox.find({"PATH": "/nowhere"}) == Sandbox("", "no bwrap in PATH", sandbox.INSTALL)
+    assert sandbox.find({"PATH": "/nowhere"}, AMD64) == Sandbox("", "no bwrap in PATH", sandbox.INSTALL)
 
 
 def test_a_sandbox_is_tried_once(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_a_sandbox_is_tried_once(tmp_path: Path) -> None:
     program.write_text(f"#!/bin/sh\necho >>{tmp_path}/tried\necho no namespaces here >&2\nexit 1\n")
     program.chmod(0o755)
 
-    found = [sandbox.find({"PATH": str(tmp_path)}) for _ in range(2)]
+    found = [sandbox.find({"PATH": str(tmp_path)}, AMD64) for _ in range(2)]
 
     assert found == [Sandbox(str(program), "no namespaces here", sandbox.ALLOW)] * 2
     assert (tmp_path / "tried").read_text() == "\n"

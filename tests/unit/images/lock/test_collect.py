@@ -17,6 +17,7 @@ from images.host.pip_config import Sources
 from images.host.store import Store, sha256
 from images.lock import collect, uv
 from images.model import Wheel
+from images.platforms import AMD64
 from tests.support import locks
 from tests.support.wheels import pack
 
@@ -33,9 +34,9 @@ def test_without_a_network_what_is_remembered_counts_but_a_bad_signature_is_said
 
     if kind is Unverified:
         with pytest.raises(Unverified):
-            debian.unsigned(locks.lock().debian, context)
+            debian.unsigned("bookworm", [locks.TINI], AMD64, context)
     else:
-        assert debian.unsigned(locks.lock().debian, context) == [locks.TINI]
+        assert debian.unsigned("bookworm", [locks.TINI], AMD64, context) == [locks.TINI]
 
 
 @pytest.mark.parametrize("name", ["thing/a.py", "../evil.py"])

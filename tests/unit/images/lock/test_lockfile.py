@@ -17,7 +17,8 @@ from packaging.pylock import Pylock, is_valid_pylock_path
 
 from images.host.errors import UserFault
 from images.lock import lockfile
-from images.model import PLATFORM, BaseImage, Deb, Descriptor, Examples, Lock, Manifest, Request
+from images.model import BaseImage, Deb, Descriptor, Examples, Lock, Manifest, Request
+from images.platforms import AMD64, ARM64
 from tests.support import locks
 
 if sys.version_info >= (3, 11):
@@ -68,6 +69,7 @@ def without_places(lock: Lock) -> Lock:
         {"module": MODULE, "backend": "ccl", "artifacts": (*locks.lock().artifacts, BINDINGS)},
         {"module": MODULE},  # a line of torch that has bindings, and gloo was asked for
         {"index": "https://host/x"},
+        {"platform": ARM64, "twin": (locks.TINI,)},
     ],
 )
 def test_what_is_written_is_read_back(lock: Lock, changes: dict[str, Any]) -> None:
@@ -150,7 +152,8 @@ OURS = "tool/multinode"
     [
         ("tool", None, "not a lock of multinode", "tool"),
         (f"{OURS}/format", 99, "another format", "99"),
-        (f"{OURS}/machine", "aarch64", "another kind of machine", "aarch64"),
+        (f"{OURS}/machine", "riscv64", "another kind of machine", "riscv64"),
+        (f"{OURS}/twin", [], "damaged", "a twin"),
         (f"{OURS}/tools", {}, "does not fit", "zstandard"),
         (f"{OURS}/tools/installer", "0.7.0", "does not fit", "installer"),
         (f"{OURS}/debian", None, "damaged", "debian"),
@@ -323,7 +326,7 @@ KEYS = ("lock-version", "created-by", "packages", "requires-python")
     ).map(
         lambda both: tomli_w.dumps({
             **both[0],
-            "tool": {"multinode": {**both[1], "format": lockfile.FORMAT, "machine": PLATFORM.machine,
+            "tool": {"multinode": {**both[1], "format": lockfile.FORMAT, "machine": AMD64.machine,
                                    "tools": lockfile.tools()}},
         })
     )

@@ -18,6 +18,7 @@ from images.host.store import Store
 from images.lock import uv
 from images.model import Plan, Request, SourceOnly
 from images.plan import catalog, planner
+from images.platforms import ARM64
 from tests.support import locks
 
 if sys.version_info >= (3, 11):
@@ -74,6 +75,17 @@ def test_an_early_torch_without_cpu_in_its_version_is_for_a_gpu(release: str, pl
     assert bool(uv.for_gpu(made, asked, "/wheels")) is is_for_gpu
     if is_for_gpu:
         assert uv.with_torch_index(Sources(), "", made, asked, None).extra == (uv.TORCH_INDEX,)
+
+
+@pytest.mark.parametrize(("release", "is_for_gpu"), [("2.10.0", False), ("2.11.0", True), ("2.11.0+cpu", False)])
+def test_a_later_torch_without_cpu_in_its_version_is_for_a_gpu_on_arm64(release: str, is_for_gpu: bool) -> None:
+    asked = question(Request(platform=ARM64, torch=release.partition("+")[0]))
+    wheel = {"url": f"https://host/torch-{release}-cp311-cp311-manylinux_2_28_aarch64.whl", "hashes": {"sha256": "0"}}
+    package = {"name": "torch", "version": release, "wheels": [wheel]}
+    made = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
+
+    assert bool(uv.for_gpu(made, asked)) is is_for_gpu
+    assert "aarch64-manylinux_2_36" in uv.options(asked, [])
 
 
 def test_source_only_projects_are_stated_as_toml() -> None:

@@ -18,13 +18,14 @@ from images.model import Image
 from images.oci import image, manifest, output
 from images.oci.layout_writer import write_layout
 from images.oci.manifest import LAYOUT
+from images.platforms import AMD64
 from tests.support.finished_images import image_in
 
 
 def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
     store, place = Store(tmp_path / "store"), output.output_target(f"{tmp_path}/layout/")
     for tags, label in ((("a:1", "a:2"), "first"), (("a:2",), "second")):
-        config = image.config((), {"Labels": {"which": label}}, "2026-01-01T00:00:00Z")
+        config = image.config((), AMD64, {"Labels": {"which": label}}, "2026-01-01T00:00:00Z")
         written = manifest.write(config, [])
         output.save(place, Image(tags, config, written, ()), store, "zstd")
 
@@ -92,7 +93,7 @@ def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
         thread = threading.Thread(target=output.save, args=(place, made, store, "zstd"))
         thread.start()
         thread.join(timeout=0.5)
-        index.write_bytes(manifest.write_index(b"other", ["b:1"]))
+        index.write_bytes(manifest.write_index(b"other", ["b:1"], AMD64))
     thread.join(timeout=10)
 
     names = [row["annotations"]["io.containerd.image.name"] for row in json.loads(index.read_bytes())["manifests"]]

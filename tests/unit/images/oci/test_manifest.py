@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci import manifest
 from images.oci.manifest import INDEXES, MANIFESTS, choose, resolve
+from images.platforms import AMD64
 from tests.support.stand_in import Image, digest
 
 KEYS = st.sampled_from(["manifests", "config", "layers", "mediaType", "digest", "size", "platform", "schemaVersion"])
@@ -34,7 +35,7 @@ def test_an_index_leads_to_the_manifest() -> None:
     outer = json.dumps({"schemaVersion": 2, "manifests": [around]}).encode()
     served = {"it": outer, digest(index): index, **image.blobs}
 
-    found = resolve(lambda wanted: served[wanted or "it"], "it")
+    found = resolve(lambda wanted: served[wanted or "it"], "it", AMD64)
 
     assert found.digest == image.digest
     assert [layer.digest for layer in found.layers] == image.layers
@@ -43,7 +44,7 @@ def test_an_index_leads_to_the_manifest() -> None:
 def test_amd64_for_every_processor_is_preferred() -> None:
     entries = [entry("arm64"), entry("amd64", digest="b", variant="v3"), entry("amd64", digest="c")]
 
-    assert choose(entries, "it").digest == "sha256:" + "c" * 64
+    assert choose(entries, "it", [AMD64])[1].digest == "sha256:" + "c" * 64
 
 
 @pytest.mark.parametrize(
@@ -62,11 +63,11 @@ def test_an_index_from_which_engines_may_choose_another_image_is_refused_alone(o
     entries = [{**image.entry, "platform": {"os": "linux", "architecture": "amd64"}}, entry("arm64"), other]
     served = {"it": json.dumps({"manifests": entries}).encode(), **image.blobs}
 
-    assert resolve(lambda wanted: served[wanted or "it"], "it").digest == image.digest
+    assert resolve(lambda wanted: served[wanted or "it"], "it", AMD64).digest == image.digest
     with pytest.raises(UserFault, match="several images for linux/amd64"):
-        resolve(lambda wanted: served[wanted or "it"], "it", alone=True)
+        resolve(lambda wanted: served[wanted or "it"], "it", AMD64, alone=True)
     served["it"] = json.dumps({"manifests": [*entries[:2], entries[0], entry("unknown", system="unknown")]}).encode()
-    assert resolve(lambda wanted: served[wanted or "it"], "it", alone=True).digest == image.digest
+    assert resolve(lambda wanted: served[wanted or "it"], "it", AMD64, alone=True).digest == image.digest
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_a_manifest_that_engines_read_in_another_way_is_refused(more: dict[str, 
 
 def test_a_missing_platform_is_said_with_those_that_are_there() -> None:
     with pytest.raises(UserFault, match=r"linux/arm64, windows/amd64\)"):
-        choose([entry("arm64"), entry("amd64", system="windows"), entry("unknown", system="unknown")], "it")
+        choose([entry("arm64"), entry("amd64", system="windows"), entry("unknown", system="unknown")], "it", [AMD64])
 
 
 def changed(**changes: object) -> bytes:
@@ -121,7 +122,7 @@ FOREIGN = {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gz
 )
 def test_what_is_no_image_is_refused(data: bytes, kind: type[Fault], fact: str) -> None:
     with pytest.raises(kind, match=fact) as caught:
-        resolve(lambda _: data, "it")
+        resolve(lambda _: data, "it", AMD64)
 
     assert "it" in caught.value.value and caught.value.remedy
 
@@ -129,7 +130,7 @@ def test_what_is_no_image_is_refused(data: bytes, kind: type[Fault], fact: str) 
 @given(st.binary())
 def test_any_bytes_are_a_manifest_or_a_fault(data: bytes) -> None:
     try:
-        resolve(lambda _: data, "it")
+        resolve(lambda _: data, "it", AMD64)
     except Fault:
         pass
 
@@ -137,14 +138,14 @@ def test_any_bytes_are_a_manifest_or_a_fault(data: bytes) -> None:
 @given(JSON)
 def test_any_json_is_a_manifest_or_a_fault(value: object) -> None:
     try:
-        resolve(lambda _: json.dumps(value).encode(), "it")
+        resolve(lambda _: json.dumps(value).encode(), "it", AMD64)
     except Fault:
         pass
 
 
 def test_the_written_manifest_and_index_name_what_they_hold() -> None:
     written = manifest.write(b"{}", [("b" * 64, 10, "zstd"), ("e" * 64, 11, "none")])
-    index, other = json.loads(manifest.write_index(written, ["multinode:x", "host:5000/a:y"]))["manifests"]
+    index, other = json.loads(manifest.write_index(written, ["multinode:x", "host:5000/a:y"], AMD64))["manifests"]
 
     assert json.loads(written)["config"]["digest"] == digest(b"{}")
     assert json.loads(written)["layers"][0]["mediaType"] == "application/vnd.oci.image.layer.v1.tar+zstd"
@@ -161,7 +162,7 @@ def test_a_name_without_its_host_in_an_earlier_index_is_the_same_name() -> None:
     names = ("multinode:x", "docker.io/library/multinode:x", "host:5000/multinode:x")
     before = [{"digest": name, "annotations": {"io.containerd.image.name": name}} for name in names]
 
-    written = manifest.write_index(b"{}", ["multinode:x"], json.dumps({"manifests": before}).encode())
+    written = manifest.write_index(b"{}", ["multinode:x"], AMD64, json.dumps({"manifests": before}).encode())
 
     assert [entry["digest"] for entry in json.loads(written)["manifests"]] == [names[2], digest(b"{}")]
 

@@ -10,6 +10,7 @@ import pytest
 
 from images.host.errors import UserFault
 from images.host.store import Store, sha256
+from images.platforms import AMD64
 from images.wheels import wheelhouse
 
 
@@ -21,7 +22,7 @@ def wheel(directory: Path, name: str) -> Path:
 
 
 def refuse(directory: Path, *pins: tuple[str, str]) -> None:
-    wheelhouse.refuse(directory, pins, "3.11", "2.36")
+    wheelhouse.refuse(directory, pins, "3.11", "2.36", AMD64)
 
 
 @pytest.mark.parametrize(

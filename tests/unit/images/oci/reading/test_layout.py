@@ -24,6 +24,7 @@ from images.oci import reference
 from images.oci.manifest import resolve
 from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
+from images.platforms import AMD64
 from tests.support import hostile
 from tests.support.hostile import END, entry, pax, watched
 from tests.support.stand_in import SYSTEM, Image, digest, saved, write, write_tar
@@ -53,7 +54,7 @@ def opened(name: str, store: Path) -> Iterator[OnDisk]:
 def copied(name: str, store: Path) -> tuple[Manifest, bytes, list[bytes]]:
     """Copy an image into a store, and return its manifest, its configuration and its layers."""
     with opened(name, store) as image:
-        found = resolve(image.manifest, name)
+        found = resolve(image.manifest, name, AMD64)
         config = image.config(found, lambda _: None).read_bytes()
         return found, config, [path.read_bytes() for path in image.layers(found, lambda _: None)]
 
@@ -104,7 +105,7 @@ def test_the_image_of_this_platform_and_tag_is_taken(
     write(tmp_path / "layout", files)
 
     with opened(f"oci:{tmp_path}/layout{tag}", tmp_path / "store") as image:
-        assert resolve(image.manifest, "it").digest == meant.digest
+        assert resolve(image.manifest, "it", AMD64).digest == meant.digest
 
 
 def test_archives_of_both_kinds_hold_the_same_image(tmp_path: Path) -> None:

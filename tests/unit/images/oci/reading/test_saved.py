@@ -19,6 +19,7 @@ from images.oci import manifest
 from images.oci.manifest import MOST_LAYERS
 from images.oci.reading import saved
 from images.oci.reading.files import OnDisk
+from images.platforms import AMD64
 from tests.support import hostile
 
 GOOD: dict[str, Any] = {"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["1/layer.tar", "2/layer.tar"]}
@@ -44,7 +45,7 @@ def read(images: object, parts: Mapping[str, bytes] = PARTS, read_paths: list[st
 def test_layers_get_the_digests_of_their_tars() -> None:
     image = read([GOOD])
 
-    found = manifest.resolve(image.manifest, "it")
+    found = manifest.resolve(image.manifest, "it", AMD64)
 
     assert [(layer.digest, layer.size) for layer in found.layers] == [
         (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) for data in (b"lowest", b"above it")
@@ -56,7 +57,7 @@ def test_layers_get_the_digests_of_their_tars() -> None:
 def test_a_layer_that_is_there_twice_is_read_once() -> None:
     paths: list[str] = []
 
-    found = manifest.resolve(read([{**GOOD, "Layers": ["1/layer.tar"] * 300}], read_paths=paths).manifest, "it")
+    found = manifest.resolve(read([{**GOOD, "Layers": ["1/layer.tar"] * 300}], read_paths=paths).manifest, "it", AMD64)
 
     assert len(found.layers) == 300
     assert paths.count("1/layer.tar") == 1
@@ -102,7 +103,7 @@ def test_what_is_no_whole_image_is_refused(images: object, fact: str, value: str
 
 
 def test_an_image_without_a_tag_is_read() -> None:
-    assert manifest.resolve(read([{"Config": "c.json", "Layers": []}]).manifest, "it").layers == ()
+    assert manifest.resolve(read([{"Config": "c.json", "Layers": []}]).manifest, "it", AMD64).layers == ()
 
 
 @given(
