@@ -129,7 +129,7 @@ def plan_as_text(plan: Plan) -> str:
     rows = [
         ("launcher", f"{world.launcher}: {world.why}"),
         ("world", describe(plan)),
-        ("master", f"{world.master}:{world.port}" if world.master else "none"),
+        ("master", f"{world.master}:{world.port or 'a free port'}" if world.master else "none"),
         ("processors", f"{write_cpus(machine.cpus)}, {machine.physical} cores"),
         ("NUMA nodes", nodes),
         ("backend", plan.backend + ("" if plan.backend == "ccl" else "; this image has no oneCCL bindings")),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from entrypoint.machine.cpus import Machine, read_machine
-from entrypoint.machine.files import Files, file_system_size, read_text
+from entrypoint.machine.files import Files, measure_file_system, read_text
 from entrypoint.machine.identity import Identity, find_identity
 from entrypoint.machine.image import Stack, read_stack
 from entrypoint.machine.limits import Limits, read_limits
@@ -64,7 +64,7 @@ def snapshot(environ: Mapping[str, str], root: str) -> Facts:
         files=files,
         stack=stack,
         machine=read_this_machine(files),
-        limits=read_limits(files, file_system_size),
+        limits=read_limits(files, measure_file_system),
         identity=identity,
         mounts=tuple(point for point, kind, _ in read_mounts(files("/proc/self/mountinfo")) if kind not in MEMORY),
         has_terminal=os.isatty(2),

@@ -86,12 +86,6 @@ def measure_file_system(path: str) -> tuple[int, int] | None:
     return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
 
 
-def file_system_size(path: str) -> int | None:
-    """Return the bytes of the file system at a path; None if nothing is there."""
-    found = measure_file_system(path)
-    return found[0] if found else None
-
-
 def private_path(*names: str, uid: int | None = None) -> str:
     """Return a path below the private directory of a user, by default of this process."""
     return os.path.join(TEMPORARY, f"multinode-{os.getuid() if uid is None else uid}", *names)

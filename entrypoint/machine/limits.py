@@ -37,13 +37,13 @@ class Limits(NamedTuple):
         return [unit for unit in BF16_UNITS if unit in self.flags]
 
 
-def read_limits(files: Files, size: Callable[[str], int | None]) -> Limits:
-    """Return the limits of this container; size: the bytes of the file system at a path."""
+def read_limits(files: Files, measure: Callable[[str], tuple[int, int] | None]) -> Limits:
+    """Return the limits of this container; measure: the bytes of the file system at a path, and those free."""
     total = read_total(files("/proc/meminfo"))
     found = [limit for limit in (total, read_memory_limit(files)) if limit is not None]
-    memory, shm = min(found, default=0), size(SHM)
+    memory, shm = min(found, default=0), measure(SHM)
     # A tmpfs without a limit, as of `--shm-size 0`, has no size.
-    return Limits(memory if shm == 0 else shm, memory, read_flags(files("/proc/cpuinfo")))
+    return Limits((shm[0] or memory) if shm else None, memory, read_flags(files("/proc/cpuinfo")))
 
 
 def read_total(meminfo: str | None) -> int | None:

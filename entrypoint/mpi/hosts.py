@@ -86,29 +86,31 @@ def find_hosts(typed: str | None, path: str | None, environ: Mapping[str, str]) 
     return hosts
 
 
-def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> tuple[list[Host], int]:
-    """Return the hosts that get ranks, how many each, and all together: --ppn, else its slots, else the default.
+def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default: int) -> dict[str, int]:
+    """Return the hosts that get ranks, and how many: --ppn, else its slots, else the default, one host after the other.
 
-    -n limits them.
-    The default is what fits the node where `launch` runs: the others are taken to be like it.
+    -n limits them; where it is more than all slots, every host gets as many. The default is what fits the node where
+    `launch` runs: the others are taken to be like it.
     """
-    full = [Host(host.name, each or host.slots or default) for host in hosts]
-    room = sum(host.slots or 0 for host in full)
-    if ranks is not None and ranks > room and each is not None:
-        remedy = f"-n {room}, or --ppn {-(-ranks // len(hosts))}"
-        raise Refusal("there are more ranks than places for them", f"-n {ranks}, {len(hosts)} host(s) x {each}", remedy)
-    if ranks is not None and ranks > room:
-        full = [Host(host.name, -(-ranks // len(hosts))) for host in hosts]
-    if (most := max(host.slots or 0 for host in full)) > MOST_PROCESSES:
+    room = {host.name: each or host.slots or default for host in hosts}
+    total = sum(room.values())
+    if ranks is not None and ranks > total:
+        even = -(-ranks // len(room))
+        if each is not None:
+            value = f"-n {ranks}, {len(room)} host(s) x {each}"
+            raise Refusal("there are more ranks than places for them", value, f"-n {total}, or --ppn {even}")
+        room = dict.fromkeys(room, even)
+    if (most := max(room.values())) > MOST_PROCESSES:
         raise Refusal(f"a node has at most {MOST_PROCESSES} ranks", most, "-n, --ppn or slots for the cores it has")
-    ranks = room if ranks is None else ranks
-    return fill_hosts(full, ranks), ranks
+    left, placed = total if ranks is None else ranks, {}
+    for name, count in room.items():  # as hydra fills them
+        placed[name] = min(count, left)
+        left -= placed[name]
+    return {name: count for name, count in placed.items() if count}
 
 
-def fill_hosts(hosts: list[Host], ranks: int) -> list[Host]:
-    """Return the hosts that get ranks, and how many: hydra fills one after the other."""
-    filled: list[Host] = []
-    for host in hosts:
-        count = min(host.slots or 0, ranks - sum(each.slots or 0 for each in filled))
-        filled += [Host(host.name, count)] if count else []
-    return filled
+def note_slots(hosts: list[Host], placed: Mapping[str, int]) -> list[str]:
+    """Return a note where hosts get more ranks than they have slots."""
+    rows = [(host.name, placed.get(host.name, 0), host.slots or 0) for host in hosts]
+    over = [f"{name} {count} for {slots}" for name, count, slots in rows if 0 < slots < count]
+    return [f"hosts get more ranks than they have slots: {', '.join(over)}"] if over else []

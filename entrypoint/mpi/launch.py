@@ -16,7 +16,7 @@ from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.facts import Facts
 from entrypoint.machine.files import make_private, name_aside, private_path, which, write_private
-from entrypoint.machine.image import LAUNCHED, Stack, name_stack
+from entrypoint.machine.image import LAUNCHED, name_stack
 from entrypoint.machine.network import (
     address_of,
     find_free_port,
@@ -25,12 +25,12 @@ from entrypoint.machine.network import (
     name_interface,
     own_address,
 )
-from entrypoint.mpi.hosts import USAGE, Host, find_hosts, place_ranks
+from entrypoint.mpi.hosts import USAGE, find_hosts, note_slots, place_ranks
 from entrypoint.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_client
 from entrypoint.mpi.rank import LOST, SUPERVISED
 from entrypoint.mpi.wait import Access, wait_for_hosts
 from entrypoint.numbers import seconds, whole
-from entrypoint.printing.streams import print_error
+from entrypoint.printing.streams import print_error, print_note
 from entrypoint.settings import forget
 from entrypoint.tasks.command import read_command
 from entrypoint.tasks.table import place_script
@@ -53,17 +53,25 @@ PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST")
 HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
 
-class Request(NamedTuple):
-    """What `launch` was asked for."""
+class Job(NamedTuple):
+    """What `launch` was asked for.
 
-    hosts: list[Host]
-    ranks: int | None
-    each: int | None
-    timeout: int
+    hosts: those that get ranks, rank 0 first, and how many; words: what the ranks run; timeout: how long hosts are
+    waited for, in seconds; notes: what was not asked for in so many words.
+    """
+
+    hosts: dict[str, int]
     words: list[str]
+    timeout: int
+    notes: list[str]
+
+    @property
+    def ranks(self) -> int:
+        """Count the ranks."""
+        return sum(self.hosts.values())
 
 
-def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
+def read_options(words: list[str]) -> tuple[dict[str, str], list[str]]:
     """Return the options before the task, and the task; raise Refusal for an option that is none."""
     left, options = list(words), {}
     while left and left[0].startswith("-"):
@@ -73,16 +81,26 @@ def read_request(words: list[str], environ: Mapping[str, str]) -> Request:
         if not equals and not left:
             raise Refusal("an option of launch has no value", name, USAGE)
         options[OPTIONS[name]] = value if equals else left.pop(0)
+    if not left:
+        raise Refusal("launch has nothing to run", "no task", USAGE)
+    return options, left
+
+
+def read_job(words: list[str], environ: Mapping[str, str], facts: Facts) -> Job:
+    """Return the job of a command line; raise Refusal for what is no option, and for what all ranks would refuse."""
+    options, left = read_options(words)
     numbers = {key: whole(options[key]) for key in ("ranks", "each", "timeout") if key in options}
     for key, count in numbers.items():
         if not count:
             raise Refusal("an option of launch takes a number above 0", repr(options[key]), USAGE)
-    if not left:
-        raise Refusal("launch has nothing to run", "no task", USAGE)
     hosts = find_hosts(options.get("hosts"), options.get("hostfile"), environ)
     asked = seconds(environ, "MULTINODE_TIMEOUT", TIMEOUT)
     timeout = numbers.get("timeout") or (TIMEOUT if asked is None else asked)
-    return Request(hosts, numbers.get("ranks"), numbers.get("each"), timeout, left)
+    command = read_command(left, environ, which, facts.stack.examples)
+    if command.task is not None:
+        place_script(command.name, facts.stack)
+    placed = place_ranks(hosts, numbers.get("ranks"), numbers.get("each"), facts.machine.filled_nodes)
+    return Job(placed, left, timeout, [] if "each" in numbers else note_slots(hosts, placed))
 
 
 def explain_launch(words: list[str], plan: Plan) -> Plan:
@@ -90,19 +108,27 @@ def explain_launch(words: list[str], plan: Plan) -> Plan:
 
     Of the variables only those for every rank are left: the others are this process's, and each rank has its own.
     """
-    environ = plan.prepared.environ
-    request = read_request(words, environ)
-    check_command(request.words, environ, plan.facts.stack)
-    hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, plan.machine.filled_nodes)
-    variables = job_variables(environ, hosts, ranks)
-    placed = " ".join(f"{host.name}:{host.slots}" for host in hosts)
+    environ = forget(plan.prepared.environ)
+    job = read_job(words, plan.prepared.environ, plan.facts)
+    variables = job_variables(environ, job, "a free port")
+    world = World(  # as many ranks on each node as on the first, whose own log says so too
+        plan.world.launcher,
+        plan.world.why,
+        (len(job.hosts), len(job.hosts)),
+        local_size=next(iter(job.hosts.values())),
+        size=job.ranks,
+        master=variables["MASTER_ADDR"],
+        port=read_port(environ.get("MASTER_PORT", "")),
+    )
+    placed = " ".join(f"{name}:{count}" for name, count in job.hosts.items())
     return replace(
         plan,
-        situation=plan.situation._replace(world=make_world(plan.world, hosts, ranks, variables)),
+        situation=plan.situation._replace(world=world),
         prepared=plan.prepared._replace(added=variables),
-        argv=make_hydra_command(ranks, "HOSTS", plan.facts.root, request.words),
+        argv=make_hydra_command(job, "HOSTS", plan.facts.root),
         notes=[
             *plan.notes,
+            *job.notes,
             f"ranks on {placed}; HOSTS is a file that is written with them",
             "every rank sets threads, libraries and interface for its own node",
         ],
@@ -110,37 +136,22 @@ def explain_launch(words: list[str], plan: Plan) -> Plan:
     )
 
 
-def make_world(here: World, hosts: list[Host], ranks: int, variables: Mapping[str, str]) -> World:
-    """Return the world of the ranks; as many on each node as on the first, whose own log says so too."""
-    nodes, port = len(hosts), read_port(variables["MASTER_PORT"])
-    return World(
-        here.launcher, here.why, (nodes, nodes), local_size=hosts[0].slots, size=ranks,
-        master=variables["MASTER_ADDR"], port=port,
-    )  # fmt: skip
-
-
-def check_command(words: list[str], environ: Mapping[str, str], stack: Stack) -> None:
-    """Raise Refusal for what the ranks would refuse: no command, or a task that the image of all nodes lacks."""
-    job = read_command(words, environ, which, stack.examples)
-    if job.task is not None:
-        place_script(job.name, stack)
-
-
 def launch(words: list[str], environ: Mapping[str, str], facts: Facts) -> int:
     """Wait for the hosts, run the ranks, and return the exit code of the job."""
-    request = read_request(words, environ)
-    check_command(request.words, environ, facts.stack)
-    hosts, ranks = place_ranks(request.hosts, request.ranks, request.each, facts.machine.filled_nodes)
-    shared, away = job_variables(environ, hosts, ranks), find_away(hosts)
+    job = read_job(words, environ, facts)
+    for note in job.notes:
+        print_note(note)
+    # A port that is free on this node, where rank 0 usually is; another for each job.
+    port = find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
+    shared, away = job_variables(forget(environ), job, str(port)), find_away(list(job.hosts))
     if away:
-        shared |= reach(away, environ, facts, request.timeout)
+        shared |= reach(away, environ, facts, job.timeout)
     machines = name_aside(os.path.join(make_private(private_path()), "hosts"))  # containers may share the directory
-    write_private(machines, "".join(f"{host.name}:{host.slots}\n" for host in hosts))
+    write_private(machines, "".join(f"{name}:{count}\n" for name, count in job.hosts.items()))
     try:
         # With it hydra takes IPv6 alone, and without it IPv4 alone.
         network = ["-v6"] if select(away, has_only_ipv6) else []
-        command = make_hydra_command(ranks, machines, facts.root, request.words, *network)
-        return run_hydra(command, {**forget(environ), **shared})
+        return run_hydra(make_hydra_command(job, machines, facts.root, *network), {**forget(environ), **shared})
     finally:
         os.unlink(machines)
 
@@ -150,7 +161,9 @@ def reach(away: list[str], environ: Mapping[str, str], facts: Facts, timeout: in
     keys, port = find_keys(environ, private=True), read_ssh_port(environ)
     config = write_client(keys, environ, port)
     wait_for_hosts(away, Access(config, port, strip_preloads(environ), time.monotonic() + timeout), timeout)
-    bootstrap = make_bootstrap_variables(environ, config, facts.root, find_hydra_interface(away[0]))
+    own = own_address(away[0])
+    interface = name_interface(own) if own and ":" not in own else None  # hydra asks for that of an address of IPv4
+    bootstrap = make_bootstrap_variables(environ, config, facts.root, interface)
     return {LAUNCHED: name_stack(facts.stack), **bootstrap}
 
 
@@ -189,16 +202,10 @@ def run_hydra(argv: list[str], environ: Mapping[str, str]) -> int:
     return 128 - code if code < 0 else code
 
 
-def make_hydra_command(ranks: int, machines: str, root: str, words: list[str], *network: str) -> list[str]:
+def make_hydra_command(job: Job, machines: str, root: str, *network: str) -> list[str]:
     """Return hydra's command line; every rank starts through the entrypoint, which ends the job where it fails."""
-    hydra = ["mpiexec.hydra", *network, "-disable-auto-cleanup", "-machinefile", machines, "-n", str(ranks)]
-    return [*hydra, "python3", "-I", "-S", root, *words]
-
-
-def find_hydra_interface(host: str) -> str | None:
-    """Return the interface on the way to a host; None where its address is not of IPv4, for which hydra asks."""
-    own = own_address(host)
-    return name_interface(own) if own and ":" not in own else None
+    hydra = ["mpiexec.hydra", *network, "-disable-auto-cleanup", "-machinefile", machines, "-n", str(job.ranks)]
+    return [*hydra, "python3", "-I", "-S", root, *job.words]
 
 
 def make_bootstrap_variables(
@@ -219,32 +226,25 @@ def make_bootstrap_variables(
     }
 
 
-def job_variables(environ: Mapping[str, str], hosts: list[Host], ranks: int) -> dict[str, str]:
+def job_variables(environ: Mapping[str, str], job: Job, port: str) -> dict[str, str]:
     """Return the variables that are the same for all ranks; hydra puts rank 0 on the first host: the master.
 
-    What was set for this process is not for them: an mpirun may have started it as its only rank. Each rank takes its
-    cores itself, so hydra binds none, unless the user says how. Raise Refusal for a world of another size than
-    MULTINODE_WORLD_SIZE.
+    environ: without what was set for this process, which an mpirun may have started as its only rank; port: where the
+    master listens if nobody has chosen that. Each rank takes its cores itself, so hydra binds none, unless the user
+    says how. Raise Refusal for a world of another size than MULTINODE_WORLD_SIZE.
     """
-    kept = forget(environ)
-    check_required_size(kept, World(MPI, "launch", size=ranks))
-    master = kept.get("MASTER_ADDR") or ("127.0.0.1" if len(hosts) == 1 else address_of(hosts[0].name, hosts[1].name))
+    check_required_size(environ, World(MPI, "launch", size=job.ranks))
+    first, *others = job.hosts
     return {
-        **({} if any(kept.get(name) for name in PINNED) else {PINNED[0]: "0"}),
-        "MASTER_ADDR": master,
-        "MASTER_PORT": kept.get("MASTER_PORT") or str(choose_free_port()),
-        "MULTINODE_WORLD_SIZE": str(ranks),
+        **({} if any(environ.get(name) for name in PINNED) else {PINNED[0]: "0"}),
+        "MASTER_ADDR": environ.get("MASTER_ADDR") or (address_of(first, others[0]) if others else "127.0.0.1"),
+        "MASTER_PORT": environ.get("MASTER_PORT") or port,
+        "MULTINODE_WORLD_SIZE": str(job.ranks),
     }
 
 
-def choose_free_port() -> int:
-    """Return a port for rank 0 that is free on this node, where it usually is; another for each job."""
-    return find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
-
-
-def find_away(hosts: list[Host]) -> list[str]:
+def find_away(names: list[str]) -> list[str]:
     """Return the names of the hosts that are not this one."""
-    names = [host.name for host in hosts]
     here = select(names, is_here)
     return [name for name in names if name not in here]
 

@@ -39,28 +39,21 @@ def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> None:
     threads = [threading.Thread(target=try_host, args=(host, access, faults), daemon=True) for host in hosts]
     for thread in threads:
         thread.start()
-    remind = threading.Timer(SILENCE, print_waiting, [faults])
-    remind.daemon = True
-    remind.start()
-    for thread in threads:
-        thread.join(max(0.0, access.deadline - time.monotonic()) + 0.1)
-    remind.cancel()
-    silent = list_silent(faults)
+    silent = list_silent(faults, threads, min(time.monotonic() + SILENCE, access.deadline))
+    if silent:
+        print_note(f"waiting for {silent}")
+        silent = list_silent(faults, threads, access.deadline + 0.1)
     if silent:
         how = f"with the same key and the same --user, reachable on port {access.port}"
         remedy = f"start `worker` there {how}, or wait longer: --timeout S, or MULTINODE_TIMEOUT=S"
         raise Refusal(f"not every host answered within {timeout:g} s", silent, remedy, EXIT_OUTSIDE)
 
 
-def list_silent(faults: Mapping[str, str]) -> str:
-    """List the hosts that do not answer, each with the reason."""
+def list_silent(faults: Mapping[str, str], threads: list[threading.Thread], until: float) -> str:
+    """Wait for all hosts up to a time, and list those that do not answer, each with the reason."""
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
     return ", ".join(f"{host} ({fault})" for host, fault in faults.items() if fault)
-
-
-def print_waiting(faults: Mapping[str, str]) -> None:
-    """Print what is being waited for."""
-    if silent := list_silent(faults):
-        print_note(f"waiting for {silent}")
 
 
 def try_host(host: str, access: Access, faults: dict[str, str]) -> None:

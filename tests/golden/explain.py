@@ -289,7 +289,6 @@ def pretend(case: Case) -> Iterator[None]:
             ("entrypoint.world.torchrun.is_here", lambda host: host == "192.0.2.2"),
             ("entrypoint.world.torchrun.split_addresses", lambda _: ([], [])),
             ("entrypoint.world.torchrun.is_free", lambda _: True),
-            ("entrypoint.mpi.launch.find_free_port", lambda *_: 20007),
             ("os.isatty", lambda _: True),
             ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),
         ):

@@ -277,7 +277,7 @@ def test_launch_is_explained_with_its_ranks(container: Container) -> None:
     assert typed["argv"] == found["argv"] and typed["set"].keys() == found["set"].keys()
     assert typed["world"]["size"] == 4 and typed["world"]["nodes"] == [2, 2]
     assert typed["set"]["MASTER_ADDR"] == typed["world"]["master"]
-    assert typed["set"]["MASTER_PORT"] == str(typed["world"]["port"])
+    assert (typed["set"]["MASTER_PORT"], typed["world"]["port"]) == ("a free port", None)
 
 
 def test_launch_in_the_shell_of_an_mpirun_has_a_master_that_all_hosts_reach(container: Container) -> None:

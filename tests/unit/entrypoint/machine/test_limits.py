@@ -46,7 +46,7 @@ def test_the_flags_of_x86_and_arm_are_read(text: str, flag: str) -> None:
 
 @pytest.mark.parametrize(("size", "shm"), [(None, None), (1 << 20, 1 << 20), (0, 16 * GB)])
 def test_shared_memory_without_a_limit_is_all_memory(size: int | None, shm: int | None) -> None:
-    assert read_limits({"/proc/meminfo": MEMINFO}.get, lambda path: size).shm == shm
+    assert read_limits({"/proc/meminfo": MEMINFO}.get, lambda path: None if size is None else (size, 0)).shm == shm
 
 
 @given(st.text(), st.text(), st.text())

@@ -9,19 +9,14 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.mpi import launch as module
-from entrypoint.mpi.hosts import Host
-from entrypoint.mpi.launch import (
-    find_away,
-    job_variables,
-    launch,
-    make_bootstrap_variables,
-    read_request,
-)
-from entrypoint.settings import Setting, prepare
-from entrypoint.world.ranks import PORTS
+from entrypoint.mpi.launch import Job, find_away, job_variables, launch, make_bootstrap_variables, read_job
 from tests.support.starts import make_facts
 
-A, B = Host("a", 1), Host("b", 1)
+ONE, TWO = {"a": 2}, {"a": 1, "b": 1}
+
+
+def variables(environ: dict[str, str], hosts: dict[str, int]) -> dict[str, str]:
+    return job_variables(environ, Job(hosts, [], 1, []), "20007")
 
 
 @pytest.mark.parametrize(
@@ -29,8 +24,8 @@ A, B = Host("a", 1), Host("b", 1)
     [([], {}, 120), ([], {"MULTINODE_TIMEOUT": "600"}, 600), (["--timeout", "5"], {"MULTINODE_TIMEOUT": "600"}, 5)],
 )
 def test_the_words_of_launch_are_read(words: list[str], environ: dict[str, str], seconds: int) -> None:
-    request = read_request(["--hosts", "a:1,b:1", "-n", "2", "--ppn=1", *words, "smoke", "--bf16"], environ)
-    assert request == ([A, B], 2, 1, seconds, ["smoke", "--bf16"])
+    typed = ["--hosts", "a:1,b:1", "-n", "2", "--ppn=1", *words, "smoke", "--bf16"]
+    assert read_job(typed, environ, make_facts({})) == (TWO, ["smoke", "--bf16"], seconds, [])
 
 
 @pytest.mark.parametrize(
@@ -49,17 +44,16 @@ def test_the_words_of_launch_are_read(words: list[str], environ: dict[str, str],
 )
 def test_wrong_words_of_launch_are_refused(words: list[str], value: str) -> None:
     with pytest.raises(Refusal) as caught:
-        read_request(words, {})
+        read_job(words, {}, make_facts({}))
     assert value in caught.value.value and caught.value.code == 2
 
 
 def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
-    assert job_variables({}, [Host("a", 2)], 2)["MASTER_ADDR"] == "127.0.0.1"
+    found = variables({}, ONE)
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"], found["MULTINODE_WORLD_SIZE"]) == ("127.0.0.1", "20007", "2")
     given = {"MASTER_ADDR": "m", "MASTER_PORT": "1"}
-    assert job_variables(given, [A, B], 2) == {**given, "MULTINODE_WORLD_SIZE": "2", "I_MPI_PIN": "0"}
-    assert "I_MPI_PIN" not in job_variables({**given, "I_MPI_PIN_DOMAIN": "socket"}, [A, B], 2)
-    ports = {int(job_variables({}, [Host("a", 2)], 2)["MASTER_PORT"]) for _ in range(20)}
-    assert len(ports) > 1 and ports <= set(PORTS)
+    assert variables(given, TWO) == {**given, "MULTINODE_WORLD_SIZE": "2", "I_MPI_PIN": "0"}
+    assert "I_MPI_PIN" not in variables({**given, "I_MPI_PIN_DOMAIN": "socket"}, TWO)
 
 
 @pytest.mark.parametrize(
@@ -68,22 +62,15 @@ def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
 def test_a_world_of_another_size_than_was_insisted_on_is_refused(asked: str, fits: bool) -> None:
     environ = {"MASTER_ADDR": "m", "MULTINODE_WORLD_SIZE": asked}
     if fits:
-        assert job_variables(environ, [A, B], 2)["MULTINODE_WORLD_SIZE"] == "2"
+        assert variables(environ, TWO)["MULTINODE_WORLD_SIZE"] == "2"
         return
     with pytest.raises(Refusal):
-        job_variables(environ, [A, B], 2)
-
-
-def test_what_was_set_for_the_only_rank_of_an_mpirun_is_not_for_others() -> None:
-    for_one = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "MULTINODE_WORLD_SIZE": "1"}
-    environ = prepare({}, [Setting(name, value, "") for name, value in for_one.items()], []).environ
-    found = job_variables(environ, [Host("192.0.2.5", 1), Host("192.0.2.6", 1)], 2)
-    assert (found["MASTER_ADDR"], found["MULTINODE_WORLD_SIZE"]) == ("192.0.2.5", "2")
+        variables(environ, TWO)
 
 
 def test_all_names_are_looked_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No look-up ends before all have begun."""
-    hosts = [Host("here", 1), Host("node1", 1), Host("node2", 1)]
+    hosts = ["here", "node1", "node2"]
     together = threading.Barrier(len(hosts), timeout=10)
 
     def is_here(name: str) -> bool:
