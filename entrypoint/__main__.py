@@ -83,7 +83,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if command.kind == USAGE:
         (print_output if command.name else print_error)(HELP)
         return 0 if command.name else EXIT_USER
-    if options.explain and command.what.prints:
+    if options.explain and command.kind.prints:
         raise Refusal("--explain has no meaning for a command that only prints", command.name, command.name)
     if command.kind == LIST:
         print_output(list_tasks(facts.stack, facts.environ))
@@ -94,7 +94,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
         return doctor(command, lambda each: explain(detect(each, facts, launcher, options.nproc), facts))
     if command.trains and launcher.kind == MPIJOB_LAUNCHER:  # it starts ranks, on the hosts of its hostfile
-        command = Command(LAUNCH, LAUNCH, words)
+        command = Command(LAUNCH, LAUNCH.name, words)
     situation = detect(command, facts, launcher, options.nproc)
     if command.kind == PREFETCH:
         from entrypoint.tasks.prefetch import prepare_prefetch

@@ -156,7 +156,7 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
     if not situation.becomes_ranks:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.
-    loose = argv.load_loosely(stack, environ) if command.what.is_yours else ()
+    loose = argv.load_loosely(stack, environ) if command.kind.is_yours else ()
     settings = [*tuned.settings, *prepare_restarts(world, situation.described, environ), *loose]
     return tuned._replace(settings=settings)
 

@@ -141,7 +141,7 @@ def decide_training(command: Command, decide: Callable[[Command], Plan]) -> tupl
     A worker of an MPIJob is not meant to start a training: it waits for ranks.
     """
     try:
-        return decide(Command(SMOKE, SMOKE, [])), None
+        return decide(Command(SMOKE, SMOKE.name, [])), None
     except Refusal as refusal:
         plan = decide(command)
         return plan, None if plan.world.launcher == MPIJOB_WORKER else refusal

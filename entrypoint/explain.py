@@ -17,7 +17,7 @@ from entrypoint.world.model import ALONE
 
 def print_start(plan: Plan) -> None:
     """Print the line that begins a log, and the notes, once for each node."""
-    says = plan.situation.command.what.says
+    says = plan.situation.command.kind.says
     if plan.world.local_rank:
         return
     if PLACE in says:

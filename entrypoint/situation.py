@@ -83,8 +83,8 @@ def read_starter(
     starter = starters.read_start(command.line, environ, nproc) if command.kind == PLAIN else None
     if starter is not None and starter.torchrun is not None:
         return starter
-    if nproc is not None and not (command.trains or command.helps or command.what.prints):
-        remedy = command.what.instead or f"{command.name} without it, or --nproc {nproc} SCRIPT.py"
+    if nproc is not None and not (command.trains or command.helps or command.kind.prints):
+        remedy = command.kind.instead or f"{command.name} without it, or --nproc {nproc} SCRIPT.py"
         raise Refusal(f"--nproc has no meaning to {command.name}", f"--nproc {nproc}", remedy)
     if starter is None or launcher.started:
         return None
@@ -163,4 +163,4 @@ def find_runs(command: Command, world: World, starter: starters.Start | None) ->
         return UNKNOWN if starter.local_size is None and starter.torchrun is None else ANY
     if command.trains or world.rank is not None:
         return RANKS
-    return SINGLE if command.what.is_script or is_python(command) else ANY
+    return SINGLE if command.kind.is_script or is_python(command) else ANY

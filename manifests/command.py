@@ -11,15 +11,15 @@ from dataclasses import replace
 from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide
 from entrypoint.results.record import OUTPUTS, RESULTS
-from entrypoint.tasks.command import DOCTOR, LAUNCH, LIST, SMOKE, SSH, WORKER
+from entrypoint.tasks.command import OWN, SMOKE
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import OTHER, TASKS
 from manifests.request import DOWNLOADS, OFF, PREFETCH, PYTORCHJOB, REFERENCE, RUNTIME, Request
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 # Commands of the entrypoint that train nothing.
-OTHERS = (WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)
-TEXT = (*TASKS, SMOKE)  # what is known here; the other examples of an image are not
+OTHERS = tuple(name for name, kind in OWN.items() if not kind.is_script)
+TEXT = (*TASKS, SMOKE.name)  # what is known here; the other examples of an image are not
 EXAMPLE = "/workspace/transformers/examples/pytorch/DIRECTORY/run_NAME.py"
 PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
 PYTHON = re.compile(r"(.*/)?python[\d.]*")
@@ -141,7 +141,7 @@ def find_claim(path: str, request: Request) -> str | None:
 def describe_results(request: Request) -> list[str]:
     """Return the line that says where results will be."""
     output = find_results(request)
-    if request.words[0] == SMOKE:
+    if request.words[0] == SMOKE.name:
         return []
     if output is None:
         return [f"results: what is written to the claim {request.pvc}, below {request.mount}, stays"]

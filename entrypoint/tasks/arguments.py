@@ -57,7 +57,7 @@ def read_program(command: Command, stack: Stack, environ: Mapping[str, str], wor
         program = read_task(command.task, command, stack, environ, many=many)
     elif command.kind == SMOKE:
         program = read_smoke(command, stack, f"{root}/smoke.py", many=many)
-    elif command.what.is_script:
+    elif command.kind.is_script:
         program = Program(command.line, [], guess_arguments(command.words), defaults=(ON_CPU,))
     else:
         program = Program(command.line, [], {})

@@ -32,7 +32,7 @@ def make_argv(command: Command, world: World, words: list[str], environ: Mapping
 
     torch: its version.
     """
-    if not command.what.is_script:
+    if not command.kind.is_script:
         return replace_auto(words, world.local_size or 1)
     if not command.trains:
         return [PYTHON, *words]

@@ -46,12 +46,12 @@ def settle_bf16(
         )
     if not units or has_bf16(units) or word == EMULATE:
         return program
-    what = command.what
-    arguments = guess_arguments(command.words) if what.is_yours else program.arguments
-    asked = list_asked(program, arguments, environ) if what.is_yours or what.is_script else []
+    kind = command.kind
+    arguments = guess_arguments(command.words) if kind.is_yours else program.arguments
+    asked = list_asked(program, arguments, environ) if kind.is_yours or kind.is_script else []
     if not asked:
         return program
-    if what.is_yours:
+    if kind.is_yours:
         note = f"{' '.join(asked)}: {NO_UNIT}, and emulates it, many times slower"
         return program._replace(notes=[*program.notes, note])
     exchanged = [f"--{name}" for name in EXCHANGED if several and is_true(arguments.get(name))]

@@ -12,10 +12,6 @@ from entrypoint.numbers import MOST_PROCESSES, whole
 from entrypoint.printing.secrets import hide
 from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts
 
-SMOKE, TASK, SCRIPT, PLAIN = "smoke", "task", "script", "plain"
-WORKER, LAUNCH, LIST, SSH, DOCTOR, USAGE = "worker", "launch", "tasks", "ssh", "doctor", "usage"
-PREFETCH = "prefetch"
-OWN = (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)  # typed by their names
 # What a log begins with: which rank of how many this is, and what may be wrong.
 PLACE, NOTES = "place", "notes"
 
@@ -23,11 +19,13 @@ PLACE, NOTES = "place", "notes"
 class Kind(NamedTuple):
     """What all commands of a kind have in common, for everybody who treats some commands unlike others.
 
-    is_script: Python runs it, as one rank of the world or more; anything else runs as it is typed; is_yours: it is the
-    user's, who is told what is wrong, and nothing is changed; prints: it says something, and starts nothing; has_words:
-    whether words may follow; says: what its log begins with; instead: what to type in place of --nproc.
+    name: of a command of ours, what is typed; is_script: Python runs it, as one rank of the world or more, and anything
+    else runs as it is typed; is_yours: it is the user's, who is told what is wrong, and nothing is changed; prints: it
+    says something, and starts nothing; has_words: whether words may follow; says: what its log begins with; instead:
+    what to type in place of --nproc.
     """
 
+    name: str
     is_script: bool = False
     is_yours: bool = False
     prints: bool = False
@@ -36,19 +34,18 @@ class Kind(NamedTuple):
     instead: str = ""
 
 
-KINDS = {
-    SMOKE: Kind(is_script=True),
-    TASK: Kind(is_script=True),
-    SCRIPT: Kind(is_script=True, is_yours=True),
-    PLAIN: Kind(is_yours=True),
-    WORKER: Kind(has_words=False),
-    LAUNCH: Kind(says=(NOTES,), instead="launch --ppn N smoke"),  # its ranks say where they are
-    SSH: Kind(says=()),  # mpirun starts it, and reads what it prints
-    PREFETCH: Kind(instead="prefetch TASK"),
-    LIST: Kind(prints=True, has_words=False),
-    DOCTOR: Kind(prints=True),
-    USAGE: Kind(prints=True),
-}
+SMOKE = Kind("smoke", is_script=True)
+TASK = Kind("task", is_script=True)
+SCRIPT = Kind("script", is_script=True, is_yours=True)
+PLAIN = Kind("plain", is_yours=True)
+WORKER = Kind("worker", has_words=False)
+LAUNCH = Kind("launch", says=(NOTES,), instead="launch --ppn N smoke")  # its ranks say where they are
+SSH = Kind("ssh", says=())  # mpirun starts it, and reads what it prints
+PREFETCH = Kind("prefetch", instead="prefetch TASK")
+LIST = Kind("tasks", prints=True, has_words=False)
+DOCTOR = Kind("doctor", prints=True)
+USAGE = Kind("usage", prints=True)
+OWN = {kind.name: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)}
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
   smoke [--bf16]            a short training, offline, to see that all ranks work together
@@ -76,14 +73,9 @@ class Options(NamedTuple):
 class Command(NamedTuple):
     """A kind of command, its name, and what follows the name."""
 
-    kind: str
+    kind: Kind
     name: str
     words: list[str]
-
-    @property
-    def what(self) -> Kind:
-        """Return what it has in common with others of its kind."""
-        return KINDS[self.kind]
 
     @property
     def line(self) -> list[str]:
@@ -98,12 +90,12 @@ class Command(NamedTuple):
     @property
     def trains(self) -> bool:
         """Return whether it runs on as many processes as the world has."""
-        return self.what.is_script and not self.helps and (self.task is None or self.task.trains)
+        return self.kind.is_script and not self.helps and (self.task is None or self.task.trains)
 
     @property
     def helps(self) -> bool:
         """Return whether a script of the image prints its arguments only; one of the user's may mean anything by it."""
-        return self.what.is_script and not self.what.is_yours and not HELPS.isdisjoint(self.words)
+        return self.kind.is_script and not self.kind.is_yours and not HELPS.isdisjoint(self.words)
 
 
 def read_options(argv: list[str]) -> tuple[Options, list[str]]:
@@ -147,7 +139,7 @@ def read_command(
     if name == "--help":
         return Command(USAGE, name, rest)
     if name in OWN:
-        return read_own(name, rest)
+        return read_own(OWN[name], rest)
     if name in TASKS:
         return Command(TASK, name, rest)
     if name.endswith(".py"):
@@ -163,14 +155,14 @@ def read_command(
     return Command(PLAIN, name, rest)
 
 
-def read_own(name: str, words: list[str]) -> Command:
+def read_own(kind: Kind, words: list[str]) -> Command:
     """Return a command of ours, which has no help of its own; `launch` and `ssh` have a command behind their words."""
-    asked = [] if name == SMOKE else words if name == PREFETCH else words[:1]
+    asked = [] if kind == SMOKE else words if kind == PREFETCH else words[:1]
     if not HELPS.isdisjoint(asked):
-        return Command(USAGE, name, words)
-    if words and not KINDS[name].has_words:
-        raise Refusal(f"{name} takes no arguments", hide(words)[0], name)
-    return Command(name, name, words)
+        return Command(USAGE, kind.name, words)
+    if words and not kind.has_words:
+        raise Refusal(f"{kind.name} takes no arguments", hide(words)[0], kind.name)
+    return Command(kind, kind.name, words)
 
 
 def explain_script(name: str) -> Refusal:

@@ -21,6 +21,7 @@ from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import Limits
 from entrypoint.situation import Situation, detect
+from entrypoint.tasks import command
 from entrypoint.tasks.command import PLAIN, Command
 from entrypoint.tasks.table import TASKS
 from entrypoint.tuning.threads import ANY, RANKS
@@ -33,7 +34,7 @@ GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
 PLENTY = Limits(1 << 30, 64 << 30, frozenset({"avx512_bf16"}))
 OWN = "10.77.0.2"
-SMOKE = Command("smoke", "smoke", [])
+SMOKE = Command(command.SMOKE, "smoke", [])
 
 
 def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) -> Facts:

@@ -14,14 +14,14 @@ from entrypoint.machine.image import Stack
 from entrypoint.settings import Setting, forget
 from entrypoint.situation import Situation
 from entrypoint.tasks.arguments import Program
-from entrypoint.tasks.command import Command
+from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command, Kind
 from entrypoint.world.model import MPI, World
 from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
 from tests.support.starts import CCL, GLOO, make_facts, make_plan
 
 HOST = Box(2, 60, 2)
-JOB = Command("script", "train.py", [])
+JOB = Command(SCRIPT, "train.py", [])
 OLD = GLOO._replace(transformers="4.46.3")
 NSS = "/usr/lib/libnss_wrapper.so"
 TCMALLOC = Setting("LD_PRELOAD", "/a/libtcmalloc.so.4", "")
@@ -46,17 +46,17 @@ def given(**values: object) -> Program:
 @pytest.mark.parametrize(
     ("kind", "name", "rank", "local_rank", "is_refused"),
     [
-        ("task", "qa", 0, 0, True),
-        ("task", "qa", 1, 1, False),
-        ("task", "qa", 2, 0, True),
-        ("task", "qa-no-trainer", 2, 0, True),
-        ("script", "train.py", 0, 0, True),
-        ("script", "train.py", 2, 0, False),
-        ("smoke", "smoke", 2, 0, False),
+        (TASK, "qa", 0, 0, True),
+        (TASK, "qa", 1, 1, False),
+        (TASK, "qa", 2, 0, True),
+        (TASK, "qa-no-trainer", 2, 0, True),
+        (SCRIPT, "train.py", 0, 0, True),
+        (SCRIPT, "train.py", 2, 0, False),
+        (SMOKE, "smoke", 2, 0, False),
     ],
 )
 def test_one_rank_of_each_node_looks_whether_results_can_be_written(
-    kind: str, name: str, rank: int, local_rank: int, is_refused: bool
+    kind: Kind, name: str, rank: int, local_rank: int, is_refused: bool
 ) -> None:
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=rank, local_rank=local_rank, size=4)
     here, made = place(Command(kind, name, []), world), given(output_dir="/nowhere/qa", do_train=True)
@@ -98,8 +98,8 @@ def test_where_a_script_writes_is_looked_at(
     ("job", "stack", "environ", "value"),
     [
         (JOB, OLD, {}, "1"),
-        (Command("plain", "torchrun", ["train.py"]), OLD, {}, "1"),
-        (Command("plain", "ls", []), OLD, {}, None),
+        (Command(PLAIN, "torchrun", ["train.py"]), OLD, {}, "1"),
+        (Command(PLAIN, "ls", []), OLD, {}, None),
         (JOB, OLD, {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "0"}, "0"),
         (JOB, OLD, {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"}, None),
         (JOB, GLOO, {}, None),
@@ -161,10 +161,10 @@ def test_the_image_s_own_settings_are_not_called_the_user_s(
 @pytest.mark.parametrize(
     ("job", "has_terminal", "yours", "pace"),
     [
-        (Command("smoke", "smoke", []), False, {}, "30"),
-        (Command("smoke", "smoke", []), True, {}, None),
-        (Command("smoke", "smoke", []), False, {"TQDM_MININTERVAL": "5"}, "5"),
-        (Command("plain", "bash", []), False, {}, None),
+        (Command(SMOKE, "smoke", []), False, {}, "30"),
+        (Command(SMOKE, "smoke", []), True, {}, None),
+        (Command(SMOKE, "smoke", []), False, {"TQDM_MININTERVAL": "5"}, "5"),
+        (Command(PLAIN, "bash", []), False, {}, None),
     ],
 )
 def test_a_log_gets_whole_lines_of_progress(
@@ -189,6 +189,6 @@ def test_a_log_gets_whole_lines_of_progress(
     ],
 )
 def test_a_mistyped_variable_is_named(typed: str, meant: str | None) -> None:
-    notes = make_plan(Command("smoke", "smoke", []), make_facts({typed: "x"})).notes
+    notes = make_plan(Command(SMOKE, "smoke", []), make_facts({typed: "x"})).notes
 
     assert any(typed in note and f"{meant} meant" in note for note in notes) is (meant is not None)

@@ -167,7 +167,7 @@ def test_a_probe_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_words_are_refused() -> None:
     with pytest.raises(Refusal, match="no such option"):
-        doctor(Command(DOCTOR, DOCTOR, ["--jsno"]), lambda job: PLAN)
+        doctor(Command(DOCTOR, "doctor", ["--jsno"]), lambda job: PLAN)
 
 
 @pytest.mark.parametrize(("launcher", "reported"), [("alone", True), ("mpijob-worker", False)])
@@ -177,6 +177,6 @@ def test_a_refused_training_is_reported_where_one_was_meant(launcher: str, repor
             raise Refusal("no", "1", "unset RANK")
         return replace(PLAN, situation=place(World(launcher, "")))
 
-    plan, refusal = decide_training(Command(DOCTOR, DOCTOR, []), decide)
+    plan, refusal = decide_training(Command(DOCTOR, "doctor", []), decide)
 
     assert plan.world.launcher == launcher and (refusal is not None) is reported

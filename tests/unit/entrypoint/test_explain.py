@@ -10,7 +10,7 @@ from entrypoint.decide import Plan
 from entrypoint.explain import one_line, plan_as_json, plan_as_text, print_start
 from entrypoint.machine.cpus import Machine
 from entrypoint.settings import Prepared
-from entrypoint.tasks.command import Command
+from entrypoint.tasks.command import PLAIN, Command
 from entrypoint.world.model import World
 from tests.support.launchers import left_by
 from tests.support.starts import SMOKE, make_facts, make_plan, place
@@ -52,7 +52,7 @@ PLAN = Plan(
             "rank 3 of 4 on 2 nodes, started by slurm, 28 threads, gloo on eth0, meeting at n03:24921",
         ),
         (SMOKE, left_by("intel-mpi-1"), None, "rank 1 of 2, started by mpi, 28 threads, gloo on lo"),
-        (Command("plain", "bash", []), POD, None, "one process, in a pod or node of torchrun, 56 threads"),
+        (Command(PLAIN, "bash", []), POD, None, "one process, in a pod or node of torchrun, 56 threads"),
     ],
 )
 def test_the_first_line_says_the_place_of_a_rank(

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from entrypoint import run
-from entrypoint.tasks.command import PLAIN, SMOKE, Command
+from entrypoint.tasks.command import PLAIN, SMOKE, Command, Kind
 from entrypoint.world.model import ALONE, MPI, TORCHRUN, World
 from tests.support.starts import place
 
@@ -38,7 +38,7 @@ def train(job: Command, argv: list[str], environ: dict[str, str], world: World, 
     ],
 )
 def test_a_training_that_may_reach_its_memory_limit_is_watched(
-    kind: str, files: dict[str, str], argv: list[str], started: str
+    kind: Kind, files: dict[str, str], argv: list[str], started: str
 ) -> None:
     """Torchrun's agent as well: the kernel may kill it before it has ranks."""
     assert train(Command(kind, "smoke", []), argv, {}, World(ALONE, ""), files) == started

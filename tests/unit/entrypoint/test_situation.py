@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.situation import find_runs, name_task
-from entrypoint.tasks.command import Command
+from entrypoint.tasks.command import DOCTOR, PLAIN, SMOKE, Command
 from entrypoint.tuning.threads import ANY, SINGLE
 from entrypoint.world.model import ALONE, World
 from tests.support.starts import find_situation, make_facts
@@ -23,7 +23,7 @@ TYPED = "torchrun --nnodes 2 --node-rank 1 --master-addr 127.0.0.1 x.py"
 def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
     """Return `refused`, `noted` or nothing for a typed command, and what is said."""
     try:
-        notes = find_situation(Command("plain", words[0], words[1:]), make_facts(environ)).notes
+        notes = find_situation(Command(PLAIN, words[0], words[1:]), make_facts(environ)).notes
     except Refusal as refusal:
         return "refused", refusal.note
     return "noted" if notes else "", " ".join(notes)
@@ -78,7 +78,7 @@ def test_a_script_that_would_train_apart_is_refused(
     ("name", "kind"), [("python3", SINGLE), ("/usr/bin/python3", SINGLE), ("/opt/python3/tool", ANY), ("bash", ANY)]
 )
 def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
-    assert find_runs(Command("plain", name, []), World(ALONE, "", local_size=1), None) == kind
+    assert find_runs(Command(PLAIN, name, []), World(ALONE, "", local_size=1), None) == kind
 
 
 @pytest.mark.parametrize(
@@ -92,17 +92,17 @@ def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
     ],
 )
 def test_a_job_is_named_after_its_script_or_program(words: list[str], task: str) -> None:
-    assert name_task(Command("plain", words[0], words[1:])) == task
+    assert name_task(Command(PLAIN, words[0], words[1:])) == task
 
 
 @pytest.mark.parametrize(
     ("job", "refused"),
     [
-        (Command("smoke", "smoke", []), True),
-        (Command("plain", "torchrun", ["x.py"]), True),
-        (Command("plain", "python3", ["x.py"]), True),
-        (Command("plain", "bash", []), False),
-        (Command("doctor", "doctor", []), False),
+        (Command(SMOKE, "smoke", []), True),
+        (Command(PLAIN, "torchrun", ["x.py"]), True),
+        (Command(PLAIN, "python3", ["x.py"]), True),
+        (Command(PLAIN, "bash", []), False),
+        (Command(DOCTOR, "doctor", []), False),
     ],
 )
 def test_a_number_of_threads_that_openmp_ignores_stops_what_computes(job: Command, refused: bool) -> None:

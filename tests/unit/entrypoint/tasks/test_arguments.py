@@ -22,7 +22,7 @@ from entrypoint.tasks.arguments import (
     read_batch,
     read_program,
 )
-from entrypoint.tasks.command import Command
+from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, Command, Kind
 from entrypoint.tasks.table import TASKS, find_task
 from entrypoint.world.model import ALONE, World
 
@@ -224,16 +224,16 @@ def test_a_directory_of_a_data_set_s_name_is_what_is_trained_with(
 @pytest.mark.parametrize(
     ("kind", "name", "words", "many", "expected", "variables"),
     [
-        ("smoke", "smoke", "--no_cuda --bf16", False, "/opt/smoke.py --use_cpu --bf16", []),
-        ("smoke", "smoke", "--ddp_backend gloo", False, "/opt/smoke.py", []),
-        ("smoke", "smoke", "--ddp_backend ccl", True, "/opt/smoke.py --ddp_backend gloo", []),
-        ("smoke", "smoke", "--bf16 --help", True, "/opt/smoke.py --help", []),
-        ("script", "x.py", "--no_cuda", True, "x.py --no_cuda", ["ACCELERATE_USE_CPU"]),
-        ("plain", "bash", "-c x", True, "bash -c x", []),
+        (SMOKE, "smoke", "--no_cuda --bf16", False, "/opt/smoke.py --use_cpu --bf16", []),
+        (SMOKE, "smoke", "--ddp_backend gloo", False, "/opt/smoke.py", []),
+        (SMOKE, "smoke", "--ddp_backend ccl", True, "/opt/smoke.py --ddp_backend gloo", []),
+        (SMOKE, "smoke", "--bf16 --help", True, "/opt/smoke.py --help", []),
+        (SCRIPT, "x.py", "--no_cuda", True, "x.py --no_cuda", ["ACCELERATE_USE_CPU"]),
+        (PLAIN, "bash", "-c x", True, "bash -c x", []),
     ],
 )
 def test_other_commands_have_programs_too(
-    kind: str, name: str, words: str, many: bool, expected: str, variables: list[str]
+    kind: Kind, name: str, words: str, many: bool, expected: str, variables: list[str]
 ) -> None:
     world = World(ALONE, "", local_size=2 if many else 1)
     program = read_program(Command(kind, name, words.split()), NEW, {}, world, "/opt")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.errors import Refusal
+from entrypoint.tasks import command
 from entrypoint.tasks.argv import make_argv
-from entrypoint.tasks.command import Command
+from entrypoint.tasks.command import PLAIN, TASK, Command
 from entrypoint.world.model import World
 from images.plan import catalog
 
 TORCH = "2.13.0+cpu"
-SMOKE = Command("smoke", "smoke", ["--bf16"])
+SMOKE = Command(command.SMOKE, "smoke", ["--bf16"])
 STATIC = ["--nproc_per_node", "2", "--nnodes", "2", "--node_rank", "1", "--master_addr", "m", "--master_port", "1"]
 
 
@@ -55,7 +56,7 @@ def test_torchrun_gets_options_that_every_release_takes(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("job", "start"),
-    [(Command("plain", "torchrun", ["x.py"]), []), (Command("task", "generation", []), ["python3"])],
+    [(Command(PLAIN, "torchrun", ["x.py"]), []), (Command(TASK, "generation", []), ["python3"])],
 )
 def test_what_is_no_training_of_ours_starts_no_ranks(job: Command, start: list[str]) -> None:
     assert make_argv(job, World("alone", "", local_size=2), ["x.py"], {}, TORCH) == [*start, "x.py"]

@@ -8,7 +8,7 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
 from entrypoint.tasks.arguments import Program, complete, read_program
 from entrypoint.tasks.bf16 import settle_bf16
-from entrypoint.tasks.command import Command
+from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command
 from entrypoint.tasks.table import find_task
 from entrypoint.world.model import ALONE, World
 
@@ -20,9 +20,9 @@ PRECISION = {"ACCELERATE_MIXED_PRECISION": "bf16"}
 
 def read(line: str, stack: Stack = STACK) -> tuple[Command, Program]:
     name, *words = line.split()
-    kind = {"smoke": "smoke", "/s.py": "script"}.get(name, "task" if name.startswith("qa") else "plain")
+    kind = {"smoke": SMOKE, "/s.py": SCRIPT}.get(name, TASK if name.startswith("qa") else PLAIN)
     job = Command(kind, name, words)
-    if kind == "task":
+    if kind == TASK:
         return job, complete(find_task(name), "run.py", words, stack, many=True)
     return job, read_program(job, stack, {}, World(ALONE, "", local_size=1), "/root")
 

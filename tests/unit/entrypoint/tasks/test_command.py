@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.tasks.command import Options, read_command, read_options
+from entrypoint.tasks.command import TASK, USAGE, Options, read_command, read_options
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.touch()
     kinds = {
-        name: read_command([name], {}, lambda word, _: f"/bin/{word}").kind
+        name: read_command([name], {}, lambda word, _: f"/bin/{word}").kind.name
         for name in ("smoke", "qa", "tasks", "worker", "launch", "prefetch", "bash", str(script))
     }
     assert list(kinds.values()) == ["smoke", "task", "tasks", "worker", "launch", "prefetch", "plain", "script"]
-    assert read_command([], {}, lambda *_: None).kind == "usage"
+    assert read_command([], {}, lambda *_: None).kind == USAGE
 
 
 def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:
         (tmp_path / "examples/pytorch" / name).touch()
     for name in ("mae", "speech-recognition-ctc", "qa-beam"):
         assert read_command([name, "--seed", "1"], {}, lambda *_: None, str(tmp_path)) == (
-            "task",
+            TASK,
             name,
             ["--seed", "1"],
         )

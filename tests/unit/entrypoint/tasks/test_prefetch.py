@@ -73,7 +73,7 @@ def stack(tmp_path: Path) -> Stack:
 
 def prepare(words: list[str], environ: dict[str, str], stack: Stack) -> tuple[dict[str, object], dict[str, str]]:
     job, environ = prepare_prefetch(words, make_facts(environ, stack))
-    assert (job.kind, job.name, job.words[0]) == ("prefetch", "python3", "/opt/multinode/prefetch.py")
+    assert (job.kind.name, job.name, job.words[0]) == ("prefetch", "python3", "/opt/multinode/prefetch.py")
     assert "hf_secret" not in job.words[1]
     return json.loads(job.words[1]), environ
 
