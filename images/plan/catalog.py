@@ -123,13 +123,18 @@ class Transformers(Row):
 
 
 class Base(Row):
-    """A root file system: suite, its Python and glibc, and the packages that are put into it."""
+    """A root file system: suite, its Python and glibc, and the packages that are put into it.
+
+    `security` and `lts` are the last days on which Debian mends it.
+    """
 
     suite: str
     python: str
     glibc: VersionText
     packages: tuple[str, ...]
     repository: str | None = None
+    security: datetime.date | None = None
+    lts: datetime.date | None = None
 
 
 class Undeclared(Row):

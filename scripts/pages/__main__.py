@@ -1,7 +1,36 @@
-"""Write the tables of the pages in docs/ anew: `python -m scripts.pages`, in the root of the repository."""
+"""Write the tables of the pages in docs/ anew: `python -m scripts.pages`, in the root of the repository.
 
-from scripts.pages import tables
+With a lock and what build.py --json printed of its image, that image is recorded first.
+"""
+
+import datetime
+import json
+import os
+import sys
+from pathlib import Path
+
+from images.host import process
+from images.host.errors import Fault
+from images.lock import lockfile
+from scripts.pages import built, tables
+
+
+def record(lock: Path, said: Path) -> None:
+    """Add an image to the record; raise Fault where it cannot be read, or this is no clone of git."""
+    head = process.run(["git", "rev-parse", "HEAD"], os.environ, "a clone of git")
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    new = built.of(
+        lockfile.contents(lock.read_text(), str(lock)), json.loads(said.read_text()), today, head.out.strip()
+    )
+    built.RECORD.write_text(built.text(built.add(built.read(), new)))
+
 
 if __name__ == "__main__":
+    try:
+        if sys.argv[1:]:
+            record(*map(Path, sys.argv[1:]))
+    except Fault as fault:
+        print(fault, file=sys.stderr)
+        sys.exit(fault.exit_code)
     for page, text in tables.written().items():
         page.write_text(text)

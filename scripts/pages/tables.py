@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from images.plan import catalog, matrix
-from scripts.pages import markers
+from images.plan.catalog import Torch, Transformers
+from scripts.pages import built, markers
+from scripts.pages.built import Built
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -81,6 +85,37 @@ def versions() -> list[str]:
     return _table(matrix.HEADINGS, rows)
 
 
+def images() -> list[str]:
+    """Return the table of the images that were built."""
+    return _table(("image", "examples", "base", "size", "digest", "built"), map(_image, built.read()))
+
+
+def _image(one: Built) -> Sequence[str]:
+    what = f"torch {one.torch}, transformers {one.transformers}, {one.backend}, Python {one.python}"
+    digest = f"`{one.digest[: len('sha256:') + 12]}`"
+    made = f"{one.day}, commit `{one.commit[:8]}`"
+    return what, "yes" if one.examples else "no", one.base, f"{one.size / 1e6:.0f} MB", digest, made
+
+
+def ends() -> list[str]:
+    """Return until when what is in the images is mended, or since when there is something newer."""
+    table, rows = catalog.load(), built.read()
+    suites = [(f"Debian {one.suite}", f"{one.security} by its security team, {one.lts} by LTS") for one in table.suites]
+    lines = [
+        *(_line("torch", one.torch, table.torch) for one in rows),
+        *(_line("transformers", one.transformers, table.transformers) for one in rows),
+    ]
+    return _table(("what", "until"), [*suites, *dict.fromkeys(lines)])
+
+
+def _line(name: str, release: str, known: Mapping[Version, Torch] | Mapping[Version, Transformers]) -> tuple[str, str]:
+    """Return a line of releases, such as torch 2.13, and the day of the first release of the next line."""
+    line = Version(release).release[:2]
+    later = min((version for version in known if version.release[:2] > line), default=None)
+    said = f"{later} is newer, since {known[later].released}" if later else "it is the newest"
+    return f"{name} {line[0]}.{line[1]}", said
+
+
 def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     rule = ["---"] * len(headings)
     cells = ([cell.replace("|", "\\|") for cell in row] for row in (headings, rule, *rows))
@@ -92,10 +127,15 @@ PARTS: Sequence[tuple[str, str, Callable[[], list[str]]]] = (
     ("troubleshooting.md", "faults", faults),
     ("launchers.md", "launchers", launchers),
     ("versions.md", "matrix", versions),
+    ("versions.md", "images", images),
+    ("versions.md", "ends", ends),
 )
 
 
 def written() -> dict[Path, str]:
-    """Return the text of each page with its table written anew."""
-    pages = {ROOT / "docs" / page: (part, lines) for page, part, lines in PARTS}
-    return {page: markers.fill(page.read_text(), part, lines(), page.name) for page, (part, lines) in pages.items()}
+    """Return the text of each page with its tables written anew."""
+    pages: dict[Path, str] = {}
+    for name, part, lines in PARTS:
+        page = ROOT / "docs" / name
+        pages[page] = markers.fill(pages.get(page) or page.read_text(), part, lines(), name)
+    return pages
