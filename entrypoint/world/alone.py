@@ -23,23 +23,23 @@ from entrypoint.world.torchrun import INDEX, parse_nodes
 
 SIZE = "MULTINODE_WORLD_SIZE"
 # How many there are, from two on: what launchers call it, and NNODES, SLURM_JOB_NUM_NODES, N_TASKS.
-COUNTS = "|".join(name for launcher in LAUNCHERS for name in (launcher.size, *launcher.nodes) if name)
-COUNT = re.compile(
-    rf"{COUNTS}|"
+SIZES = "|".join(name for launcher in LAUNCHERS for name in (launcher.size, *launcher.nodes) if name)
+IS_COUNT = re.compile(
+    rf"{SIZES}|"
     r"(.*_)?((N|N_|NUM_?|TOTAL_)(NODES|RANKS|HOSTS|MACHINES)|NTASKS|N_TASKS|JOB_TOTAL_WORKERS|(NODES|MACHINES)_NUM)"
     r"|.*_NUM_TASKS|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE|AZUREML_NODE_COUNT"
 )
 # More nodes are those of a graph: NUM_NODES=2708 is the data set Cora. A scheduler that has more counts its tasks, too.
 MOST_NODES = 1000
 # Which of several this one is, from one on; the rank of LORA_RANK is none.
-RANK = re.compile(
+IS_RANK = re.compile(
     r"RANK|(.*_)?(NODE|LOCAL|GLOBAL|WORLD|TASK|WORKER|MACHINE|HOST|PMI|PMIX|PALS|HOROVOD)_RANK(ID)?|SLURM_PROCID"
     r"|PBS_VNODENUM"
 )
 # Who they are, if more than one: SM_HOSTS, and TPU_WORKER_HOSTNAMES, LSB_MCPU_HOSTS.
-LISTS = "|".join(translate(launcher.hosts) for launcher in LAUNCHERS if launcher.hosts)
-HOSTS = re.compile(
-    rf"{LISTS}|LSB_(MCPU_)?HOSTS"
+HOSTS_OF_ROWS = "|".join(translate(launcher.hosts) for launcher in LAUNCHERS if launcher.hosts)
+IS_LIST = re.compile(
+    rf"{HOSTS_OF_ROWS}|LSB_(MCPU_)?HOSTS"
     r"|(.*_)?((NODE|WORKER|TASK|TRAINER|MACHINE)S?_(IPS|HOSTS|HOSTNAMES|ADDRS|ADDRESSES)|NODE_?LIST|HOST_?LIST)"
 )
 # An entry with a port, or an address: a list of servers that are asked for something, such as KAFKA_HOST_LIST.
@@ -49,19 +49,19 @@ STARTED = {"PMI_PORT": re.compile(r".*:[1-9][0-9]*"), "PRTE_LAUNCHED": re.compil
 # What counts the nodes of an allocation, or the slots of an mpirun, and not the processes that were started there.
 ALLOCATION = ("SLURM_", "PBS_", "LSB_", "PRTE_", "OMPI_", "FLUX_", "NHOSTS")
 # What somebody sets by hand, and may mistype.
-STRICT = ("PET_NODE_RANK", "RANK", "WORLD_SIZE")
-MASTER = (
+TYPED_BY_PEOPLE = ("PET_NODE_RANK", "RANK", "WORLD_SIZE")
+BY_HAND = (
     "export MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE (RANK from 0, WORLD_SIZE = number of nodes) on every node"
 )
-MPIRUN = "start the ranks with mpirun, which gives each a rank and a size"
+BY_MPIRUN = "start the ranks with mpirun, which gives each a rank and a size"
 # How ranks are started, by the beginning of the variable's name.
 REMEDIES = {
     "PET_": f"{EVERY_NODE}; a PyTorchJob needs a Master replica or an elasticPolicy",
     "SLURM_": "start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch with --ntasks=1",
-    "PBS_": f"export MASTER_ADDR=$(head -n1 $PBS_NODEFILE) and {MPIRUN}: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 ...",
-    "LSB_": f"export MASTER_ADDR=${{LSB_MCPU_HOSTS%% *}} and {MPIRUN}; or with blaunch, and {EVERY_NODE}",
-    **dict.fromkeys(("PMI", "PALS_", "PRTE_", "OMPI_", "MV2_"), MPIRUN),
-    **dict.fromkeys(("WORLD_SIZE", "RANK", "LOCAL_RANK"), MASTER),
+    "PBS_": f"export MASTER_ADDR=$(head -n1 $PBS_NODEFILE) and {BY_MPIRUN}: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 ...",
+    "LSB_": f"export MASTER_ADDR=${{LSB_MCPU_HOSTS%% *}} and {BY_MPIRUN}; or with blaunch, and {EVERY_NODE}",
+    **dict.fromkeys(("PMI", "PALS_", "PRTE_", "OMPI_", "MV2_"), BY_MPIRUN),
+    **dict.fromkeys(("WORLD_SIZE", "RANK", "LOCAL_RANK"), BY_HAND),
     "TF_CONFIG": f"use a PyTorchJob in place of a TFJob, or {EVERY_NODE}",
     "": f"start the ranks with the launcher that has set this; or {EVERY_NODE}",
 }
@@ -86,11 +86,11 @@ def list_variables(environ: Mapping[str, str], *, allocated: bool = False) -> li
     allocated: whether one process was started in an allocation, whose own variables do not count. Raise Refusal for a
     number that cannot be read.
     """
-    for name in STRICT:
+    for name in TYPED_BY_PEOPLE:
         if environ.get(name, "").strip() != "-1":  # alone, before there was torchrun
             number(environ, name)
     found = ["RANK"] if is_first_of_many(environ) else []
-    for name in sorted(environ, key=lambda name: (not COUNT.fullmatch(name), not RANK.fullmatch(name), name)):
+    for name in sorted(environ, key=lambda name: (not IS_COUNT.fullmatch(name), not IS_RANK.fullmatch(name), name)):
         if not (allocated and name.startswith(ALLOCATION)) and says_several(name, environ[name]):
             found.append(name)
     return found
@@ -102,14 +102,14 @@ def says_several(name: str, text: str) -> bool:
         return False
     if name == "PET_NNODES":
         return parse_nodes(text)[1] > 1
-    if COUNT.fullmatch(name) or RANK.fullmatch(name):
+    if IS_COUNT.fullmatch(name) or IS_RANK.fullmatch(name):
         if text.strip().startswith("$("):  # Kubernetes does not know the variable in the parentheses
             raise Refusal(f"{name} is not a number", repr(text), explain_reference(text))
         count = whole(text.strip(" \t\n\"'")) or 0  # podman's --env-file keeps quotes
-        if COUNT.fullmatch(name):
+        if IS_COUNT.fullmatch(name):
             return count > 1 and (count <= MOST_NODES or "NODES" not in name)
         return count > 0
-    if HOSTS.fullmatch(name):
+    if IS_LIST.fullmatch(name):
         hosts = [host for host in split_hosts(text) if not host.isdigit()]  # LSF writes a number behind each host
         return len(hosts) > 1 and not any(map(SERVER.fullmatch, hosts))
     if name == "TF_CONFIG":
@@ -162,7 +162,7 @@ def check_required_size(environ: Mapping[str, str], world: World) -> None:
     word, least = ("smaller", least) if most is None or high < least else ("larger", most)
     remedy = f"start {least} processes"
     if world.launcher == ALONE and not world.outer:
-        remedy = f"{MASTER}, or --nproc {least} for all on this one"
+        remedy = f"{BY_HAND}, or --nproc {least} for all on this one"
     elif world.outer or world.launcher in (TORCHRUN, TORCHRUN_WORKER):
         local = world.local_size or 1
         nodes = -(-least // local)

@@ -10,7 +10,7 @@ from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.table import HOSTFILES
-from entrypoint.world.torchrun import AUTO, EACH, FLAGS, HELP, MODULE, OPTIONS, describe, read_count
+from entrypoint.world.torchrun import AUTO, EACH, FLAGS, HELP_FLAGS, MODULE_FLAGS, OPTIONS, describe_typed, read_count
 
 ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"
 PROGRAMS = {
@@ -32,16 +32,16 @@ WITH_VALUE = "cmWX"
 
 # By which `accelerate launch` may start several processes on a CPU (accelerate/commands/launch.py, launch_command), how
 # many of them, and its usual options without a value.
-KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
-FILE = "--config_file"
-SEVERAL = (*KINDS, FILE, "--mpirun_hostfile")
-COUNTS = ("--num_processes", "--num_machines")
-ACCELERATE_FLAGS = (*HELP, *MODULE, *KINDS, "--cpu", "--debug", "-q", "--quiet")
+ACCELERATE_KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
+ACCELERATE_FILE = "--config_file"
+ACCELERATE_SEVERAL = (*ACCELERATE_KINDS, ACCELERATE_FILE, "--mpirun_hostfile")
+ACCELERATE_COUNTS = ("--num_processes", "--num_machines")
+ACCELERATE_FLAGS = (*HELP_FLAGS, *MODULE_FLAGS, *ACCELERATE_KINDS, "--cpu", "--debug", "-q", "--quiet")
 
 # How many ranks a node gets, how many there are in all, and where; the dialects of Intel MPI, MPICH and Open MPI.
-PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
-ALL = ("-n", "-np", "--np", "--n", "-c")
-HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
+MPIRUN_PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
+MPIRUN_ALL = ("-n", "-np", "--np", "--n", "-c")
+MPIRUN_HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
 
 
 class Start(NamedTuple):
@@ -65,9 +65,9 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
     program, options = find_starter(words)
     if program == TORCHRUN:
         values = read_values(options, FLAGS)
-        if not values.keys().isdisjoint(HELP):
+        if not values.keys().isdisjoint(HELP_FLAGS):
             return None
-        described = describe(values, environ, nproc)
+        described = describe_typed(values, environ, nproc)
         return Start(program, read_count(described), described, EACH not in values)
     if program == ACCELERATE:
         return Start(program, read_accelerate(options))
@@ -150,18 +150,18 @@ def replace_auto(words: list[str], count: int) -> list[str]:
 def read_accelerate(options: list[str]) -> int | None:
     """Return how many processes `accelerate launch` starts on this machine; None where a file may say so."""
     values = read_values(options, ACCELERATE_FLAGS)
-    if values.keys().isdisjoint(SEVERAL):
+    if values.keys().isdisjoint(ACCELERATE_SEVERAL):
         return 1
-    count, machines = (whole(values.get(name, "")) for name in COUNTS)
-    return max(1, count // (machines or 1)) if count and FILE not in values else None
+    count, machines = (whole(values.get(name, "")) for name in ACCELERATE_COUNTS)
+    return max(1, count // (machines or 1)) if count and ACCELERATE_FILE not in values else None
 
 
 def check_accelerate(words: list[str]) -> None:
     """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone."""
     program, options = find_starter(words)
     values = read_values(options, ACCELERATE_FLAGS) if program == ACCELERATE else {}
-    asked = [f"{name} {values[name]}" for name in COUNTS if (whole(values.get(name, "")) or 0) > 1]
-    if asked and values.keys().isdisjoint(SEVERAL):
+    asked = [f"{name} {values[name]}" for name in ACCELERATE_COUNTS if (whole(values.get(name, "")) or 0) > 1]
+    if asked and values.keys().isdisjoint(ACCELERATE_SEVERAL):
         remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"
         fact = "accelerate launch starts one process on a CPU, however many are asked for"
         raise Refusal(fact, " ".join(asked), remedy)
@@ -175,9 +175,9 @@ def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
         name = os.path.basename(word)
         if word.endswith(".py") or name.startswith("python") or name in (*SHELLS, "multinode"):
             break  # what follows is the program's
-        several = several or word in HOSTS
-        if word in PER_NODE:
+        several = several or word in MPIRUN_HOSTS
+        if word in MPIRUN_PER_NODE:
             local = whole(words[place + 1])
-        elif word in ALL:
+        elif word in MPIRUN_ALL:
             count = whole(words[place + 1])
     return local or (None if several else count) or None

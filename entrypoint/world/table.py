@@ -55,7 +55,7 @@ def has_master(environ: Mapping[str, str]) -> bool:
 
 
 # torchrun's workers. By hand, or as in Azure ML, the variables may lack some.
-WORKER = Launcher(
+TORCHRUN_RANK = Launcher(
     TORCHRUN_WORKER,
     read_rank,
     rank="RANK",
@@ -65,9 +65,9 @@ WORKER = Launcher(
     count_here=torchrun.count_by_hand,
     loopback=True,
 )
-# The tasks of a step that srun has started. Its other number is that of the step: those of a heterogeneous job differ.
+# The tasks of a step that srun has started. The steps of a heterogeneous job may have different numbers.
 SLURM_JOB = ("SLURM_HET_JOB_ID", "SLURM_JOB_ID.SLURM_STEP_ID")
-STEP = Launcher(
+SLURM_TASK = Launcher(
     SLURM,
     read_rank,
     slurm.is_one_of_several,
@@ -81,7 +81,7 @@ STEP = Launcher(
 )
 # Ranks that mpirun has started. What only those of one mpirun share, the surest first: PMI_JOBID is left over where
 # mpirun runs in a step. On not all nodes of an allocation mpirun may have put ranks.
-RANKS = Launcher(
+MPI_RANK = Launcher(
     MPI,
     read_rank,
     allocation=("FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
@@ -96,15 +96,15 @@ RANKS = Launcher(
     ),
 )
 # A process on each node, where torchrun has to start the ranks.
-NODE = Launcher(TORCHRUN, read_node, started=False)
-PET = Launcher(TORCHRUN, torchrun.read_rendezvous, started=False)
+SCHEDULER_NODE = Launcher(TORCHRUN, read_node, started=False)
+TORCHRUN_NODE = Launcher(TORCHRUN, torchrun.read_rendezvous, started=False)
 # One process, which may start ranks itself.
-ONE = Launcher(ALONE, torchrun.read_alone, started=False)
+SINGLE = Launcher(ALONE, torchrun.read_alone, started=False)
 
 
 def name_like(prefix: str, remedy: str) -> Launcher:
     """Return the variables of ranks that have one beginning."""
-    return RANKS._replace(
+    return MPI_RANK._replace(
         rank=f"{prefix}_RANK",
         size=f"{prefix}_SIZE",
         local_rank=(f"{prefix}_LOCAL_RANK",),
@@ -116,7 +116,7 @@ def name_like(prefix: str, remedy: str) -> Launcher:
 # I_MPI_*, HYDRA_* and OMPI_MCA_* prove nothing: they are set where mpirun is started, too. MPI_LOCALRANKID comes first
 # because SLURM_LOCALID is left over from the batch step when hydra starts the ranks inside an allocation.
 MPIS = (
-    RANKS._replace(
+    MPI_RANK._replace(
         rank="PMI_RANK",
         size="PMI_SIZE",
         local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"),
@@ -148,11 +148,11 @@ def make_only_rank(launcher: Launcher) -> Launcher:
 # the other way round. RANK alone proves nothing: PyTorchJob sets it to the number of the pod. A scheduler with
 # variables of its own is a row here, a recorded environment and a row of tests/data/launchers.toml.
 LAUNCHERS = (
-    WORKER._replace(proof=all_set("TORCHELASTIC_RUN_ID"), fact="TORCHELASTIC_RUN_ID is set"),
-    STEP._replace(proof=slurm.gave_pmi),
+    TORCHRUN_RANK._replace(proof=all_set("TORCHELASTIC_RUN_ID"), fact="TORCHELASTIC_RUN_ID is set"),
+    SLURM_TASK._replace(proof=slurm.gave_pmi),
     *MPIS,
     # flux-environment(7)
-    RANKS._replace(
+    MPI_RANK._replace(
         kind=FLUX,
         rank="FLUX_TASK_RANK",
         size="FLUX_JOB_SIZE",
@@ -162,18 +162,20 @@ LAUNCHERS = (
     ),
     # horovod/runner/gloo_run.py
     name_like("HOROVOD", "MASTER_ADDR=node0 horovodrun ...")._replace(kind=HOROVOD),
-    STEP,
+    SLURM_TASK,
     # Kubeflow: the pods of a PyTorchJob or a TrainJob, which start torchrun.
-    PET._replace(proof=all_set("PET_RDZV_ENDPOINT"), fact="PET_RDZV_ENDPOINT is set"),
-    PET._replace(proof=has_master, fact="a master and PET_NNODES are set"),
+    TORCHRUN_NODE._replace(proof=all_set("PET_RDZV_ENDPOINT"), fact="PET_RDZV_ENDPOINT is set"),
+    TORCHRUN_NODE._replace(proof=has_master, fact="a master and PET_NNODES are set"),
     # What somebody sets by hand has the names that an operator sets in a pod, so it is looked for after those.
-    WORKER._replace(
+    TORCHRUN_RANK._replace(
         proof=all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
         fact="RANK, LOCAL_RANK and MASTER_ADDR are set",
     ),
-    PET._replace(fact="RANK, WORLD_SIZE and MASTER_ADDR are set", rank="RANK", size="WORLD_SIZE", hosts="MASTER_ADDR"),
+    TORCHRUN_NODE._replace(
+        fact="RANK, WORLD_SIZE and MASTER_ADDR are set", rank="RANK", size="WORLD_SIZE", hosts="MASTER_ADDR"
+    ),
     # AWS Batch, multi-node parallel jobs (user guide, mnp-env-vars): the main node has no address of itself.
-    NODE._replace(
+    SCHEDULER_NODE._replace(
         rank="AWS_BATCH_JOB_NODE_INDEX",
         size="AWS_BATCH_JOB_NUM_NODES",
         hosts="AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
@@ -181,29 +183,29 @@ LAUNCHERS = (
         job=("AWS_BATCH_JOB_ID",),
     ),
     # SageMaker (aws/sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md)
-    NODE._replace(rank="SM_CURRENT_HOST", hosts="SM_HOSTS", job=("TRAINING_JOB_NAME",)),
+    SCHEDULER_NODE._replace(rank="SM_CURRENT_HOST", hosts="SM_HOSTS", job=("TRAINING_JOB_NAME",)),
     # Volcano, plugins env and svc: a list for each group of tasks (volcano-sh/volcano, pkg/controllers/job/plugins)
-    NODE._replace(rank="VC_TASK_INDEX", hosts="VC_*_HOSTS", job=("VC_JOB_NAME",)),
-    NODE._replace(rank="VK_TASK_INDEX", hosts="VC_*_HOSTS", job=("VC_JOB_NAME",)),
+    SCHEDULER_NODE._replace(rank="VC_TASK_INDEX", hosts="VC_*_HOSTS", job=("VC_JOB_NAME",)),
+    SCHEDULER_NODE._replace(rank="VK_TASK_INDEX", hosts="VC_*_HOSTS", job=("VC_JOB_NAME",)),
     # SkyPilot (docs.skypilot.co, running-jobs/distributed-jobs)
-    NODE._replace(
+    SCHEDULER_NODE._replace(
         rank="SKYPILOT_NODE_RANK", size="SKYPILOT_NUM_NODES", hosts="SKYPILOT_NODE_IPS", job=("SKYPILOT_TASK_ID",)
     ),
     # dstack (dstackai/dstack, runner/internal/executor/executor.go; docs, reference/environment-variables)
-    NODE._replace(
+    SCHEDULER_NODE._replace(
         rank="DSTACK_NODE_RANK", size="DSTACK_NODES_NUM", hosts="DSTACK_MASTER_NODE_IP", job=("DSTACK_RUN_ID",)
     ),
     # LeaderWorkerSet (kubernetes-sigs/lws)
-    NODE._replace(rank="LWS_WORKER_INDEX", size="LWS_GROUP_SIZE", hosts="LWS_LEADER_ADDRESS"),
+    SCHEDULER_NODE._replace(rank="LWS_WORKER_INDEX", size="LWS_GROUP_SIZE", hosts="LWS_LEADER_ADDRESS"),
     # Instant clusters of RunPod (docs.runpod.io, instant-clusters/configuration), and names that scripts use
-    NODE._replace(rank="NODE_RANK", size="NUM_NODES", hosts="MASTER_ADDR"),
+    SCHEDULER_NODE._replace(rank="NODE_RANK", size="NUM_NODES", hosts="MASTER_ADDR"),
     # A world of one that MPI has made may be left over by whatever started a shell, so it comes after all others.
     *map(make_only_rank, MPIS),
     # The role in an MPIJob is a variable of the pod; a rank in it has been found above.
-    ONE._replace(kind=MPIJOB_LAUNCHER, fact=f"{ROLE} is launcher", proof=lambda env: env.get(ROLE) == "launcher"),
-    ONE._replace(kind=MPIJOB_WORKER, fact=f"{ROLE} is worker", proof=lambda env: env.get(ROLE) == "worker"),
-    ONE._replace(kind=MPIJOB_LAUNCHER, fact="a hostfile in /etc/mpi is set", proof=is_trainjob),
-    ONE._replace(fact=NO_LAUNCHER, proof=lambda environ: True),
+    SINGLE._replace(kind=MPIJOB_LAUNCHER, fact=f"{ROLE} is launcher", proof=lambda env: env.get(ROLE) == "launcher"),
+    SINGLE._replace(kind=MPIJOB_WORKER, fact=f"{ROLE} is worker", proof=lambda env: env.get(ROLE) == "worker"),
+    SINGLE._replace(kind=MPIJOB_LAUNCHER, fact="a hostfile in /etc/mpi is set", proof=is_trainjob),
+    SINGLE._replace(fact=NO_LAUNCHER, proof=lambda environ: True),
 )
 
 

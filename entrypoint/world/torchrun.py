@@ -20,8 +20,8 @@ from entrypoint.settings import Setting
 from entrypoint.world.model import TORCHRUN, Launcher, World
 
 # The options that say how ranks meet, and those without a value (--use_env is that of torch.distributed.launch).
-HELP, MODULE = ("-h", "--help"), ("-m", "--module", "--no_python")
-FLAGS = (*HELP, *MODULE, "--standalone", "--run_path", "--virtual_local_rank", "--use_env")
+HELP_FLAGS, MODULE_FLAGS = ("-h", "--help"), ("-m", "--module", "--no_python")
+FLAGS = (*HELP_FLAGS, *MODULE_FLAGS, "--standalone", "--run_path", "--virtual_local_rank", "--use_env")
 EACH = "--nproc_per_node"
 OPTIONS = (
     EACH,
@@ -92,7 +92,7 @@ def parse_nodes(text: str) -> tuple[int, int]:
     return low, high
 
 
-def read_nodes(environ: Mapping[str, str], meeting: str) -> tuple[int, int]:
+def count_nodes(environ: Mapping[str, str], meeting: str) -> tuple[int, int]:
     """Return the fewest and the most nodes; without PET_NNODES it is WORLD_SIZE, which operators count in nodes.
 
     Torchrun takes one node where nothing is said, so that every node of a rendezvous would train alone.
@@ -132,7 +132,7 @@ def read_rendezvous(environ: Mapping[str, str], launcher: Launcher) -> World:
     A WORLD_SIZE that somebody has set is the number of processes, so each node has one.
     """
     meeting = find_meeting(environ)
-    nodes, text = read_nodes(environ, meeting), environ[meeting].strip()
+    nodes, text = count_nodes(environ, meeting), environ[meeting].strip()
     if meeting == ENDPOINT:
         host, port = split_endpoint(text)
         rank, remedy = None, give(ENDPOINT, f"{host}:{PORT}")
@@ -191,7 +191,7 @@ def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
     return max(0, rank - local_rank) // node or None
 
 
-def describe(typed: Mapping[str, str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
+def describe_typed(typed: Mapping[str, str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
     """Return the variables that describe the ranks of a typed torchrun; without any it starts one, on one node.
 
     Raise Refusal for several nodes without a place to meet: torchrun would take each node for it, so that some wait
@@ -271,8 +271,8 @@ def tell_meeting(world: World, environ: Mapping[str, str]) -> list[Setting]:
 def tell(world: World, described: Mapping[str, str], environ: Mapping[str, str], count: int | None) -> list[Setting]:
     """Return what torchrun has to be told: where nodes meet, how many ranks it starts, and in which pod it is.
 
-    described: the variables that describe the world, of a typed torchrun as by `describe`; count: how many ranks, None
-    where an option says it.
+    described: the variables that describe the world, those of `describe_typed` where it is typed; count: how many
+    ranks, None where an option says it.
     """
     found = tell_meeting(world, {**environ, **described})
     if count is not None and str(count) != (environ.get(NPROC) or "1"):

@@ -17,7 +17,7 @@ from entrypoint.world.torchrun import (
     ALIKE,
     NEW_STORE,
     check_backend,
-    describe,
+    describe_typed,
     drop_empty,
     find_torchrun,
     meet_here,
@@ -103,7 +103,7 @@ def test_a_typed_torchrun_has_the_number_of_its_pod(
     typed: dict[str, str], more: dict[str, str], rank: str | None, exported: bool
 ) -> None:
     pod = {**INDEXED, **more}
-    described = describe(typed, pod, None)
+    described = describe_typed(typed, pod, None)
     assert described.get("PET_NODE_RANK") == rank
     found = tell(AGENT._replace(nodes=(1, 1)), described, pod, None)
     assert {each.name: each.value for each in found} == ({"PET_NODE_RANK": "1"} if exported else {})
@@ -119,7 +119,7 @@ def test_a_typed_torchrun_has_the_number_of_its_pod(
 )
 def test_nodes_of_a_typed_torchrun_have_a_place_to_meet(typed: dict[str, str], fact: str) -> None:
     with pytest.raises(Refusal, match=fact) as caught:
-        describe({"--nnodes": "2", **typed}, {}, None)
+        describe_typed({"--nnodes": "2", **typed}, {}, None)
     assert caught.value.code == EXIT_USER
 
 

@@ -17,8 +17,7 @@ from entrypoint.world import alone
 from entrypoint.world.model import ALONE, THIS_NODE
 from entrypoint.world.ranks import PORTS, choose_port, read_layout
 from entrypoint.world.slurm import count_tasks, find_first_host, first_host, is_in_step
-from entrypoint.world.table import RANKS as MPI_RANKS
-from entrypoint.world.table import SAGEMAKER, complete, detect
+from entrypoint.world.table import MPI_RANK, SAGEMAKER, complete, detect
 from tests.support.environments import ENVIRONMENTS
 from tests.support.launchers import left_by
 from tests.support.machines import Box, docker, look_at
@@ -163,7 +162,7 @@ def test_nodes_and_processes_are_counted(
 def test_the_ranks_of_this_node_and_the_nodes_are_counted(
     local: str, count: str, around: str, size: int, nodes: tuple[int, int], found: int
 ) -> None:
-    names = MPI_RANKS._replace(local_size=("LOCAL",), nodes=("NODES",), allocation=("AROUND",))
+    names = MPI_RANK._replace(local_size=("LOCAL",), nodes=("NODES",), allocation=("AROUND",))
     assert read_layout({"LOCAL": local, "NODES": count, "AROUND": around}, names, size) == (nodes, found)
 
 
