@@ -9,7 +9,8 @@ for a node that has the rank of another one.
 At its exit, after all that the script has registered, if it has imported torch.distributed:
 
 - what ended it is said in words, below the traceback: the last row of a log is what people read first;
-- or rank 0 says whether its job was one: ranks that do not find each other train apart, and end as well as others;
+- or rank 0 says whether its job was one: ranks that do not find each other train apart, and end as well as others. It
+  says nothing where the script has called sys.exit with a failure, of which Python tells no handler;
 - the main thread sleeps, which sets Python's lock free: a collective returns before the thread of the backend that did
   it has dropped its tensors, for which it needs the lock, and an interpreter that ends never gives it back. The thread
   dies of it ("terminate called without an active exception", -6), or the main thread waits for it for ever;
@@ -28,7 +29,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,6 +48,8 @@ WAITING = (
 )
 # Files that are closed before anything is imported at the exit: a program may have as many open as it may.
 RESERVED: list[int] = []
+# What sys.exit was called with, the last of which may be what the program ends with.
+STATUS: list[object] = []
 REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
 
 
@@ -65,6 +68,17 @@ def watch_queues(queues: Any) -> None:
         end_worker(error, sys.modules, os.kill)
 
     queues.Queue._on_queue_feeder_error = staticmethod(tell_and_end)
+
+
+def watch_status() -> None:
+    """Remember what sys.exit is called with."""
+    leave = sys.exit
+
+    def leave_with(status: Any = None, /) -> NoReturn:
+        STATUS.append(status)
+        leave(status)
+
+    sys.exit = leave_with
 
 
 def is_agent(cmdline: bytes) -> bool:
@@ -157,19 +171,20 @@ def end_by_interrupt() -> None:
 def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     """Print why this process ends, or what it knows of its job."""
     if error is None:
-        if text := describe_job(modules, environ, os.getpid()):
+        if not any(STATUS[-1:]) and (text := describe_job(modules, environ, os.getpid())):
             print(f"multinode: {text}", file=sys.stderr, flush=True)
     elif not isinstance(error, KeyboardInterrupt):  # whoever typed ^C knows why
         say_error(error, environ)
 
 
 def main() -> None:
-    """Register the end first, so that it is called last; then change the queues."""
+    """Register the end first, so that it is called last; then change the queues and sys.exit."""
     RESERVED.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(2))
     atexit.register(end, sys.modules, os.environ, str(Path(__file__).parents[2]))
     from multiprocessing import queues
 
     watch_queues(queues)
+    watch_status()
     process = Path("/proc/self")
     if is_agent((process / "cmdline").read_bytes()):
         import threading  # ranks, which may fork, get no thread

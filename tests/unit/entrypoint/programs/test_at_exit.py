@@ -121,7 +121,8 @@ sys.modules[{name!r}] = types.SimpleNamespace(
     ("last", "code", "said"),
     [
         pytest.param("pass", 0, f"multinode: {ONE}\n", id="done"),
-        pytest.param("raise SystemExit(3)", 3, "multinode: ", id="an exit code of its own"),
+        pytest.param("sys.exit()", 0, f"multinode: {ONE}\n", id="done, as it says itself"),
+        pytest.param("sys.exit(3)", 3, "", id="an exit code of its own"),
         pytest.param("raise OSError(24, 'Too many open files')", 1, "multinode: rank 0 on ", id="a known error"),
         pytest.param("raise ValueError('no')", 1, "ValueError: no\n", id="an error that speaks for itself"),
         pytest.param("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -2, "KeyboardInterrupt\n", id="^C"),
@@ -142,7 +143,7 @@ def test_a_program_ends_as_it_would_have_and_its_last_words_are_ours(last: str, 
     )
 
     assert done.returncode == code
-    assert said in "".join(done.stderr.splitlines(keepends=True)[-2:])
+    assert said in "".join(done.stderr.splitlines(keepends=True)[-2:]) and bool(said) == bool(done.stderr)
 
 
 @pytest.mark.parametrize(
