@@ -120,13 +120,6 @@ def test_ccl_is_not_replaced_by_gloo(count: str) -> None:
     assert environ["CCL_WORKER_COUNT"] == (count or "1")
 
 
-@pytest.mark.parametrize("name", ["pytorchjob-master", "pytorchjob-elastic"])
-def test_auto_does_not_count_the_cores_of_the_host(name: str) -> None:
-    plan = decided(left_by(name))
-    assert plan.argv[plan.argv.index("--nproc_per_node") + 1] == "1"
-    assert plan.prepared.environ["OMP_NUM_THREADS"] == "32"
-
-
 @pytest.mark.parametrize(
     ("environ", "preload", "expected"),
     [

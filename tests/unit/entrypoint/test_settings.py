@@ -3,26 +3,8 @@
 from __future__ import annotations
 
 from entrypoint.settings import Setting, forget, prepare
-from entrypoint.tuning.variables import set_rank_variables
-from entrypoint.world.model import World
 
-RANK = World("mpi", "", (2, 2), None, 1, 1, 0, 2, "node0", 29500)
 WANTED = [Setting("OMP_NUM_THREADS", "2", "cores"), Setting("LD_PRELOAD", "/lib/a.so:/lib/b.so", "libraries")]
-
-
-def test_a_place_is_written_over_what_was_left() -> None:
-    prepared = prepare({"RANK": "0", "WORLD_SIZE": "1"}, set_rank_variables(RANK, {}), [])
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    assert [prepared.environ[name] for name in names] == ["1", "2", "0", "1", "node0", "29500"]
-    given = {"MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
-    assert set_rank_variables(RANK._replace(launcher="torchrun-worker"), given) == []
-
-
-def test_what_the_user_set_stays_and_is_named() -> None:
-    prepared = prepare({"OMP_NUM_THREADS": "7"}, [], WANTED)
-    assert prepared.environ["OMP_NUM_THREADS"] == "7"
-    assert prepared.kept == {"OMP_NUM_THREADS": "7"}
-    assert "OMP_NUM_THREADS" not in prepared.added
 
 
 def test_what_an_outer_entrypoint_set_is_forgotten_unless_changed() -> None:
