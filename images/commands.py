@@ -1,4 +1,4 @@
-"""The commands that work with files: lock, bundle, verify, sbom and build."""
+"""The commands that work with files: lock, bundle, verify, sbom, provenance and build."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pathlib import Path
 from rich.console import Console
 
 from images import pipeline, report
-from images.check import import_check, opened, verify
+from images.check import attached, import_check, opened, provenance, sbom, verify
 from images.deliver import engine as engines
-from images.deliver import skopeo, transfer
+from images.deliver import referrers, skopeo, transfer
 from images.deliver.engine import Engine
 from images.host import download, pip_config
 from images.host.context import Access, Context, Start, World, background, default_root
-from images.host.errors import Damaged, UserFault, WorldFault
+from images.host.errors import Damaged, Fault, UserFault, WorldFault
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import bundle, lockfile
 from images.model import Image, Lock, Request
-from images.oci import output, reference
+from images.oci import attachment, output, reference
 from images.options import names, request
 from images.pipeline import Locked
 from images.plan import catalog, planner
@@ -66,16 +66,29 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     with opened.opened(options.image, options.platform, context.store, context.access) as inside:
         lock = named or _lock_inside(inside, options.image, asked)
         files = pipeline.fetch(lock, context)
-        made = pipeline.image(Locked(lock), files, (options.image,), context, "zstd").image
+        built = pipeline.image(Locked(lock), files, (options.image,), context, "zstd")
+        made = built.image
         own = [context.store.place(layer.written.digest) for layer in made.layers]
         difference = verify.compare(inside, made, own)
+        there = _attached(inside, built, context) if inside.remote and not difference else {}
     if options.json:
-        print(json.dumps(report.verified(inside, made.digest, difference), indent=1))
+        print(json.dumps(report.verified(inside, made.digest, difference, there), indent=1))
     name = f"{options.image} ({inside.where})"
     if difference:
         raise WorldFault("the image is not what the lock says", f"{name}: {difference.text}", difference.remedy)
     said = f"verified       {name}: {len(made.layers)} layers, id {inside.id}, manifest {inside.digest}"
     out.print(said, highlight=False, markup=False, soft_wrap=True)
+    for document, digest in there.items():
+        state = f"{digest}, equal to the one of this build" if digest else "not attached"
+        out.print(f"{document:<14} {state}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _attached(inside: opened.Inside, built: pipeline.Finished, context: Context) -> Mapping[str, str | None]:
+    """Return which documents the registry has of an image that is what its lock says."""
+    assert inside.remote, "an image that is not in a registry has nothing attached to it"
+    known = attached.documents(built.lock, built.sbom, inside.digest)
+    place = transfer.origin(inside.remote)
+    return attached.compare(known, inside.manifest, place, context.store, context.access)
 
 
 def _lock_inside(image: opened.Inside, shown: str, asked: Request) -> Lock:
@@ -86,11 +99,19 @@ def _lock_inside(image: opened.Inside, shown: str, asked: Request) -> Lock:
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
     context = _context(options, world)
     with opened.opened(options.image, options.platform, context.store, context.access) as found:
-        text = found.file(opened.BILL).decode(errors="replace")
+        text, lock = (found.file(path).decode(errors="replace") for path in (opened.BILL, opened.LOCK))
     if not text.replace("\n", "").isprintable():  # nothing of an image is to reach a terminal as a command
         remedy = "an image that build.py made; docker history shows who else changed it"
         raise WorldFault("the SBOM in the image is damaged: it has control characters", options.image, remedy)
+    sbom.require_of(lock, text, options.image)
     print(text, end="")
+
+
+def _provenance(options: argparse.Namespace, world: World, out: Console) -> None:
+    context = _context(options, world)
+    with opened.opened(options.image, options.platform, context.store, context.access) as found:
+        lock = _lock_inside(found, options.image, request(options))
+        print(provenance.statement(lock, found.digest), end="")
 
 
 def _build(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -117,7 +138,7 @@ def _build(options: argparse.Namespace, world: World, out: Console) -> None:
                     engine.load(made.image, context.store)
             _check_imports(made, engine, options.load, context)
             for target in targets[len(pushed) :]:
-                pushed.append(_push(made.image, target, context, options.compression))
+                pushed.append(_push(made, target, context, options.compression))
             return made.image
 
         image = _again_if_damaged(make, context)
@@ -142,12 +163,26 @@ def _again_if_damaged(make: Callable[[], Image], context: Context) -> Image:
             context.progress.say(f"note: {fault.fact}: {fault.value}")
 
 
-def _push(image: Image, target: reference.Remote, context: Context, compression: str) -> str:
+def _push(made: pipeline.Finished, target: reference.Remote, context: Context, compression: str) -> str:
     with context.progress.step(f"pushing to {target}"):
-        transfer.push(image, target, context.store, context.access, compression)
-    name = f"{target}@{image.digest}"
-    context.progress.say(f"pushed {name}")  # the next one may fail, and then there is no report
+        transfer.push(made.image, target, context.store, context.access, compression)
+    name = f"{target}@{made.image.digest}"
+    context.progress.say(f"pushed {name}")  # what comes next may fail, and then there is no report
+    with context.progress.step(f"attaching SBOM and provenance at {target}"):
+        _attach(made, target, context)
     return name
+
+
+def _attach(made: pipeline.Finished, target: reference.Remote, context: Context) -> None:
+    """Attach the documents to an image that was pushed; a registry that takes none has the image all the same."""
+    documents = attached.documents(made.lock, made.sbom, made.image.digest)
+    about = attachment.subject(made.image.manifest)
+    try:
+        referrers.attach(documents, about, transfer.origin(target), context.store, context.access)
+    except Fault as fault:
+        if fault.kind not in referrers.NOT_TAKEN:
+            raise
+        context.progress.say(f"note: {target} has no SBOM and provenance attached: {fault.fact}: {fault.value}")
 
 
 def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
@@ -228,4 +263,5 @@ def _new_lock(asked: Request, context: Context, tasks: Start | None = None) -> L
 
 HANDLERS: Mapping[str, Callable[[argparse.Namespace, World, Console], None]] = {
     "build": _build, "lock": _lock, "bundle": _bundle, "verify": _verify, "sbom": _sbom,
+    "provenance": _provenance,
 }  # fmt: skip

@@ -24,6 +24,7 @@ COMMANDS = {
     "bundle": "put a lock and all its files into one directory or .tar",
     "verify": "build an image again from the lock inside it, and compare layer by layer",
     "sbom": "print the SBOM of an image (CycloneDX)",
+    "provenance": "print what an image was made of, and how (in-toto, SLSA)",
 }
 PURPOSE = "Build a version-pinned, reproducible image for training Hugging Face models on CPU servers."
 JOBS = min(2, os.cpu_count() or 1)  # each layer takes two threads to compress, and memory of its own
@@ -84,9 +85,9 @@ MADE = "build plan lock bundle"  # what has a request
 BOTH = argparse.BooleanOptionalAction
 # The commands, the option, and what it takes; a command that has no such option sees its default.
 OPTIONS = (
-    _row("verify sbom", "image", "IMAGE|ARCHIVE",
+    _row("verify sbom provenance", "image", "IMAGE|ARCHIVE",
          "in an engine here, an archive, a layout or a registry; docker://NAME: only in the registry"),
-    _row(f"{MADE} list verify sbom", "--platform", "OS/ARCHITECTURE",
+    _row(f"{MADE} list verify sbom provenance", "--platform", "OS/ARCHITECTURE",
          f"what the image is for: {' or '.join(map(str, PLATFORMS))} (default: the first; of an image, what it is)",
          type=_platform),
     _row(MADE, "--torch", "VERSION", "release of PyTorch"),
@@ -110,7 +111,8 @@ OPTIONS = (
     _row("build bundle verify", "--lock", "FILE", "use exactly the files of this lock"),
     _row("build bundle verify", "--offline", "BUNDLE", "fetch nothing; take the files from a bundle", nargs="?",
          const=False),
-    _row("build lock bundle verify sbom", "--registry-mirror", "HOST[/PATH]", "registry to ask before any other"),
+    _row("build lock bundle verify sbom provenance", "--registry-mirror", "HOST[/PATH]",
+         "registry to ask before any other"),
     _row("build", "--output", "FILE|DIR/", "write an archive, or an OCI layout where it ends in /", type=_place),
     _row("lock", "--output", "FILE", "write the lock there instead of on stdout", type=_place),
     _row("bundle", "--output", "DIR|FILE.tar", "where the bundle goes", type=_place, required=True),
@@ -128,7 +130,7 @@ OPTIONS = (
 def parser(command: str | None = None) -> Parser:
     """Return the parser of a command; None is what is typed without one, which builds."""
     if command is None:
-        commands = "\n".join(f"  build.py {name:<7} {text}" for name, text in COMMANDS.items())
+        commands = "\n".join(f"  build.py {name:<10} {text}" for name, text in COMMANDS.items())
         shape = argparse.RawDescriptionHelpFormatter
         made = Parser("build.py", None, PURPOSE, f"commands:\n{commands}", formatter_class=shape, allow_abbrev=False)
     else:

@@ -27,11 +27,12 @@ from images.platforms import Platform
 
 @dataclass(frozen=True)
 class Finished:
-    """An image, its base, the lock it was made from, and what its Python must find in it."""
+    """An image, its base, the lock it was made from, its SBOM, and what its Python must find in it."""
 
     image: Image
     base: Base
     lock: Lock
+    sbom: str
     wanted: Wanted
 
 
@@ -161,7 +162,7 @@ def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context,
     config = oci.config(layers, lock.platform, settings, day, base.history)
     manifest = oci.registry_manifest(config, layers, context.store, of_registry(compression))
     wanted = import_check.wanted_of(context.store, found)
-    return Finished(Image(tags, config, manifest, layers), base, lock, wanted)
+    return Finished(Image(tags, config, manifest, layers), base, lock, write_sbom(), wanted)
 
 
 def _debian_base(locked: Locked, context: Context) -> Base:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,11 +58,14 @@ def fields(outcome: Outcome) -> dict[str, Any]:
     return {**named, **places, "layers": layers, **sizes, "seconds": round(outcome.seconds, 3)}
 
 
-def verified(inside: Inside, digest: str, difference: Difference | None) -> dict[str, Any]:
+def verified(
+    inside: Inside, digest: str, difference: Difference | None, attached: Mapping[str, str | None]
+) -> dict[str, Any]:
     """Return what a comparison found, as JSON has it; `digest` is that of the image that was built again.
 
-    Name, place, id and `manifest` are those of the image that was examined.
+    Name, place, id and `manifest` are those of the image that was examined, `attached` the documents that a registry
+    has of it.
     """
     found = dataclasses.asdict(difference) if difference else None
     named = {"image": inside.name, "where": inside.where, "same": difference is None, "id": inside.id}
-    return {**named, "digest": digest, "manifest": inside.digest, "difference": found}
+    return {**named, "digest": digest, "manifest": inside.digest, "difference": found, "attached": {**attached}}

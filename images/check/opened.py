@@ -33,7 +33,8 @@ LONGEST = 64 << 20  # bytes: of the lock or the SBOM; real ones have some hundre
 class Inside:
     """An opened image: its name, its manifest and configuration as they are, and its layers from the lowest.
 
-    `where` says which of the places that may have an image of that name it was taken from.
+    `where` says which of the places that may have an image of that name it was taken from; `remote` is its name in a
+    registry, where that is the place.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Inside:
     raw_config: bytes
     layers: tuple[Path, ...]
     where: str = ""
+    remote: reference.Remote | None = None
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -108,7 +110,8 @@ def opened(name: str, platform: Platform | None, store: Store, access: Access) -
     with store.temporary(directory=True) as place:
         named, where = _find(name, place / "image.tar", access)
         found = pulled.contents(named, platform, Store(place), access, lambda _: None)
-        yield Inside(name, found.manifest, found.config, found.layers, where)
+        remote = named if isinstance(named, reference.Remote) else None
+        yield Inside(name, found.manifest, found.config, found.layers, where, remote)
 
 
 def _find(name: str, place: Path, access: Access) -> tuple[reference.Reference, str]:

@@ -9,6 +9,8 @@ from packaging.metadata import RawMetadata
 from packaging.utils import canonicalize_name
 
 from images.debian.control import paragraphs
+from images.foreign import documents
+from images.host.errors import WorldFault
 from images.host.store import Store
 from images.model import Base, Deb, Facts, Lock, Wheel
 from images.wheels.content import content
@@ -49,6 +51,21 @@ def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, contro
     return str(store.cached("sboms", inputs, make).value)
 
 
+def require_of(lock: str, text: str, shown: str) -> None:
+    """Raise WorldFault where an SBOM is not that of an image with this lock: it names a file that the lock does not.
+
+    Both are texts as an image has them; whether the SBOM has all of them is known when it is written again.
+    """
+    remedy = f"build.py verify {shown} says what else differs; build.py --lock builds it with its own"
+    try:
+        parts = documents.parse(text.encode())["components"]
+        named = {entry["content"]: part["name"] for part in parts for entry in part.get("hashes", ())}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WorldFault("the SBOM in the image is damaged", f"{shown} ({error!r})", remedy) from error
+    if strange := next((f"{name} {digest}" for digest, name in named.items() if str(digest) not in lock), None):
+        raise WorldFault("the SBOM in the image is of another one", f"{shown} (no file {strange} in its lock)", remedy)
+
+
 def described(wheels: Iterable[Wheel], store: Store) -> list[tuple[str, str, str, RawMetadata]]:
     """Return the wheels as (project, version, sha256, what METADATA says); the first three are the lock's.
 
@@ -67,7 +84,7 @@ def _systems(locked: Lock, base: Base, control: Control) -> list[Packages]:
     if base.manifest is None:
         return [(own, _distro(base.facts), hashes)]
     added = [_fields(deb, control(deb)) for deb in locked.debian.debs]
-    return [(added, _debian(locked.debian.suite), hashes), (own, _distro(base.facts), {})]
+    return [(added, distribution(locked.debian.suite), hashes), (own, _distro(base.facts), {})]
 
 
 def _fields(deb: Deb, control: str) -> dict[str, str]:
@@ -77,7 +94,7 @@ def _fields(deb: Deb, control: str) -> dict[str, str]:
     return {"package": deb.package, "version": deb.version, "architecture": deb.architecture, **told}
 
 
-def _debian(suite: str) -> str:
+def distribution(suite: str) -> str:
     """Name a suite as `_distro` names the base that is made of it; one without a number yet goes by its own name."""
     return f"debian-{NUMBERS.get(suite, suite)}"
 

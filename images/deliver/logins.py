@@ -1,12 +1,14 @@
-"""Logins that skopeo does not find itself: it reads podman's and Docker's files, and not Docker's `credsStore`."""
+"""Logins for registries: those that skopeo finds in podman's and Docker's files, and those of Docker's helpers."""
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,61 @@ from docker.credentials.errors import CredentialsNotFound, StoreError
 
 from images.host.errors import WorldFault
 from images.host.home import home_of
+from images.oci.reference import Place
 
+CONTAINERS = Path("containers/auth.json")  # of podman, in several directories
 HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path
+
+
+@dataclass(frozen=True)
+class Login:
+    """A user and a password, or where a registry gave one out, an identity token in place of the password."""
+
+    user: str
+    secret: str
+    token: str | None = None
+
+
+def find(place: Place, environ: Mapping[str, str]) -> Login | None:
+    """Return the login for a repository that skopeo would take (containers-auth.json(5)), None where there is none.
+
+    Raises WorldFault for a helper of Docker that fails.
+    """
+    named = environ.get("REGISTRY_AUTH_FILE")
+    entry = (None if named else of_helper(place.host, environ)) or _of_files(place, _files(environ, named))
+    try:
+        user, colon, secret = base64.b64decode(str(entry["auth"])).decode().partition(":") if entry else ("", "", "")
+    except (ValueError, KeyError):
+        return None
+    token = entry.get("identitytoken") if entry else None
+    return Login(user, secret, str(token) if token else None) if colon else None
+
+
+def _files(environ: Mapping[str, str], named: str | None) -> Sequence[Path]:
+    """Return the files that may have a login; the first one that has it counts."""
+    if named:
+        return (Path(named),)
+    home = home_of(environ) or Path("/")
+    return (
+        Path(environ.get("XDG_RUNTIME_DIR") or f"/run/containers/{os.getuid()}") / CONTAINERS,
+        Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / CONTAINERS,
+        Path(environ.get("DOCKER_CONFIG") or home / ".docker") / "config.json",
+    )
+
+
+def _of_files(place: Place, files: Iterable[Path]) -> Mapping[str, Any] | None:
+    """Return the entry of the longest name that a repository begins with: podman has logins for parts of a registry."""
+    parts = f"{place.host}/{place.name}".split("/")
+    names = ["/".join(parts[:number]) for number in range(len(parts), 0, -1)]
+    if place.host == INDEX_NAME:
+        names.append(INDEX_URL)
+    for path in files:
+        known = _read(path).get("auths")
+        auths = known if isinstance(known, dict) else {}
+        entries = (auths.get(name) or auths.get(f"https://{name}") for name in names)
+        if found := next((entry for entry in entries if isinstance(entry, dict) and entry.get("auth")), None):
+            return found
+    return None
 
 
 def of_helper(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
@@ -47,9 +102,15 @@ def of_helper(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
 def _helper(host: str, environ: Mapping[str, str]) -> str | None:
     """Return the name of the helper for a registry; a configuration that cannot be read is skopeo's matter."""
     directory = environ.get("DOCKER_CONFIG") or (home_of(environ) or Path("/")) / ".docker"
-    try:
-        config = json.loads((Path(directory) / "config.json").read_bytes())
-        found = (config.get("credHelpers") or {}).get(host) or config.get("credsStore")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return None
+    config = _read(Path(directory) / "config.json")
+    helpers = config.get("credHelpers")
+    found = (helpers if isinstance(helpers, dict) else {}).get(host) or config.get("credsStore")
     return found if isinstance(found, str) and HELPER.fullmatch(found) else None
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

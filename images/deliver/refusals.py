@@ -18,7 +18,7 @@ SHOWN, READ = 300, 600  # characters of a message: an error has names in it, and
 
 
 class Refusal(NamedTuple):
-    """A kind of refusal: what skopeo says of it (a regular expression), its fault, fact, and what to try.
+    """A kind of refusal: what skopeo says of it (a regular expression), or Python, its fault, fact, and what to try.
 
     {host} is filled in.
     """
@@ -36,11 +36,11 @@ SILENT = Refusal("silent", "context deadline exceeded", WorldFault, "the registr
 # The first that is found counts. Another attempt helps against none of them.
 REFUSALS = (
     Refusal(
-        "plain", r"server gave HTTP response to HTTPS client", WorldFault,
+        "plain", r"server gave HTTP response to HTTPS client|\[SSL: WRONG_VERSION_NUMBER\]", WorldFault,
         "the registry speaks plain HTTP, which is for this machine only", PLAIN,
     ),
-    Refusal(  # not what the other end says of ours
-        "certificate", r"x509: |(?<!remote error: )tls: .*certificate", WorldFault,
+    Refusal(  # of skopeo and of Python; not what the other end says of ours
+        "certificate", r"x509: |\[SSL: CERTIFICATE_VERIFY_FAILED\]|(?<!remote error: )tls: .*certificate", WorldFault,
         "the registry's certificate is not trusted", TRUST,
     ),
     SILENT,

@@ -64,11 +64,11 @@ class Server:
         reference = self.place.called(digest)
         self._run(["copy", *tls, *options, f"docker://{reference}", "oci:layout:pulled"], reference, tick)
 
-    def push(self, tag: str) -> None:
-        """Copy the one image in layout/ to a tag, as it is."""
+    def push(self, tag_or_digest: str, layout: str = "layout") -> None:
+        """Copy the one image or document in a layout beside it to a tag or a digest, as it is."""
         tls = ["--dest-tls-verify=false"] if self.place.plain else []
-        reference = self.place.called(tag)
-        self._run(["copy", "--preserve-digests", *tls, "oci:layout", f"docker://{reference}"], reference)
+        reference = self.place.called(tag_or_digest)
+        self._run(["copy", "--preserve-digests", *tls, f"oci:{layout}", f"docker://{reference}"], reference)
 
     def _run(self, arguments: Sequence[str], shown: str, tick: Callable[[], None] | None = None) -> bytes:
         """Run skopeo, up to three times where that may help; what it has copied is not copied again."""

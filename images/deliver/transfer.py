@@ -36,7 +36,7 @@ class Repository:
 
     def __init__(self, remote: Remote, store: Store, access: Access, aside: Path) -> None:
         self._remote, self._store, self._access, self._aside = remote, store, access, aside
-        places = [*([mirror_place(access.mirror, remote.name)] if access.mirror else []), _origin(remote)]
+        places = [*([mirror_place(access.mirror, remote.name)] if access.mirror else []), origin(remote)]
         self._servers = [Server(place, store, access, aside) for place in places]
 
     def manifest(self, digest: str | None) -> bytes:
@@ -154,7 +154,7 @@ def push(image: Image, target: Remote, store: Store, access: Access, compression
     alone = replace(image, tags=image.tags[:1])  # skopeo takes a layout without a tag when it has one entry
     with store.temporary(directory=True) as aside:
         write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
-        server = Server(_origin(target), store, access, aside)
+        server = Server(origin(target), store, access, aside)
         try:
             server.push(target.tag or "latest")
         except Fault as fault:
@@ -187,7 +187,8 @@ def require_there(server: Server, digest: str, target: Remote, say: Callable[[st
         raise WorldFault(LACKS, f"{target} (it begins {data[:40].decode(errors='replace')!r})", WHO)
 
 
-def _origin(remote: Remote) -> Place:
+def origin(remote: Remote) -> Place:
+    """Return the repository that a name is in, without a mirror."""
     return Place(remote.host, remote.name, NEAR.fullmatch(remote.host) is not None)
 
 

@@ -231,7 +231,23 @@ def write_index(manifest: bytes, tags: Sequence[str], platform: Platform, before
     entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: full(tag)}} for tag in tags]
     replaced = {*tags, *map(full, tags)}  # skopeo writes a name as it is typed
     others = [other for other in _entries_of(before) if _name(other) not in replaced]
-    return encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": [*others, *entries]})
+    return write_list([*others, *entries])
+
+
+def write_list(entries: Sequence[Mapping[str, Any]]) -> bytes:
+    """Write an index of entries as they are."""
+    return encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": entries})
+
+
+def read_list(data: bytes, name: str) -> list[dict[str, Any]]:
+    """Return the entries of an index as they are.
+
+    Raises WorldFault when it is none, or is damaged.
+    """
+    entries = _list(read(data, name), "manifests", name)
+    for entry in entries:
+        _descriptor(entry, name)
+    return [{**_mapping(entry, name)} for entry in entries]
 
 
 def _entries_of(index: bytes) -> list[dict[str, Any]]:

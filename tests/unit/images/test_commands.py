@@ -11,9 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from images import cli, commands, pipeline
-from images.check.opened import BILL
-from images.deliver import engine, skopeo, transfer
+from images.check import opened, provenance
+from images.check.opened import BILL, LOCK
+from images.deliver import engine, referrers, skopeo, transfer
+from images.host.context import Access
 from images.host.errors import Damaged, WorldFault
+from images.host.store import Store
 from images.lock import lockfile
 from images.model import Image
 from images.oci import output
@@ -44,7 +47,7 @@ def saved(path: Path, sbom: bytes, **others: bytes) -> str:
 def test_an_sbom_says_nothing_to_a_terminal(
     world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], char: str
 ) -> None:
-    name = saved(tmp_path / "image.tar", f'{{\n"name": "{char}[2J"\n}}\n'.encode())
+    name = saved(tmp_path / "image.tar", f'{{\n"name": "{char}[2J"\n}}\n'.encode(), **{LOCK: b"a lock"})
 
     assert cli.main(["sbom", name], world) == 1
 
@@ -52,9 +55,59 @@ def test_an_sbom_says_nothing_to_a_terminal(
     assert told.out == "" and "control characters" in told.err
 
 
-def test_an_sbom_is_printed_as_it_is(world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["sbom", saved(tmp_path / "image.tar", b'{\n "name": "\xc3\xa9"\n}\n')], world) == 0
-    assert capsys.readouterr().out == '{\n "name": "é"\n}\n'
+@pytest.mark.parametrize(
+    ("digest", "code", "said"),
+    [("0" * 64, 0, ""), ("9" * 64, 1, f"é {'9' * 64}"), (None, 1, "damaged")],
+    ids=["its own", "of another image", "none"],
+)
+def test_an_sbom_is_printed_as_it_is_where_its_files_are_those_of_the_lock(
+    world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], digest: str | None, code: int, said: str
+) -> None:
+    row = {"name": "é", "hashes": [{"content": digest}]} if digest else {}
+    text = json.dumps({"components": [row] if row else None}, ensure_ascii=False, indent=1) + "\n"
+    lock = lockfile.text(locks.lock())
+    name = saved(tmp_path / "image.tar", text.encode(), **{LOCK: lock.encode()})
+
+    assert cli.main(["sbom", name], world) == code
+
+    told = capsys.readouterr()
+    assert told.out == (text if code == 0 else "") and said in told.err
+
+
+def test_a_provenance_is_of_the_lock_inside_and_of_the_image_that_is_named(
+    world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = locks.lock()
+    place = tmp_path / "image.tar"
+    name = saved(place, b"", **{LOCK: lockfile.text(known).encode()})
+    with opened.opened(name, None, Store(tmp_path / "multinode"), Access(environ={})) as inside:
+        digest = inside.digest
+
+    assert cli.main(["provenance", name], world) == 0
+    assert capsys.readouterr().out == provenance.statement(known, digest)
+
+
+@pytest.mark.parametrize(("kind", "code"), [("form", 0), ("denied", 0), ("otherwise", 1), ("busy", 1)])
+def test_an_image_stays_pushed_where_its_registry_takes_no_documents(
+    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    kind: str, code: int,
+) -> None:  # fmt: skip
+    (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
+    made = SimpleNamespace(image=Image(("a:1",), b"{}", b"{}", ()), lock=locks.lock(), sbom="{}")
+
+    def refuse(*_: object) -> None:
+        raise WorldFault("the registry refuses the manifest", "host:1/a", "another", kind)
+
+    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
+    monkeypatch.setattr(pipeline, "image", lambda *_: made)
+    monkeypatch.setattr(commands, "_check_imports", lambda *_: None)
+    monkeypatch.setattr(skopeo, "require", lambda *_: None)
+    monkeypatch.setattr(transfer, "push", lambda *_: None)
+    monkeypatch.setattr(referrers, "attach", refuse)
+
+    words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load", "--push", "host:1/a:1"]
+    assert cli.main(words, world) == code
+    assert f"pushed host:1/a:1@{made.image.digest}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("glob", SCANNED)
@@ -94,7 +147,7 @@ def test_a_push_that_is_done_is_said_where_the_next_one_fails(
     world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
-    made = SimpleNamespace(image=SimpleNamespace(digest="sha256:0"), lock=locks.lock())
+    made = SimpleNamespace(image=Image(("a:1",), b"{}", b"{}", ()), lock=locks.lock(), sbom="{}")
 
     def push(_: object, target: Remote, *__: object) -> None:
         if target.host == "second:1":
@@ -105,18 +158,19 @@ def test_a_push_that_is_done_is_said_where_the_next_one_fails(
     monkeypatch.setattr(commands, "_check_imports", lambda *_: None)
     monkeypatch.setattr(skopeo, "require", lambda *_: None)
     monkeypatch.setattr(transfer, "push", push)
+    monkeypatch.setattr(referrers, "attach", lambda *_: None)
 
     words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load", "--json"]
     assert cli.main([*words, "--push", "first:1/a:1", "--push", "second:1/a:1"], world) == 1
 
-    assert "pushed first:1/a:1@sha256:0\n" in capsys.readouterr().err
+    assert f"pushed first:1/a:1@{made.image.digest}\n" in capsys.readouterr().err
 
 
 def test_a_push_that_finds_a_damaged_layer_is_made_once_more_and_the_ones_before_it_are_not(
     world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
-    made = SimpleNamespace(image=Image(("a:1",), b"{}", b"{}", ()), lock=locks.lock())
+    made = SimpleNamespace(image=Image(("a:1",), b"{}", b"{}", ()), lock=locks.lock(), sbom="{}")
     steps = list[str]()
 
     def push(_: object, target: Remote, *__: object) -> None:
@@ -133,6 +187,7 @@ def test_a_push_that_finds_a_damaged_layer_is_made_once_more_and_the_ones_before
     monkeypatch.setattr(commands, "_check_imports", lambda *_: None)
     monkeypatch.setattr(skopeo, "require", lambda *_: None)
     monkeypatch.setattr(transfer, "push", push)
+    monkeypatch.setattr(referrers, "attach", lambda *_: None)
 
     words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load"]
     assert cli.main([*words, "--push", "first:1/a:1", "--push", "second:1/a:1"], world) == 0

@@ -13,7 +13,12 @@ from images.model import Request
 from images.options import COMMANDS, names, parse, parser, request
 
 EVERY = [None, *COMMANDS]
-IMAGE = {"verify": ["x"], "sbom": ["x"], "bundle": ["--output", "x"]}  # what a command cannot do without
+IMAGE = {
+    "verify": ["x"],
+    "sbom": ["x"],
+    "provenance": ["x"],
+    "bundle": ["--output", "x"],
+}  # what a command cannot do without
 
 
 @pytest.mark.parametrize("command", EVERY)
@@ -28,7 +33,7 @@ def test_a_command_names_itself(command: str | None) -> None:
 def test_json_is_printed_by_commands_whose_result_is_no_document(command: str | None) -> None:
     has = "--json" in parser(command).format_help()
 
-    assert has is (command not in ("lock", "sbom"))
+    assert has is (command not in ("lock", "sbom", "provenance"))
 
 
 @pytest.mark.parametrize("command", EVERY)

@@ -1,0 +1,80 @@
+"""How an image was made, as an in-toto statement: its lock in the terms of SLSA, and nothing of this machine or day."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from packageurl import PackageURL
+
+from images.check.sbom import distribution
+from images.lock import lockfile
+from images.model import SWITCHES, BaseImage, Lock
+from images.oci import reference
+from images.oci.manifest import digest_of
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "https://slsa.dev/provenance/v1"
+BUILD = "urn:multinode:build:v1"  # what externalParameters and resolvedDependencies mean, as it stands below
+BUILDER = "urn:multinode:build.py"  # on whatever machine; who ran it is said by a signature
+
+# What was asked for, as the lock has it, so that the words of different requests do not make it differ.
+ASKED = (*lockfile.ASKED, *SWITCHES, "as-of", "family-as-of", "machine")
+
+
+def statement(lock: Lock, digest: str) -> str:
+    """Return the statement about an image of this lock, by the digest of its manifest, as JSON.
+
+    It is not signed. Equal images have equal statements.
+    """
+    table = lockfile.fields(lock)["tool"]["multinode"]
+    definition = {
+        "buildType": BUILD,
+        "externalParameters": {name: _plain(table[name]) for name in ASKED},
+        "internalParameters": table["tools"],
+        "resolvedDependencies": [*_dependencies(lock)],
+    }
+    found = {
+        "_type": STATEMENT,
+        "subject": [{"name": lock.tag, "digest": _digest(digest)}],
+        "predicateType": PREDICATE,
+        "predicate": {"buildDefinition": definition, "runDetails": {"builder": {"id": BUILDER}}},
+    }
+    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+
+def _dependencies(lock: Lock) -> Iterator[dict[str, Any]]:
+    """Yield the lock, and every file that goes in by it, with the address of its package (purl)."""
+    yield _resource(lockfile.NAME, None, digest_of(lockfile.text(lock).encode()))
+    if lock.base_image:
+        yield _base(lock.base_image)
+    for deb in lock.debian.debs:
+        qualifiers = {"arch": deb.architecture, "distro": distribution(lock.debian.suite)}
+        yield _resource(deb.filename, PackageURL("deb", "debian", deb.package, deb.version, qualifiers), deb.sha256)
+    for each in lock.added:
+        yield _resource(each.filename, PackageURL("pypi", None, each.name, each.version), each.sha256)
+    if lock.examples:
+        purl = PackageURL("generic", None, "transformers-examples", lock.transformers)
+        yield _resource(lock.examples.filename, purl, lock.examples.sha256)
+
+
+def _base(image: BaseImage) -> dict[str, Any]:
+    """Return a base of others; one from disk has no name."""
+    digest, named = image.manifest.digest, reference.parse(image.reference) if image.reference else None
+    place = f"{named.host}/{named.name}" if isinstance(named, reference.Remote) else None
+    qualifiers = {"repository_url": place} if place else {}
+    purl = PackageURL("oci", None, (place or "base").rpartition("/")[2], digest, qualifiers)
+    return _resource(image.reference or "base", purl, digest)
+
+
+def _resource(name: str, purl: PackageURL | None, digest: str) -> dict[str, Any]:
+    return {"name": name, **({"uri": str(purl)} if purl else {}), "digest": _digest(digest)}
+
+
+def _digest(text: str) -> dict[str, str]:
+    return {"sha256": text.removeprefix("sha256:")}
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, bool) else str(value)

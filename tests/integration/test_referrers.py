@@ -1,0 +1,185 @@
+"""Documents attached to images, in a registry with the interface for them and in Debian's, which has none."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from images.check import attached
+from images.deliver import referrers, transfer
+from images.host.context import Access
+from images.host.errors import WorldFault
+from images.host.store import Store
+from images.model import Image
+from images.oci import manifest, reference
+from images.oci.attachment import Attachment, subject
+from images.oci.reference import Place
+from tests.support import listing_registry, locks
+from tests.support.cut_connection import connection_to
+from tests.support.finished_images import SMALL, finished
+from tests.support.registry import PASSWORD, needed, running
+from tests.support.registry import manifest as manifest_at
+
+pytestmark = needed
+
+INDEX = "application/vnd.oci.image.index.v1+json"
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a registry without the interface."""
+    with running(tmp_path_factory.mktemp("registry") / "open") as host:
+        yield host
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Begin with nothing."""
+    return Store(tmp_path / "store")
+
+
+def access(store: Store, login: str | None = None, host: str = "") -> Access:
+    """Reach registries with this login, or without one."""
+    if login and ":" not in login:
+        entry = {"auth": base64.b64encode(b"user:").decode(), "identitytoken": login}
+    else:
+        entry = {"auth": base64.b64encode((login or "").encode()).decode()}
+    known = {"auths": {host: entry}} if login else {}
+    store.root.mkdir(parents=True, exist_ok=True)
+    (store.root / "config.json").write_text(json.dumps(known))
+    environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root), "XDG_RUNTIME_DIR": str(store.root)}
+    return Access(environ=environ, wait=lambda _: None)
+
+
+def documents(made: Image) -> tuple[Attachment, ...]:
+    return attached.documents(locks.lock(), '{"components": []}\n', made.digest)
+
+
+def place_of(name: str) -> Place:
+    return transfer.origin(reference.push_target(name))
+
+
+def push(made: Image, name: str, store: Store, known: Access) -> None:
+    transfer.push(made, reference.push_target(name), store, known, "zstd")
+    referrers.attach(documents(made), subject(made.manifest), place_of(name), store, known)
+
+
+def tag_of(digest: str) -> str:
+    return digest.replace(":", "-")
+
+
+def listed_by_tag(name: str, made: Image) -> list[dict[str, Any]]:
+    """Return what the tag lists, as any client reads it."""
+    host, _, path = name.partition("/")
+    answer = requests.get(f"http://{host}/v2/{path}/manifests/{tag_of(made.digest)}", headers={"Accept": INDEX})
+    return list(answer.json()["manifests"]) if answer.ok else []
+
+
+def content(host: str, path: str, digest: str) -> bytes:
+    """Return the document of a manifest, as `oras pull` finds it."""
+    accept = {"Accept": manifest.MANIFESTS[0]}
+    written = requests.get(f"http://{host}/v2/{path}/manifests/{digest}", headers=accept).json()
+    return requests.get(f"http://{host}/v2/{path}/blobs/{written['layers'][0]['digest']}").content
+
+
+@pytest.mark.parametrize("login", [None, "user:secret:word", "an-identity-token"])
+def test_a_registry_with_the_interface_lists_both_and_gets_no_tag(store: Store, login: str | None) -> None:
+    made = finished(store, SMALL)
+    with listing_registry.running(login) as registry:
+        known = access(store, login, registry.host)
+        push(made, f"{registry.host}/a/b:1", store, known)
+        found = registry.attached_to(made.digest)
+        read = referrers.listed(made.digest, place_of(f"{registry.host}/a/b:1"), store, known)
+
+    assert [row["artifactType"] for row in found] == [attached.CYCLONEDX, attached.IN_TOTO]
+    assert [row["digest"] for row in read] == [one.digest(subject(made.manifest)) for one in documents(made)]
+    assert list(registry.tags) == ["1"]
+
+
+def test_a_registry_without_the_interface_gets_a_tag_that_lists_both(plain: str, store: Store) -> None:
+    made = finished(store, SMALL)
+
+    push(made, f"{plain}/tag/b:1", store, access(store))
+    push(made, f"{plain}/tag/b:1", store, access(store))
+
+    rows = listed_by_tag(f"{plain}/tag/b", made)
+    assert [row["artifactType"] for row in rows] == [attached.CYCLONEDX, attached.IN_TOTO]
+    assert rows[1]["annotations"] == {attached.PREDICATE: "https://slsa.dev/provenance/v1"}
+    assert [content(plain, "tag/b", row["digest"]) for row in rows] == [one.data for one in documents(made)]
+    assert manifest.digest_of(manifest_at(f"{plain}/tag/b:1") or b"") == made.digest
+
+
+def test_what_others_have_attached_stays_in_the_list(plain: str, store: Store) -> None:
+    made, known = finished(store, SMALL), access(store)
+    name, about = f"{plain}/others/b", subject(made.manifest)
+    other = Attachment("signature", "signature", "application/vnd.example.signature", b"signed")
+    transfer.push(made, reference.push_target(f"{name}:1"), store, known, "zstd")
+    referrers.attach([other], about, place_of(name), store, known)
+
+    push(made, f"{name}:1", store, known)
+
+    kinds = [row["artifactType"] for row in listed_by_tag(name, made)]
+    assert kinds == [other.media_type, attached.CYCLONEDX, attached.IN_TOTO]
+
+
+def test_a_login_opens_the_list_of_a_registry_without_the_interface(store: Store, tmp_path: Path) -> None:
+    made = finished(store, SMALL)
+    with running(tmp_path / "locked", locked=True) as host:
+        known = access(store, f"user:{PASSWORD}", host)
+        push(made, f"{host}/a/b:1", store, known)
+
+        assert len(referrers.listed(made.digest, place_of(f"{host}/a/b"), store, known)) == 2
+        with pytest.raises(Exception, match="wants a login"):
+            referrers.listed(made.digest, place_of(f"{host}/a/b"), store, access(store))
+
+
+def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain: str, store: Store) -> None:
+    made, known = finished(store, SMALL), access(store)
+    transfer.push(made, reference.push_target(f"{plain}/cut/b:1"), store, known, "zstd")
+    with connection_to(plain) as way:
+        way.limit = 1
+        with pytest.raises(WorldFault) as caught:
+            referrers.attach(documents(made), subject(made.manifest), place_of(f"{way.host}/cut/b"), store, known)
+    assert listed_by_tag(f"{plain}/cut/b", made) == []
+    assert caught.value.kind not in referrers.NOT_TAKEN
+
+    push(made, f"{plain}/cut/b:1", store, known)
+
+    assert len(listed_by_tag(f"{plain}/cut/b", made)) == 2
+
+
+def test_attached_documents_are_compared_with_those_of_a_build(plain: str, store: Store) -> None:
+    made, known, name = finished(store, SMALL), access(store), f"{plain}/compared/b"
+    transfer.push(made, reference.push_target(f"{name}:1"), store, known, "zstd")
+    bill, statement = documents(made)
+    another = dataclasses.replace(bill, data=b"that of another build")
+    referrers.attach([another, statement], subject(made.manifest), place_of(name), store, known)
+
+    found = attached.compare(documents(made), made.manifest, place_of(name), store, known)
+
+    assert found == {"sbom": None, "provenance": statement.digest(subject(made.manifest))}
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["sbom", "provenance"])
+def test_a_document_about_another_image_is_refused(plain: str, store: Store, number: int) -> None:
+    made, other = finished(store, SMALL), finished(store, {"etc/group": b"root:x:0:\n"})
+    known, name = access(store), f"{plain}/refused/b{number}"
+    foreign, about = documents(other)[number], subject(other.manifest)
+    referrers.attach([foreign], about, place_of(name), store, known)
+    rows = listed_by_tag(name, other)
+    wrong = manifest.write_list(rows)
+    place = f"http://{plain}/v2/refused/b{number}/manifests/{tag_of(made.digest)}"
+    assert requests.put(place, wrong, headers={"Content-Type": INDEX}).ok
+
+    with pytest.raises(WorldFault, match="about another one") as caught:
+        attached.compare(documents(made), made.manifest, place_of(name), store, known)
+
+    assert other.digest in caught.value.value

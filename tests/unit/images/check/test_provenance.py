@@ -1,0 +1,87 @@
+"""What a provenance says of an image: every file of its lock, and nothing that is not the same everywhere."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from images.check import provenance
+from images.lock import lockfile
+from images.model import BaseImage, Deb, Descriptor, Examples, Lock, Manifest
+from images.oci.manifest import CONFIGS, digest_of
+from tests.support.locks import artifact, lock
+
+DIGEST = "sha256:" + "d" * 64
+BASE = Manifest(f"sha256:{'b' * 64}", Descriptor(CONFIGS[0], f"sha256:{'c' * 64}", 1), ())
+KEPT = BaseImage(BASE, ("six",), "registry.example/team/base:1")
+
+
+def predicate(locked: Lock) -> dict[str, Any]:
+    return dict(json.loads(provenance.statement(locked, DIGEST))["predicate"]["buildDefinition"])
+
+
+def test_it_is_about_the_image_with_that_digest() -> None:
+    found = json.loads(provenance.statement(lock(), DIGEST))
+
+    assert found["_type"] == "https://in-toto.io/Statement/v1"
+    assert found["subject"] == [{"name": lock().tag, "digest": {"sha256": "d" * 64}}]
+    assert found["predicateType"] == "https://slsa.dev/provenance/v1"
+    assert found["predicate"].keys() == {"buildDefinition", "runDetails"}
+
+
+def test_it_names_the_lock_and_each_file_with_its_package_and_sha256() -> None:
+    deb = Deb("tini", "1:0.19", "amd64", "tini_0.19_amd64.deb", "1" * 64)
+    locked = lock(
+        [artifact("torch", "2.13.0+cpu", sha256="2" * 64), artifact("transformers", "5.23.0", sha256="3" * 64)],
+        [deb],
+        examples=Examples("examples.tar", "4" * 64),
+    )
+
+    rows = predicate(locked)["resolvedDependencies"]
+
+    expected = [
+        ("pylock.toml", None, digest_of(lockfile.text(locked).encode()).removeprefix("sha256:")),
+        (deb.filename, "pkg:deb/debian/tini@1:0.19?arch=amd64&distro=debian-12", "1" * 64),
+        ("torch-2.13.0+cpu-py3-none-any.whl", "pkg:pypi/torch@2.13.0%2Bcpu", "2" * 64),
+        ("transformers-5.23.0-py3-none-any.whl", "pkg:pypi/transformers@5.23.0", "3" * 64),
+        ("examples.tar", "pkg:generic/transformers-examples@5.23.0", "4" * 64),
+    ]
+    assert [(row["name"], row.get("uri"), row["digest"]["sha256"]) for row in rows] == expected
+
+
+@pytest.mark.parametrize(
+    ("reference", "name", "uri"),
+    [
+        (
+            KEPT.reference, "registry.example/team/base:1",
+            f"pkg:oci/base@{BASE.digest}?repository_url=registry.example/team/base",
+        ),
+        (None, "base", f"pkg:oci/base@{BASE.digest}"),
+    ],
+)  # fmt: skip
+def test_a_base_of_others_is_one_of_the_files_and_what_it_has_is_none(
+    reference: str | None, name: str, uri: str
+) -> None:
+    locked = lock([artifact("torch", "2.13.0"), artifact("six", "1.17.0")], base="x")
+    locked = replace(locked, base_image=replace(KEPT, reference=reference))
+
+    rows = predicate(locked)["resolvedDependencies"]
+
+    assert {"name": name, "uri": uri, "digest": {"sha256": "b" * 64}} in rows
+    assert not [row for row in rows if "six" in row["name"]]
+
+
+def test_it_says_what_was_asked_for_and_with_which_tools_it_was_made() -> None:
+    found = predicate(lock(trim=False))
+
+    assert {"torch": "2.13.0", "backend": "gloo", "trim": False}.items() <= found["externalParameters"].items()
+    assert found["internalParameters"] == lockfile.tools()
+
+
+def test_where_the_files_came_from_makes_no_other_provenance() -> None:
+    elsewhere = [replace(each, url="https://mirror.example/x") for each in lock().artifacts]
+
+    assert provenance.statement(lock(elsewhere, undated=("torch",)), DIGEST) == provenance.statement(lock(), DIGEST)

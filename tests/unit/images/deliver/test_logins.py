@@ -1,0 +1,74 @@
+"""Where a login is found: as skopeo finds it (containers-auth.json(5)), in files of podman and Docker."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from images.deliver import logins
+from images.deliver.logins import Login
+from images.oci.reference import Place
+
+REPOSITORY = Place("host:1", "team/image", plain=False)
+PODMAN, DOCKER = "run/containers/auth.json", "docker/config.json"
+
+
+def entry(user: str, **more: str) -> dict[str, str]:
+    return {"auth": base64.b64encode(f"{user}:pass:word".encode()).decode(), **more}
+
+
+def find(tmp_path: Path, files: Mapping[str, object], place: Place = REPOSITORY, **environ: str) -> Login | None:
+    """Look for a login where these files are."""
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps({"auths": content}))
+    places = {"HOME": "home", "XDG_RUNTIME_DIR": "run", "DOCKER_CONFIG": "docker"}
+    named = {name: str(tmp_path / path) for name, path in {**places, **environ}.items()}
+    return logins.find(place, {"PATH": "", **named})
+
+
+@pytest.mark.parametrize(
+    ("files", "user"),
+    [
+        ({}, None),
+        ({DOCKER: {"host:1": entry("docker")}}, "docker"),
+        ({DOCKER: {"https://host:1": entry("docker")}}, "docker"),
+        ({PODMAN: {"host:1": entry("podman")}, DOCKER: {"host:1": entry("docker")}}, "podman"),
+        ({PODMAN: {"host:2": entry("podman")}, DOCKER: {"host:1": entry("docker")}}, "docker"),
+        ({PODMAN: {"host:1": entry("all"), "host:1/team": entry("team"), "host:1/te": entry("te")}}, "team"),
+        ({"home/.config/containers/auth.json": {"host:1": entry("home")}}, "home"),
+        ({PODMAN: "no JSON", DOCKER: {"host:1": entry("docker")}}, "docker"),
+        ({DOCKER: {"host:1": {"auth": "no base64"}}}, None),
+        ({DOCKER: {"host:1": {}}}, None),
+        ({DOCKER: []}, None),
+    ],
+)
+def test_the_first_file_with_a_login_for_the_longest_name_counts(
+    tmp_path: Path, files: Mapping[str, object], user: str | None
+) -> None:
+    found = find(tmp_path, files)
+
+    assert found == (Login(user, "pass:word") if user else None)
+
+
+def test_a_file_that_is_named_is_the_only_one(tmp_path: Path) -> None:
+    files = {DOCKER: {"host:1": entry("docker")}, "own.json": {}}
+
+    assert find(tmp_path, files, REGISTRY_AUTH_FILE="own.json") is None
+
+
+def test_docker_has_its_own_registry_by_an_old_name(tmp_path: Path) -> None:
+    files = {DOCKER: {"https://index.docker.io/v1/": entry("docker")}}
+
+    assert find(tmp_path, files, Place("docker.io", "a/b", plain=False)) == Login("docker", "pass:word")
+
+
+def test_a_token_of_a_registry_stands_for_the_password(tmp_path: Path) -> None:
+    found = find(tmp_path, {DOCKER: {"host:1": entry("docker", identitytoken="given")}})
+
+    assert found and found.token == "given"
