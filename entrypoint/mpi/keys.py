@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import getopt
 import os
 import subprocess
 from collections.abc import Mapping
@@ -33,8 +35,8 @@ MODERN = """\
 KexAlgorithms -diffie-hellman-*,ecdh-sha2-*
 Ciphers -*-cbc
 MACs -hmac-sha1*,hmac-md5*,umac-64*,umac-128@openssh.com,hmac-sha2-256,hmac-sha2-512"""
-# Options of ssh that take a value: ssh(1), synopsis.
-VALUED = "BbcDEeFIiJLlmOoPpQRSWw"
+# Options of ssh, those with a colon take a value: ssh(1), synopsis.
+OPTIONS = "46AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o:P:p:Q:R:S:W:w:"
 
 # The operator has made a key; without this it is in /root/.ssh (mpi-operator v2beta1, MPIJobSpec.SSHAuthMountPath).
 MOVE = f"sshAuthMountPath: {MOUNT} in the spec of the MPIJob, or in the mpi policy of the runtime"
@@ -190,28 +192,21 @@ def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], di
     tcmalloc and Intel's OpenMP preloaded. A configuration that is named before the host (-F) is the user's own, or the
     one that `launch` has written.
     """
-    host, command, options = read_words(words)
+    options, host, command = read_words(words)
     if host and command and is_here(host):
         return ["sh", "-c", " ".join(command)], dict(environ)
-    keys = None if "F" in options else copy_keys(environ)
+    keys = None if "-F" in options else copy_keys(environ)
     if keys is None or keys.private is None:
         return ["ssh", *words], strip_preloads(environ)
     return ["ssh", "-F", write_client(keys, environ, read_ssh_port(environ)), *words], strip_preloads(environ)
 
 
-def read_words(words: list[str]) -> tuple[str, list[str], str]:
-    """Return the host and the command in ssh's arguments, empty where there is none, and the letters of its options."""
-    left, letters = list(words), ""
-    while left and left[0].startswith("-"):
-        option = left.pop(0)
-        if option == "--":
-            break
-        flags = option[1:]
-        valued = next((place for place, letter in enumerate(flags) if letter in VALUED), None)
-        letters += flags if valued is None else flags[: valued + 1]
-        if valued == len(flags) - 1 and left:
-            left.pop(0)
-    return (left[0].rpartition("@")[2], left[1:], letters) if left else ("", [], letters)
+def read_words(words: list[str]) -> tuple[set[str], str, list[str]]:
+    """Return the options, the host and the command in ssh's arguments; nothing of wrong ones, which ssh explains."""
+    with contextlib.suppress(getopt.GetoptError):
+        options, rest = getopt.getopt(words, OPTIONS)
+        return {name for name, _ in options}, "".join(rest[:1]).rpartition("@")[2], rest[1:]
+    return set(), "", []
 
 
 def strip_preloads(environ: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Callable, NamedTuple
@@ -143,7 +143,7 @@ def launch(words: list[str], environ: Mapping[str, str], facts: Facts) -> int:
         print_note(note)
     # A port that is free on this node, where rank 0 usually is; another for each job.
     port = find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
-    shared, away = job_variables(forget(environ), job, str(port)), find_away(list(job.hosts))
+    shared, away = job_variables(forget(environ), job, str(port)), select(job.hosts, lambda name: not is_here(name))
     if away:
         shared |= reach(away, environ, facts, job.timeout)
     machines = name_aside(os.path.join(make_private(private_path()), "hosts"))  # containers may share the directory
@@ -243,13 +243,7 @@ def job_variables(environ: Mapping[str, str], job: Job, port: str) -> dict[str, 
     }
 
 
-def find_away(names: list[str]) -> list[str]:
-    """Return the names of the hosts that are not this one."""
-    here = select(names, is_here)
-    return [name for name in names if name not in here]
-
-
-def select(names: list[str], fits: Callable[[str], bool]) -> list[str]:
+def select(names: Collection[str], fits: Callable[[str], bool]) -> list[str]:
     """Return the names of hosts that fit, all looked up at once: a name server may not answer."""
     with ThreadPoolExecutor(min(max(1, len(names)), LOOK_UPS)) as pool:
         return [name for name in pool.map(lambda name: name if fits(name) else "", names) if name]

@@ -167,17 +167,18 @@ def test_only_an_option_before_the_host_names_a_configuration(words: list[str], 
     ("words", "host", "command", "options"),
     [
         (["node1"], "node1", [], ""),
-        (["-q", "-x", "me@node1", "hydra", "--x"], "node1", ["hydra", "--x"], "qx"),
-        (["-F", "/c", "-oBatchMode=yes", "-p", "22", "node1", "true"], "node1", ["true"], "Fop"),
-        (["-qp", "22", "--", "node1", "-v"], "node1", ["-v"], "qp"),
+        (["-q", "-x", "me@node1", "hydra", "--x"], "node1", ["hydra", "--x"], "-q -x"),
+        (["-F", "/c", "-oBatchMode=yes", "-p", "22", "node1", "true"], "node1", ["true"], "-F -o -p"),
+        (["-qp", "22", "--", "node1", "-v"], "node1", ["-v"], "-q -p"),
         ([], "", [], ""),
-        (["-p"], "", [], "p"),
+        (["-p"], "", [], ""),
+        (["--what", "node1"], "", [], ""),
     ],
 )
 def test_host_and_command_are_read_behind_the_options_of_ssh(
     words: list[str], host: str, command: list[str], options: str
 ) -> None:
-    assert read_words(words) == (host, command, options)
+    assert read_words(words) == (set(options.split()), host, command)
 
 
 @pytest.mark.parametrize("program", [["sshd", "-T", "-f"], ["ssh", "-G", "node1", "-F"]])
