@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from entrypoint.errors import Refusal
@@ -70,7 +70,8 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     threads = read_threads(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = set_local_size(world, facts.machine, threads, starts=command.trains or starter is not None)
     if starter is not None and starter.program in (TORCHRUN, starters.ACCELERATE):
-        alone.check_program(environ, world, starter.program, find_script(command.words) or "SCRIPT.py")
+        code = starters.find_code(command.line)
+        alone.check_program(environ, world, starter.program, code.name if code.is_script else "SCRIPT.py")
     notes += [*world.notes, *note_apart(command, described, world)]
     runs = find_runs(command, world, starter)
     return Situation(command, world, starter, described, runs, becomes_ranks, tuple(notes))
@@ -108,15 +109,8 @@ def find_world(
 
 def name_task(command: Command) -> str:
     """Return what a command trains: the task, or the name of the script, as for a typed torchrun."""
-    words = command.line
-    modules = (words[place + 1] for place, word in enumerate(words[:-1]) if word in ("-m", "--module"))
-    module = next((word for word in modules if word not in starters.MODULES), "")
-    return os.path.basename(find_script(words)) or module or os.path.basename(command.name)
-
-
-def find_script(words: Iterable[str]) -> str:
-    """Return the first script that is a word by itself; empty if none is."""
-    return next((word for word in words if word.endswith(".py")), "")
+    code = starters.find_code(command.line).name if command.kind == PLAIN else ""
+    return os.path.basename(code or command.name)
 
 
 def note_apart(command: Command, environ: Mapping[str, str], world: World) -> list[str]:
@@ -135,7 +129,7 @@ def note_apart(command: Command, environ: Mapping[str, str], world: World) -> li
 
 def is_python(command: Command) -> bool:
     """Return whether a command is a typed Python, also one with its directory."""
-    return command.kind == PLAIN and os.path.basename(command.name).startswith("python")
+    return command.kind == PLAIN and starters.is_python(command.name)
 
 
 def note_python(command: Command, world: World) -> list[str]:
@@ -144,16 +138,16 @@ def note_python(command: Command, world: World) -> list[str]:
     Raise Refusal for a script where others wait for it: each node would train a model of its own, and write it where
     the others do; the workers of an MPIJob would take no part.
     """
-    letter, code, _ = starters.find_code(command.words)
-    is_module = letter == "m" and code not in starters.MODULES and world.launcher == TORCHRUN
-    is_script = not letter and code.endswith(".py") and world.launcher in (TORCHRUN, MPIJOB_LAUNCHER)
+    code = starters.find_code(command.line)
+    is_module = code.letter == "m" and not code.program and world.launcher == TORCHRUN
+    is_script = code.is_script and not code.program and world.launcher in (TORCHRUN, MPIJOB_LAUNCHER)
     if not is_module and not is_script:
         return []
     fact = f"{command.name} starts one process, apart from the others of this job"
-    typed = f"torchrun -m {code}" if is_module else f"{code} without {command.name}"
+    typed = f"torchrun -m {code.name}" if is_module else f"{code.name} without {command.name}"
     instead = f"{typed} is started as ranks of one training"
     if is_script and (world.several_nodes or world.launcher == MPIJOB_LAUNCHER):
-        raise Refusal(fact, code, f"{instead}; {SIZE}=1 where it is meant to run by itself")
+        raise Refusal(fact, code.name, f"{instead}; {SIZE}=1 where it is meant to run by itself")
     return [f"{fact}; {instead}"]
 
 

@@ -34,7 +34,7 @@ from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import TRAINER, Task
 from entrypoint.tuning.bind import BINDABLE, RANK_PROGRAM
 from entrypoint.world.model import TORCHRUN, World
-from entrypoint.world.starters import find_starter
+from entrypoint.world.starters import find_code
 
 PUSH = "push_to_hub"
 # How a script reads the variable; what is behind a # does not count.
@@ -123,13 +123,9 @@ def find_script(command: Command) -> tuple[str, list[str]]:
     """Return the user's script that a command line starts, and its arguments; empty for other commands."""
     if command.kind == SCRIPT:
         return command.name, command.words
-    if command.kind != PLAIN or command.name not in BINDABLE:
-        return "", []
-    starter, words = find_starter(command.line)
-    place = next((place for place, word in enumerate(words) if word.endswith(".py")), None)
-    if place is None or starter not in ("", TORCHRUN) or not {"-c", "-m"}.isdisjoint(words[:place]):
-        return "", []
-    return words[place], words[place + 1 :]
+    code = find_code(command.line)
+    bindable = command.kind == PLAIN and command.name in BINDABLE and code.program in ("", TORCHRUN)
+    return (code.name, code.words) if bindable and code.is_script else ("", [])
 
 
 def prepare_trainer(program: Program, environ: Mapping[str, str], stack: Stack) -> Program:

@@ -57,6 +57,20 @@ class Start(NamedTuple):
     needs_count: bool = False
 
 
+class Code(NamedTuple):
+    """What a command line runs: by which program that starts ranks, if by any; a module (m), a text (c) or a file."""
+
+    program: str
+    letter: str
+    name: str
+    words: list[str]
+
+    @property
+    def is_script(self) -> bool:
+        """Return whether it is a file of Python."""
+        return not self.letter and self.name.endswith(".py")
+
+
 def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None = None) -> Start | None:
     """Return what a command line starts; None if it is no program that starts ranks, or prints torchrun's help.
 
@@ -79,20 +93,35 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
 def find_starter(words: list[str]) -> tuple[str, list[str]]:
     """Return which program that starts ranks a command line names, and the words after it; an empty one if none."""
     name, rest = os.path.basename(words[0]), words[1:]
-    if name.startswith("python"):
-        letter, module, left = find_code(rest)
-        if letter == "m" and module in MODULES:
-            return MODULES[module], left
+    if is_python(name):
+        code = read_python(rest)
+        if code.letter == "m" and code.name in MODULES:
+            return MODULES[code.name], code.words
     if name == ACCELERATE:
         return (name, rest[1:]) if rest[:1] == ["launch"] else ("", rest)
     return PROGRAMS.get(name, ""), rest
 
 
-def find_code(words: list[str]) -> tuple[str, str, list[str]]:
-    """Return what Python runs: `m` and a module, also in `-um NAME`; `c` and a text; or no letter and a script.
+def is_python(name: str) -> bool:
+    """Return whether a program is Python, also one with its directory."""
+    return os.path.basename(name).startswith("python")
 
-    The third part are the words after a module or a text, or those from the script on.
-    """
+
+def find_code(line: list[str]) -> Code:
+    """Return what a typed Python, torchrun or accelerate runs, and its arguments; nothing for any other program."""
+    program, left = find_starter(line)
+    flags = {TORCHRUN: FLAGS, ACCELERATE: ACCELERATE_FLAGS}.get(program)
+    if flags is None:
+        return read_python(line[1:]) if is_python(line[0]) else Code(program, "", "", [])
+    options = list(walk_options(left, flags))
+    left = left[options[-1][2] + 1 :] if options else left
+    left = left[1:] if left[:1] == ["--"] else left
+    letter = "m" if any(name in MODULE_FLAGS[:2] for name, _, _ in options) else ""
+    return Code(program, letter, "".join(left[:1]), left[1:])
+
+
+def read_python(words: list[str]) -> Code:
+    """Return what Python runs; its options may be written together, as in `-um NAME`."""
     left = list(words)
     while left and left[0].startswith("-") and left[0] not in ("-", "--"):
         option = left.pop(0)
@@ -103,14 +132,15 @@ def find_code(words: list[str]) -> tuple[str, str, list[str]]:
             value = option[place + 1 :] or "".join(left[:1])
             left = left if option[place + 1 :] else left[1:]
             if option[place] in "cm":
-                return option[place], value, left
-    return "", "".join(left[:1]), left
+                return Code("", option[place], value, left)
+    return Code("", "", "".join(left[:1]), left[1:])
 
 
 def walk_options(words: list[str], flags: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
     """Yield each option before a script with underscores, its value, and the place of the word in which that ends.
 
-    flags: the options without a value. As for argparse, no value begins with a dash, but for a number below 0.
+    flags: the options without a value. As for argparse, no value begins with a dash, but for a number below 0. A script
+    is no value of an option that is not known here.
     """
     place = 0
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
@@ -118,7 +148,8 @@ def walk_options(words: list[str], flags: tuple[str, ...]) -> Iterator[tuple[str
         name = expand(name[:2] + name[2:].replace("-", "_"), flags)
         attached = len(name) > 2 and not name.startswith("--")  # a value in the same word, as in -r3
         following = words[place + 1] if place + 1 < len(words) else "-"
-        bare = name in flags or attached or (not equals and following.startswith("-") and not following[1:].isdigit())
+        no_value = (following.startswith("-") and not following[1:].isdigit()) or following.endswith(".py")
+        bare = name in flags or attached or (not equals and no_value)
         if not bare and not equals:
             place, value = place + 1, following
         yield name, "1" if bare else value, place

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from entrypoint.errors import Refusal
 from entrypoint.world.starters import (
     check_accelerate,
+    find_code,
     read_start,
     replace_auto,
     walk_options,
@@ -156,6 +157,27 @@ def test_accelerate_starts_one_process_on_a_cpu(line: str, said: str) -> None:
 )
 def test_options_of_torchrun_end_where_the_script_begins(line: str, found: dict[str, str]) -> None:
     assert {name: value for name, value, _ in walk_options(line.split(), FLAGS)} == found
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("torchrun --nnodes 1 x.py --seed 1", ("torchrun", "", "x.py", ["--seed", "1"])),
+        ("torchrun --unknown x.py y.py", ("torchrun", "", "x.py", ["y.py"])),
+        ("torchrun -m pkg.train x.py", ("torchrun", "m", "pkg.train", ["x.py"])),
+        ("torchrun -- x.py", ("torchrun", "", "x.py", [])),
+        ("python3 -m torch.distributed.run x.py", ("torchrun", "", "x.py", [])),
+        ("/usr/bin/python3.11 -W error -u x.py -m", ("", "", "x.py", ["-m"])),
+        ("python3 -um pkg.train x.py", ("", "m", "pkg.train", ["x.py"])),
+        ("python3 -c 1 x.py", ("", "c", "1", ["x.py"])),
+        ("accelerate launch --cpu x.py", ("accelerate", "", "x.py", [])),
+        ("mpirun -n 2 python3 x.py", ("mpirun", "", "", [])),
+        ("bash x.py", ("", "", "", [])),
+        ("torchrun", ("torchrun", "", "", [])),
+    ],
+)
+def test_what_a_command_line_runs(line: str, found: tuple[str, str, str, list[str]]) -> None:
+    assert find_code(line.split()) == found
 
 
 LINES = st.lists(
