@@ -53,6 +53,25 @@ PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST")
 HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
 
+class Hydra(NamedTuple):
+    """Variables by which a hydra reaches other hosts: its way, the program, more arguments of that, an interface."""
+
+    bootstrap: str
+    program: str
+    extra: str
+    interface: str
+
+
+# Intel's, and MPICH's, of which an image has one; neither reads those of the other.
+HYDRAS = (
+    Hydra(
+        "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+        "I_MPI_HYDRA_IFACE",
+    ),
+    Hydra("HYDRA_BOOTSTRAP", "HYDRA_BOOTSTRAP_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS", "HYDRA_IFACE"),
+)  # fmt: skip
+
+
 class Job(NamedTuple):
     """What `launch` was asked for.
 
@@ -216,14 +235,13 @@ def make_bootstrap_variables(
     Without an interface hydra tells the others the name that it finds for its own address, and that may be another's
     there: podman writes host.containers.internal into every /etc/hosts.
     """
-    extra = environ.get("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "")
-    chosen = {} if interface is None or "I_MPI_HYDRA_IFACE" in environ else {"I_MPI_HYDRA_IFACE": interface}
-    return {
-        **chosen,
-        "I_MPI_HYDRA_BOOTSTRAP": "ssh",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC": f"{root}/ssh",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": f"-F {config} {extra}".strip(),
-    }
+    found: dict[str, str] = {}
+    for hydra in HYDRAS:
+        extra = environ.get(hydra.extra, "")
+        found |= {hydra.bootstrap: "ssh", hydra.program: f"{root}/ssh", hydra.extra: f"-F {config} {extra}".strip()}
+        if interface is not None and hydra.interface not in environ:
+            found[hydra.interface] = interface
+    return found
 
 
 def job_variables(environ: Mapping[str, str], job: Job, port: str) -> dict[str, str]:

@@ -64,12 +64,26 @@ def _of_pip(lock: Lock) -> dict[str, str]:
     return {"PIP_USE_FEATURE": "build-constraint"} if pips and pips[0] >= FREE_BUILDS else {}
 
 
+def _of_mpich(lock: Lock) -> dict[str, str]:
+    """Return what stands in ENVIRONMENT for Intel's hydra, in the words of MPICH's."""
+    has_it = any(each.name == "mpich" for each in lock.artifacts)
+    return {"HYDRA_BOOTSTRAP_EXEC": ENVIRONMENT["I_MPI_HYDRA_BOOTSTRAP_EXEC"]} if has_it else {}
+
+
 def settings(lock: Lock, base: Base) -> dict[str, Any]:
     """Say what a container starts from (OCI image configuration, `config`)."""
     below, more = base.environment, of_backend(lock, base)
     libraries = [path for each in (more, below) if (path := each.get("LD_LIBRARY_PATH"))]
     joined = {"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {}
-    variables = {**below, **ENVIRONMENT, **_of_pip(lock), **more, **joined, "PATH": _path(below.get("PATH", ""))}
+    variables = {
+        **below,
+        **ENVIRONMENT,
+        **_of_pip(lock),
+        **_of_mpich(lock),
+        **more,
+        **joined,
+        "PATH": _path(below.get("PATH", "")),
+    }
     return {
         "User": f"{UID}:{GID}",
         "WorkingDir": "/workspace",

@@ -28,6 +28,11 @@ TABLE: Table = {
         r"data/lib/libmpifort": "bindings for Fortran",
         r"data/etc/conda/": "activation under conda",
     },
+    "mpich": {
+        r"data/(include|share)/|data/bin/mpi(cc|cxx|c\+\+|fort|f77|f90)": "compiling and linking",
+        r"data/lib/libmpi_abi": "another ABI of MPI: no caller here",
+        r"data/bin/mpiexec\.gforker$": "starts ranks on one node only, as hydra does",
+    },
     "intel-openmp": {
         r"data/lib/libomptarget": "offloading to GPUs: 135 MB",
         r"data/opt/compiler/": "offloading and compiling",

@@ -91,7 +91,8 @@ def test_hydra_reaches_the_others_by_our_ssh(environ: dict[str, str], interface:
     extra = {"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}  # the operator of MPIJob sets it
     found = make_bootstrap_variables({**environ, **extra}, "/c", "/opt/x", interface)
     assert found.get("I_MPI_HYDRA_IFACE") == given
-    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
+    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == found["HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
+    assert found["HYDRA_LAUNCHER_EXTRA_ARGS"] == "-F /c"
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
 
 
