@@ -22,7 +22,7 @@ from entrypoint.results.resume import resume_rank
 from entrypoint.run import carry_out
 from entrypoint.settings import forget
 from entrypoint.situation import Situation, detect
-from entrypoint.tasks.command import DOCTOR, HELP, LAUNCH, LIST, PREFETCH, USAGE, Command, read_command, read_options
+from entrypoint.tasks.command import HELP, LAUNCH, LIST, PREFETCH, USAGE, Command, Options, read_command, read_options
 from entrypoint.tasks.preflight import list_tasks
 from entrypoint.tuning.bind import COUNTS, start_rank
 from entrypoint.world import table
@@ -80,19 +80,9 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     options, words = read_options(argv)
     facts = take_cores(snapshot(environ, root))
     command = read_command(words or shell(), facts.environ, which, facts.stack.examples)
-    if command.kind == USAGE:
-        (print_output if command.name else print_error)(HELP)
-        return 0 if command.name else EXIT_USER
-    if options.explain and command.kind.prints:
-        raise Refusal("--explain has no meaning for a command that only prints", command.name, command.name)
-    if command.kind == LIST:
-        print_output(list_tasks(facts.stack, facts.environ))
-        return 0
+    if command.kind.prints:
+        return answer(command, options, facts)
     launcher = find_launcher(facts.environ)
-    if command.kind == DOCTOR:
-        from entrypoint.doctor import doctor
-
-        return doctor(command, lambda each: explain(detect(each, facts, launcher, options.nproc), facts))
     if command.trains and launcher.kind == MPIJOB_LAUNCHER:  # it starts ranks, on the hosts of its hostfile
         command = Command(LAUNCH, LAUNCH.name, words)
     situation = detect(command, facts, launcher, options.nproc)
@@ -106,6 +96,22 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         print_output(plan_as_json(plan) if options.explain == "json" else plan_as_text(plan))
         return 0
     return start(situation, facts)
+
+
+def answer(command: Command, options: Options, facts: Facts) -> int:
+    """Print what was asked for, where nothing is started; return the exit code."""
+    if command.kind == USAGE:
+        (print_output if command.name else print_error)(HELP)
+        return 0 if command.name else EXIT_USER
+    if options.explain:
+        raise Refusal("--explain has no meaning for a command that only prints", command.name, command.name)
+    if command.kind == LIST:
+        print_output(list_tasks(facts.stack, facts.environ))
+        return 0
+    from entrypoint.doctor import doctor  # as in `run`
+
+    launcher = find_launcher(facts.environ)
+    return doctor(command, lambda each: explain(detect(each, facts, launcher, options.nproc), facts))
 
 
 def explain(situation: Situation, facts: Facts) -> Plan:
