@@ -146,7 +146,7 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
         situation.runs,
         situation.becomes_ranks or was_launched(world),
         program=TORCHRUN if command.trains else command.name,
-        starter=TORCHRUN if command.trains else situation.starter.program if situation.starter else "",
+        starter=TORCHRUN if situation.becomes_torchrun else situation.starter.program if situation.starter else "",
         checks_size=situation.becomes_ranks and may_differ(environ, world),
         is_logged=not facts.has_terminal,
         find_interface=lambda: find_interface(world.master),

@@ -79,15 +79,10 @@ def read_bindings(environ: Mapping[str, str]) -> dict[str, str]:
 
 def must_not_bind(context: Context) -> bool:
     """Return whether a process may not bind its threads: it would hand that on to ranks, or shares its cores."""
-    if starts_ranks(context):  # those of an mpirun are pinned by it, but not under a quota
+    if context.process.starter:  # the ranks of an mpirun are pinned by it, but not under a quota
         return context.process.starter != MPIRUN or not context.machine.owned
     alone = context.world.rank is None or not context.world.several
     return not alone and not (context.machine.owned and find_share(context).ranks == 1)
-
-
-def starts_ranks(context: Context) -> bool:
-    """Return whether a process is a program that starts ranks; a task is torchrun where there are several."""
-    return bool(context.process.starter) and (context.process.runs != RANKS or context.world.needs_torchrun)
 
 
 def bind_ranks(context: Context) -> list[Setting]:
