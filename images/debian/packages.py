@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from images.debian import archive, deb, mirrors, solve
+from images.debian import archive, deb, mirrors, snapshot, solve
 from images.debian.archive import Index, Unverified
 from images.debian.mirrors import Source
 from images.debian.solve import Row, Universe
@@ -75,10 +75,11 @@ def of_python(python: str) -> list[str]:
 
 
 def bring(suite: str, debs: Iterable[Deb], platform: Platform, context: Context) -> None:
-    """Download packages that are known by their sha256, as far as a mirror still has them.
+    """Download packages that are known by their sha256, as far as a mirror still has them, or Debian's snapshots do.
 
-    Raises WorldFault where no mirror can be reached.
+    A mirror that the user names is the only place that is asked. Raises WorldFault where no mirror can be reached.
     """
+    debs = list(debs)
     _, indexes = _indexes(Part(suite, platform), context)
     wanted = {one.sha256: one for one in debs}
     found = {
@@ -89,6 +90,8 @@ def bring(suite: str, debs: Iterable[Deb], platform: Platform, context: Context)
     }
     _note_signed(context.store, list(found))
     _download(found, context)
+    if not mirrors.named(suite, context.environ):
+        _download(snapshot.places(missing(context.store, debs), context), context)
 
 
 def missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:

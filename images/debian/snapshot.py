@@ -1,0 +1,46 @@
+"""Packages that Debian's mirrors have no longer: snapshot.debian.org keeps every one that was ever in the archive.
+
+Its interface for programs finds a file by name and version, and calls it by its sha1. What it sends has to have the
+sha256 of the lock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from images.debian import archive, mirrors
+from images.host.context import Context
+from images.host.download import MOVED
+from images.host.errors import WorldFault
+from images.model import Deb
+
+SERVER = f"http://snapshot.{mirrors.DOMAIN}"
+
+
+def places(debs: Iterable[Deb], context: Context) -> dict[Deb, str]:
+    """Return where packages can be downloaded; none of them where the server cannot be reached."""
+    found = {}
+    for one in debs:
+        version = quote(one.version, safe="")
+        url = f"{SERVER}/mr/binary/{one.package}/{version}/binfiles"
+        try:
+            digest = archive.fetch(url, None, "binfiles.json", context)
+        except WorldFault as fault:
+            if fault.kind == MOVED:  # it does not know this one
+                continue
+            return {}
+        if name := _file(context.store.place(digest, "binfiles.json").read_bytes(), one.architecture):
+            found[one] = f"{SERVER}/file/{name}"
+    return found
+
+
+def _file(answer: bytes, architecture: str) -> str | None:
+    """Return the sha1 of the file for an architecture."""
+    try:
+        rows = {row["architecture"]: str(row["hash"]) for row in json.loads(answer)["result"]}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    name = rows.get(architecture)
+    return name if name and name.isalnum() else None
