@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 import posixpath
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide
 from entrypoint.results.record import OUTPUTS, RESULTS
+from entrypoint.tasks.aliases import plain, split_flags
 from entrypoint.tasks.command import OWN, SMOKE
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import OTHER, TASKS
+from entrypoint.world.model import TORCHRUN
+from entrypoint.world.starters import ACCELERATE, DEEPSPEED, find_code, is_python
 from manifests.request import DOWNLOADS, OFF, PREFETCH, PYTORCHJOB, REFERENCE, RUNTIME, Request
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
@@ -22,8 +24,6 @@ OTHERS = tuple(name for name, kind in OWN.items() if not kind.is_script)
 TEXT = (*TASKS, SMOKE.name)  # what is known here; the other examples of an image are not
 EXAMPLE = "/workspace/transformers/examples/pytorch/DIRECTORY/run_NAME.py"
 PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
-PYTHON = re.compile(r"(.*/)?python[\d.]*")
-STARTERS = ("torchrun", "accelerate")  # what starts a script, beside Python
 
 
 def finish(request: Request) -> Request:
@@ -70,15 +70,15 @@ def check_secrets(words: Sequence[str]) -> None:
 
 def check_starter(request: Request, words: Sequence[str]) -> None:
     """Raise Refusal for a program that would train once in each pod, or in the launcher of mpirun alone."""
-    python = PYTHON.fullmatch(words[0]) is not None
-    starts = python or posixpath.basename(words[0]) in STARTERS
-    script = next((word for word in words[1:] if word.endswith(".py")), None)
-    if request.by_mpi and starts:
+    if words[0].endswith(".py"):  # it is started as ranks, whatever its name begins with
+        return
+    python, code = is_python(words[0]), find_code([*words])
+    if request.by_mpi and (python or code.program in (TORCHRUN, ACCELERATE, DEEPSPEED)):
         fact = "this program would train in the launcher alone, for mpirun starts ranks of tasks and scripts only"
-        raise Refusal(fact, words[0], f"the script itself: {script or 'train.py'}")
-    module = words[words.index("-m") + 1 :][:1] if "-m" in words else ()
-    if python and request.workers > 1 and (script or module):
-        instead = f"torchrun -m {module[0]}" if module else f"{script}, which all pods train together"
+        raise Refusal(fact, words[0], f"the script itself: {code.name if code.is_script else 'train.py'}")
+    is_module = code.letter == "m"
+    if python and not code.program and request.workers > 1 and (is_module or code.is_script):
+        instead = f"torchrun -m {code.name}" if is_module else f"{code.name}, which all pods train together"
         raise Refusal("each pod would train a model of its own", f"{words[0]} in {request.workers} pods", instead)
 
 
@@ -98,14 +98,10 @@ def names_results(words: Sequence[str]) -> bool:
 
 def find_output(words: Sequence[str]) -> str | None:
     """Return the directory for results that the arguments name; of a task argparse takes its beginning, too."""
-    found = None
-    for place, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        name = name.removeprefix("--").replace("-", "_")
-        known = name and OUTPUT_DIR.startswith(name) if words[0] in TEXT else name in OUTPUTS
-        if word.startswith("--") and known:
-            found = value if equals else "".join(words[place + 1 : place + 2])
-    return found
+    flags = [(plain(flag.name), flag.values) for flag in split_flags(words[1:]) if flag.name]
+    is_task = words[0] in TEXT
+    found = [values for name, values in flags if (OUTPUT_DIR.startswith(name) if is_task else name in OUTPUTS)]
+    return "".join(found[-1][:1]) if found else None
 
 
 def find_results(request: Request) -> str | None:

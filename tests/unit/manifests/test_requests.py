@@ -54,6 +54,7 @@ pytorchjob | python train.py                                 | each pod would tr
 trainjob   | /usr/bin/python3.11 -u a/b.py --bf16            | of its own: /usr/bin/python3.11 in 4 pods | a/b.py
 runtime    | python3 -m mine.train                           | each pod would train | torchrun -m mine.train
 mpijob     | --workers 1 python3 train.py                    | in the launcher alone | the script itself: train.py
+mpijob     | /opt/python3.11 -m mine.train                   | in the launcher alone | the script itself: train.py
 mpijob     | torchrun --nnodes 2 mine.py                     | in the launcher alone | the script itself: mine.py
 runtime    | --policy mpi accelerate launch mine.py          | in the launcher alone | the script itself: mine.py
 mpijob     | --env MULTINODE_SSH_PORT=0                      | MULTINODE_SSH_PORT is not a port | --env MULTINODE
@@ -179,6 +180,7 @@ def test_a_pod_mounts_what_it_has(words: tuple[str, ...]) -> None:
         ("pytorchjob", "train.py", "train.py"),
         ("pytorchjob", "--workers 1 python3 train.py", "python3 train.py"),
         ("pytorchjob", "torchrun train.py", "torchrun train.py"),
+        ("pytorchjob", "python3 -m torch.distributed.run train.py", "python3 -m torch.distributed.run train.py"),
         ("mpijob", "python_train.py --bf16", "python_train.py --bf16"),
         ("mpijob", "bash -c hostname", "bash -c hostname"),
         ("runtime", "--name mine", "qa --bf16"),
