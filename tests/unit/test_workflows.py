@@ -39,6 +39,14 @@ def test_the_scripts_can_be_started(line: str) -> None:
     assert os.access(ROOT / line.split()[0], os.X_OK)
 
 
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_actions_are_pinned_by_commit(name: str) -> None:
+    used = re.findall(r"(?m)^\s*(?:- )?uses: (.*)$", WORKFLOWS[name])
+
+    assert used
+    assert [each for each in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} +# v[\d.]+", each)] == []
+
+
 def test_there_are_such_lines() -> None:
     assert len(lines(r"python build\.py")) > 3
     scripts = {line.split()[0] for line in lines("scripts/")}
