@@ -14,7 +14,7 @@ from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.limits import warn_shm
 from entrypoint.machine.network import find_interface
-from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, is_mounted, list_caches
+from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, list_caches, list_lost
 from entrypoint.results.plan import find_results, find_script, plan_run
 from entrypoint.results.record import RESULTS, Run
 from entrypoint.results.resume import check_directory, is_first
@@ -187,11 +187,11 @@ def note_places(situation: Situation, program: Program, environ: Mapping[str, st
     Raise Refusal on a node that cannot write the results. Each rank of a task writes some, such as its random state in
     every checkpoint (transformers/trainer.py, _save_rng_state); of a script of the user's that is not known.
     """
-    command, world, mounts = situation.command, situation.world, list(facts.mounts)
+    command, world = situation.command, situation.world
     output, usual = find_results(command, program.arguments, environ)
     if output is None or (world.rank and (world.local_rank or command.task is None)):
         return []
-    stays = is_mounted(os.path.realpath(output), mounts)
+    stays = not list_lost([output], facts.mounts)
     if stays or not usual:
         check_output(output, can_write, RESULTS if command.kind == SCRIPT else f"--{OUTPUT_DIR}")
     if world.rank or (usual and stays):
@@ -200,6 +200,6 @@ def note_places(situation: Situation, program: Program, environ: Mapping[str, st
         elsewhere = "where a script writes elsewhere, name that in MULTINODE_OUTPUT"
         return [f"nothing is mounted at {output}: results there are lost with the container; {elsewhere}"]
     caches = list_caches(environ, facts.stack.transformers)
-    lost = [path for path in (output, *caches.values()) if not is_mounted(os.path.realpath(path), mounts)]
+    lost = list_lost((output, *caches.values()), facts.mounts)
     warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
     return [f"results go to {output}, {', '.join(f'{name} to {path}' for name, path in caches.items())}{warning}"]

@@ -40,7 +40,7 @@ from entrypoint.machine.limits import (
     has_bf16,
     write_size,
 )
-from entrypoint.machine.places import is_mounted
+from entrypoint.machine.places import list_lost
 from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES
 from entrypoint.numbers import write_cpus
 from entrypoint.printing.secrets import hide
@@ -410,7 +410,7 @@ def check_directories(view: View) -> Finding:
     if full:
         remedy = f"free some space: a small checkpoint takes {write_size(CHECKPOINT)}"
         return Finding(", ".join(full), WARNING, remedy)
-    lost = [path for path in list(view.directories)[:2] if not is_mounted(path, list(view.plan.facts.mounts))]
+    lost = list_lost([*view.directories][:2], view.plan.facts.mounts)
     end = f"; lost with the container: {' '.join(lost)}" if lost else ""
     return Finding(f"can be written by {who}: {' '.join(view.directories)}{end}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Callable
 
 from entrypoint.errors import Refusal
@@ -41,9 +41,13 @@ def unescape(text: str) -> str:
     return text
 
 
-def is_mounted(path: str, points: list[str]) -> bool:
-    """Return whether something other than the container's own root holds a path."""
-    return any(point != "/" and (path == point or path.startswith(f"{point}/")) for point in points)
+def list_lost(paths: Iterable[str], mounts: Collection[str]) -> list[str]:
+    """Return the paths that only the container's own root holds, so that what is there is lost with it."""
+
+    def is_mounted(path: str) -> bool:
+        return any(point != "/" and f"{path}/".startswith(f"{point}/") for point in mounts)
+
+    return [path for path in paths if not is_mounted(os.path.realpath(path))]
 
 
 def check_output(path: str, writable: Writable, elsewhere: str) -> None:

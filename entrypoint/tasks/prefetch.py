@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import string
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
 from entrypoint.machine.files import can_write, read_file
-from entrypoint.machine.places import is_mounted, list_caches, move_models
+from entrypoint.machine.places import list_caches, list_lost, move_models
 from entrypoint.printing.streams import print_note
 from entrypoint.settings import overlay
 from entrypoint.tasks.arguments import complete
@@ -54,7 +54,7 @@ def prepare_prefetch(words: list[str], facts: Facts) -> tuple[Command, dict[str,
         raise Refusal("prefetch takes a task and its arguments", name or "nothing", suggest(name) if name else USAGE)
     environ = facts.environ_with_home
     caches = list_caches(overlay(environ, move_models(environ, stack.transformers)), stack.transformers)
-    for note in warn_caches(caches, can_write, list(facts.mounts)):
+    for note in warn_caches(caches, can_write, facts.mounts):
         print_note(note)
     task, script = find_task(name), place_script(name, stack)
     arguments = complete(task, script, words[1:], stack, many=False).arguments
@@ -65,7 +65,7 @@ def prepare_prefetch(words: list[str], facts: Facts) -> tuple[Command, dict[str,
     return Command(PREFETCH, "python3", [f"{facts.root}/prefetch.py", json.dumps(plan)]), {**facts.environ, **more}
 
 
-def warn_caches(caches: Mapping[str, str], writable: Callable[[str], bool], points: list[str]) -> list[str]:
+def warn_caches(caches: Mapping[str, str], writable: Callable[[str], bool], mounts: Collection[str]) -> list[str]:
     """Return a note if what is fetched will be lost with the container; raise Refusal where it cannot be written.
 
     A task would go on with another cache, but what is fetched into that one is of no use to later tasks.
@@ -74,7 +74,7 @@ def warn_caches(caches: Mapping[str, str], writable: Callable[[str], bool], poin
         if not writable(path):
             remedy = "mount a volume that this user may write: docker run -v cache:/workspace/.cache/huggingface"
             raise Refusal("the cache cannot be written", path, remedy)
-    lost = [path for path in caches.values() if not is_mounted(os.path.realpath(path), points)]
+    lost = list_lost(caches.values(), mounts)
     return [f"nothing is mounted at {' and '.join(lost)}: what is fetched is lost with the container"] if lost else []
 
 
