@@ -45,8 +45,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         print_error(refusal)
         code = refusal.code
     except OSError as error:
-        unknown = Refusal("the system refused", error, "check the file or program that is named", EXIT_OUTSIDE)
-        print_error(explain_error(error, read_text, "this command") or unknown)
+        print_error(explain_error(error, read_text))
     except KeyboardInterrupt:
         code = 130
     except Exception:

@@ -110,8 +110,7 @@ def become_child(argv: list[str], environ: Mapping[str, str], parent: int) -> No
         print_error(refusal)
         code = refusal.code
     except OSError as error:
-        unknown = Refusal("the system refused", error, "check the program that is named")
-        print_error(explain_error(error, read_text, "this command") or unknown)
+        print_error(explain_error(error, read_text))
     finally:  # nothing of the parent's is to run here
         os._exit(code)
 

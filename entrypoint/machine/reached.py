@@ -69,11 +69,13 @@ def explain_files(who: str) -> Refusal:
     return Refusal(f"{who} could open no more files, of which a process may have", limit, MORE_FILES, EXIT_OUTSIDE)
 
 
-def explain_error(error: OSError, files: Files, who: str) -> Refusal | None:
-    """Return which limit of processes or files an error of the system comes from; None for any other."""
+def explain_error(error: OSError, files: Files) -> Refusal:
+    """Return what an error of the system comes from: a limit of processes or files, or what it says itself."""
     if error.errno == errno.EAGAIN:
-        return explain_processes(files, who)
-    return explain_files(who) if error.errno in (errno.EMFILE, errno.ENFILE) else None
+        return explain_processes(files, "this command")
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return explain_files("this command")
+    return Refusal("the system refused", error, "check the file or program that is named", EXIT_OUTSIDE)
 
 
 def explain_kill(who: str, files: Files) -> Refusal:
