@@ -28,9 +28,11 @@ OF_TEXT, OF_OTHERS = r"Tokenizer|tokenizer\(", "ImageProcessor|FeatureExtractor|
 PADS_ALL = rf"padding[\"']?\s*[=:]\s*[\"']max_length[\"']|{FIXED}\s*=\s*True"
 DECLARES = rf"{FIXED}: bool = field\(\s*default=(\w+)"
 PREDICTS = r"\.predict\(|post_process"
-# And that somebody has arranged the order, or that there are no lengths to arrange it by: a stream, blocks, or pairs of
-# texts (trl).
-ARRANGED = rf"{GROUP}|[Ss]ampler|[Bb]ucket|[Ss]treaming|IterableDataset|block_size|group_texts|packing|\btrl\b"
+# And that somebody has arranged the order, or that there are no lengths to arrange it by: a stream, blocks, or
+# several texts for an example.
+ARRANGED = (
+    rf"{GROUP}|[Ss]ampler|[Bb]ucket|[Ss]treaming|IterableDataset|block_size|group_texts|packing|MultipleChoice|\btrl\b"
+)
 # A script whose arguments are those of the Trainer.
 PARSES = "HfArgumentParser"
 
