@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
-from entrypoint.machine.files import list_directory, read_text
+from entrypoint.machine.files import list_directory
 
 # Only there are builds for the CPU: those of a package index are for CUDA, or have no version of this name.
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -88,9 +88,7 @@ def list_sites(stack: Stack, environ: Mapping[str, str]) -> list[str]:
 def find_user_site(stack: Stack, environ: Mapping[str, str]) -> str:
     """Return the directory for packages in the user's home, which may not exist; empty if Python leaves it out."""
     base = environ.get("PYTHONUSERBASE") or f"{environ.get('HOME', '')}/.local"
-    own = read_text(os.path.join(stack.site, "../../../pyvenv.cfg")) or ""  # a virtual environment decides it (PEP 405)
-    alone = own and "include-system-site-packages=true" not in own.lower().replace(" ", "")
-    return "" if alone or environ.get("PYTHONNOUSERSITE") else f"{base}/lib/python{stack.python}/site-packages"
+    return "" if environ.get("PYTHONNOUSERSITE") else f"{base}/lib/python{stack.python}/site-packages"
 
 
 def list_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:

@@ -11,7 +11,6 @@ from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.image import (
     LAUNCHED,
     Stack,
-    find_user_site,
     list_hidden,
     list_sites,
     read_installed,
@@ -126,16 +125,3 @@ def test_packages_that_a_home_hides_are_named(
     assert warn_hidden(stack, environ) == (
         [f"{said}PYTHONNOUSERSITE=1 leaves them out (Apptainer: --no-home)"] if hidden else []
     )
-
-
-@pytest.mark.parametrize(
-    ("settings", "reads"), [("", True), ("include-system-site-packages = true\n", True), ("home = /usr\n", False)]
-)
-def test_a_virtual_environment_reads_no_packages_of_a_home(tmp_path: Path, settings: str, reads: bool) -> None:
-    site = tmp_path / "venv/lib/python3.11/site-packages"
-    site.mkdir(parents=True)
-    if settings:
-        (tmp_path / "venv/pyvenv.cfg").write_text(settings)
-    stack = read_stack(json.dumps({**FACTS, "site": str(site)}))
-
-    assert bool(find_user_site(stack, {"HOME": "/h"})) == reads
