@@ -104,12 +104,23 @@ def kind(request: pytest.FixtureRequest, start: Start) -> Callable[..., str | No
 
 
 @pytest.mark.parametrize(
-    ("name", "hands"), [("clm", "flag"), ("clm-no-trainer", "never"), ("speech-recognition-ctc", "never")]
+    ("line", "handover"),
+    [
+        ("clm --do_train --output_dir /out", "flag"),
+        ("clm-no-trainer --output_dir /out", "never"),
+        ("speech-recognition-ctc --do_train --output_dir /out", "never"),
+        ("qa --do_train False", None),
+        ("qa --do_eval", None),
+        ("qa --output_dir s3://bucket", None),
+        ("generation", None),
+    ],
 )
-def test_only_a_script_that_reads_the_flag_gets_a_checkpoint(start: Start, name: str, hands: str) -> None:
-    words = ["--do_train", "--output_dir", str(start.directory)]
+def test_what_trains_has_a_run_and_what_reads_the_flag_a_checkpoint(
+    start: Start, line: str, handover: str | None
+) -> None:
+    name, *words = line.split()
     _, run = start.plan(job=Command(TASK, name, words))
-    assert run is not None and run.handover == hands
+    assert (run.handover if run else None) == handover
 
 
 def test_the_same_command_goes_on_from_its_last_whole_checkpoint(start: Start, kind: Callable[..., str | None]) -> None:
@@ -199,15 +210,13 @@ def test_a_pod_that_begins_at_a_checkpoint_of_the_user_goes_on_too(start: Start)
     assert start.task("--seed", "1", "--resume_from_checkpoint", another) == another
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_a_checkpoint_that_is_not_there_does_not_end_the_run(start: Start, own: bool) -> None:
-    begin = start.own if own else start.task
-    begin()
+def test_a_checkpoint_that_is_not_there_does_not_end_the_run(start: Start, kind: Callable[..., str | None]) -> None:
+    kind()
     last = start.save(4)
     with pytest.raises(Refusal) as refused:
-        start.own(variables={RESUME: "/no"}) if own else start.task("--resume_from_checkpoint", "/no")
+        start.own(variables={RESUME: "/no"}) if kind == start.own else start.task("--resume_from_checkpoint", "/no")
     assert refused.value.value == "/no"
-    assert begin() == last
+    assert kind() == last
 
 
 def test_nothing_secret_is_left(start: Start) -> None:
@@ -227,20 +236,6 @@ def test_a_task_keeps_the_steps_of_its_run(start: Start, steps: list[str]) -> No
     assert run is not None
     argv, _ = open_run(run, program.words, ONE, {}, start.said.append)
     assert value(argv, "--max_steps") == ("7" if "7" in steps else "1000")
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("qa", ["--do_train", "False"]),
-        ("qa", ["--do_eval"]),
-        ("qa", ["--output_dir", "s3://bucket"]),
-        ("generation", []),
-    ],
-)
-def test_what_trains_nothing_has_no_run(start: Start, name: str, words: list[str]) -> None:
-    _, run = start.plan(job=Command(TASK, name, words))
-    assert run is None
 
 
 def test_a_script_without_the_trainer_is_guarded_and_begins_anew(start: Start) -> None:
