@@ -49,7 +49,7 @@ def section(name: str, parts: Mapping[str, Any]) -> str:
         return NOTHING
     text = tables.whole(name, parts[name])
     if name == "store" and len(parts[name]["facts"].get("curve", [])) > 1:
-        text += f"\n\n![Disk and seconds over the number of releases]({plots.NAME})"
+        text += f"\n\n![Disk and seconds over the number of releases]({plots.STORE})"
     return text
 
 

@@ -1,25 +1,37 @@
-"""Plots of the curves, by matplotlib."""
+"""Plots of the figures, by matplotlib."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures.measured import of_json, written
 from images.host.errors import UserFault
 
-NAME = "benchmarks-store.png"
+STORE, SPEED = "benchmarks-store.png", "benchmarks-speed.png"
 SETTINGS: Any = {"figure.figsize": (8, 3.2), "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+# What is done, the part, and two figures, whose ratio is how many times as fast ours is as the guide's way.
+FASTER: Sequence[tuple[str, str, str, str]] = (
+    ("train qa on lengths like SQuAD's", "train", "squad ours speed", "squad guide speed"),
+    ("train glue on lengths like MRPC's", "train", "mrpc ours speed", "mrpc guide speed"),
+    ("train glue on lengths like QQP's", "train", "qqp ours speed", "qqp guide speed"),
+    ("the same in two containers", "train", "qqp ours speed in two", "qqp guide speed in two"),
+    ("build an image and push it", "build", "guide first pushed", "ours first pushed"),
+    ("build another transformers and push it", "build", "guide next pushed", "ours next pushed"),
+)
 
 
 def draw(parts: Mapping[str, Any], directory: Path) -> list[Path]:
-    """Draw what has a curve into a directory; return the files.
+    """Draw what was measured into a directory; return the files.
 
     Raises UserFault when there is something to draw and no matplotlib.
     """
-    curve = parts.get("store", {}).get("facts", {}).get("curve", [])
-    if len(curve) < 2:
-        return []
+    plots = ((STORE, curve(parts), draw_store), (SPEED, faster(parts), draw_speed))
+    return [_save(directory / name, data, write) for name, data, write in plots if len(data) > 1]
+
+
+def _save(path: Path, data: Sequence[Any], write: Callable[[Any, Sequence[Any]], None]) -> Path:
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
@@ -27,12 +39,39 @@ def draw(parts: Mapping[str, Any], directory: Path) -> list[Path]:
         raise UserFault("a Python package is missing", error.name, "pip install -e '.[benchmarks]'") from error
     with rc_context(SETTINGS):
         figure = Figure(layout="constrained")
-        disk, seconds = figure.subplots(1, 2)
-        counts = [row[0] for row in curve]
-        disk.plot(counts, [row[1] / 1e9 for row in curve], marker=".")
-        disk.set(xlabel="releases of transformers in one store", ylabel="disk (GB)", ylim=(0, None))
-        seconds.plot(counts, [row[2] for row in curve], marker=".", linestyle="none")
-        seconds.set(xlabel="releases of transformers in one store", ylabel="seconds of this build", ylim=(0, None))
-        path = directory / NAME
+        write(figure, data)
         figure.savefig(path, dpi=110, metadata={"Software": None})
-    return [path]
+    return path
+
+
+def curve(parts: Mapping[str, Any]) -> Sequence[Sequence[float]]:
+    """Return the store after each release: (releases, bytes of disk, seconds of this build)."""
+    return list(parts.get("store", {}).get("facts", {}).get("curve", []))
+
+
+def draw_store(figure: Any, rows: Sequence[Sequence[float]]) -> None:
+    """Draw disk and seconds over the number of releases."""
+    disk, seconds = figure.subplots(1, 2)
+    counts = [row[0] for row in rows]
+    disk.plot(counts, [row[1] / 1e9 for row in rows], marker=".")
+    disk.set(xlabel="releases of transformers in one store", ylabel="disk (GB)", ylim=(0, None))
+    seconds.plot(counts, [row[2] for row in rows], marker=".", linestyle="none")
+    seconds.set(xlabel="releases of transformers in one store", ylabel="seconds of this build", ylim=(0, None))
+
+
+def faster(parts: Mapping[str, Any]) -> Sequence[tuple[str, float]]:
+    """Return what was measured on both sides, with how many times as fast ours is as the guide's way."""
+    ratios = [(what, of_json(parts.get(part, {})).ratio(one, other)) for what, part, one, other in FASTER]
+    return [(what, ratio) for what, ratio in ratios if ratio is not None]
+
+
+def draw_speed(figure: Any, rows: Sequence[tuple[str, float]]) -> None:
+    """Draw a bar for each ratio, the first on top."""
+    axes = figure.subplots()
+    bars = axes.barh([what for what, _ in rows], [ratio for _, ratio in rows])
+    axes.bar_label(bars, [f"{written(ratio, 'ratio')} times" for _, ratio in rows], padding=4)
+    axes.invert_yaxis()
+    axes.set(
+        xscale="log", xlim=(1, 3 * max(ratio for _, ratio in rows)), xlabel="as fast as the guide's way (logarithmic)"
+    )
+    axes.xaxis.set_major_formatter("{x:g}")
