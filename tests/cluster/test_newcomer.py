@@ -1,4 +1,4 @@
-"""The chapter `Step by step` of docs/kubernetes.md, typed by somebody who has nothing else.
+"""The steps of docs/kubernetes.md, typed by somebody who has nothing else.
 
 Every command is run as it is shown. Replaced are kubectl, by tests/cluster/kubectl.py, the registry's image, by the
 tests' own, the token, and the sizes, by those of a small machine. The hub is a local one whose model needs the token.
@@ -25,11 +25,14 @@ from tests.support.hub_repositories import fill
 
 pytestmark = pytest.mark.slow
 
-CHAPTER = ("## Step by step", "## Your own script and your data")
-# What takes something that is not here: a registry, and a login for it.
-LEFT_OUT = (
-    "python build.py --no-load --push ", "kubectl create secret docker-registry ", "kubectl patch serviceaccount ",
+GUIDE, REFERENCE = "docs/kubernetes.md", "docs/kubernetes-reference.md"
+# A page and a chapter of it, in the order in which somebody types them who trains a task without a network.
+CHAPTERS = (
+    (GUIDE, "1. Image"), (GUIDE, "2. Storage"), (GUIDE, "3. Try the cluster"), (REFERENCE, "Download once"),
+    (GUIDE, "4. Train"), (REFERENCE, "Copy results and data"), (GUIDE, "6. Clean up"),
 )  # fmt: skip
+# What takes something that is not here: a registry.
+LEFT_OUT = ("python build.py --no-load --push ",)
 SMALL = ("--cpu 112 --memory 128Gi --nproc 2", "--cpu 1 --memory 3Gi --shm 256Mi --workers 2")
 IMAGES = ("registry.example/multinode@sha256:<DIGEST>", "registry.example/multinode:torch2.13.0-transformers5.23.0")
 KUBECTL = '#!/bin/sh\nexec "{python}" -m tests.cluster.kubectl "$@"\n'
@@ -37,13 +40,21 @@ SECONDS = 330  # for one command
 
 
 def list_steps() -> list[Shown]:
-    """List the commands and the file of the chapter, in their order, without those within its sentences."""
-    text = page("docs/kubernetes.md").text
-    first, last = (text.index(title) for title in CHAPTER)
-    chapter = Page("docs/kubernetes.md", text[first:last])
-    inside = {number + row for number, lines in chapter.blocks for row in range(len(lines))}
-    shown = sorted((each for each in chapter.shown if each.line in inside), key=lambda each: each.line)
+    """List the commands and the file of the chapters, in their order."""
+    shown = [each for place in CHAPTERS for each in in_blocks(chapter(*place))]
     return [each for each in shown if not each.text.startswith(LEFT_OUT)]
+
+
+def chapter(path: str, title: str) -> Page:
+    """Return a chapter of a page as a page."""
+    _, _, rest = page(path).text.partition(f"\n## {title}\n")
+    return Page(path, rest.partition("\n## ")[0])
+
+
+def in_blocks(page: Page) -> list[Shown]:
+    """List what a page shows in blocks, without what stands within its sentences."""
+    inside = {number + row for number, lines in page.blocks for row in range(len(lines))}
+    return sorted((each for each in page.shown if each.line in inside), key=lambda each: each.line)
 
 
 @dataclass(frozen=True)
@@ -107,7 +118,7 @@ def newcomer(pulled: str, hub: Hub, tmp_path: Path) -> Iterator[Newcomer]:
     subprocess.run(["podman", "volume", "rm", "--force", f"{name}-transformers-pvc"], capture_output=True, timeout=60)
 
 
-def test_the_chapter_leads_from_an_empty_directory_to_a_model(newcomer: Newcomer, hub: Hub) -> None:
+def test_the_chapters_lead_from_an_empty_directory_to_a_model(newcomer: Newcomer, hub: Hub) -> None:
     said: dict[str, str] = {}
     asked = 0
     for shown in list_steps():

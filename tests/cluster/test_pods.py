@@ -76,7 +76,7 @@ def test_an_mpijob_trains_on_its_workers(pulled: str, node: Podman, tmp_path: Pa
 
 def test_a_trainjob_of_an_mpi_runtime_trains_on_its_nodes(pulled: str, node: Podman, tmp_path: Path) -> None:
     """The TrainJob is the one that the page shows."""
-    [shown] = [each.text for each in page("docs/mpi.md").shown if "kind: TrainJob" in each.text]
+    [shown] = [each.text for each in page("docs/kubernetes-reference.md").shown if "kind: TrainJob" in each.text]
     job = yaml.safe_load(shown.replace("qa, --bf16, --output_dir, /workspace/output/qa", "smoke, --bf16"))
     words = ("--policy", "mpi", "--image", pulled, "--pvc", node.network, *SIZES)
     runtime = run("runtime", *words).manifest

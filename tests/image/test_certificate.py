@@ -74,7 +74,7 @@ INSTALL = 'subprocess.run(["pip", "install", "--no-index", "--find-links", url, 
 
 
 def test_pip_trusts_it_while_an_image_from_this_one_is_built(image: str, given: Path, tmp_path: Path) -> None:
-    """As docs/script.md says it for a network behind a company's proxy."""
+    """As docs/image.md says it for a network behind a company's proxy."""
     for name in ("ca.pem", "server.pem", "server.key"):
         shutil.copy(given / name, tmp_path)
     wheels.write(tmp_path, "extra", "1.0", {"extra.py": b""})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -89,6 +90,27 @@ def test_links_lead_somewhere(each: Page) -> None:
         target = (ROOT / each.path).parent / path if path else ROOT / each.path
         assert target.exists(), link
         assert not anchor or anchor in page(str(target.resolve().relative_to(ROOT))).anchors, link
+
+
+def errors() -> list[str]:
+    """List the headings of errors: those that begin with a small letter are the words that are printed."""
+    return re.findall(r"(?m)^### ([a-z].*)$", page("docs/troubleshooting.md").text)
+
+
+def words_of_programs() -> str:
+    """Join every string of the entrypoint and of the builder, with what stands between the values of a message."""
+    files = [path for name in ("entrypoint", "images") for path in (ROOT / name).rglob("*.py")]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    return "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def test_an_error_is_called_by_the_words_that_are_printed() -> None:
+    said = words_of_programs()
+    # A number, a name of a program or of the system, and what is in brackets are values.
+    values = re.compile(r"\d+|\(.*\)|^python |\btorch\b")
+
+    parts = [part.strip() for title in errors() for part in values.split(title)]
+    assert [part for part in parts if part not in said] == []
 
 
 @pytest.mark.parametrize("path", ["README.md", "docs/script.md"])

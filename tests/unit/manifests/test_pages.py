@@ -25,7 +25,8 @@ def test_a_command_of_a_page_prints_a_manifest(shown: Shown) -> None:
 
 
 def test_an_option_that_is_explained_exists() -> None:
-    rows = [line.split("|")[1] for line in page("docs/kubernetes.md").text.splitlines() if line.startswith("| `--")]
+    lines = page("docs/kubernetes-reference.md").text.splitlines()
+    rows = [line.split("|")[1] for line in lines if line.startswith("| `--")]
 
     explained = {word for row in rows for word in re.findall(r"--[a-z-]+", row)}
     assert explained and explained <= {option for kind in KINDS for option in list_options(kind)}
