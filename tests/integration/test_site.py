@@ -1,0 +1,168 @@
+"""The pages as a site: that they fit together, and what a reader sees in a browser without a network."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.documents import pages
+from tests.support.harness import ROOT, call
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ELSEWHERE = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^\s>]*")
+SHOWN = sorted(path.relative_to(ROOT).with_suffix(".html").as_posix() for path in [*ROOT.glob("docs/*.md")])
+PAGES = ["index.html", "CONTRIBUTING.html", "CHANGELOG.html", *SHOWN]
+# What newcomers meet first, as a terminal shows it: the fact is the heading that has to be found.
+ERRORS = (
+    "multinode: there is no such script in this container: train.py",
+    "multinode: the directory for results cannot be written: /workspace/output",
+    "multinode: python starts one process, apart from the others of this job: train.py",
+    "multinode: this process is alone, but was meant to be one of many: PET_NNODES=2",
+    "error: cannot download the examples: https://github.com/huggingface/transformers/archive/refs/tags/v5.23.0.tar.gz",
+)
+
+
+@pytest.fixture(scope="module")
+def site(module_path: Path) -> Path:
+    """Build the site; a link or an anchor that leads nowhere ends it."""
+    place = module_path / "site"
+    done = call([sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(place)])
+    assert done.code == 0, done.err
+    return place
+
+
+def test_nothing_of_the_site_comes_from_elsewhere(site: Path) -> None:
+    assert [(page, found) for page in PAGES for found in ELSEWHERE.findall((site / page).read_text())] == []
+
+
+def test_every_source_that_a_page_links_to_is_there(site: Path) -> None:
+    links = {(each.path, link) for each in pages() for link in each.links if not link.startswith(("https://", "#"))}
+
+    assert [link for page, link in links if not lies_at(site, page, link.partition("#")[0])] == []
+
+
+def lies_at(site: Path, page: str, link: str) -> bool:
+    """Return whether what a page of the repository links to is at the same path in the site."""
+    target = (ROOT / page).parent.joinpath(link).resolve().relative_to(ROOT)
+    made = (
+        "index.html"
+        if target.name == "README.md"
+        else target.with_suffix(".html")
+        if target.suffix == ".md"
+        else target
+    )
+    return (site / made).is_file()
+
+
+@pytest.fixture(scope="module")
+def served(site: Path) -> Iterator[str]:
+    """Serve the site on loopback, and return its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install -e '.[test]'")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as play:
+        launched = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])  # root has no sandbox
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser: Browser, served: str) -> Iterator[Page]:
+    """Open a window that reaches the site alone; what it asks of others fails the test."""
+    context = browser.new_context(base_url=served, permissions=["clipboard-read", "clipboard-write"])
+    asked: list[str] = []
+    context.set_default_timeout(10_000)
+    page = context.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    yield page
+    context.close()
+    assert [url for url in asked if not url.startswith((served, "data:", "blob:"))] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 400])
+def test_no_page_is_wider_than_the_window(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+
+    wide = {}
+    for path in PAGES:
+        page.goto(f"/{path}")
+        wide[path] = page.evaluate("document.documentElement.scrollWidth")
+
+    assert {path: pixels for path, pixels in wide.items() if pixels > width} == {}
+
+
+@pytest.mark.slow
+def test_the_navigation_leads_to_every_page(page: Page) -> None:
+    page.goto("/")
+    links = page.locator(".md-nav--primary a.md-nav__link:visible").evaluate_all(
+        "links => links.map(each => each.href)"
+    )
+    page.get_by_role("link", name="Several machines").first.click()
+
+    assert {link.partition("#")[0].rpartition(":")[2].partition("/")[2] for link in links} >= {*PAGES} - {"index.html"}
+    assert page.url.endswith("/docs/machines.html")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("typed", ERRORS)
+def test_the_text_of_an_error_leads_to_its_remedy(page: Page, typed: str) -> None:
+    heading = typed.split(": ")[1]
+    page.goto("/")
+    search = page.get_by_role("textbox", name="Search")
+    search.click()
+    search.press_sequentially(typed)
+
+    results = page.locator(".md-search-result__link:visible")
+    results.filter(has_text=heading).first.wait_for()
+    [place, *_] = [n for n, text in enumerate(results.all_inner_texts()) if heading in text]
+    results.nth(place).click()
+
+    assert place < 2  # after its page
+    assert page.get_by_role("heading", name=heading).is_visible()
+
+
+@pytest.mark.slow
+def test_a_command_can_be_copied(page: Page) -> None:
+    page.goto("/docs/machines.html")
+    block = page.locator("pre").first
+
+    block.hover()
+    block.get_by_role("button", name="Copy").click()
+
+    assert page.evaluate("navigator.clipboard.readText()").strip() == block.inner_text().strip()
+
+
+@pytest.mark.slow
+def test_pictures_are_drawn(page: Page) -> None:
+    page.goto("/docs/architecture.html")
+    assert page.locator("figure svg text, figure svg foreignObject").count() > 20
+    page.goto("/docs/benchmarks.html")
+    assert all(
+        page.locator("article img").evaluate_all("all => all.map(each => each.complete && each.naturalWidth > 100)")
+    )
