@@ -1,4 +1,4 @@
-"""Packages that Debian's mirrors have no longer: snapshot.debian.org keeps every one that was ever in the archive.
+"""Packages that Debian's mirrors have no longer: its snapshots keep every one that was ever in the archive.
 
 Its interface for programs finds a file by name and version, and calls it by its sha1. What it sends has to have the
 sha256 of the lock.

@@ -55,7 +55,7 @@ def _kind(filename: str) -> tuple[str, str]:
         return "the archive of the transformers release on GitHub", "--examples PATH with a copy of that archive"
     indexes = {"torch": uv.TORCH_INDEX, BINDINGS: "Intel's wheel index"}
     index = indexes.get(canonicalize_name(filename.partition("-")[0]), "PyPI")
-    origin = "Debian's mirror, or snapshot.debian.org" if filename.endswith(".deb") else index
+    origin = "Debian's mirror, or its snapshots" if filename.endswith(".deb") else index
     return origin, "--wheelhouse DIR with those very files in it"
 
 
