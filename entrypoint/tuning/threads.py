@@ -102,8 +102,8 @@ def divide_cores(context: Context) -> Cores:
     worker_cpus = place_workers(context, workers, mine)
     busy = read_cpus(context.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or "") if workers else frozenset()
     found = mine.set_threads(workers, busy, bind=may_bind_threads(context))
-    # Each of a number of ranks that nobody knows would take the number for its own.
-    threads = None if context.process.runs == UNKNOWN else found["OMP_NUM_THREADS"]
+    # Of ranks that nobody has counted each has the cores to which its launcher binds it; under a quota none is bound.
+    threads = None if context.process.runs == UNKNOWN and context.machine.owned else found["OMP_NUM_THREADS"]
     return Cores(threads, found.get("KMP_AFFINITY"), offload, worker_cpus)
 
 

@@ -9,46 +9,37 @@ from typing import NamedTuple
 from entrypoint.errors import Refusal
 from entrypoint.numbers import whole
 from entrypoint.world.model import TORCHRUN
-from entrypoint.world.table import HOSTFILES
 from entrypoint.world.torchrun import AUTO, EACH, FLAGS, HELP_FLAGS, MODULE_FLAGS, OPTIONS, describe_typed, read_count
 
-ACCELERATE, DEEPSPEED, MPIRUN = "accelerate", "deepspeed", "mpirun"
+ACCELERATE, MPIRUN = "accelerate", "mpirun"
 PROGRAMS = {
     "torchrun": TORCHRUN,
     "accelerate": ACCELERATE,
     "accelerate-launch": ACCELERATE,
-    "deepspeed": DEEPSPEED,
     **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"), MPIRUN),
 }
 MODULES = {
     "torch.distributed.run": TORCHRUN,
     "torch.distributed.launch": TORCHRUN,
     "accelerate.commands.launch": ACCELERATE,
-    "deepspeed.launcher.runner": DEEPSPEED,
 }
 SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "timeout")
 # Python's options whose value follows them, in the same word or the next one.
 WITH_VALUE = "cmWX"
 
 # By which `accelerate launch` may start several processes on a CPU (accelerate/commands/launch.py, launch_command), how
-# many of them, and its usual options without a value.
+# many are asked for, and its usual options without a value.
 ACCELERATE_KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
-ACCELERATE_FILE = "--config_file"
-ACCELERATE_SEVERAL = (*ACCELERATE_KINDS, ACCELERATE_FILE, "--mpirun_hostfile")
+ACCELERATE_SEVERAL = (*ACCELERATE_KINDS, "--config_file", "--mpirun_hostfile")
 ACCELERATE_COUNTS = ("--num_processes", "--num_machines")
 ACCELERATE_FLAGS = (*HELP_FLAGS, *MODULE_FLAGS, *ACCELERATE_KINDS, "--cpu", "--debug", "-q", "--quiet")
-
-# How many ranks a node gets, how many there are in all, and where; the dialects of Intel MPI, MPICH and Open MPI.
-MPIRUN_PER_NODE = ("-ppn", "--ppn", "-perhost", "-npernode", "--npernode", "-grr")
-MPIRUN_ALL = ("-n", "-np", "--np", "--n", "-c")
-MPIRUN_HOSTS = ("-hosts", "-host", "--host", "-H", "-f", "-hostfile", "--hostfile", "-machinefile", "--machinefile")
 
 
 class Start(NamedTuple):
     """A program that will start ranks.
 
-    local_size: how many on this node, None where its command line does not say, or the machine decides; torchrun: the
-    variables that describe a torchrun, None for any other; needs_count: whether no option of torchrun says how many.
+    local_size: how many on this node, None where that is not known, or the machine decides; torchrun: the variables
+    that describe a torchrun, None for any other; needs_count: whether no option of torchrun says how many.
     """
 
     program: str
@@ -84,9 +75,8 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
         described = describe_typed(values, environ, nproc)
         return Start(program, read_count(described), described, EACH not in values)
     if program == ACCELERATE:
-        return Start(program, read_accelerate(options))
-    if program == MPIRUN:
-        return Start(program, read_mpirun(options, environ))
+        several = not read_values(options, ACCELERATE_FLAGS).keys().isdisjoint(ACCELERATE_SEVERAL)
+        return Start(program, None if several else 1)
     return Start(program, None) if program else None
 
 
@@ -178,15 +168,6 @@ def replace_auto(words: list[str], count: int) -> list[str]:
     return new
 
 
-def read_accelerate(options: list[str]) -> int | None:
-    """Return how many processes `accelerate launch` starts on this machine; None where a file may say so."""
-    values = read_values(options, ACCELERATE_FLAGS)
-    if values.keys().isdisjoint(ACCELERATE_SEVERAL):
-        return 1
-    count, machines = (whole(values.get(name, "")) for name in ACCELERATE_COUNTS)
-    return max(1, count // (machines or 1)) if count and ACCELERATE_FILE not in values else None
-
-
 def check_accelerate(words: list[str]) -> None:
     """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone."""
     program, options = find_starter(words)
@@ -196,19 +177,3 @@ def check_accelerate(words: list[str]) -> None:
         remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"
         fact = "accelerate launch starts one process on a CPU, however many are asked for"
         raise Refusal(fact, " ".join(asked), remedy)
-
-
-def read_mpirun(words: list[str], environ: Mapping[str, str]) -> int | None:
-    """Return how many ranks mpirun starts on a node; None where a hostfile says so, or nothing."""
-    several = any(environ.get(name) for name in HOSTFILES)
-    local = count = None
-    for place, word in enumerate(words[:-1]):
-        name = os.path.basename(word)
-        if word.endswith(".py") or name.startswith("python") or name in (*SHELLS, "multinode"):
-            break  # what follows is the program's
-        several = several or word in MPIRUN_HOSTS
-        if word in MPIRUN_PER_NODE:
-            local = whole(words[place + 1])
-        elif word in MPIRUN_ALL:
-            count = whole(words[place + 1])
-    return local or (None if several else count) or None

@@ -168,7 +168,7 @@ def test_a_variable_that_binds_nothing_is_left_alone(name: str, value: str) -> N
         (SHELL._replace(program="/usr/bin/numactl"), ALONE._replace(local_size=1), look_at(TWO), True),
         (SHELL, SECOND, look_at(TWO), False),
         (SHELL._replace(program="true"), ALONE._replace(local_size=1), look_at(TWO), False),
-        (SHELL._replace(program="deepspeed", runs=UNKNOWN), ALONE, look_at(TWO), False),
+        (SHELL._replace(program="mpirun", runs=UNKNOWN), ALONE, look_at(TWO), False),
     ],
 )
 def test_which_ranks_are_started_by_our_program(process: Process, world: World, machine: Machine, bound: bool) -> None:

@@ -199,11 +199,17 @@ def test_a_launcher_may_say_whose_cores_they_are(
 
 
 @pytest.mark.parametrize(
-    ("kind", "box", "threads", "bound"),
-    [(SINGLE, TWO, "56", True), (SINGLE, SNC, "112", True), (ANY, TWO, "56", False), (UNKNOWN, TWO, None, False)],
+    ("kind", "machine", "threads", "bound"),
+    [
+        (SINGLE, look_at(TWO), "56", True),
+        (SINGLE, look_at(SNC), "112", True),
+        (ANY, look_at(TWO), "56", False),
+        (UNKNOWN, look_at(TWO), None, False),
+        (UNKNOWN, look_at(TWO, pod(8)), "8", False),  # mpirun binds none of its ranks there
+    ],
 )
-def test_one_process_has_the_whole_machine(kind: str, box: Box, threads: str | None, bound: bool) -> None:
-    found = values(ALONE, look_at(box), job=False, kind=kind)
+def test_one_process_has_the_whole_machine(kind: str, machine: Machine, threads: str | None, bound: bool) -> None:
+    found = values(ALONE, machine, job=False, kind=kind)
     assert (found.get("OMP_NUM_THREADS"), "KMP_AFFINITY" in found) == (threads, bound)
 
 
