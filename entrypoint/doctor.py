@@ -29,15 +29,12 @@ from entrypoint.machine.image import (
     read_installed,
 )
 from entrypoint.machine.limits import (
-    AMX,
-    BF16_UNITS,
     DEFAULT_SHM,
     MEMORY,
     MORE_SHM,
     PODMAN_SHM,
     SHM,
     SMOKE_MEMORY,
-    has_bf16,
     write_size,
 )
 from entrypoint.machine.places import list_lost
@@ -52,13 +49,6 @@ from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 SECONDS = 120  # importing torch takes seconds, tens of them from a slow disk
-# Units that decide how fast a model computes, in the kernel's words: arch/x86/include/asm/cpufeatures.h for x86,
-# Documentation/arch/arm64/elf_hwcaps.rst for arm64.
-UNITS = (
-    "avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
-    "amx_fp16", "asimddp", "i8mm", "sve", "bf16",
-)  # fmt: skip
-NEARLY = 0.8  # a difference that may be noise: other work runs on most machines
 # Processes and threads of two ranks with a DataLoader each, with room; open files of a rank that has some workers.
 PROCESSES, FILES = 256, 1024
 NAMED = "correct what is named; the other rows may say why"
@@ -83,7 +73,7 @@ class Probe:
     """What a process with the prepared environment saw of itself.
 
     error: why no group of ranks forms; broken: why the Trainer, or something it needs (importing), cannot be imported;
-    each is empty if nothing failed; float32, bfloat16: GFLOP/s of a core in these types, 0 where that was not measured.
+    each is empty if nothing failed.
     """
 
     python: str = ""
@@ -96,8 +86,6 @@ class Probe:
     transformers: str = ""
     broken: str = ""
     importing: str = ""
-    float32: float = 0.0
-    bfloat16: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -245,29 +233,12 @@ def is_launcher(view: View) -> bool:
 
 
 def check_processor(view: View) -> Finding:
-    """Return the name of the processor, for which an arm64 kernel has a number, and its units."""
+    """Return the name of the processor, for which an arm64 kernel has a number, and its units for bf16."""
     rows = (line.partition(":") for line in (view.plan.facts.files("/proc/cpuinfo") or "").splitlines())
     names = (value.strip() for name, _, value in rows if name.strip() in ("model name", "Model", "CPU part"))
-    flags = view.plan.facts.limits.flags
-    value = f"{next(names, 'unknown')}: {' '.join(unit for unit in UNITS if unit in flags) or 'no unit that is known'}"
-    if has_bf16(flags):
-        return Finding(value)
-    remedy = f"nothing, or for bf16 a machine with one of {', '.join(BF16_UNITS)}"
-    return Finding(f"{value}; none computes in bf16, so --bf16 trains in float32", WARNING, remedy)
-
-
-def check_speed(view: View) -> Finding:
-    """Compare how fast a layer is computed in bfloat16 and in float32: units that are hidden from us may be missing.
-
-    Where bf16 is emulated, the row `processor` says it.
-    """
-    probe = view.probe
-    if not probe.float32 or not probe.bfloat16:
-        return Finding("not measured")
-    value = f"{probe.bfloat16:.0f} GFLOP/s in bfloat16, {probe.float32:.0f} in float32, on one core"
-    if probe.bfloat16 >= probe.float32 * NEARLY or not has_bf16(view.plan.facts.limits.flags):
-        return Finding(value)
-    return Finding(value, WARNING, f"leave --bf16 out here, or take a machine that shows {AMX}: bf16 saves memory only")
+    units = view.plan.facts.limits.bf16_units
+    bf16 = f"bf16 by {' '.join(units)}" if units else "no unit computes in bf16, so --bf16 trains in float32"
+    return Finding(f"{next(names, 'unknown')}: {bf16}")
 
 
 def check_cores(view: View) -> Finding:
@@ -418,7 +389,6 @@ def check_directories(view: View) -> Finding:
 CHECKS: dict[str, Callable[[View], Finding]] = {
     "launcher": check_launcher,
     "processor": check_processor,
-    "speed": check_speed,
     "cores": check_cores,
     "threads": check_threads,
     "memory": check_memory,

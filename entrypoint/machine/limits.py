@@ -21,7 +21,6 @@ MEMORY = 2 << 30
 # Names of units that compute in bf16: arch/x86/include/asm/cpufeatures.h, Documentation/arch/arm64/elf_hwcaps.rst. The
 # kernel shows no flag for AVX-NE-CONVERT, which only loads bf16.
 BF16_UNITS = ("amx_bf16", "avx512_bf16", "bf16")
-AMX = "amx_bf16"
 
 
 class Limits(NamedTuple):

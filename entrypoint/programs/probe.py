@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any, Callable, NoReturn
 
@@ -16,8 +15,6 @@ from entrypoint.machine.image import BESIDE_TORCH
 
 # What transformers imports where it is installed, and then itself with its Trainer.
 TRAINER = (*BESIDE_TORCH, "transformers", "transformers.trainer")
-# A layer of DistilBERT on 8 sequences of 128 words, and for how many seconds it is computed again and again.
-ROWS, WIDTH, PATIENCE = 1024, 768, 0.5
 
 
 def mapped() -> list[str]:
@@ -41,24 +38,6 @@ def examine_torch(found: dict[str, Any], backend: str) -> None:
     dist.all_reduce(number)
     if number.item() != 1:
         raise ValueError(f"the sum of a single 1 is {number.item()}")
-
-
-def examine_speed(found: dict[str, Any]) -> None:
-    """Add how fast one core computes a layer in float32 and in bfloat16, in GFLOP/s.
-
-    Both take turns and the fastest of each counts; several threads would measure what else runs on the machine.
-    """
-    import torch
-
-    torch.set_num_threads(1)
-    end = time.perf_counter() + PATIENCE
-    while "bfloat16" not in found or time.perf_counter() < end:  # where bfloat16 is emulated, once takes seconds
-        for name in ("float32", "bfloat16"):
-            words, weights = (torch.ones(count, WIDTH, dtype=getattr(torch, name)) for count in (ROWS, WIDTH))
-            began = time.perf_counter()
-            torch.nn.functional.linear(words, weights)
-            speed = 2 * ROWS * WIDTH * WIDTH / (time.perf_counter() - began) / 1e9
-            found[name] = max(speed, found.get(name, 0.0))
 
 
 def examine_transformers(found: dict[str, Any]) -> None:
@@ -89,7 +68,6 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
     """
     found: dict[str, Any] = {"python": platform.python_version(), "path": sys.path[1:], "mapped": mapped()}
     found["error"] = attempt(lambda: examine_torch(found, argv[0]))
-    attempt(lambda: examine_speed(found))
     found["broken"] = attempt(lambda: examine_transformers(found))
     print(json.dumps(found), flush=True)
     os._exit(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -25,7 +24,6 @@ def test_a_healthy_container_has_nothing_wrong(image: str) -> None:
 
     assert done.code == 0
     assert "wrong" not in done.out
-    assert re.search(r"speed +[1-9]\d* GFLOP/s in bfloat16, [1-9]\d* in float32, on one core", done.out)
     assert "libtcmalloc.so.4 libiomp5.so" in done.out
     assert "gloo: a group of one rank has formed" in done.out
 
