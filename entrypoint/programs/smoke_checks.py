@@ -49,7 +49,7 @@ def default_flags(output: str, backend: str, known: Collection[str]) -> Iterator
     if "use_cpu" not in known:
         yield "--no_cuda"
     if backend:
-        yield from ("--ddp_backend" if "ddp_backend" in known else "--xpu_backend", backend)
+        yield from ("--ddp_backend", backend)
 
 
 # Positions alone, without reading the words, cannot bring the loss below log(28) = 3.33, the entropy of where an

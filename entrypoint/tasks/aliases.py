@@ -18,8 +18,8 @@ CCL_DROPPED: Release = (5, 1)
 class Alias(NamedTuple):
     """Two ways to say the same: `old`, known until a release, and `new`, known since one.
 
-    Either is a flag, or `flag=value` for one value of it. The new one may be a variable (`$NAME`), or nothing where
-    nothing is lost by leaving the flag out. lacking: what the old one needs and only images with oneCCL have.
+    Either is a flag, or `flag=value` for one value of it. The new one is empty where nothing is lost by leaving the
+    flag out. lacking: what the old one needs and only images with oneCCL have.
     """
 
     old: str
@@ -59,23 +59,8 @@ OF_TRAINER = (
     Alias("optim=adamw_hf", (4, 50), "optim=adamw_torch"),
     Alias("adafactor", (5, 0), "optim=adafactor"),
     Alias("group_by_length", (5, 2), "train_sampling_strategy=group_by_length", (5, 2)),
-    # From 5.0 on, a number of steps below 1 is a share of all steps.
-    Alias("warmup_ratio", (5, 15), "warmup_steps", (5, 0)),
-    Alias("logging_dir", (5, 15), "$TENSORBOARD_LOGGING_DIR", (5, 15)),
 )
-# Scripts without the Trainer have none of its flags: accelerate reads the environment, and such a script always trains
-# and evaluates (examples/pytorch/*/run_*_no_trainer.py).
-OF_ACCELERATE = (
-    Alias("bf16", ALWAYS, "$ACCELERATE_MIXED_PRECISION=bf16"),
-    Alias("fp16", ALWAYS, "$ACCELERATE_MIXED_PRECISION=fp16"),
-    Alias("max_steps", ALWAYS, "max_train_steps"),
-    Alias("warmup_steps", ALWAYS, "num_warmup_steps"),
-    *(Alias(name, ALWAYS) for name in ("use_cpu", "no_cuda", "do_train", "do_eval", "ddp_backend", "use_ipex")),
-    *(Alias(name, ALWAYS) for name in ("overwrite_output_dir", "use_auth_token")),
-)
-ALIASES = {TRAINER: (*OF_TRAINER, *MOVED), ACCELERATE: (*OF_ACCELERATE, *MOVED), OTHER: ()}
-# Of these two, only a share of all steps is the same in both.
-WARMUP = {"warmup_ratio", "warmup_steps"}
+ALIASES = {TRAINER: (*OF_TRAINER, *MOVED), ACCELERATE: MOVED, OTHER: ()}
 
 
 class Flag(NamedTuple):
@@ -101,11 +86,10 @@ class Side(NamedTuple):
 
 
 class Translated(NamedTuple):
-    """Flags that the installed release knows, a note for each one that changed, and what became a variable."""
+    """Flags that the installed release knows, and a note for each one that changed."""
 
     flags: list[Flag]
     notes: list[str]
-    environ: dict[str, str]
 
 
 def split_flags(words: Iterable[str]) -> list[Flag]:
@@ -146,17 +130,15 @@ def translate(
     the same in two releases the one counts that the installed release knows.
     """
     sides = [side for alias in aliases if (side := choose_side(alias, stack)) is not None]
-    typed, result = {plain(flag.name) for flag in flags}, Translated([], [], {})
+    typed, result = {plain(flag.name) for flag in flags}, Translated([], [])
     for flag in flags:
         new, why = replace(flag, sides, exists)
         if new is not None and plain(flag.name) != new.name and new.name in typed:
             new = None
-        if new is not None and new.name.startswith("$"):
-            result.environ[new.name[1:]] = " ".join(new.values)
-        elif new is not None:
+        if new is not None:
             result.flags.append(new)
         if why:
-            result.notes.append(f"{show(flag)} {became(new)}: {why}")
+            result.notes.append(f"{show(flag)} {'is left out' if new is None else f'became {show(new)}'}: {why}")
     return result
 
 
@@ -173,14 +155,12 @@ def replace(flag: Flag, sides: Iterable[Side], exists: Callable[[str], bool]) ->
 def choose_side(alias: Alias, stack: Stack) -> Side | None:
     """Return what the image does not know of an alias, and what it knows instead; None if it knows both."""
     installed, version = release(stack.transformers), stack.transformers
-    if alias.until == ALWAYS:
-        return Side(alias.old, alias.new, "that is the Trainer's, which this script does without")
     if installed >= alias.until:
         why = f"removed in transformers {write(alias.until)}, installed is {version}"
         return Side(alias.old, alias.new, NO_OWNER if alias in MOVED else why)
     if alias.lacking and stack.backend != "ccl":
         return Side(alias.old, alias.new, f"this image has no {alias.lacking}")
-    if installed < alias.since and not alias.new.startswith("$"):
+    if installed < alias.since:
         return Side(alias.new, alias.old, f"new in transformers {write(alias.since)}, installed is {version}")
     return None
 
@@ -195,22 +175,11 @@ def is_meant(side: Side, flag: Flag, exists: Callable[[str], bool]) -> bool:
     name, equals, value = side.unknown.partition("=")
     if plain(flag.name) != name or (equals and flag.values != (value,)):
         return False
-    if {side.unknown, side.known} == WARMUP:
-        return is_share(flag)
     return not (name == DATASET and exists(value))
 
 
-def is_share(flag: Flag) -> bool:
-    """Return whether the value of a flag is a share below 1, and no number of steps."""
-    text = flag.values[0] if len(flag.values) == 1 else ""
-    try:
-        return not text.isdigit() and 0 <= float(text) < 1
-    except ValueError:
-        return False
-
-
 def substitute(flag: Flag, side: Side) -> Flag | None:
-    """Return a flag as the other side of an alias says it, a variable with its `$`.
+    """Return a flag as the other side of an alias says it.
 
     None where that side is nothing, or where it is a value and the flag is switched off.
     """
@@ -220,10 +189,3 @@ def substitute(flag: Flag, side: Side) -> Flag | None:
         return None
     values = (value,) if equals else () if has_value else flag.values
     return flag._replace(name=name, values=values, joined=flag.joined and bool(values))
-
-
-def became(new: Flag | None) -> str:
-    """Return what became of a flag, in words."""
-    if new is None:
-        return "is left out"
-    return f"became {new.name[1:]}={' '.join(new.values)}" if new.name.startswith("$") else f"became {show(new)}"

@@ -36,8 +36,8 @@ ON_CPU = Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ran
 class Program(NamedTuple):
     """A Python script with its command line, a note on each flag that was translated, and its arguments by name.
 
-    forced: variables that it needs whatever the environment says, such as those in place of flags; defaults: variables
-    that it gets where the environment has none.
+    forced: variables that it needs whatever the environment says; defaults: those that it gets where the environment
+    has none.
     """
 
     words: list[str]
@@ -71,7 +71,7 @@ def read_smoke(command: Command, stack: Stack, script: str, *, many: bool) -> Pr
     if command.helps:
         return Program([script, "--help"], [], {})
     made = adapt(split_flags(command.words), TRAINER, stack, many=many)
-    return Program([script, *join_flags(made.flags)], made.notes, name_flags(made.flags), as_settings(made.environ))
+    return Program([script, *join_flags(made.flags)], made.notes, name_flags(made.flags))
 
 
 def read_task(task: Task, command: Command, stack: Stack, environ: Mapping[str, str], *, many: bool) -> Program:
@@ -103,11 +103,11 @@ def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: b
     left = choose_defaults(list_defaults(task, stack, many=many), names, task, stack)
     left = [flag for flag in left if not by_file or flag.name in OF_FILE]
     flags = [*left, *made.flags]
-    # Flags that were left out, or went into the environment, are known by the names that were typed.
+    # Flags that were left out are known by the names that were typed.
     arguments = {**name_flags(asked), **name_flags(flags)}
     own = (ON_CPU,) if task.kind == ACCELERATE else ()
     notes = [*made.notes, *describe_batches(task, left)]
-    return Program([script, *join_flags(flags)], notes, arguments, as_settings(made.environ), own)
+    return Program([script, *join_flags(flags)], notes, arguments, defaults=own)
 
 
 def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
@@ -195,8 +195,3 @@ def set_argument(program: Program, name: str, value: object) -> Program:
     others = [flag for flag in split_flags(words) if plain(flag.name) != name]
     words = join_flags([*others, write_flag(name, value)])
     return program._replace(words=[script, *words], arguments={**program.arguments, name: value})
-
-
-def as_settings(environ: Mapping[str, str]) -> tuple[Setting, ...]:
-    """Return the variables that are in place of flags."""
-    return tuple(Setting(name, value, "a flag that was typed") for name, value in environ.items())

@@ -15,8 +15,7 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.limits import BF16_UNITS, has_bf16
 from entrypoint.numbers import is_true
 from entrypoint.settings import Setting
-from entrypoint.tasks.aliases import split_flags
-from entrypoint.tasks.arguments import Program, guess_arguments, name_flags, set_argument
+from entrypoint.tasks.arguments import Program, guess_arguments, set_argument
 from entrypoint.tasks.command import Command
 
 # Insists on bf16.
@@ -48,7 +47,7 @@ def settle_bf16(
         return program
     kind = command.kind
     arguments = guess_arguments(command.words) if kind.is_yours else program.arguments
-    asked = list_asked(program, arguments, environ) if kind.is_yours or kind.is_script else []
+    asked = list_asked(arguments, environ) if kind.is_yours or kind.is_script else []
     if not asked:
         return program
     if kind.is_yours:
@@ -59,20 +58,18 @@ def settle_bf16(
         fact = f"{NO_UNIT}, and ranks would exchange bf16 with nodes that may have one"
         remedy = f"leave {' '.join(exchanged)} out on every node, or export {VARIABLE}={EMULATE}, many times slower"
         raise Refusal(fact, " ".join(dict.fromkeys([*asked, *exchanged])), remedy)
-    for name, value in name_flags(split_flags(program.words)).items():  # the flags of some tasks became the variable
-        program = set_argument(program, name, False) if name in FLAGS and is_true(value) else program
+    for name in FLAGS:
+        program = set_argument(program, name, False) if is_true(arguments.get(name)) else program
     if PRECISION in asked:
-        others = [each for each in program.forced if each.name != PRECISION]
-        program = program._replace(forced=(*others, Setting(PRECISION, "no", NO_UNIT)))
+        program = program._replace(forced=(*program.forced, Setting(PRECISION, "no", NO_UNIT)))
     note = f"{' '.join(asked)}: trains in float32, because {NO_UNIT}; {VARIABLE}={EMULATE} insists"
     return program._replace(notes=[*program.notes, note])
 
 
-def list_asked(program: Program, arguments: Mapping[str, object], environ: Mapping[str, str]) -> list[str]:
+def list_asked(arguments: Mapping[str, object], environ: Mapping[str, str]) -> list[str]:
     """Return what asks for bf16, as it is typed, and the variable."""
-    forced = {each.name: each.value for each in program.forced}
     return [
         *(f"--{name}" for name in FLAGS if is_true(arguments.get(name))),
         *(f"--{name} {arguments[name]}" for name in TYPES if arguments.get(name) in ("bf16", "bfloat16")),
-        *([PRECISION] if forced.get(PRECISION, environ.get(PRECISION)) == "bf16" else []),
+        *([PRECISION] if environ.get(PRECISION) == "bf16" else []),
     ]

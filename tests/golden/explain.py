@@ -131,7 +131,7 @@ CHOSEN = (
     Case("alone-script", argv=("--nproc", "1", "/workspace/train.py", "--hub_token", "hf_x")),
     Case("alone-task", argv=("qa", "--bf16", "--max_steps", "2")),
     Case("alone-task-of-another-release", argv=("qa", "--no_cuda", "--evaluation_strategy", "epoch", "--use_ipex")),
-    Case("alone-task-without-trainer", argv=("qa-no-trainer", "--bf16", "--do_train"), box=LAPTOP),
+    Case("alone-task-without-trainer", argv=("qa-no-trainer",), box=LAPTOP),
     Case("alone-task-with-argfile", argv=("qa", "/workspace/arguments.json"), box=LAPTOP),
     Case("alone-task-without-packages", argv=("audio-classification",)),
     Case("alone-without-bf16", argv=("qa", "--bf16"), limit=WITHOUT_BF16),

@@ -116,10 +116,6 @@ def test_every_default_is_a_flag_of_the_release(backend: str) -> None:
         assert {"output_dir", "max_steps", "seed"} <= set(names), release
 
 
-def test_the_oldest_releases_have_another_flag_for_the_backend() -> None:
-    assert list(default_flags("/tmp/x", "ccl", {"xpu_backend"}))[-2:] == ["--xpu_backend", "ccl"]
-
-
 @pytest.mark.parametrize(
     ("accelerate", "taken"),
     [("1.0.1", False), ("0.34.2", False), ("1.1.0", True), ("1.15.0", True), ("2.0.0rc1", True)],

@@ -37,7 +37,6 @@ def read(line: str, stack: Stack = STACK) -> tuple[Command, Program]:
         ("qa --bf16-full-eval", {}, {"bf16_full_eval": "False"}, None),
         ("qa --use_ipex --bf16", {}, {"bf16": "False", "use_ipex": True}, None),
         ("qa", PRECISION, {}, "no"),
-        ("qa-no-trainer --bf16", {}, {}, "no"),
         ("qa-no-trainer", PRECISION, {}, "no"),
         ("smoke --bf16", {}, {"bf16": "False"}, None),
         ("smoke --bf16 --max_steps 3", PRECISION, {"bf16": "False", "max_steps": "3"}, "no"),
