@@ -105,7 +105,7 @@ def answer(command: Command, options: Options, facts: Facts) -> int:
     if options.explain:
         raise Refusal("--explain has no meaning for a command that only prints", command.name, command.name)
     if command.kind == LIST:
-        print_output(list_tasks(facts.stack, facts.environ))
+        print_output(list_tasks(facts.stack))
         return 0
     from entrypoint.doctor import doctor  # as in `run`
 

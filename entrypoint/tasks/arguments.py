@@ -17,7 +17,7 @@ from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, spl
 from entrypoint.tasks.batches import check_order, describe_batches
 from entrypoint.tasks.command import SMOKE, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
-from entrypoint.tasks.preflight import check_arguments, check_reporters, list_notes
+from entrypoint.tasks.preflight import check_arguments, check_reporters
 from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, place_script
 from entrypoint.world.model import World
 
@@ -28,6 +28,7 @@ BACKENDS = ("ddp_backend", "xpu_backend")
 # What a file of arguments gets that does not say it. Without use_cpu transformers refuses bf16 where there is no GPU,
 # since 4.52 (transformers/training_args.py).
 OF_FILE = (OUTPUT_DIR, "use_cpu", "no_cuda")
+IGNORES = "its script looks for checkpoints itself, and ignores --resume_from_checkpoint"
 TOKENS = ("token", "hub_token", "push_to_hub_token", "use_auth_token")
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU")
@@ -86,8 +87,8 @@ def read_task(task: Task, command: Command, stack: Stack, environ: Mapping[str, 
     check_order(task, program.arguments, stack)
     check_reporters(task, program.arguments, stack, environ)
     found = check_arguments(task, program.arguments, environ)
-    notes = [*program.notes, *list_notes(task, script, stack, environ)]
-    return program._replace(notes=notes, defaults=(*program.defaults, *found))
+    ignores = task.kind == TRAINER and not task.takes_checkpoint
+    return program._replace(notes=[*program.notes, *[IGNORES] * ignores], defaults=(*program.defaults, *found))
 
 
 def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: bool) -> Program:

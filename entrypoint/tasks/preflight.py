@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import read_file
-from entrypoint.machine.image import (
-    BESIDE_TORCH,
-    TORCH_INDEX,
-    Stack,
-    list_sites,
-    normalize,
-    read_installed,
-    release,
-)
+from entrypoint.machine.image import Stack, list_sites, normalize, read_installed
 from entrypoint.machine.places import find_downloads
 from entrypoint.numbers import is_true
 from entrypoint.printing.streams import quote
@@ -59,39 +49,8 @@ def check_reporters(task: Task, arguments: Mapping[str, object], stack: Stack, e
     for name in str(arguments.get("report_to", "")).split():
         packages = REPORTERS.get(name, (name,))
         if packages and installed.keys().isdisjoint(map(normalize, packages)):
-            remedy = f"{install(packages[:1])}, or --report_to none"
+            remedy = f"pip install {packages[0]} as USER root in an image FROM this one, or --report_to none"
             raise Refusal("this image has no package for what --report_to names", name, remedy)
-
-
-def install(packages: Sequence[str]) -> str:
-    """Return how to install packages for all users of an image; any but root would install into his own home."""
-    index = f"--extra-index-url {TORCH_INDEX} " if {*BESIDE_TORCH, "timm"} & {*packages} else ""
-    return f"pip install {index}{' '.join(packages)} as USER root in an image FROM this one"
-
-
-def list_notes(task: Task, script: str, stack: Stack, environ: Mapping[str, str]) -> list[str]:
-    """List what speaks against a task in this image: packages that it lacks, and with which its script fails."""
-    installed, notes = read_installed(list_sites(stack, environ)), []
-    lacking = list_lacking(script, installed)
-    if lacking:
-        notes.append(f"this image lacks {', '.join(lacking)} of the requirements of {task.name}: {install(lacking)}")
-    if task.kind == TRAINER and not task.takes_checkpoint:
-        notes.append("its script looks for checkpoints itself, and ignores --resume_from_checkpoint")
-    if task.fails is not None:
-        package, since, why = task.fails
-        version = " ".join(installed.get(normalize(package), ()))
-        if release(version) >= since:
-            copy = f"a corrected copy can be mounted at {script}"
-            notes.append(f"its script was seen to fail with {package} {version}: {why}; {copy}")
-    return notes
-
-
-def list_lacking(script: str, installed: Container[str]) -> list[str]:
-    """List the packages that the requirements.txt beside a script names and that are not there."""
-    lines = (read_file(f"{os.path.dirname(script)}/requirements.txt") or "").splitlines()
-    # A line with an address or a condition is left to pip.
-    names = (match[0] for line in lines if (match := re.match(r"[A-Za-z0-9][\w.-]*(?!.*(?://|;))", line.strip())))
-    return sorted({name for name in names if normalize(name) not in installed})
 
 
 def find_nltk(task: Task, arguments: Mapping[str, object], environ: Mapping[str, str]) -> list[Setting]:
@@ -114,18 +73,16 @@ def find_nltk(task: Task, arguments: Mapping[str, object], environ: Mapping[str,
     return [] if own or not os.path.isdir(brought) else [Setting("NLTK_DATA", brought, "prefetch has been here")]
 
 
-def list_tasks(stack: Stack, environ: Mapping[str, str]) -> str:
-    """Return a table of all tasks: those of the image with script and defaults, and with what the image lacks."""
+def list_tasks(stack: Stack) -> str:
+    """Return a table of all tasks of the image, with script and defaults."""
     scripts = list_scripts(stack.examples)
     names = [*(name for name in TASKS if name in scripts), *(name for name in scripts if name not in TASKS)]
     width = max(map(len, [*names, "smoke"])) + 1
     lines = [f"{'smoke':{width}} a short training to see that all ranks work together, offline"]
     for name in names:
         task, script = find_task(name), scripts[name]
-        notes = "; ".join(list_notes(task, script, stack, environ))
-        about = f"{task.about} ({notes})".strip() if notes else task.about
         flags = choose_defaults(list_defaults(task, stack, many=False), {}, task, stack)
         defaults = " ".join(quote(word) for flag in flags for word in flag.words())
-        lines.append(f"{name:{width}} {about}".rstrip() + f"\n    {'/'.join(script.split('/')[-2:])} {defaults}")
+        lines.append(f"{name:{width}} {task.about}".rstrip() + f"\n    {'/'.join(script.split('/')[-2:])} {defaults}")
     lines.append(f"examples: {stack.examples or 'none in this image: build it with --examples'}")
     return "\n".join(lines)

@@ -24,8 +24,6 @@ class Task(NamedTuple):
     which it loads the first whose flags are given, both with their configuration; nltk: data of that package.
 
     ordered: whether its evaluation finds the example of a prediction by its place.
-
-    fails: a package, the release since which the script fails with it whatever its arguments are, and why.
     """
 
     name: str
@@ -37,7 +35,6 @@ class Task(NamedTuple):
     metrics: tuple[str, ...] = ()
     nltk: tuple[str, ...] = ()
     ordered: bool = False
-    fails: tuple[str, tuple[int, int], str] | None = None
 
     @property
     def file(self) -> str:
@@ -86,11 +83,6 @@ ONE_BEAM = "--num_beams 1 "
 PUNKT = ("punkt", "punkt_tab")
 GLUE, XNLI = ("nyu-mll/glue {task_name}",), ("facebook/xnli {train_language}", "facebook/xnli {language}")
 OF_GLUE = ("glue {task_name}", "accuracy")
-# Seen in the scripts at huggingface/transformers 70179949, which were run with the packages of an image.
-OF_TPU = ("accelerate", (1, 0), "it asks for DistributedType.TPU")
-NO_OWNER = ("huggingface_hub", (1, 16), "it names its data set without an owner")
-OF_MIDDLE = ("transformers", (4, 39), "it takes the mean of original_embeddings, which are a module")
-TYPED_WRONG = ("transformers", (4, 46), "it calls the Trainer with processing_classtokenizer")
 
 # qa has the defaults of the Hugging Face guide to distributed CPUs, the others those of the example's own README, at
 # the newest commit that could be read (huggingface/transformers 70179949, 2025-12-19), without what only uploads,
@@ -162,7 +154,6 @@ ROWS = (
         + "--max_seq_length 128 --per_device_train_batch_size 32 --learning_rate 5e-5 --num_train_epochs 2",
         data=XNLI,
         metrics=("xnli",),
-        fails=NO_OWNER,
     ),
     Task(
         "ner",
@@ -177,15 +168,14 @@ ROWS = (
         metrics=("seqeval",),
     ),
     Task("mlm", "masked words", ROBERTA + LANGUAGE, language_model=True, metrics=("accuracy",)),
-    Task("mlm-no-trainer", "masked words", ROBERTA + WIKITEXT, language_model=True, fails=OF_TPU),
+    Task("mlm-no-trainer", "masked words", ROBERTA + WIKITEXT, language_model=True),
     Task("clm", "next words", GPT2 + LANGUAGE, language_model=True, metrics=("accuracy",)),
-    Task("clm-no-trainer", "next words", GPT2 + WIKITEXT, language_model=True, fails=OF_TPU),
+    Task("clm-no-trainer", "next words", GPT2 + WIKITEXT, language_model=True),
     Task(
         "plm",
         "words in any order",
         "--model_name_or_path xlnet/xlnet-base-cased " + LANGUAGE,
         language_model=True,
-        fails=TYPED_WRONG,
     ),
     Task(
         "fim",
@@ -193,15 +183,13 @@ ROWS = (
         MIDDLE + LANGUAGE,
         language_model=True,
         metrics=("accuracy",),
-        fails=OF_MIDDLE,
     ),
-    Task("fim-no-trainer", "words in the middle", MIDDLE + WIKITEXT, language_model=True, fails=OF_MIDDLE),
+    Task("fim-no-trainer", "words in the middle", MIDDLE + WIKITEXT, language_model=True),
     Task(
         "swag",
         "multiple choice",
         ROBERTA + TRAIN + "--learning_rate 5e-5 --num_train_epochs 3 " + BOTH.format(16),
         data=("allenai/swag regular",),
-        fails=NO_OWNER,
     ),
     Task(
         "swag-no-trainer",

@@ -31,7 +31,6 @@ SCRIPTS = {
     "question-answering/run_qa_no_trainer.py": "",
     "text-classification/run_glue.py": "",
     "audio-classification/run_audio_classification.py": "",
-    "audio-classification/requirements.txt": "datasets\nevaluate\nlibrosa\ntorch>=1.6\n",
 }
 # The image's own variables.
 IMAGE = {
@@ -133,7 +132,7 @@ CHOSEN = (
     Case("alone-task-of-another-release", argv=("qa", "--no_cuda", "--evaluation_strategy", "epoch", "--use_ipex")),
     Case("alone-task-without-trainer", argv=("qa-no-trainer",), box=LAPTOP),
     Case("alone-task-with-argfile", argv=("qa", "/workspace/arguments.json"), box=LAPTOP),
-    Case("alone-task-without-packages", argv=("audio-classification",)),
+    Case("alone-task-without-defaults", argv=("audio-classification",)),
     Case("alone-without-bf16", argv=("qa", "--bf16"), limit=WITHOUT_BF16),
     Case("alone-without-bf16-by-a-script", argv=("/workspace/train.py", "--bf16"), limit=WITHOUT_BF16),
     Case(

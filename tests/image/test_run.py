@@ -218,19 +218,6 @@ def test_a_script_without_the_trainer_finds_its_world_and_precision(image: str) 
     assert said["output_dir"] == "/workspace/output/qa-no-trainer"
 
 
-def test_a_task_without_its_packages_says_what_to_do(image: str, tmp_path: Path) -> None:
-    """Every script of the examples is a task, with the requirements beside it."""
-    (tmp_path / "run_speech_recognition_ctc.py").touch()
-    (tmp_path / "requirements.txt").write_text("datasets[audio] >= 1.18.0\ntorch >= 1.5\nlibrosa\njiwer\nevaluate\n")
-    tmp_path.chmod(0o755)
-    mounted = ("--volume", f"{tmp_path}:/workspace/transformers/examples/pytorch/speech-recognition:ro")
-
-    done = run(image, "speech-recognition-ctc", options=mounted)
-
-    assert "lacks jiwer, librosa of the requirements of speech-recognition-ctc" in done.err
-    assert "jiwer librosa as USER root in an image FROM this one" in done.err
-
-
 def test_qa_without_examples_says_what_to_do(bare_image: str) -> None:
     done = run(bare_image, "qa")
 

@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.preflight import check_arguments, check_reporters, list_notes, list_tasks
+from entrypoint.tasks.preflight import check_arguments, check_reporters, list_tasks
 from entrypoint.tasks.table import find_task, place_script
 
 TEXT, MEDIA = "text-classification", "speech-recognition"
@@ -24,22 +24,6 @@ def stack(tmp_path: Path) -> Stack:
         (examples / name).parent.mkdir(parents=True, exist_ok=True)
         (examples / name).touch()
     return Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", str(tmp_path), str(site))
-
-
-@pytest.mark.parametrize(
-    ("lines", "lacking"),
-    [
-        ("datasets >= 1.8.0\nscikit-learn\n", ""),
-        ("# a comment\n\n-r more.txt\ngit+https://hub/x.git\nx @ https://hub/x.whl\nold; python_version<'3.8'\n", ""),
-        ("Rouge_Score!=0.1.0\ndatasets[audio]>=4\n", ""),
-        ("librosa\njiwer>=2\ndatasets\n", "jiwer, librosa"),
-    ],
-)
-def test_the_requirements_beside_a_script_are_in_the_image(stack: Stack, lines: str, lacking: str) -> None:
-    script = f"{stack.examples}/examples/pytorch/{TEXT}/run_glue.py"
-    Path(f"{stack.examples}/examples/pytorch/{TEXT}/requirements.txt").write_text(lines)
-    notes = list_notes(find_task("glue"), script, stack, {})
-    assert (len(notes) == bool(lacking) and f"lacks {lacking}" in "".join(notes)) or not lacking
 
 
 @pytest.mark.parametrize(
@@ -99,22 +83,6 @@ def test_data_of_nltk_that_a_script_reads_but_does_not_download_are_there(
         assert not refused
 
 
-@pytest.mark.parametrize(
-    ("name", "there", "said"),
-    [
-        ("clm-no-trainer", "accelerate-1.15.0", "accelerate 1.15.0: it asks for DistributedType.TPU"),
-        ("clm-no-trainer", "accelerate-0.34.2", ""),
-        ("clm-no-trainer", "torch-2.4.0", ""),
-        ("clm", "accelerate-1.15.0", ""),
-        ("speech-recognition-ctc", "accelerate-1.15.0", "ignores --resume_from_checkpoint"),
-    ],
-)
-def test_a_script_that_was_seen_to_fail_is_said(stack: Stack, tmp_path: Path, name: str, there: str, said: str) -> None:
-    (tmp_path / f"site/{there}.dist-info").mkdir()
-    notes = list_notes(find_task(name), "run.py", stack, {})
-    assert len(notes) == bool(said) and said in "".join(notes)
-
-
 def test_a_directory_that_a_script_ignores_is_refused() -> None:
     with pytest.raises(Refusal) as caught:
         check_arguments(find_task("mae"), {"train_dir": "/d"}, {})
@@ -123,10 +91,9 @@ def test_a_directory_that_a_script_ignores_is_refused() -> None:
     assert check_arguments(find_task("image-classification"), {"train_dir": "/d"}, {}) == []
 
 
-def test_the_scripts_of_the_image_are_listed_with_what_it_lacks(stack: Stack) -> None:
-    Path(f"{stack.examples}/examples/pytorch/{MEDIA}/requirements.txt").write_text("jiwer\n")
-    rows = list_tasks(stack, {"PATH": "/bin:/usr/bin"}).splitlines()
+def test_the_scripts_of_the_image_are_listed(stack: Stack) -> None:
+    rows = list_tasks(stack).splitlines()
     assert [row.split()[0] for row in rows if not row.startswith(" ")] == [
         "smoke", "glue", "speech-recognition-ctc", "examples:",
     ]  # fmt: skip
-    assert "lacks jiwer" in rows[3] and f"    {TEXT}/run_glue.py --model_name_or_path google-bert" in rows[2]
+    assert f"    {TEXT}/run_glue.py --model_name_or_path google-bert" in rows[2]
