@@ -17,7 +17,7 @@ from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, spl
 from entrypoint.tasks.batches import check_order, describe_batches
 from entrypoint.tasks.command import SMOKE, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
-from entrypoint.tasks.preflight import check_arguments, check_reporters
+from entrypoint.tasks.preflight import check_arguments, check_reporters, find_nltk
 from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, place_script
 from entrypoint.world.model import World
 
@@ -86,9 +86,10 @@ def read_task(task: Task, command: Command, stack: Stack, environ: Mapping[str, 
         raise Refusal("the directory for results has no name", f"{OUTPUT_DIR} ''", remedy)
     check_order(task, program.arguments, stack)
     check_reporters(task, program.arguments, stack, environ)
-    found = check_arguments(task, program.arguments, environ)
+    check_arguments(task, program.arguments)
     ignores = task.kind == TRAINER and not task.takes_checkpoint
-    return program._replace(notes=[*program.notes, *[IGNORES] * ignores], defaults=(*program.defaults, *found))
+    defaults = (*program.defaults, *find_nltk(task, environ))
+    return program._replace(notes=[*program.notes, *[IGNORES] * ignores], defaults=defaults)
 
 
 def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: bool) -> Program:

@@ -1,4 +1,4 @@
-"""What a task needs of its image, looked at before the start: its script, packages, integrations and data of nltk."""
+"""What a task needs of its image, looked at before the start: packages for reports, and data of nltk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from entrypoint.numbers import is_true
 from entrypoint.printing.streams import quote
 from entrypoint.settings import Setting
 from entrypoint.tasks.defaults import choose_defaults, list_defaults
-from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER, Task, find_task, list_scripts
+from entrypoint.tasks.table import TASKS, TRAINER, Task, find_task, list_scripts
 
 # The packages that --report_to needs, one of them is enough (transformers/integrations/integration_utils.py); any other
 # name is that of its package.
@@ -26,16 +26,14 @@ REPORTERS = {
 }
 # Tasks whose scripts have cifar10 for the name of a data set where no argument has another one.
 OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
-NLTK_DATA = ("/usr/share/nltk_data", "/usr/local/share/nltk_data", "/usr/lib/nltk_data", "/usr/local/lib/nltk_data")
 
 
-def check_arguments(task: Task, arguments: Mapping[str, object], environ: Mapping[str, str]) -> list[Setting]:
-    """Raise Refusal for arguments with which a task would fail late, or train with other data; return its variables."""
+def check_arguments(task: Task, arguments: Mapping[str, object]) -> None:
+    """Raise Refusal for arguments with which a task would train with other data."""
     flag = next((each for each in ("train_dir", "validation_dir") if arguments.get(each)), None)
     if flag and task.name in OF_CIFAR10 and not arguments.get("dataset_name"):
         remedy = f"--dataset_name {arguments[flag]} in its place, which datasets loads as images"
         raise Refusal(f"the script of {task.name} does not load a directory", f"--{flag} {arguments[flag]}", remedy)
-    return find_nltk(task, arguments, environ) if task.nltk else []
 
 
 def check_reporters(task: Task, arguments: Mapping[str, object], stack: Stack, environ: Mapping[str, str]) -> None:
@@ -53,24 +51,10 @@ def check_reporters(task: Task, arguments: Mapping[str, object], stack: Stack, e
             raise Refusal("this image has no package for what --report_to names", name, remedy)
 
 
-def find_nltk(task: Task, arguments: Mapping[str, object], environ: Mapping[str, str]) -> list[Setting]:
-    """Return where `prefetch` brought data of nltk; raise Refusal if the data with which a task evaluates are missing.
-
-    The script downloads those of an older nltk (examples/pytorch/summarization), and fails with a newer one as it
-    evaluates for the first time, after an epoch.
-    """
-    own, brought = environ.get("NLTK_DATA", ""), f"{find_downloads(environ)}/nltk_data"
-    places = [*filter(None, own.split(":")), brought, f"{environ.get('HOME', '')}/nltk_data", *NLTK_DATA]
-    wanted = [f"tokenizers/{name}" for name in task.nltk]
-    is_there = any(os.path.exists(f"{place}/{wanted[-1]}{end}") for place in places for end in ("", ".zip"))
-    evaluates = task.kind == ACCELERATE or is_true(arguments.get("predict_with_generate"))
-    if evaluates and not is_there:
-        remedy = (
-            f"run `prefetch {task.name}` with these arguments and a network, or mount a directory with {wanted[-1]} "
-        )
-        remedy += "and export NLTK_DATA=DIRECTORY"
-        raise Refusal(f"{task.name} evaluates with data of nltk that its script does not download", wanted[-1], remedy)
-    return [] if own or not os.path.isdir(brought) else [Setting("NLTK_DATA", brought, "prefetch has been here")]
+def find_nltk(task: Task, environ: Mapping[str, str]) -> list[Setting]:
+    """Return where `prefetch` has brought data of nltk, which a script evaluates with and does not download itself."""
+    brought = f"{find_downloads(environ)}/nltk_data"
+    return [Setting("NLTK_DATA", brought, "prefetch has been here")] if task.nltk and os.path.isdir(brought) else []
 
 
 def list_tasks(stack: Stack) -> str:

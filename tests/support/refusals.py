@@ -118,7 +118,6 @@ REFUSED = (
     Row("torchrun --rdzv-endpoint node0:99999 x.py", {}, "'99999'"),
     Row("torchrun --nnodes two --node-rank 0 --master-addr node0 x.py", {}, "'two'"),
     # tasks that would fail after minutes
-    Row("summarization --dataset_name squad --output_dir HOME", {}, "tokenizers/punkt_tab"),
     Row("qa --output_dir HOME/stack.json/results", {}, "HOME/stack.json/results"),
     Row("qa HOME/missing.json", {}, "HOME/missing.json"),
     Row("qa squad", {}, "squad"),

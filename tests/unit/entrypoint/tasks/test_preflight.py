@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.preflight import check_arguments, check_reporters, list_tasks
+from entrypoint.tasks.preflight import check_arguments, check_reporters, find_nltk, list_tasks
 from entrypoint.tasks.table import find_task, place_script
 
 TEXT, MEDIA = "text-classification", "speech-recognition"
@@ -58,37 +58,22 @@ def test_a_script_that_is_not_there_is_refused(stack: Stack, examples: str | Non
     assert caught.value.code == 2 and ("--examples" in caught.value.remedy) is (examples is None)
 
 
-@pytest.mark.parametrize(
-    ("given", "there", "refused"),
-    [
-        ({"predict_with_generate": True}, "", True),
-        ({"predict_with_generate": True}, "tokenizers/punkt", True),
-        ({"predict_with_generate": True}, "tokenizers/punkt_tab.zip", False),
-        ({"predict_with_generate": "False", "seed": 1}, "", False),
-    ],
-)
-def test_data_of_nltk_that_a_script_reads_but_does_not_download_are_there(
-    tmp_path: Path, given: dict[str, object], there: str, refused: bool
-) -> None:
-    brought = tmp_path / "hf/nltk_data"
-    (brought / there).mkdir(parents=True)
-    environ = {"HF_HOME": str(tmp_path / "hf")}
-    try:
-        found = check_arguments(find_task("summarization"), given, environ)
-        assert [(each.name, each.value) for each in found] == [("NLTK_DATA", str(brought))]
-        assert check_arguments(find_task("summarization"), given, {**environ, "NLTK_DATA": str(brought)}) == []
-    except Refusal as refusal:
-        assert refused and "prefetch summarization" in refusal.remedy
-    else:
-        assert not refused
+def test_data_of_nltk_that_were_fetched_are_found(tmp_path: Path) -> None:
+    summarization, environ = find_task("summarization"), {"HF_HOME": str(tmp_path)}
+    assert find_nltk(summarization, environ) == []
+    (tmp_path / "nltk_data").mkdir()
+    assert [(each.name, each.value) for each in find_nltk(summarization, environ)] == [
+        ("NLTK_DATA", f"{tmp_path}/nltk_data")
+    ]
+    assert find_nltk(find_task("qa"), environ) == []
 
 
 def test_a_directory_that_a_script_ignores_is_refused() -> None:
     with pytest.raises(Refusal) as caught:
-        check_arguments(find_task("mae"), {"train_dir": "/d"}, {})
+        check_arguments(find_task("mae"), {"train_dir": "/d"})
     assert (caught.value.value, caught.value.code) == ("--train_dir /d", 2)
-    assert check_arguments(find_task("mae"), {"train_dir": "/d", "dataset_name": "x"}, {}) == []
-    assert check_arguments(find_task("image-classification"), {"train_dir": "/d"}, {}) == []
+    check_arguments(find_task("mae"), {"train_dir": "/d", "dataset_name": "x"})
+    check_arguments(find_task("image-classification"), {"train_dir": "/d"})
 
 
 def test_the_scripts_of_the_image_are_listed(stack: Stack) -> None:
