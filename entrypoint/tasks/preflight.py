@@ -14,16 +14,8 @@ from entrypoint.settings import Setting
 from entrypoint.tasks.defaults import choose_defaults, list_defaults
 from entrypoint.tasks.table import TASKS, TRAINER, Task, find_task, list_scripts
 
-# The packages that --report_to needs, one of them is enough (transformers/integrations/integration_utils.py); any other
-# name is that of its package.
-REPORTERS = {
-    **dict.fromkeys(("all", "none", "kubeflow"), ()),
-    "azure_ml": ("azureml-core",),
-    "comet_ml": ("comet-ml",),
-    "flyte": ("flytekit",),
-    "neptune": ("neptune", "neptune-client"),
-    "tensorboard": ("tensorboard", "tensorboardx"),
-}
+# What --report_to takes that is not the name of a package (transformers/integrations/integration_utils.py).
+NO_PACKAGES = ("all", "none", "azure_ml", "flyte", "kubeflow")
 # Tasks whose scripts have cifar10 for the name of a data set where no argument has another one.
 OF_CIFAR10 = ("image-classification-no-trainer", "mae", "mim", "mim-no-trainer")
 
@@ -43,12 +35,12 @@ def check_reporters(task: Task, arguments: Mapping[str, object], stack: Stack, e
     """
     if task.kind != TRAINER and not is_true(arguments.get("with_tracking")):
         return
-    installed = read_installed(list_sites(stack, environ))
-    for name in str(arguments.get("report_to", "")).split():
-        packages = REPORTERS.get(name, (name,))
-        if packages and installed.keys().isdisjoint(map(normalize, packages)):
-            remedy = f"pip install {packages[0]} as USER root in an image FROM this one, or --report_to none"
-            raise Refusal("this image has no package for what --report_to names", name, remedy)
+    names = [name for name in str(arguments.get("report_to", "")).split() if name not in NO_PACKAGES]
+    installed = read_installed(list_sites(stack, environ)) if names else {}
+    lacking = next((name for name in names if normalize(name) not in installed), None)
+    if lacking is not None:
+        remedy = f"pip install {normalize(lacking)} as USER root in an image FROM this one, or --report_to none"
+        raise Refusal("this image has no package for what --report_to names", lacking, remedy)
 
 
 def find_nltk(task: Task, environ: Mapping[str, str]) -> list[Setting]:

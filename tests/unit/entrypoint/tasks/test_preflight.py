@@ -18,7 +18,7 @@ TEXT, MEDIA = "text-classification", "speech-recognition"
 def stack(tmp_path: Path) -> Stack:
     """Return an image with two scripts and a few packages."""
     site, examples = tmp_path / "site", tmp_path / "examples/pytorch"
-    for name in ("datasets-4.0.0", "scikit_learn-1.7", "rouge_score-0.1.2", "nltk-3.9.1", "tensorboardX-2.6"):
+    for name in ("datasets-4.0.0", "scikit_learn-1.7", "rouge_score-0.1.2"):
         (site / f"{name}.dist-info").mkdir(parents=True)
     for name in (f"{TEXT}/run_glue.py", f"{MEDIA}/run_speech_recognition_ctc.py"):
         (examples / name).parent.mkdir(parents=True, exist_ok=True)
@@ -33,8 +33,8 @@ def stack(tmp_path: Path) -> Stack:
         ("glue", {"report_to": "all"}, ""),
         ("glue", {"report_to": "none"}, ""),
         ("glue", {"report_to": "kubeflow"}, ""),
-        ("glue", {"report_to": "tensorboard"}, ""),  # tensorboardX is enough
-        ("glue", {"report_to": "tensorboard azure_ml"}, "azureml-core"),
+        ("glue", {"report_to": "rouge_score"}, ""),
+        ("glue", {"report_to": "rouge_score comet_ml"}, "comet-ml"),
         ("glue", {"report_to": "wandb"}, "wandb"),
         ("glue-no-trainer", {"report_to": "wandb"}, ""),
         ("glue-no-trainer", {"report_to": "wandb", "with_tracking": True}, "wandb"),
