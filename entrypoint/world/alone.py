@@ -8,7 +8,6 @@ MULTINODE_WORLD_SIZE=1 says that one process is right, whatever they say.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from fnmatch import translate
@@ -62,7 +61,6 @@ REMEDIES = {
     "LSB_": f"export MASTER_ADDR=${{LSB_MCPU_HOSTS%% *}} and {BY_MPIRUN}; or with blaunch, and {EVERY_NODE}",
     **dict.fromkeys(("PMI", "PALS_", "PRTE_", "OMPI_", "MV2_"), BY_MPIRUN),
     **dict.fromkeys(("WORLD_SIZE", "RANK", "LOCAL_RANK"), BY_HAND),
-    "TF_CONFIG": f"use a PyTorchJob in place of a TFJob, or {EVERY_NODE}",
     "": f"start the ranks with the launcher that has set this; or {EVERY_NODE}",
 }
 
@@ -112,8 +110,6 @@ def says_several(name: str, text: str) -> bool:
     if IS_LIST.fullmatch(name):
         hosts = [host for host in split_hosts(text) if not host.isdigit()]  # LSF writes a number behind each host
         return len(hosts) > 1 and not any(map(SERVER.fullmatch, hosts))
-    if name == "TF_CONFIG":
-        return count_tf_tasks(text) > 1
     return name in STARTED and bool(STARTED[name].fullmatch(text.strip()))
 
 
@@ -122,15 +118,6 @@ def is_first_of_many(environ: Mapping[str, str]) -> bool:
     host = unbracket(environ.get("MASTER_ADDR", ""))
     silent = not host or is_loopback(host) or bool(environ.get("WORLD_SIZE", "").strip())
     return not silent and whole(environ.get("RANK", "")) == 0
-
-
-def count_tf_tasks(text: str) -> int:
-    """Count the tasks that train in TF_CONFIG: {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": ...}."""
-    try:
-        cluster = json.loads(text)["cluster"]
-        return sum(len(tasks) for name, tasks in cluster.items() if name not in ("ps", "evaluator"))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return 0
 
 
 def check_program(environ: Mapping[str, str], world: World, program: str, script: str) -> None:

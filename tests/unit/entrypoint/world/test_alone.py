@@ -13,7 +13,6 @@ from entrypoint.world.table import complete, detect
 from tests.support.launchers import left_by, read_machines
 
 ALONE = "this process is alone, but was meant to be one of many"
-TF = '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}}'
 TYPED = {"PET_NPROC_PER_NODE": "2"}
 MACHINES = read_machines()
 
@@ -37,7 +36,7 @@ def test_who_should_be_one_of_several_is_refused_by_any_variable_that_says_so(ma
     ("left", "more", "name"),
     [
         ((), {"WORLD_SIZE": "1", "RANK": "0", "PET_NNODES": "1", "SLURM_NTASKS": "1"}, None),
-        ((), {"PMI_PORT": "none", "TF_CONFIG": "none", "NUM_NODES": "two", "SLURM_PROCID": "x"}, None),
+        ((), {"PMI_PORT": "none", "NUM_NODES": "two", "SLURM_PROCID": "x"}, None),
         (("slurm-one-task",), {}, None),
         (("slurm-one-task",), {"SLURM_JOB_NUM_NODES": "2", "ENVIRONMENT": "BATCH"}, None),  # srun -n1 in a batch script
         (("slurm-one-task",), {"SLURM_NTASKS": "2", "SLURM_NNODES": "2"}, "SLURM_NNODES"),  # sbatch within a step
@@ -57,7 +56,6 @@ def test_who_should_be_one_of_several_is_refused_by_any_variable_that_says_so(ma
         ((), {"PMI_ID": "0", "PMI_PORT": "node0:39063", "MPI_LOCALRANKID": "0"}, "PMI_PORT"),
         (("aws-batch-node",), {"AWS_BATCH_JOB_NODE_INDEX": ""}, "AWS_BATCH_JOB_NUM_NODES"),
         (("sagemaker",), {"SM_CURRENT_HOST": ""}, "SM_HOSTS"),
-        ((), {"TF_CONFIG": TF}, None),
         ((), {"LSB_MCPU_HOSTS": "h1 8"}, None),
         ((), {"MULTINODE_WORLD_SIZE": "1", "PET_NNODES": "2", "SLURM_NTASKS": "8"}, None),
         ((), {"MULTINODE_WORLD_SIZE": "1:4", "NUM_NODES": "2"}, "NUM_NODES"),
