@@ -20,8 +20,6 @@ TORCHRUN_WORKER = "torchrun-worker"
 
 EVERY_NODE = "export PET_NNODES, PET_NODE_RANK (from 0) and PET_MASTER_ADDR on every node"
 NO_LAUNCHER = "no launcher's variables are set"
-# The master where it is this node, whose address nothing has said.
-THIS_NODE = "this node"
 # What stands between the hosts of a list, beside blanks.
 BETWEEN = str.maketrans(dict.fromkeys("[]\"',;", " "))
 
@@ -100,9 +98,8 @@ class Launcher(NamedTuple):
     rank: the number of this one, or its name in a list; size: how many there are, empty where a list says it; nodes:
     how many nodes; allocation: those of a scheduler, which count where no variable says how many ranks this node has;
     count_here: finds that number in the environment and the size; hosts: the address of the first node, or a list that
-    begins with it, whose name may have a `*`; first: the number of the first node, for a scheduler that does not tell
-    that node its own address; job: what only this job shares, the surest first, where a dot joins variables; remedy:
-    how all ranks get a variable; loopback: whether a master on loopback is right for several nodes.
+    begins with it, whose name may have a `*`; job: what only this job shares, the surest first, where a dot joins
+    variables; remedy: how all ranks get a variable; loopback: whether a master on loopback is right for several nodes.
     """
 
     kind: str
@@ -118,7 +115,6 @@ class Launcher(NamedTuple):
     allocation: tuple[str, ...] = ()
     count_here: Callable[[Mapping[str, str], int], int | None] = lambda environ, size: None
     hosts: str = ""
-    first: str = ""
     job: tuple[str, ...] = ()
     remedy: str = "export MASTER_ADDR=node0"
     loopback: bool = False
@@ -134,7 +130,7 @@ class Launcher(NamedTuple):
         if self.proof is not None:
             return self.proof(environ)
         lists = self.find_hosts(environ)
-        if not all_set(self.rank)(environ) or (self.hosts and not self.first and not lists):
+        if not all_set(self.rank)(environ) or (self.hosts and not lists):
             return False
         return self.has_several(environ) if self.size else sum(map(len, lists.values())) > 1
 

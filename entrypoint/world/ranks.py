@@ -9,7 +9,7 @@ from entrypoint.addresses import PORT, is_loopback, read_host, read_port, unbrac
 from entrypoint.errors import Refusal
 from entrypoint.numbers import first_number, number, whole
 from entrypoint.world import slurm
-from entrypoint.world.model import EVERY_NODE, THIS_NODE, TORCHRUN, Launcher, World
+from entrypoint.world.model import EVERY_NODE, TORCHRUN, Launcher, World
 from entrypoint.world.torchrun import read_count
 
 # Where the port of a job is chosen from that says who it is. Above the ports that programs are known for, below those
@@ -95,11 +95,7 @@ def read_node(environ: Mapping[str, str], launcher: Launcher) -> World:
         value = f"{launcher.rank}={here} of {nodes} in {launcher.size or ', '.join(lists)}"
         remedy = f"{launcher.size or launcher.hosts} and {launcher.rank} as the scheduler sets them, or {EVERY_NODE}"
         raise Refusal("the job does not say which of its nodes this one is", value, remedy)
-    rank = (rank - ((number(environ, launcher.first) or 0) if launcher.first else 0)) % nodes
-    host = THIS_NODE if launcher.first and rank == 0 else read_host("".join(hosts[:1]), launcher.hosts)
-    if not host:
-        remedy = f"export {launcher.hosts}=HOST"
-        raise Refusal("the job gives no address of its first node", f"node {rank} of {nodes}", remedy)
+    host = read_host(hosts[0], launcher.hosts)
     job = find_job(environ, launcher)
     world = World(launcher.kind, launcher.why, (nodes, nodes), rank, read_count(environ), master=host, job=job)
     return world._replace(port=find_port(environ, job))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Mapping
 from typing import Callable
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.network import own_address
 from entrypoint.numbers import first_set, whole
 from entrypoint.world import slurm, torchrun
 from entrypoint.world.model import (
@@ -20,7 +18,6 @@ from entrypoint.world.model import (
     MPIJOB_WORKER,
     NO_LAUNCHER,
     SLURM,
-    THIS_NODE,
     TORCHRUN,
     TORCHRUN_WORKER,
     Launcher,
@@ -174,14 +171,6 @@ LAUNCHERS = (
     TORCHRUN_NODE._replace(
         fact="RANK, WORLD_SIZE and MASTER_ADDR are set", rank="RANK", size="WORLD_SIZE", hosts="MASTER_ADDR"
     ),
-    # AWS Batch, multi-node parallel jobs (user guide, mnp-env-vars): the main node has no address of itself.
-    SCHEDULER_NODE._replace(
-        rank="AWS_BATCH_JOB_NODE_INDEX",
-        size="AWS_BATCH_JOB_NUM_NODES",
-        hosts="AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS",
-        first="AWS_BATCH_JOB_MAIN_NODE_INDEX",
-        job=("AWS_BATCH_JOB_ID",),
-    ),
     # SageMaker (aws/sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md)
     SCHEDULER_NODE._replace(rank="SM_CURRENT_HOST", hosts="SM_HOSTS", job=("TRAINING_JOB_NAME",)),
     # Volcano, plugins env and svc: a list for each group of tasks (volcano-sh/volcano, pkg/controllers/job/plugins)
@@ -229,11 +218,6 @@ def complete(environ: Mapping[str, str], read: Callable[[str], str | None]) -> d
     return found
 
 
-def find_here() -> str:
-    """Return the address by which other nodes reach this one, or its name."""
-    return own_address(None) or socket.gethostname()
-
-
 def find_launcher(environ: Mapping[str, str]) -> Launcher:
     """Return the first launcher whose variables are there; the last one needs none."""
     return next(launcher for launcher in LAUNCHERS if launcher.proves(environ))
@@ -246,12 +230,11 @@ def detect(
     launcher: Launcher | None = None,
     typed: Mapping[str, str] | None = None,
     task: str = "",
-    here: Callable[[], str] = find_here,
 ) -> World:
     """Return the world of this process; raise Refusal where variables contradict each other, or --nproc a launcher.
 
     nproc: the number in --nproc; launcher: what started this process, if that is known; typed: what describes a typed
-    torchrun, which has a world of its own; task: what is trained; here: finds this node's address.
+    torchrun, which has a world of its own; task: what is trained.
     """
     launcher = launcher or find_launcher(environ)
     if typed is None:
@@ -263,8 +246,6 @@ def detect(
         if typed is None:
             raise apart
         world = world._replace(notes=(apart.note,))  # all agents of a typed torchrun may be on this machine
-    if world.master == THIS_NODE:
-        world = world._replace(master=here())
     return name_job(world, environ, task)
 
 

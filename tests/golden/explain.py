@@ -284,7 +284,6 @@ def pretend(case: Case) -> Iterator[None]:
             ("entrypoint.machine.network.find_way", find_way),
             ("entrypoint.machine.network.list_ipv4", lambda: INTERFACES),
             ("entrypoint.world.torchrun.own_address", lambda _: "192.0.2.2"),
-            ("entrypoint.world.table.own_address", lambda _: "192.0.2.2"),
             ("entrypoint.world.torchrun.is_here", lambda host: host == "192.0.2.2"),
             ("entrypoint.world.torchrun.split_addresses", lambda _: ([], [])),
             ("entrypoint.world.torchrun.is_free", lambda _: True),

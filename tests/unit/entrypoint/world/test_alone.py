@@ -54,7 +54,7 @@ def test_who_should_be_one_of_several_is_refused_by_any_variable_that_says_so(ma
         ((), {"HOROVOD_SIZE": "2"}, "HOROVOD_SIZE"),
         ((), {"PBS_VNODENUM": "1"}, "PBS_VNODENUM"),
         ((), {"PMI_ID": "0", "PMI_PORT": "node0:39063", "MPI_LOCALRANKID": "0"}, "PMI_PORT"),
-        (("aws-batch-node",), {"AWS_BATCH_JOB_NODE_INDEX": ""}, "AWS_BATCH_JOB_NUM_NODES"),
+        ((), {"AWS_BATCH_JOB_NODE_INDEX": "1", "AWS_BATCH_JOB_NUM_NODES": "2"}, "AWS_BATCH_JOB_NUM_NODES"),
         (("sagemaker",), {"SM_CURRENT_HOST": ""}, "SM_HOSTS"),
         ((), {"LSB_MCPU_HOSTS": "h1 8"}, None),
         ((), {"MULTINODE_WORLD_SIZE": "1", "PET_NNODES": "2", "SLURM_NTASKS": "8"}, None),

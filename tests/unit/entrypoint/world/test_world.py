@@ -14,7 +14,7 @@ from entrypoint.numbers import whole
 from entrypoint.tuning.threads import Process, set_local_size
 from entrypoint.tuning.variables import set_rank_variables, tune
 from entrypoint.world import alone
-from entrypoint.world.model import ALONE, THIS_NODE
+from entrypoint.world.model import ALONE
 from entrypoint.world.ranks import PORTS, choose_port, read_layout
 from entrypoint.world.slurm import count_tasks, find_first_host, first_host, is_in_step
 from entrypoint.world.table import MPI_RANK, SAGEMAKER, complete, detect
@@ -30,7 +30,7 @@ ELASTIC = {"PET_RDZV_ENDPOINT": "w-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NN
 MASTER = {"MASTER_ADDR": "m", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "1", "PET_NNODES": "2"}
 SECOND = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "m"}
 BY_HAND = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "10.77.0.1"}
-BATCH, MAIN = left_by("aws-batch-node"), "AWS_BATCH_JOB_MAIN_NODE_"
+DSTACK = left_by("dstack")
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,11 @@ BATCH, MAIN = left_by("aws-batch-node"), "AWS_BATCH_JOB_MAIN_NODE_"
         ({**ELASTIC, "PET_RDZV_ENDPOINT": "[::]:29400"}, "the nodes meet on loopback"),
         ({**SECOND, "PET_MASTER_ADDR": "127.0.0.1"}, "the nodes meet on loopback"),
         # Schedulers that do not say enough.
-        ({**BATCH, "AWS_BATCH_JOB_NODE_INDEX": "4"}, "the job does not say which of its nodes this one is"),
-        ({**BATCH, "AWS_BATCH_JOB_NUM_NODES": "0"}, "the job does not say which of its nodes this one is"),
-        ({**BATCH, "AWS_BATCH_JOB_NUM_NODES": "x"}, "AWS_BATCH_JOB_NUM_NODES is not a number"),
-        ({**BATCH, f"{MAIN}PRIVATE_IPV4_ADDRESS": ""}, "the job gives no address of its first node"),
+        ({**DSTACK, "DSTACK_NODES_NUM": "0"}, "the job does not say which of its nodes this one is"),
+        ({**DSTACK, "DSTACK_NODES_NUM": "x"}, "DSTACK_NODES_NUM is not a number"),
         ({**left_by("sagemaker"), "SM_CURRENT_HOST": "algo-3"}, "the job does not say which of its nodes this one is"),
         ({**left_by("volcano"), "VC_TASK_INDEX": "2"}, "the job does not say which of its nodes this one is"),
-        ({**left_by("dstack"), "DSTACK_NODE_RANK": "2"}, "the job does not say which of its nodes this one is"),
+        ({**DSTACK, "DSTACK_NODE_RANK": "2"}, "the job does not say which of its nodes this one is"),
     ],
 )
 def test_what_contradicts_itself_is_refused(environ: dict[str, str], fact: str) -> None:
@@ -167,16 +165,6 @@ def test_the_ranks_of_this_node_and_the_nodes_are_counted(
 
 
 @pytest.mark.parametrize(
-    ("index", "first", "rank"),
-    [("0", "0", 0), ("2", "0", 2), ("2", "2", 0), ("3", "2", 1), ("0", "2", 2)],
-)
-def test_a_node_that_is_the_master_without_an_address_is_rank_0(index: str, first: str, rank: int) -> None:
-    environ = {**BATCH, "AWS_BATCH_JOB_NODE_INDEX": index, f"{MAIN}INDEX": first}
-    world = detect(environ, here=lambda: THIS_NODE)
-    assert (world.node_rank, world.master) == (rank, THIS_NODE if rank == 0 else "10.0.2.163")
-
-
-@pytest.mark.parametrize(
     ("more", "rank"),
     [
         ({"JOB_COMPLETION_INDEX": "2", "PET_NODE_RANK": "1"}, 1),
@@ -198,7 +186,6 @@ def test_a_pod_of_an_indexed_job_has_its_number(more: dict[str, str], rank: int 
         (("mpich-1",), {}, ""),
         (("slurm-step",), {}, "SLURM_JOB_ID=7.0"),
         (("slurm-step",), {"SLURM_HET_JOB_ID": "6"}, "SLURM_HET_JOB_ID=6"),
-        (("aws-batch-main",), {}, "AWS_BATCH_JOB_ID=6fb5c6d2-4b3a-4a05-8d37-1f6a5f3a3a51"),
         (("pytorchjob-elastic",), {}, "qa"),
         (("pytorchjob-elastic",), {"SLURM_JOB_ID": "7"}, "qa-7"),
         (("pytorchjob-elastic",), {"PET_RDZV_ID": "mine"}, "mine"),
@@ -339,7 +326,7 @@ def test_any_environment_gives_a_decision_or_the_one_error(
     environ: dict[str, str], machine: Machine, nproc: int | None
 ) -> None:
     try:
-        world = set_local_size(detect(environ, nproc, here=lambda: "here"), machine)
+        world = set_local_size(detect(environ, nproc), machine)
         alone.check(environ, world)
         process = Process(find_interface=lambda: "eth0", has_file=lambda path: True)
         rows = [*tune(world, machine, environ, STACK, process).settings, *set_rank_variables(world, environ)]
