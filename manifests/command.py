@@ -16,7 +16,7 @@ from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import OTHER, TASKS
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.starters import ACCELERATE, find_code, is_python
-from manifests.request import DOWNLOADS, OFF, PREFETCH, PYTORCHJOB, REFERENCE, RUNTIME, Request
+from manifests.request import DOWNLOADS, MPIJOB, OFF, PREFETCH, PYTORCHJOB, REFERENCE, RUNTIME, Request
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 # Commands of the entrypoint that train nothing.
@@ -73,7 +73,7 @@ def check_starter(request: Request, words: Sequence[str]) -> None:
     if words[0].endswith(".py"):  # it is started as ranks, whatever its name begins with
         return
     python, code = is_python(words[0]), find_code([*words])
-    if request.by_mpi and (python or code.program in (TORCHRUN, ACCELERATE)):
+    if request.kind == MPIJOB and (python or code.program in (TORCHRUN, ACCELERATE)):
         fact = "this program would train in the launcher alone, for mpirun starts ranks of tasks and scripts only"
         raise Refusal(fact, words[0], f"the script itself: {code.name if code.is_script else 'train.py'}")
     is_module = code.letter == "m"

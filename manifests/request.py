@@ -19,7 +19,6 @@ from entrypoint.tasks.defaults import OUTPUT
 
 PYTORCHJOB, TRAINJOB, RUNTIME, MPIJOB = "pytorchjob", "trainjob", "runtime", "mpijob"
 PVC, PREFETCH = "pvc", "prefetch"
-TORCH, MPI = "torch", "mpi"  # what starts the ranks of a TrainJob
 TORCH_DISTRIBUTED = "torch-distributed"  # the runtime that comes with Trainer
 DOWNLOADS = "huggingface"  # the directory of the claim for what comes from the hub
 # What a kubelet replaces in a value: third_party/forked/golang/expansion/expand.go of Kubernetes.
@@ -84,14 +83,8 @@ class Request:
     deadline: int | None = None
     ttl: int | None = None
     runtime: str = TORCH_DISTRIBUTED
-    policy: str = TORCH
     size: str = ""
     storage_class: str | None = None
-
-    @property
-    def by_mpi(self) -> bool:
-        """Return whether mpirun starts the ranks, from a pod of its own."""
-        return self.kind == MPIJOB or self.policy == MPI
 
     @property
     def processes(self) -> int:
@@ -258,7 +251,6 @@ def add_options(parser: Parser, kind: str) -> None:
     removed = (PYTORCHJOB, MPIJOB, PREFETCH)
     add("--ttl", "SECONDS", "how long the job is kept after its end", removed, type=count(0, MOST_SECONDS))
     add("--runtime", "NAME", "ClusterTrainingRuntime", (TRAINJOB,), default=TORCH_DISTRIBUTED)
-    add("--policy", "POLICY", "what starts the ranks: torch or mpi", (RUNTIME,), choices=(TORCH, MPI), default=TORCH)
     add("--size", "BYTES", "size of the storage", (PVC,), default="30Gi")
     add("--storage-class", "NAME", "class of the storage; default: the cluster's", (PVC,))
 

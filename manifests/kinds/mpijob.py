@@ -10,7 +10,7 @@ from manifests.pod import check_name, limit_restarts, write_container, write_lim
 from manifests.request import Request
 
 WAIT = "MULTINODE_TIMEOUT"
-# The launcher starts ranks on the workers and none in its own pod: one process that waits, and mpirun.
+# One core is enough for the launcher: it starts ranks on the workers and none in its own pod.
 SMALL = {"cpu": "1", "memory": "1Gi"}
 
 
@@ -20,7 +20,7 @@ def write_mpijob(request: Request) -> dict[str, Any]:
     They are DNS labels (ValidateMPIJob in pkg/apis/kubeflow/validation/validation.go, mpi-operator v0.8.2).
     """
     check_name(request, max(f"-worker-{request.workers - 1}", "-launcher", key=len))
-    launcher, worker = write_launcher("launcher", request), write_worker("worker", request)
+    launcher = write_container("launcher", request, request.words, {"requests": SMALL, "limits": SMALL})
     if request.queue and WAIT not in request.listed:
         # Kueue suspends the job before there are workers, and then the operator makes the launcher at once: none of
         # none are missing (countReadyWorkerPods in pkg/controller/mpi_job_controller.go, mpi-operator v0.8.0).
@@ -37,7 +37,7 @@ def write_mpijob(request: Request) -> dict[str, Any]:
             "runPolicy": write_policy(request),
             "mpiReplicaSpecs": {
                 "Launcher": write_replica(request, launcher, 1),
-                "Worker": write_replica(request, worker, request.workers),
+                "Worker": write_replica(request, write_worker(request), request.workers),
             },
         },
     }
@@ -58,16 +58,11 @@ def write_policy(request: Request) -> dict[str, Any]:
     )
 
 
-def write_launcher(name: str, request: Request) -> dict[str, Any]:
-    """Return the container of the launcher, for which one core is enough."""
-    return write_container(name, request, request.words, {"requests": SMALL, "limits": SMALL})
-
-
-def write_worker(name: str, request: Request) -> dict[str, Any]:
+def write_worker(request: Request) -> dict[str, Any]:
     """Return the container of a worker, which is ready when it listens; raise Refusal where no worker would."""
     read_checking(request.environ)
     probe = {"tcpSocket": {"port": read_ssh_port(request.environ)}}
-    return {**write_container(name, request, ["worker"]), "readinessProbe": probe}
+    return {**write_container("worker", request, ["worker"]), "readinessProbe": probe}
 
 
 def write_replica(request: Request, container: dict[str, Any], count: int) -> dict[str, Any]:

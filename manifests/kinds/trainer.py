@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from entrypoint.mpi.keys import MOUNT
-from manifests.kinds.mpijob import write_launcher, write_worker
 from manifests.pod import (
     OUTSIDE_MESH,
     check_name,
@@ -22,11 +19,11 @@ from manifests.pod import (
     write_template,
     write_variables,
 )
-from manifests.request import MPI, TORCH_DISTRIBUTED, Request, keep
+from manifests.request import TORCH_DISTRIBUTED, Request, keep
 
 API = "trainer.kubeflow.org/v1alpha1"
-# The replicated jobs, and the container, that the plugins look for (pkg/constants/constants.go).
-NODE, LAUNCHER = "node", "launcher"
+# The replicated job, and the container, that the plugins look for (pkg/constants/constants.go).
+NODE = "node"
 MANAGER = "multinode/manifest"
 STEP = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}}
 # backoffLimit of a Job that names none, as that of torch-distributed (SetDefaults_Job in pkg/apis/batch/v1/defaults.go
@@ -82,15 +79,14 @@ def write_runtime(request: Request) -> dict[str, Any]:
     """
     check_name(request, "")
     failure = {"failurePolicy": {"maxRestarts": request.max_restarts}}
-    if request.policy == MPI:
-        ranks, jobs = {"numNodes": 1, "mpi": write_mpi(request)}, write_mpi_jobs(request)
-    else:
-        ranks, jobs = {"numNodes": request.workers, "torch": {}}, write_torch_jobs(request)
     return {
         "apiVersion": API,
         "kind": "ClusterTrainingRuntime",
-        "metadata": {**write_metadata(request), "labels": {"trainer.kubeflow.org/framework": request.policy}},
-        "spec": {"mlPolicy": ranks, "template": {"spec": {**failure, **jobs}}},
+        "metadata": {**write_metadata(request), "labels": {"trainer.kubeflow.org/framework": "torch"}},
+        "spec": {
+            "mlPolicy": {"numNodes": request.workers, "torch": {}},
+            "template": {"spec": {**failure, **write_torch_jobs(request)}},
+        },
     }
 
 
@@ -104,46 +100,10 @@ def write_torch_jobs(request: Request) -> dict[str, Any]:
     if not request.words[0].endswith(".py") or request.words[0].startswith("/"):
         container["workingDir"] = HOME
     container["volumeMounts"] += [{"name": "home", "mountPath": HOME}]
-    step = write_step(request, container)
-    step["spec"]["template"]["spec"]["volumes"] += [{"name": "home", "emptyDir": {}}]
-    return {"replicatedJobs": [{"name": NODE, "replicas": 1, "template": {**STEP, **step}}]}
-
-
-def write_mpi_jobs(request: Request) -> dict[str, Any]:
-    """Return the jobs of a runtime for MPI: nodes that listen, and a launcher that is made when all of them do.
-
-    Trainer knows the dialect of Open MPI alone (EnforceMLPolicy in pkg/runtime/framework/plugins/mpi/mpi.go, v2.3.0): a
-    hostfile, keys, and four variables. The entrypoint reads that hostfile and starts the image's own MPI. How many
-    nodes there are is said by their job, or by a TrainJob: of mlPolicy.numNodes Trainer makes as many launchers
-    (newRuntimeInfo in pkg/runtime/core/trainingruntime.go).
-    """
-    nodes = write_step(request, write_worker(NODE, request))
-    nodes["spec"] |= {"parallelism": request.workers, "completions": request.workers}
-    launcher = {**STEP, **write_step(request, write_launcher(NODE, request))}
-    after = [{"name": NODE, "status": "Ready"}]
-    return {
-        "network": {"publishNotReadyAddresses": True},  # sshd is asked for by name before all are ready
-        "successPolicy": {"operator": "All", "targetReplicatedJobs": [LAUNCHER]},
-        "replicatedJobs": [
-            {"name": NODE, "replicas": 1, "template": nodes},
-            {"name": LAUNCHER, "replicas": 1, "dependsOn": after, "template": launcher},
-        ],
-    }
-
-
-def write_mpi(request: Request) -> dict[str, Any]:
-    """Return the policy; runLauncherAsNode would take the launcher for a node of the cores' size."""
-    return {
-        "mpiImplementation": "OpenMPI",
-        "numProcPerNode": request.processes,
-        "sshAuthMountPath": MOUNT,
-        "runLauncherAsNode": False,
-    }
-
-
-def write_step(request: Request, container: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the template of a replicated job; JobSet starts all pods again when one ends in an error."""
-    return {"spec": {"backoffLimit": 0, "template": write_template(request, container, restartPolicy="Never")}}
+    template = write_template(request, container, restartPolicy="Never")
+    template["spec"]["volumes"] += [{"name": "home", "emptyDir": {}}]
+    step = {**STEP, "spec": {"backoffLimit": 0, "template": template}}  # JobSet starts all pods again
+    return {"replicatedJobs": [{"name": NODE, "replicas": 1, "template": step}]}
 
 
 def list_job_notes(request: Request) -> list[str]:
@@ -165,8 +125,6 @@ def list_job_notes(request: Request) -> list[str]:
 
 def list_runtime_notes(request: Request) -> list[str]:
     """Return what TrainJobs of a runtime have to say themselves, for a runtime cannot (v2.3.0)."""
-    if request.policy == MPI:
-        return []
     return [
         f"numProcPerNode: {request.processes} belongs into each TrainJob; Trainer starts a process for each CPU "
         "without it, as for a CustomTrainer of Kubeflow's SDK, whose resources_per_node can ask for fewer"

@@ -6,19 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.cluster.pods import ELASTIC, MASTER, SIZES, TRAINJOB, Form, Podman
-from tests.support.documents import page
 from tests.support.harness import ROOT
 from tests.support.manifests import list_pods, run
 from tests.support.mpi_operator import (
     make_mpi_pods,
-    make_mpi_trainjob_pods,
     mount,
     write_hostfile,
     write_mounts,
-    write_trainjob_hostfile,
 )
 from tests.support.operators import make_pods, make_trainjob_pods
 from tests.support.wheels import pack
@@ -71,24 +67,6 @@ def test_an_mpijob_trains_on_its_workers(pulled: str, node: Podman, tmp_path: Pa
 
     workers = "".join(node.logs(f"smoke-worker-{index}-worker") for index in range(2))
     assert end.code == 0, workers
-    assert "smoke: passed: world_size=2 " in end.out
-
-
-def test_a_trainjob_of_an_mpi_runtime_trains_on_its_nodes(pulled: str, node: Podman, tmp_path: Path) -> None:
-    """The TrainJob is the one that the page shows."""
-    [shown] = [each.text for each in page("docs/kubernetes-reference.md").shown if "kind: TrainJob" in each.text]
-    job = yaml.safe_load(shown.replace("qa, --bf16, --output_dir, /workspace/output/qa", "smoke, --bf16"))
-    words = ("--policy", "mpi", "--image", pulled, "--pvc", node.network, *SIZES)
-    runtime = run("runtime", *words).manifest
-    write_mounts(tmp_path, write_trainjob_hostfile(job, runtime))
-    addresses = node.addresses(3)
-    pods = make_mpi_trainjob_pods(job, runtime, tmp_path, addresses)
-
-    node.play(pods, addresses)
-    [end] = node.ends(["qa-launcher-0-0-node"])
-
-    nodes = "".join(node.logs(f"qa-node-0-{index}-node") for index in range(2))
-    assert (end.code, len(pods)) == (0, 3), nodes
     assert "smoke: passed: world_size=2 " in end.out
 
 

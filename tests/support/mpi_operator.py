@@ -1,8 +1,7 @@
 """What the MPI operator makes of an MPIJob with Intel MPI: Secret, ConfigMap and Pods (mpi-operator v0.8.2).
 
-All of it is in pkg/controller/mpi_job_controller.go. And what Trainer makes of a TrainJob with an MPI runtime, by
-pkg/runtime/framework/plugins/mpi/mpi.go and pkg/runtime/core/trainingruntime.go (v2.3.0). Files of the Secrets and
-ConfigMaps are in directories of this machine, as a kubelet would have written them.
+All of it is in pkg/controller/mpi_job_controller.go. Files of the Secret and the ConfigMap are in directories of this
+machine, as a kubelet would have written them.
 """
 
 from __future__ import annotations
@@ -101,39 +100,3 @@ def mount(pod: dict[str, Any], name: str, source: Path, target: str) -> None:
     volume = {"name": name, "hostPath": {"path": str(source), "type": "Directory"}}
     pod["spec"]["volumes"].append(volume)
     pod["spec"]["containers"][0]["volumeMounts"].append({"name": name, "mountPath": target, "readOnly": True})
-
-
-def write_trainjob_hostfile(job: Mapping[str, Any], runtime: Mapping[str, Any]) -> str:
-    """Return the hostfile of a TrainJob: buildHostFileConfigMap."""
-    name, count = job["metadata"]["name"], job["spec"]["trainer"]["numNodes"]
-    slots = runtime["spec"]["mlPolicy"]["mpi"]["numProcPerNode"]
-    return "".join(f"{name}-node-0-{index}.{name} slots={slots}\n" for index in range(count))
-
-
-def make_mpi_trainjob_pods(
-    job: Mapping[str, Any], runtime: Mapping[str, Any], place: Path, addresses: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return the nodes of a TrainJob, and its launchers last, as many as mlPolicy has nodes."""
-    name, trainer, policy = job["metadata"]["name"], job["spec"]["trainer"], runtime["spec"]["mlPolicy"]
-    nodes, launchers = runtime["spec"]["template"]["spec"]["replicatedJobs"]
-    assert policy["mpi"]["mpiImplementation"] == "OpenMPI"
-    pods = [make_step(nodes, f"{name}-node-0-{index}", policy, place) for index in range(trainer["numNodes"])]
-    for index in range(policy["numNodes"]):
-        launcher = make_step(launchers, f"{name}-launcher-0-{index}", policy, place)
-        mount(launcher, "mpi-hostfile", place / "config", str(Path(HOSTFILE).parent))
-        node = launcher["spec"]["containers"][0]
-        node.update({key: trainer[key] for key in ("image", "command", "args") if key in trainer})
-        rows = {"OMPI_MCA_orte_default_hostfile": HOSTFILE, "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
-                "OMPI_MCA_orte_set_default_slots": str(policy["mpi"]["numProcPerNode"]),
-                "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10"}  # fmt: skip
-        node["env"] = [*node["env"], *trainer.get("env", []), *({"name": k, "value": v} for k, v in rows.items())]
-        pods.append(launcher)
-    return name_all(pods, addresses, f".{name}")
-
-
-def make_step(step: Mapping[str, Any], name: str, policy: Mapping[str, Any], place: Path) -> dict[str, Any]:
-    """Return a pod of a replicated job, with the keys in its container `node`."""
-    spec = copy.deepcopy(step["template"]["spec"]["template"]["spec"])
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-    mount(pod, "mpi-ssh-auth", place / "keys", policy["mpi"]["sshAuthMountPath"])
-    return pod

@@ -36,7 +36,6 @@ FORMS = {
     "trainjob, all": ("trainjob", *EVERYTHING, *JOB, *ENDS[:2], "--nproc", "2", "--runtime", "multinode", *TASK),
     "runtime": ("runtime",),
     "runtime, all": ("runtime", *EVERYTHING, "--workers", "3", "--max-restarts", "3", *TASK),
-    "runtime-mpi, all": ("runtime", *EVERYTHING, "--policy", "mpi", "--workers", "3", "--nproc", "2", *TASK),
     "mpijob": ("mpijob",),
     "mpijob, all": ("mpijob", *EVERYTHING, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
     "prefetch": ("prefetch",),

@@ -12,7 +12,7 @@ import pytest
 from manifests import cli
 from tests.support.manifests import IMAGE, JOBS, SIZES, list_containers, list_pods, run, write
 
-POD_KINDS = [(kind,) for kind in (*JOBS, "runtime", "prefetch")] + [("runtime", "--policy", "mpi")]
+POD_KINDS = [(kind,) for kind in (*JOBS, "runtime", "prefetch")]
 # Kind, what is typed beside an image and sizes; a piece of the fact or value; of what to type instead.
 MISTAKES = """
 pytorchjob | --name 1QA                                      | at most 54 | --name qa
@@ -35,7 +35,6 @@ pytorchjob | --elastic 5:8                                   | not between the f
 pytorchjob | --elastic 4                                     | --elastic: takes a number | --help
 trainjob   | --ttl 60                                        | unrecognized arguments: --ttl | trainjob --help
 trainjob   | --deadline 0                                    | from 1 | --help
-runtime    | --policy intel                                  | invalid choice: 'intel' | --help
 pytorchjob | --worker 2                                      | unrecognized arguments | pytorchjob --help
 pytorchjob | -- --workers 2                                  | comes after the task | --help shows
 pytorchjob | qaa                                             | neither a task for text nor a program | qa or a script
@@ -56,7 +55,7 @@ runtime    | python3 -m mine.train                           | each pod would tr
 mpijob     | --workers 1 python3 train.py                    | in the launcher alone | the script itself: train.py
 mpijob     | /opt/python3.11 -m mine.train                   | in the launcher alone | the script itself: train.py
 mpijob     | torchrun --nnodes 2 mine.py                     | in the launcher alone | the script itself: mine.py
-runtime    | --policy mpi accelerate launch mine.py          | in the launcher alone | the script itself: mine.py
+mpijob     | accelerate launch mine.py                       | in the launcher alone | the script itself: mine.py
 mpijob     | --env MULTINODE_SSH_PORT=0                      | MULTINODE_SSH_PORT is not a port | --env MULTINODE
 """
 SECRETS = """
