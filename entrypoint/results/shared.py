@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 
 from entrypoint.errors import EXIT_OUTSIDE, LATER, Refusal
-from entrypoint.machine.files import MOST, name_aside
+from entrypoint.machine.files import MOST, name_aside, remove
 
 LOCK = "lock"
 # Seconds between two tries for a lock, and after which a server of locks that does not answer counts as none.
@@ -34,10 +34,9 @@ class Busy(Refusal):
 
 @dataclass(frozen=True)
 class Shared:
-    """Our directory, by its path and its descriptor, which stays open until this process becomes another program."""
+    """Our directory."""
 
     path: str
-    descriptor: int
 
     def read(self, name: str) -> str | None:
         """Return the text of a file; None if there is none. Raise Refusal for what is no plain file."""
@@ -55,10 +54,9 @@ class Shared:
             try:
                 file.write(text)
                 file.flush()
-                os.replace(aside, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+                os.replace(f"{self.path}/{aside}", f"{self.path}/{name}")
             except OSError:
-                with contextlib.suppress(OSError):
-                    os.unlink(aside, dir_fd=self.descriptor)
+                remove(f"{self.path}/{aside}")
                 raise
 
     def lock(self, seconds: float) -> int | None:
@@ -83,16 +81,16 @@ class Shared:
         raise Busy("another job writes to the directory for results", f"{self.path}: a job on {other}", remedy, LATER)
 
     def _open(self, name: str, flags: int) -> int:
-        """Open a plain file that has no other name; raise Refusal for anything else that is there."""
+        """Open a plain file; raise Refusal for anything else that is there."""
         path = f"{self.path}/{name}"
         try:
-            opened = os.open(name, flags | SAFELY, 0o664, dir_fd=self.descriptor)
-            found = os.fstat(opened)
+            opened = os.open(path, flags | SAFELY, 0o664)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
                 raise explain_foreign(path) from None
-            raise OSError(error.errno, error.strerror, path) from None
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            raise
+        found = os.fstat(opened)
+        if not stat.S_ISREG(found.st_mode):
             os.close(opened)
             raise explain_foreign(path)
         if found.st_uid == os.getuid() and flags & os.O_CREAT:
@@ -121,40 +119,33 @@ def try_lock(opened: int) -> bool | None:
 
 
 def open_shared(path: str) -> Shared | None:
-    """Open our directory; None if it is not there. Raise Refusal for a link, or a stranger's directory."""
+    """Return our directory; None if it is not there."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | SAFELY)
+        see_ours(path)
     except (FileNotFoundError, PermissionError):
         return None
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise explain_foreign(path) from None
-        raise  # it is the volume's: nothing there is to be removed
-    if not is_trusted(path, os.fstat(descriptor)):
-        raise explain_foreign(path)
-    return Shared(path, descriptor)
+    return Shared(path)
 
 
 def make_shared(path: str) -> Shared:
-    """Open our directory to write it, and make it where it is missing; the group may write too, whatever the umask."""
+    """Return our directory, made where it is missing; the group may write too, whatever the umask."""
     with contextlib.suppress(FileExistsError):
         os.makedirs(path)
-    found = open_shared(path)
-    if found is None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-    status = os.fstat(found.descriptor)
-    if status.st_uid == os.getuid():  # the bit by which files get the group of a volume stays
-        os.fchmod(found.descriptor, stat.S_IMODE(status.st_mode) | 0o775)
+    found = see_ours(path)
+    if found.st_uid == os.getuid():  # the bit by which files get the group of a volume stays
+        os.chmod(path, stat.S_IMODE(found.st_mode) | 0o775)
+    return Shared(path)
+
+
+def see_ours(path: str) -> os.stat_result:
+    """Return the status of our directory; raise Refusal for a link, or whatever else is in its place."""
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise explain_foreign(path)
     return found
-
-
-def is_trusted(path: str, found: os.stat_result) -> bool:
-    """Return whether a directory is this user's, root's, that of the owner of what it is in, or one of our group's."""
-    owners, groups = {os.getuid(), 0, os.stat(os.path.dirname(path)).st_uid}, {os.getgid(), *os.getgroups()}
-    return found.st_uid in owners or (bool(found.st_mode & stat.S_IWGRP) and found.st_gid in groups)
 
 
 def explain_foreign(path: str) -> Refusal:
     """Return the error of something in the place of what is ours, as only somebody makes it who means harm."""
-    fact = "what should be ours is a link, a pipe or a device, or belongs to another user"
+    fact = "what should be ours is a link, a pipe or a device"
     return Refusal(fact, path, f"rm -r {path}, or another directory for results", EXIT_OUTSIDE)
