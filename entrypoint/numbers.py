@@ -11,7 +11,6 @@ MOST = 1 << 20
 # More processes than any node has cores, which is a typing error as well.
 MOST_PROCESSES = 4096
 LAST_PORT = 65535
-UNITS = {"s": 1, "m": 60, "h": 3600}
 # How a flag of a script is switched off (transformers/hf_argparser.py, string_to_bool).
 NO = ("false", "0", "no", "off", "f", "n")
 
@@ -32,8 +31,7 @@ def number(environ: Mapping[str, str], name: str, usual: int = 1) -> int | None:
         return None
     value = whole(text)
     if value is None:
-        remedy = explain_reference(text) or f"export {name}={usual}, or unset {name}"
-        raise Refusal(f"{name} is not a number", repr(text), remedy)
+        raise Refusal(f"{name} is not a number", repr(text), f"export {name}={usual}, or unset {name}")
     return value
 
 
@@ -41,13 +39,6 @@ def is_above_one(environ: Mapping[str, str], name: str) -> bool:
     """Return whether a variable is a number above 1, or none at all: that is refused where the number is needed."""
     text = environ.get(name, "").strip()
     return bool(text) and whole(text) not in (0, 1)
-
-
-def seconds(environ: Mapping[str, str], name: str, usual: int) -> int | None:
-    """Return a variable that must be a number of seconds, as `number` does; of `15m` the seconds are suggested."""
-    text = environ.get(name, "").strip()
-    count = whole(text[:-1])
-    return number(environ, name, count * UNITS[text[-1]] if count and text[-1] in UNITS else usual)
 
 
 def first_number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:
@@ -58,20 +49,6 @@ def first_number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | No
 def first_set(environ: Mapping[str, str], names: tuple[str, ...]) -> str:
     """Return the first of several variables that has a value; empty if none has."""
     return next((environ[name] for name in names if environ.get(name)), "")
-
-
-def explain_reference(text: str) -> str:
-    """Return what to do about a `$(NAME)`, which Kubernetes leaves as it is where it does not know the variable yet.
-
-    It never knows those that it adds itself, such as JOB_COMPLETION_INDEX (kubernetes/kubernetes#121523). Empty for any
-    other text.
-    """
-    if not text.strip().startswith("$("):
-        return ""
-    name = text.strip()[2:].partition(")")[0]
-    if name == "JOB_COMPLETION_INDEX":
-        return f"leave it out: the pods of an Indexed Job are numbered by {name} itself"
-    return f"define {name or 'the variable'} above it in env of the pod, or take the value by valueFrom: fieldRef"
 
 
 def read_range(text: str) -> tuple[int, int | None] | None:

@@ -29,7 +29,7 @@ from entrypoint.mpi.hosts import USAGE, find_hosts, note_slots, place_ranks
 from entrypoint.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_client
 from entrypoint.mpi.rank import LOST, SUPERVISED
 from entrypoint.mpi.wait import Access, wait_for_hosts
-from entrypoint.numbers import seconds, whole
+from entrypoint.numbers import number, whole
 from entrypoint.printing.streams import print_error, print_note
 from entrypoint.settings import forget
 from entrypoint.tasks.command import read_command
@@ -113,7 +113,7 @@ def read_job(words: list[str], environ: Mapping[str, str], facts: Facts) -> Job:
         if not count:
             raise Refusal("an option of launch takes a number above 0", repr(options[key]), USAGE)
     hosts = find_hosts(options.get("hosts"), options.get("hostfile"), environ)
-    asked = seconds(environ, "MULTINODE_TIMEOUT", TIMEOUT)
+    asked = number(environ, "MULTINODE_TIMEOUT", TIMEOUT)
     timeout = numbers.get("timeout") or (TIMEOUT if asked is None else asked)
     command = read_command(left, environ, which, facts.stack.examples)
     if command.task is not None:
@@ -201,8 +201,8 @@ def run_hydra(argv: list[str], environ: Mapping[str, str]) -> int:
         for hydra in started:
             hydra.terminate()
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, stop)
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, stop)
     signal.signal(signal.SIGALRM, lambda *_: started[0].kill() if started else None)
     clean = {name: value for name, value in environ.items() if name not in HYDRA_S_OWN}
     with subprocess.Popen(argv, env={**clean, SUPERVISED: "1"}) as hydra:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from entrypoint.addresses import PORT
 from entrypoint.errors import LATER, Refusal
 from entrypoint.machine.network import can_resolve, is_here, try_port
-from entrypoint.numbers import LAST_PORT, seconds
+from entrypoint.numbers import LAST_PORT, number
 from entrypoint.printing.streams import print_note
 from entrypoint.world.model import SLURM, TORCHRUN, TORCHRUN_WORKER, World
 from entrypoint.world.torchrun import find_meeting
@@ -32,7 +32,7 @@ def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
         return False
     static = world.launcher == TORCHRUN and world.node_rank is not None  # also where its options are typed
     patience = MASTER_SECONDS if static else SECONDS
-    asked = seconds(environ, "MULTINODE_TIMEOUT", MASTER_SECONDS)
+    asked = number(environ, "MULTINODE_TIMEOUT", MASTER_SECONDS)
     source = (find_meeting(environ) or TYPED) if world.launcher == TORCHRUN else "MASTER_ADDR"
     return wait_for_name(world.master, source, patience if asked is None else asked, can_resolve)
 

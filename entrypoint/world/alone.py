@@ -14,7 +14,7 @@ from fnmatch import translate
 
 from entrypoint.addresses import is_loopback, unbracket
 from entrypoint.errors import Refusal
-from entrypoint.numbers import explain_reference, number, read_range, whole
+from entrypoint.numbers import number, read_range, whole
 from entrypoint.world.model import ALONE, EVERY_NODE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, World, split_hosts
 from entrypoint.world.slurm import is_in_step
 from entrypoint.world.table import LAUNCHERS
@@ -102,7 +102,7 @@ def says_several(name: str, text: str) -> bool:
         return parse_nodes(text)[1] > 1
     if IS_COUNT.fullmatch(name) or IS_RANK.fullmatch(name):
         if text.strip().startswith("$("):  # Kubernetes does not know the variable in the parentheses
-            raise Refusal(f"{name} is not a number", repr(text), explain_reference(text))
+            raise Refusal(f"{name} is not a number", repr(text), f"define the variable above {name} in env of the pod")
         count = whole(text.strip(" \t\n\"'")) or 0  # podman's --env-file keeps quotes
         if IS_COUNT.fullmatch(name):
             return count > 1 and (count <= MOST_NODES or "NODES" not in name)

@@ -15,7 +15,7 @@ from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import which
 from entrypoint.machine.image import release
 from entrypoint.machine.network import is_free, is_here, own_address, split_addresses
-from entrypoint.numbers import MOST_PROCESSES, explain_reference, first_number, number, read_range, whole
+from entrypoint.numbers import MOST_PROCESSES, first_number, number, read_range, whole
 from entrypoint.settings import Setting
 from entrypoint.world.model import TORCHRUN, Launcher, World
 
@@ -87,7 +87,7 @@ def parse_nodes(text: str) -> tuple[int, int]:
     """Return the fewest and the most nodes of `2` or `1:4`; raise Refusal for anything else."""
     low, high = read_range(text) or (None, None)
     if low is None or high is None:  # torchrun knows no range without an end
-        remedy = explain_reference(text) or "export PET_NNODES=2, or 1:4; of a typed torchrun --nnodes 2"
+        remedy = "export PET_NNODES=2, or 1:4; of a typed torchrun --nnodes 2"
         raise Refusal("PET_NNODES is neither a number nor a range", repr(text), remedy)
     return low, high
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import (
-    explain_reference,
     first_number,
     first_set,
     is_no,
@@ -17,7 +16,6 @@ from entrypoint.numbers import (
     read_cpus,
     read_field,
     read_range,
-    seconds,
     whole,
     write_cpus,
 )
@@ -113,28 +111,3 @@ def test_number_names_the_variable() -> None:
 
 def test_thousands_of_ranges_take_no_longer_than_one() -> None:
     assert len(read_cpus(",".join(f"{low}-1048575" for low in range(9000)))) == 1 << 20
-
-
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        ("$(INDEX)", "define INDEX above it in env of the pod"),
-        ("$(JOB_COMPLETION_INDEX)", "leave it out: the pods of an Indexed Job are numbered"),
-        ("$INDEX", "export PET_NODE_RANK=1"),
-    ],
-)
-def test_a_reference_that_kubernetes_left_is_explained(text: str, remedy: str) -> None:
-    with pytest.raises(Refusal) as caught:
-        number({"PET_NODE_RANK": text}, "PET_NODE_RANK")
-    assert caught.value.remedy.startswith(remedy) and caught.value.code == 2
-    assert explain_reference("2x") == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"), [("300s", 300), ("15m", 900), ("1h", 3600), ("abc", 120), ("m", 120), ("-1", 120), ("²s", 120)]
-)
-def test_a_time_with_a_unit_is_suggested_in_seconds(text: str, meant: int) -> None:
-    with pytest.raises(Refusal) as caught:
-        seconds({"A": text}, "A", 120)
-    assert caught.value.remedy == f"export A={meant}, or unset A"
-    assert (seconds({"A": "7"}, "A", 120), seconds({}, "A", 120)) == (7, None)
