@@ -107,10 +107,3 @@ def place_ranks(hosts: list[Host], ranks: int | None, each: int | None, default:
         placed[name] = min(count, left)
         left -= placed[name]
     return {name: count for name, count in placed.items() if count}
-
-
-def note_slots(hosts: list[Host], placed: Mapping[str, int]) -> list[str]:
-    """Return a note where hosts get more ranks than they have slots."""
-    rows = [(host.name, placed.get(host.name, 0), host.slots or 0) for host in hosts]
-    over = [f"{name} {count} for {slots}" for name, count, slots in rows if 0 < slots < count]
-    return [f"hosts get more ranks than they have slots: {', '.join(over)}"] if over else []

@@ -25,12 +25,12 @@ from entrypoint.machine.network import (
     name_interface,
     own_address,
 )
-from entrypoint.mpi.hosts import USAGE, find_hosts, note_slots, place_ranks
+from entrypoint.mpi.hosts import USAGE, find_hosts, place_ranks
 from entrypoint.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_client
 from entrypoint.mpi.rank import LOST, SUPERVISED
 from entrypoint.mpi.wait import Access, wait_for_hosts
 from entrypoint.numbers import number, whole
-from entrypoint.printing.streams import print_error, print_note
+from entrypoint.printing.streams import print_error
 from entrypoint.settings import forget
 from entrypoint.tasks.command import read_command
 from entrypoint.tasks.table import place_script
@@ -76,13 +76,12 @@ class Job(NamedTuple):
     """What `launch` was asked for.
 
     hosts: those that get ranks, rank 0 first, and how many; words: what the ranks run; timeout: how long hosts are
-    waited for, in seconds; notes: what was not asked for in so many words.
+    waited for, in seconds.
     """
 
     hosts: dict[str, int]
     words: list[str]
     timeout: int
-    notes: list[str]
 
     @property
     def ranks(self) -> int:
@@ -119,7 +118,7 @@ def read_job(words: list[str], environ: Mapping[str, str], facts: Facts) -> Job:
     if command.task is not None:
         place_script(command.name, facts.stack)
     placed = place_ranks(hosts, numbers.get("ranks"), numbers.get("each"), facts.machine.filled_nodes)
-    return Job(placed, left, timeout, [] if "each" in numbers else note_slots(hosts, placed))
+    return Job(placed, left, timeout)
 
 
 def explain_launch(words: list[str], plan: Plan) -> Plan:
@@ -147,7 +146,6 @@ def explain_launch(words: list[str], plan: Plan) -> Plan:
         argv=make_hydra_command(job, "HOSTS", plan.facts.root),
         notes=[
             *plan.notes,
-            *job.notes,
             f"ranks on {placed}; HOSTS is a file that is written with them",
             "every rank sets threads, libraries and interface for its own node",
         ],
@@ -158,8 +156,6 @@ def explain_launch(words: list[str], plan: Plan) -> Plan:
 def launch(words: list[str], environ: Mapping[str, str], facts: Facts) -> int:
     """Wait for the hosts, run the ranks, and return the exit code of the job."""
     job = read_job(words, environ, facts)
-    for note in job.notes:
-        print_note(note)
     # A port that is free on this node, where rank 0 usually is; another for each job.
     port = find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
     shared, away = job_variables(forget(environ), job, str(port)), select(job.hosts, lambda name: not is_here(name))

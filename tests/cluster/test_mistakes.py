@@ -69,7 +69,7 @@ def test_a_host_that_refuses_ssh(cluster: Cluster) -> None:
     done = cluster.nodes[0].run("launch", "--hosts", "node0,node1", "--timeout", "10", "smoke")
 
     assert done.code == 1
-    assert "node1 (the server there does not have our key" in done.err
+    assert "node1 (Host key verification failed." in done.err
 
 
 def test_a_key_that_is_not_a_key(cluster: Cluster) -> None:

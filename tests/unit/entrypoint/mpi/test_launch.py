@@ -15,7 +15,7 @@ ONE, TWO = {"a": 2}, {"a": 1, "b": 1}
 
 
 def variables(environ: dict[str, str], hosts: dict[str, int]) -> dict[str, str]:
-    return job_variables(environ, Job(hosts, [], 1, []), "20007")
+    return job_variables(environ, Job(hosts, [], 1), "20007")
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def variables(environ: dict[str, str], hosts: dict[str, int]) -> dict[str, str]:
 )
 def test_the_words_of_launch_are_read(words: list[str], environ: dict[str, str], seconds: int) -> None:
     typed = ["--hosts", "a:1,b:1", "-n", "2", "--ppn=1", *words, "smoke", "--bf16"]
-    assert read_job(typed, environ, make_facts({})) == (TWO, ["smoke", "--bf16"], seconds, [])
+    assert read_job(typed, environ, make_facts({})) == (TWO, ["smoke", "--bf16"], seconds)
 
 
 @pytest.mark.parametrize(

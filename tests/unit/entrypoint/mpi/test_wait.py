@@ -8,30 +8,7 @@ import time
 import pytest
 
 from entrypoint.mpi import wait
-from entrypoint.mpi.wait import SILENT, UNTRIED, Access, complaint, try_host, try_ssh
-
-CHANGED = "No ED25519 host key is known for [node1]:2222 and you have requested strict checking.\r\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (f"{CHANGED}Host key verification failed.\r\n", "the server there does not have our key"),
-        (
-            "Warning: x\nme@node1: Permission denied (publickey).\n",
-            "the worker has another key, or runs as another user",
-        ),
-        (
-            "Failed to set uids to 0.\n",
-            "the worker has another key, or runs as another user than this container (uid 7)",
-        ),
-        ("client_loop: send disconnect: Broken pipe\r\n", "the worker has another key"),
-        ("Warning: x\nConnection closed by 10.0.0.1 port 2222\n", "Connection closed by 10.0.0.1 port 2222"),
-        ("", "exit code 255"),
-    ],
-)
-def test_it_is_said_why_ssh_gave_up(text: str, said: str) -> None:
-    assert complaint(text, 255, 7).startswith(said)
+from entrypoint.mpi.wait import SILENT, UNTRIED, Access, try_host, try_ssh
 
 
 @pytest.mark.parametrize(
@@ -77,12 +54,11 @@ def test_what_ssh_says_may_be_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("", "", "exit code 1"),
         ("No login.\n", "", "No login."),
-        ("x\n", "Broken pipe", "as another user than"),
-        ("", "e", "e"),
+        ("x\n", "warning\nBroken pipe\n", "Broken pipe"),
     ],
 )
 def test_a_shell_that_runs_no_command_says_so_on_stdout(
     monkeypatch: pytest.MonkeyPatch, out: str, err: str, said: str
 ) -> None:
     monkeypatch.setattr(subprocess, "run", lambda argv, **_: subprocess.CompletedProcess(argv, 1, out, err))
-    assert said in try_ssh("a", Access("config", 2222, {}, time.monotonic() + 60))
+    assert said == try_ssh("a", Access("config", 2222, {}, time.monotonic() + 60))
