@@ -12,7 +12,6 @@ from entrypoint.machine.cpus import Machine
 from entrypoint.machine.files import can_write
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import warn_hidden, warn_stack
-from entrypoint.machine.limits import warn_shm
 from entrypoint.machine.network import find_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, list_caches, list_lost
 from entrypoint.results.plan import find_results, plan_run
@@ -91,8 +90,7 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
         places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
     if run is not None:
         check_directory(run, world)
-    shm = warn_shm(facts.limits, program.arguments, world.local_size or 1) if command.trains else []
-    return Preflight(program, run, tuple(caches), (*program.notes, *shm, *places))
+    return Preflight(program, run, tuple(caches), (*program.notes, *places))
 
 
 def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
 from entrypoint.machine.cgroups import read_memory_limit
@@ -62,18 +61,6 @@ def read_flags(cpuinfo: str | None) -> frozenset[str]:
         if name.strip() in ("flags", "Features"):
             return frozenset(value.split())
     return frozenset()
-
-
-def warn_shm(limits: Limits, arguments: Mapping[str, object], ranks: int) -> list[str]:
-    """Return a note on a small /dev/shm, where workers of a DataLoader and ranks of oneCCL and Intel MPI exchange data.
-
-    arguments: by name; ranks: those of this node. Workers that no argument asks for are explained where they fail.
-    """
-    workers = str(arguments.get("dataloader_num_workers", "0")) not in ("0", "")
-    if (limits.shm or 0) > DEFAULT_SHM or (not workers and ranks == 1):
-        return []
-    has = f"{SHM} has {write_size(limits.shm or 0)}, of which DataLoader workers and ranks on one node may need more"
-    return [f"{has}: {MORE_SHM}"]
 
 
 def has_bf16(flags: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Limits out of the texts of /proc and /sys, and which of them a job is told."""
+"""Limits out of the texts of /proc and /sys."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.machine.limits import (
-    DEFAULT_SHM,
-    Limits,
-    read_flags,
-    read_limits,
-    warn_shm,
-)
+from entrypoint.machine.limits import read_flags, read_limits
 
 GB = 1 << 30
 MEMINFO = "MemTotal:       16777216 kB\nMemFree:  1 kB\n"
@@ -53,26 +47,3 @@ def test_shared_memory_without_a_limit_is_all_memory(size: int | None, shm: int 
 def test_any_text_is_a_limit_or_none(meminfo: str, cgroup: str, limit: str) -> None:
     files = {"/proc/meminfo": meminfo, "/proc/cpuinfo": meminfo, "/proc/self/cgroup": cgroup}
     assert read_limits(lambda path: files.get(path, limit), lambda path: None).memory >= 0
-
-
-LARGE = Limits(GB, 64 * GB, frozenset())
-DOCKER = LARGE._replace(shm=DEFAULT_SHM)
-
-
-@pytest.mark.parametrize(
-    ("limits", "given", "ranks", "said"),
-    [
-        (LARGE, {"dataloader_num_workers": "4"}, 4, ""),
-        (DOCKER, {}, 1, ""),
-        (DOCKER, {"dataloader_num_workers": "0"}, 1, ""),
-        (DOCKER, {"dataloader_num_workers": "2"}, 1, "/dev/shm has 64 MB"),
-        (DOCKER, {"dataloader_num_workers": 2}, 1, "/dev/shm has 64 MB"),
-        (DOCKER, {}, 2, "/dev/shm has 64 MB"),
-        (LARGE._replace(shm=None), {}, 2, "/dev/shm has 0 MB"),
-    ],
-)
-def test_a_training_is_warned_of_a_small_shared_memory(
-    limits: Limits, given: dict[str, object], ranks: int, said: str
-) -> None:
-    notes = warn_shm(limits, given, ranks)
-    assert len(notes) == bool(said) and said in "".join(notes)
