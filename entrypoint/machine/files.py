@@ -36,24 +36,6 @@ def read_file(path: str) -> str | None:
     return read_text(path) if os.path.isfile(path) else None
 
 
-def find_closed(path: str) -> str | None:
-    """Return the nearest directory above a path if this user may not reach what is in it; else None.
-
-    What is in it looks as if it were not there: with `umask 077`, `mkdir` makes such directories.
-    """
-    above = os.path.dirname(os.path.abspath(path))
-    while not os.path.isdir(above) and os.path.dirname(above) != above:
-        above = os.path.dirname(above)
-    return None if os.access(above, os.X_OK) else above
-
-
-def explain_closed(fact: str, path: str) -> Refusal:
-    """Return why a mounted file or directory cannot be read; its name on the host is not known here."""
-    what, mode = ("directory", "a+rx") if os.path.isdir(path) else ("file", "a+r")
-    user = f"start the container with --user {os.stat(path).st_uid}:0"
-    return Refusal(fact, path, f"chmod {mode} the {what} on the host that is mounted there, or {user}")
-
-
 def is_path(text: str) -> bool:
     """Return whether a text can be a path; JSON may have a NUL or half a letter in it."""
     try:

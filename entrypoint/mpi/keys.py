@@ -10,14 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
-from entrypoint.machine.files import (
-    explain_closed,
-    find_closed,
-    make_private,
-    private_path,
-    read_file,
-    write_private,
-)
+from entrypoint.machine.files import make_private, private_path, read_file, write_private
 from entrypoint.machine.network import is_here
 from entrypoint.numbers import LAST_PORT, whole
 from entrypoint.world.table import ROLE, is_trainjob
@@ -27,8 +20,12 @@ MOUNT = "/etc/multinode/ssh"
 SSH_PORT = 2222
 # The last one is what Kubernetes calls it in a Secret of type kubernetes.io/ssh-auth.
 NAMES = ("id_ed25519", "id_ecdsa", "id_rsa", "ssh-privatekey")
-# The file is copied, so it may be readable for all; for its owner alone it is closed to another uid in the container.
-MAKE = "ssh-keygen -t ed25519 -N '' -f id_ed25519 && chmod 644 id_ed25519, and mount the file in {} on every node"
+# The file is copied, so it may be readable for all; for its owner alone it is closed to another uid in the container,
+# and in a directory for its owner alone it looks as if it were not there.
+MAKE = (
+    "ssh-keygen -t ed25519 -N '' -f id_ed25519 && chmod 644 id_ed25519, and mount the file, or its directory with "
+    "mode 755, in {} on every node"
+)
 # Of what a release of OpenSSH offers, neither side takes what is old or weak: Diffie-Hellman without curves, curves of
 # NIST, CBC, and codes of SHA-1, of MD5, or that do not cover the ciphertext. Each release adds its own new ones.
 MODERN = """\
@@ -85,8 +82,6 @@ def copy_keys(environ: Mapping[str, str]) -> Keys | None:
     """
     directory = make_private(private_path("ssh"))
     for place in places(environ):
-        if find_closed(f"{place}/id") == os.path.abspath(place):
-            raise explain_closed("the directory of the ssh key cannot be read", place)
         key = next((path for path in (f"{place}/{name}" for name in NAMES) if os.path.exists(path)), None)
         authorized = read_file(f"{place}/authorized_keys")
         if key is None and authorized is None:
@@ -106,7 +101,7 @@ def copy_key(path: str, directory: str) -> str:
     """Copy a private key and return the path; raise Refusal if it may not be read."""
     text = read_file(path)
     if text is None:
-        raise explain_closed("the ssh key cannot be read", path)
+        raise Refusal("the ssh key cannot be read", path, "chmod a+r the file on the host that is mounted there")
     # An editor or a Secret written by hand may have lost the last line break, without which ssh refuses the key.
     return write_private(f"{directory}/id", text.rstrip() + "\n")
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
 from entrypoint.errors import NOT_EXECUTABLE, NOT_FOUND, Refusal
-from entrypoint.machine.files import explain_closed, find_closed
 from entrypoint.numbers import MOST_PROCESSES, whole
 from entrypoint.printing.secrets import hide
 from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts
@@ -145,13 +144,11 @@ def read_command(
     if name.endswith(".py"):
         if not os.path.isfile(name):
             raise explain_script(name)
-        if not os.access(name, os.R_OK):
-            raise explain_closed("this user may not read the script", name)
         return Command(SCRIPT, name, rest)
     if find(name, environ) is None:
         if name in list_scripts(examples):
             return Command(TASK, name, rest)
-        raise explain_word(name, rest)
+        raise explain_word(name)
     return Command(PLAIN, name, rest)
 
 
@@ -166,34 +163,18 @@ def read_own(kind: Kind, words: list[str]) -> Command:
 
 
 def explain_script(name: str) -> Refusal:
-    """Return why there is no script of a name: it may be mounted in a directory that this user may not read."""
-    closed = find_closed(name)
-    if closed is not None:
-        return explain_closed("the directory of the script cannot be read", closed)
-    shown, path = hide([name])[0], os.path.join("/workspace", hide([name])[0])
-    if os.path.isdir(name):
-        remedy = f"the right path on the host: docker run -v /HOST/PATH/{os.path.basename(shown)}:{path}:ro"
-        return Refusal(
-            "what is mounted as the script is a directory, which Docker makes of a missing file", shown, remedy
-        )
-    mount = f"mount it in every container, docker run -v $PWD/{os.path.basename(shown)}:{path}:ro"
-    return Refusal(
-        "there is no such script in this container", shown, f"{mount}, or COPY it into an image FROM this one"
-    )
-
-
-def explain_word(name: str, rest: list[str]) -> Refusal:
-    """Return why a word that begins a command line is no command; rest: the words after it."""
+    """Return why there is no script of a name: it is not mounted, or in a directory that this user may not search."""
     shown = hide([name])[0]
-    if name == "-m":
-        module = " ".join(["-m", *hide(rest)[:1]] if rest else ["-m", "MODULE"])
-        remedy = f"torchrun {module} to train with it, python3 {module} for one process"
-        return Refusal("a module needs a program that runs it", module, remedy)
-    if os.path.isfile(name) and not os.access(name, os.R_OK):
-        return explain_closed("this user may not read the program", name)
+    mount = f"docker run -v $PWD/{os.path.basename(shown)}:{os.path.join('/workspace', shown)}:ro"
+    remedy = f"mount it in every container, where uid {os.getuid()} may read it: {mount}; or COPY it into an image"
+    return Refusal("there is no such script in this container", shown, remedy)
+
+
+def explain_word(name: str) -> Refusal:
+    """Return why a word that begins a command line is no command."""
+    shown = hide([name])[0]
     if "/" in name and os.path.exists(name):
-        remedy = "the path of a program in it" if os.path.isdir(name) else f"chmod +x {name}"
-        return Refusal("the program cannot be executed", shown, remedy, NOT_EXECUTABLE)
+        return Refusal("the program cannot be executed", shown, f"chmod +x {shown}", NOT_EXECUTABLE)
     return Refusal("neither a task nor a program", shown, suggest(name), NOT_FOUND)
 
 

@@ -50,7 +50,7 @@ REFUSED = (
     # what is no command
     Row("qaa", {}, "qaa", 127),
     Row("''", {}, "", 127),
-    Row("-m train", {}, "-m train"),
+    Row("-m train", {}, "-m", 127),
     Row("missing.py", {}, "missing.py"),
     Row("--explain=xml sh", {}, "--explain=xml"),
     Row("--explain doctor", {}, "doctor"),

@@ -14,8 +14,6 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.files import (
     MOST,
     can_write,
-    explain_closed,
-    find_closed,
     make_private,
     read_file,
     read_text,
@@ -50,30 +48,6 @@ def test_a_directory_that_can_be_made_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert can_write(f"{tmp_path}/a/b/c")
     assert not can_write(f"{tmp_path}/file/a")
-
-
-@pytest.mark.parametrize(
-    ("path", "closed"),
-    [("shut/a", "shut"), ("shut/a/b/c", "shut"), ("open/a", None), ("open/a/b", None), ("shut", None)],
-)
-def test_a_directory_that_cannot_be_searched_is_named(
-    path: str, closed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("shut", "open"):
-        (tmp_path / name).mkdir()
-    # Root may search every directory.
-    monkeypatch.setattr(os, "access", lambda place, mode: place != f"{tmp_path}/shut")
-    assert find_closed(f"{tmp_path}/{path}") == (closed and f"{tmp_path}/{closed}")
-
-
-def test_what_is_mounted_is_opened_on_the_host(tmp_path: Path) -> None:
-    (tmp_path / "key").touch()
-    remedies = [explain_closed("it is closed", str(place)).remedy for place in (tmp_path / "key", tmp_path)]
-    user = f"or start the container with --user {os.getuid()}:0"
-    assert remedies == [
-        f"chmod a+r the file on the host that is mounted there, {user}",
-        f"chmod a+rx the directory on the host that is mounted there, {user}",
-    ]
 
 
 def test_a_private_directory_is_closed_to_others_and_so_is_each_one_on_the_way(tmp_path: Path) -> None:
