@@ -40,27 +40,21 @@ MOVE = f"sshAuthMountPath: {MOUNT} in the spec of the MPIJob, or in the mpi poli
 
 
 class Keys(NamedTuple):
-    """Files in a private directory; private is None where only authorized_keys is mounted."""
+    """Files in a private directory."""
 
     directory: str
-    private: str | None
+    private: str
     public: str
     authorized: str
 
 
-def find_keys(environ: Mapping[str, str], *, private: bool = False) -> Keys:
-    """Return the mounted key; raise Refusal where there is none, with how to mount one.
-
-    private: whether authorized_keys alone, with which one cannot log in elsewhere, is not enough.
-    """
-    keys, looked = copy_keys(environ), " and ".join(places(environ))
+def find_keys(environ: Mapping[str, str]) -> Keys:
+    """Return the mounted key; raise Refusal where there is none, with how to mount one."""
+    keys = copy_keys(environ)
     if keys is None:
         operated = bool(environ.get(ROLE)) or is_trainjob(environ)
         remedy = MOVE if operated else explain_make(environ)
-        raise Refusal("no ssh key is mounted", f"looked in {looked}", remedy)
-    if private and keys.private is None:
-        fact = "launch needs the private key, not only authorized_keys"
-        raise Refusal(fact, f"looked in {looked}", explain_make(environ))
+        raise Refusal("no ssh key is mounted", f"looked in {' and '.join(places(environ))}", remedy)
     return keys
 
 
@@ -83,17 +77,15 @@ def copy_keys(environ: Mapping[str, str]) -> Keys | None:
     directory = make_private(private_path("ssh"))
     for place in places(environ):
         key = next((path for path in (f"{place}/{name}" for name in NAMES) if os.path.exists(path)), None)
-        authorized = read_file(f"{place}/authorized_keys")
-        if key is None and authorized is None:
+        if key is None:
             continue
-        private = copy_key(key, directory) if key else None
-        made = keygen(["-y", "-P", "", "-f", private], environ) if private else None
-        if made and made.returncode:
+        private = copy_key(key, directory)
+        made = keygen(["-y", "-P", "", "-f", private], environ)
+        if made.returncode:
             raise Refusal("this is not a private ssh key without a passphrase", key, explain_make(environ))
-        public = made.stdout if made else ""
         # Where only the key is mounted, whoever has it may log in.
-        write_private(f"{directory}/authorized_keys", authorized or public)
-        return Keys(directory, private, public, f"{directory}/authorized_keys")
+        write_private(f"{directory}/authorized_keys", read_file(f"{place}/authorized_keys") or made.stdout)
+        return Keys(directory, private, made.stdout, f"{directory}/authorized_keys")
     return None
 
 
@@ -121,26 +113,22 @@ def make_host_key(keys: Keys, environ: Mapping[str, str]) -> list[str]:
     for old in (path, f"{path}.pub", f"{path}-cert.pub"):
         if os.path.lexists(old):
             os.unlink(old)
-    commands = [["-q", "-t", "ed25519", "-N", "", "-f", path]]
-    if keys.private:
-        commands.append(["-q", "-s", keys.private, "-I", "multinode", "-h", f"{path}.pub"])
-    for words in commands:
+    make = ["-q", "-t", "ed25519", "-N", "", "-f", path]
+    for words in (make, ["-q", "-s", keys.private, "-I", "multinode", "-h", f"{path}.pub"]):
         done = keygen(words, environ)
         if done.returncode:
             fact = "a host key cannot be made, or not be signed"
             raise Refusal(fact, done.stderr.strip(), "correct what ssh-keygen reports", EXIT_OUTSIDE)
-    return [f"HostKey {path}", *([f"HostCertificate {path}-cert.pub"] if keys.private else [])]
+    return [f"HostKey {path}", f"HostCertificate {path}-cert.pub"]
 
 
-def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
+def write_client(keys: Keys, port: int) -> str:
     """Write ssh's configuration and return its path: it connects only to hosts that have the mounted key.
 
     A host key made by `worker` is signed by the mounted key; the operator of MPIJob has sshd show that key itself.
     """
-    checking, own = read_checking(environ), keys.public.strip()
-    # A name that is known by one key is refused with another, whatever else is allowed.
-    known = f"@cert-authority * {own}\n" + (f"* {own}\n" if checking == "yes" else "")
-    write_private(f"{keys.directory}/known_hosts", known)
+    own = keys.public.strip()
+    write_private(f"{keys.directory}/known_hosts", f"@cert-authority * {own}\n* {own}\n")
     lines = [
         "Host *",
         f"Port {port}",
@@ -149,7 +137,7 @@ def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
         "BatchMode yes",
         f"UserKnownHostsFile {keys.directory}/known_hosts",
         "GlobalKnownHostsFile /dev/null",
-        f"StrictHostKeyChecking {checking}",
+        "StrictHostKeyChecking yes",
         "UpdateHostKeys no",
         "LogLevel ERROR",
         "ConnectTimeout 10",
@@ -159,15 +147,6 @@ def write_client(keys: Keys, environ: Mapping[str, str], port: int) -> str:
         MODERN,
     ]
     return write_private(f"{keys.directory}/ssh_config", "\n".join(lines) + "\n")
-
-
-def read_checking(environ: Mapping[str, str]) -> str:
-    """Return whether a host key that is unknown is refused (yes), as it is by default, or taken the first time."""
-    value = environ.get("MULTINODE_SSH_HOST_KEYS") or "yes"
-    if value not in ("yes", "accept-new"):
-        remedy = "export MULTINODE_SSH_HOST_KEYS=accept-new, or unset it"
-        raise Refusal("MULTINODE_SSH_HOST_KEYS is neither yes nor accept-new", repr(value), remedy)
-    return value
 
 
 def read_ssh_port(environ: Mapping[str, str]) -> int:
@@ -191,9 +170,9 @@ def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], di
     if host and command and is_here(host):
         return ["sh", "-c", " ".join(command)], dict(environ)
     keys = None if "-F" in options else copy_keys(environ)
-    if keys is None or keys.private is None:
+    if keys is None:
         return ["ssh", *words], strip_preloads(environ)
-    return ["ssh", "-F", write_client(keys, environ, read_ssh_port(environ)), *words], strip_preloads(environ)
+    return ["ssh", "-F", write_client(keys, read_ssh_port(environ)), *words], strip_preloads(environ)
 
 
 def read_words(words: list[str]) -> tuple[set[str], str, list[str]]:

@@ -173,8 +173,8 @@ def launch(words: list[str], environ: Mapping[str, str], facts: Facts) -> int:
 
 def reach(away: list[str], environ: Mapping[str, str], facts: Facts, timeout: int) -> dict[str, str]:
     """Wait until other hosts answer, and return the variables by which hydra reaches them."""
-    keys, port = find_keys(environ, private=True), read_ssh_port(environ)
-    config = write_client(keys, environ, port)
+    keys, port = find_keys(environ), read_ssh_port(environ)
+    config = write_client(keys, port)
     wait_for_hosts(away, Access(config, port, strip_preloads(environ), time.monotonic() + timeout), timeout)
     own = own_address(away[0])
     interface = name_interface(own) if own and ":" not in own else None  # hydra asks for that of an address of IPv4

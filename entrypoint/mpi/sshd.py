@@ -48,9 +48,6 @@ def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
         remedy = "export MULTINODE_SSH_PORT=N on every node, where N is another one above 1023"
         raise Refusal(f"the port for ssh cannot be used ({error.strerror})", port, remedy)
     keys = find_keys(environ)
-    if keys.private is None:
-        note = "only authorized_keys is mounted, so nothing proves this host's key: launch refuses it"
-        print_note(f"{note} unless MULTINODE_SSH_HOST_KEYS=accept-new is set there")
     variables, left_out = choose_variables(environ)
     if left_out:
         print_note(f"ranks do not get variables whose value has a line break: {' '.join(left_out)}")

@@ -17,8 +17,8 @@ WORD = ("token", "key", "auth", "pwd")
 LAST = ("pass", "pat", "sig")
 # A name that ends so is not that of the secret itself: `HF_TOKEN_PATH`, `secret_name`, `key_lines`.
 ABOUT = ("file", "path", "dir", "name", "id", "ids", "type", "types", "column", "columns", "lines")
-# Names that look like those of secrets: directories of the shell and of our keys for ssh, how hosts are known, a file.
-PLAIN = ("pwd", "oldpwd", "multinode_ssh_keys", "multinode_ssh_host_keys", "nss_wrapper_passwd")
+# Names that look like those of secrets: directories of the shell and of our keys for ssh, a file.
+PLAIN = ("pwd", "oldpwd", "multinode_ssh_keys", "nss_wrapper_passwd")
 # `curl -u USER:PASSWORD -x USER:PASSWORD@PROXY`
 LOGIN_FLAGS = ("-u", "-U", "--user", "--proxy-user", "-x", "--proxy")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from entrypoint.mpi.keys import MOUNT, read_checking, read_ssh_port
+from entrypoint.mpi.keys import MOUNT, read_ssh_port
 from entrypoint.rendezvous.master import MASTER_SECONDS
 from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
 from manifests.request import Request
@@ -60,7 +60,6 @@ def write_policy(request: Request) -> dict[str, Any]:
 
 def write_worker(request: Request) -> dict[str, Any]:
     """Return the container of a worker, which is ready when it listens; raise Refusal where no worker would."""
-    read_checking(request.environ)
     probe = {"tcpSocket": {"port": read_ssh_port(request.environ)}}
     return {**write_container("worker", request, ["worker"]), "readinessProbe": probe}
 

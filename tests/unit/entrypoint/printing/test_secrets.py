@@ -66,7 +66,7 @@ SHOWN = """
     x --tokenizer_name bert --max_tokens 5 --key_lines 3 --key_file /a.b --label_column_name key
     x --max_new_tokens 3 --pad_token_id 0 --use_auth_token True --average_tokens_across_devices False
     x --ssh_key /root/.ssh/id_rsa --author me --keyboard de --hosts=a:2,b:2 --path s3://bucket/a@b
-    x MULTINODE_SSH_KEYS=/etc/multinode/ssh MULTINODE_SSH_HOST_KEYS=accept-new HF_TOKEN_PATH=/x PWD=/work
+    x MULTINODE_SSH_KEYS=/etc/multinode/ssh HF_TOKEN_PATH=/x PWD=/work
     x '{"use_reentrant":false,"max_tokens":3}' --token --bf16 registry/a:1@sha256:00 git@host:a/b
     bash -c 'echo the key is here, --token --bf16'
     curl -H 'Accept: text/plain'
