@@ -17,7 +17,7 @@ At its exit, after all that the script has registered, if it has imported torch.
 - a group of oneCCL is kept and ends with the process: the destructor of rank 0's waits until all others have left, and
   one that waits in a collective for a rank 0 that failed never leaves, so no launcher would learn of it.
 
-No other rank is waited for, and the exit code stays the program's own; after ^C it is 130, as without any library.
+No other rank is waited for, and the exit code stays the program's own.
 """
 
 from __future__ import annotations
@@ -154,18 +154,6 @@ def end(modules: Mapping[str, Any], environ: Mapping[str, str], root: str) -> No
     if modules[DISTRIBUTED].is_initialized():
         time.sleep(REST)
     keep_groups(modules)
-    if isinstance(error, KeyboardInterrupt):
-        end_by_interrupt()
-
-
-def end_by_interrupt() -> None:
-    """End this process by SIGINT, as Python does after ^C: it forgets that where a library evaluates text at the exit.
-
-    A shell stops its script, and an orchestrator sees 130 (Modules/main.c, exit_sigint).
-    """
-    sys.stdout.flush()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGINT)
 
 
 def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:

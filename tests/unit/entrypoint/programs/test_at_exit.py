@@ -126,12 +126,6 @@ sys.modules[{name!r}] = types.SimpleNamespace(
         pytest.param("raise OSError(24, 'Too many open files')", 1, "multinode: rank 0 on ", id="a known error"),
         pytest.param("raise ValueError('no')", 1, "ValueError: no\n", id="an error that speaks for itself"),
         pytest.param("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -2, "KeyboardInterrupt\n", id="^C"),
-        pytest.param(
-            "import atexit; atexit.register(lambda: eval('1')); os.kill(os.getpid(), signal.SIGINT); time.sleep(9)",
-            -2,
-            "KeyboardInterrupt\n",
-            id="^C, and a library that evaluates text at the exit",
-        ),
     ],
 )
 def test_a_program_ends_as_it_would_have_and_its_last_words_are_ours(last: str, code: int, said: str) -> None:
