@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from typing import NamedTuple
 
@@ -50,14 +49,3 @@ def find_full(files: Files) -> list[Disk]:
     points = [point for point, kind, options in rows if kind not in NEVER and "ro" not in options]
     full = [disk for point in points if (disk := find_disk(point)) and disk.is_full]
     return list({disk._replace(path=""): disk for disk in reversed(full)}.values())[::-1]
-
-
-def find_directory(error: BaseException) -> str:
-    """Return the directory in which an error found no space, or the nearest above it; empty where it names no file."""
-    name = getattr(error, "filename", None)
-    if not isinstance(name, str) or getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
-        return ""
-    directory = os.path.abspath(name)
-    while not os.path.isdir(directory):
-        directory = os.path.dirname(directory)
-    return directory

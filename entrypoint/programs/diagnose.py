@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, list_causes
-from entrypoint.machine.disks import MORE_ROOM, Disk, find_directory
+from entrypoint.machine.disks import MORE_ROOM, Disk
 from entrypoint.machine.files import Files
 from entrypoint.machine.limits import MORE_SHM, SHM, write_size
 from entrypoint.machine.reached import (
@@ -26,21 +26,16 @@ from entrypoint.machine.reached import (
 )
 
 AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
-QUOTA = "Disk quota exceeded"
 PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
 class Place(NamedTuple):
-    """What an explanation may ask for: variables, files of the kernel, the disk at a path, and those that are full.
-
-    at: the directory in which an error says that there was no space; empty where it names none.
-    """
+    """What an explanation may ask for: variables, files of the kernel, the disk at a path, and those that are full."""
 
     environ: Mapping[str, str]
     files: Files
     measure: Callable[[str], Disk | None]
     full: Callable[[], list[Disk]]
-    at: str = ""
 
     @property
     def who(self) -> str:
@@ -59,7 +54,6 @@ def explain(error: BaseException, place: Place) -> Refusal | None:
     if hasattr(error, "sigval"):  # torchrun's agent was told to end (elastic/multiprocessing/api.py)
         name = f"torchrun on {socket.gethostname()} was ended by signal"
         return Refusal(name, int(error.sigval), AGAIN, EXIT_OUTSIDE)
-    place = place._replace(at=next(filter(None, map(find_directory, causes)), ""))
     for pattern, rule in RULES:
         if found := re.search(pattern, text):
             return rule(text, found.group(found.lastindex or 0), place)
@@ -91,15 +85,11 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
 
 
 def explain_disk(text: str, found: str, place: Place) -> Refusal:
-    """Return which directory is full: that of the file in the error, or those that are found to be so.
-
-    A quota is that of a user or a project, and does not show in what is free.
-    """
-    at = place.measure(place.at) if place.at else None
-    full = [at] if at else [] if found == QUOTA else place.full()
+    """Return which file systems are full."""
+    full = place.full()
     if "/torch_" in text or (full and all(f"{disk.path}/".startswith(f"{SHM}/") for disk in full)):
         return explain_shm(text, found, place)
-    value = f"{found}, {at.path}" if at and found == QUOTA else ", ".join(map(str, full)) or found
+    value = ", ".join(map(str, full)) or found
     return Refusal(f"no space is left for {place.who}", value, MORE_ROOM, EXIT_OUTSIDE)
 
 
@@ -158,7 +148,7 @@ NCCL = 'init_process_group("gloo"), or the backend that `doctor` names'
 # What an error's text has, in the order in which it is looked for, and what to print then.
 RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (r"killed by signal: Bus error|unable to (?:write to|allocate shared memory|mmap).*/torch_", explain_shm),
-    (rf"No space left on device|os error 28|{QUOTA}", explain_disk),
+    (r"No space left on device|os error 28", explain_disk),
     # What torch.save says when it cannot write (caffe2/serialize/inline_container.cc, a C++ stream).
     (r"PytorchStreamWriter failed writing|iostream error|inline_container\.cc.*unexpected pos", explain_write),
     (r"DataLoader worker .*killed by signal: Killed", explain_killed),

@@ -1,14 +1,13 @@
-"""Which file systems of a container are full, and in which directory an error found no space."""
+"""Which file systems of a container are full."""
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import pytest
 
 from entrypoint.machine import disks
-from entrypoint.machine.disks import Disk, find_directory, find_disk, find_full
+from entrypoint.machine.disks import Disk, find_disk, find_full
 
 MOUNTINFO = """\
 1 0 0:1 / / rw,relatime - overlay overlay rw
@@ -47,21 +46,3 @@ def test_the_disk_of_a_directory_is_measured(tmp_path: Path) -> None:
     disk = find_disk(str(tmp_path))
     assert disk and disk.path == str(tmp_path) and disk.size >= disk.free
     assert find_disk(f"{tmp_path}/gone") is None
-
-
-@pytest.mark.parametrize(
-    ("error", "name"),
-    [
-        (OSError(errno.ENOSPC, "No space left on device", "{}/run/gone/model.safetensors"), "{}/run"),
-        (OSError(errno.EDQUOT, "Disk quota exceeded", "{}/run"), "{}/run"),
-        (OSError(errno.ENOSPC, "No space left on device"), ""),
-        (OSError(errno.EACCES, "Permission denied", "{}/run"), ""),
-        (OSError(errno.ENOSPC, "No space left on device", 3), ""),
-        (RuntimeError("basic_ios::clear: iostream error"), ""),
-    ],
-)
-def test_the_directory_of_the_file_in_an_error_is_found(tmp_path: Path, error: Exception, name: str) -> None:
-    (tmp_path / "run").mkdir()
-    if isinstance(error, OSError) and isinstance(error.filename, str):
-        error.filename = error.filename.format(tmp_path)
-    assert find_directory(error) == name.format(tmp_path)

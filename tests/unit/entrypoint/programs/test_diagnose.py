@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Mapping
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -67,7 +65,6 @@ def place(environ: Mapping[str, str] | None = None, full: list[Disk] = FULL) -> 
     ("error", "fact", "value"),
     [
         (OSError(28, NO_SPACE), "no space is left", OUT),
-        (OSError(122, "Disk quota exceeded"), "no space is left", "Disk quota exceeded"),
         (SafetensorError(f"I/O error: {NO_SPACE} (os error 28)"), "no space is left", OUT),
         (RuntimeError(f"{WRITER}PytorchStreamWriter failed writing file data/2"), "no space is left", OUT),
         (caused(RuntimeError(f"{WRITER}unexpected pos 64 vs 0"), OSError()), "no space is left", OUT),
@@ -146,29 +143,6 @@ def test_the_rank_that_failed_first_is_named(codes: dict[int, tuple[int, int]], 
     found = explain(ended, place())
 
     assert found is not None and found.fact.startswith(f"rank {rank} on {HOST} ") and found.value == value
-
-
-@pytest.mark.parametrize(
-    ("number", "free", "name", "value"),
-    [
-        pytest.param(28, 0, "out/checkpoint-1/x", "{out} (64 MB, 0 MB free)", id="full"),
-        pytest.param(122, 9 << 20, "out", "Disk quota exceeded, {out}", id="quota"),
-        pytest.param(28, 0, "", "/full (8 MB, 0 MB free)", id="no name"),
-        pytest.param(122, 0, "", "Disk quota exceeded", id="quota, and no name"),
-    ],
-)
-def test_the_disk_of_the_file_in_an_error_is_named(
-    tmp_path: Path, number: int, free: int, name: str, value: str
-) -> None:
-    """A quota does not show in what is free, and another disk may have little left by chance."""
-    (tmp_path / "out").mkdir()
-    error = OSError(number, os.strerror(number), *([f"{tmp_path}/{name}"] if name else []))
-
-    found = explain(
-        error, Place({}, FILES.get, lambda path: Disk(path, 64 << 20, free), lambda: [Disk("/full", 8 << 20, 0)])
-    )
-
-    assert found is not None and found.value == value.format(out=tmp_path / "out")
 
 
 @pytest.mark.parametrize("full", [[SHM["/dev/shm"]], [SHM["/dev/shm"], *FULL]])
