@@ -13,7 +13,6 @@ class Platform:
     `architecture` is Go's and Debian's word, `machine` that of the kernel and of wheels; `spellings` are those that
     engines take for it. `loader` is where programs look for theirs. `elf` is its number in ELF (e_machine),
     `cache_flags` are its libraries' in ld.so.cache.
-    `key_calls` are the first and the last of its system calls for keyrings(7), which follow each other.
     `legacy` maps minor releases of glibc to tags of wheels that say the same as manylinux_2_N, the oldest of which is
     `oldest_glibc`.
     """
@@ -27,7 +26,6 @@ class Platform:
     musl_loader: str
     elf: int
     cache_flags: int
-    key_calls: tuple[int, int]
     legacy: Mapping[int, str] = field(hash=False)
     oldest_glibc: int
 
@@ -49,13 +47,11 @@ PLATFORMS = (
     Platform(
         architecture="amd64", machine="x86_64", spellings=("amd64", "x86_64", "x86-64"), multiarch="x86_64-linux-gnu",
         loader="lib64/ld-linux-x86-64.so.2", musl_loader="ld-musl-x86_64.so.1", elf=62, cache_flags=0x0303,
-        key_calls=(248, 250),
         legacy={17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}, oldest_glibc=5,
     ),
     Platform(
         architecture="arm64", machine="aarch64", spellings=("arm64", "aarch64"), multiarch="aarch64-linux-gnu",
         loader="lib/ld-linux-aarch64.so.1", musl_loader="ld-musl-aarch64.so.1", elf=183, cache_flags=0x0A03,
-        key_calls=(217, 219),
         legacy={17: "manylinux2014"}, oldest_glibc=17,
     ),
 )  # fmt: skip

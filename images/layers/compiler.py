@@ -1,4 +1,4 @@
-"""Where the base's Python compiles: three ways to run it, and the first that can be used is taken.
+"""Where the base's Python compiles: directly where Debian has signed all that it is made of, else in an engine.
 
 A machine that cannot start that of the image starts the same release of Debian for TWIN, which gives the same bytes:
 marshal knows of a machine only the order of bytes, and the numbers of 64 bits that it writes are the same on all
@@ -10,11 +10,9 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from images.debian import packages
 from images.deliver import engine as engines
@@ -23,8 +21,8 @@ from images.host import process
 from images.host.context import Context
 from images.host.disk.faults import ELSEWHERE, require_programs
 from images.host.errors import WorldFault
-from images.host.store import Store, key_of
-from images.layers import interpreter, sandbox
+from images.host.store import key_of
+from images.layers import interpreter
 from images.layers.interpreter import PythonSource
 from images.model import Base, Deb, Image, Lock, Plan
 from images.oci import image as oci
@@ -42,30 +40,12 @@ SEED = {"PYTHONHASHSEED": "0"}  # heeded by Python before 3.11, which is started
 Run = Callable[[Sequence[str], Path, Path], "str | None"]
 
 
-class Way(NamedTuple):
-    """A way to run a base's Python: why it cannot be used here, what makes it usable, and how it is made ready.
-
-    `ready` is given a lock, and its base where that is made already; it returns None to wait for that.
-    """
-
-    refusal: str | None
-    remedy: str
-    ready: Callable[[Lock, Base | None], Compiler | None]
-
-
 @dataclass(frozen=True)
 class Compiler:
     """A base's Python that is ready to compile."""
 
     source: PythonSource
     run: Run
-
-
-class Startable(NamedTuple):
-    """Whether this machine can start a Python of a base, and whether Debian has signed all that it is made of."""
-
-    native: bool
-    is_signed: Callable[[], bool]
 
 
 # Return the Python of a base, ready to compile; of Debian's packages maybe before it is made, or None to wait for it.
@@ -75,9 +55,9 @@ Chosen = Callable[["Base | None"], "Compiler | None"]
 def require(planned: Plan, context: Context) -> None:
     """Raise WorldFault where nothing can run the Python of a plan's base, before anything is downloaded."""
     if planned.bytecode and context.compiles:
-        own = planned.base_reference is None
-        starts = (planned.platform, TWIN) if own else (planned.platform,)
-        _first(planned.base, context, Startable(context.native in starts, lambda: own))
+        starts = (planned.platform, TWIN) if planned.base_reference is None else ()
+        if context.native not in starts:
+            _engine(planned.base, FOREIGN if starts else UNSIGNED, context)
 
 
 def choose(lock: Lock, context: Context) -> Chosen | None:
@@ -88,12 +68,20 @@ def choose(lock: Lock, context: Context) -> Chosen | None:
     if not (lock.bytecode and context.compiles):
         return None
     debs, platform = _packages(lock, context)
+    if context.native != platform:
+        return partial(in_engine, _engine(lock.base, FOREIGN, context), lock, context)
+    if lock.base_image or packages.unsigned(lock.debian.suite, debs, platform, context):
+        return partial(in_engine, _engine(lock.base, UNSIGNED, context), lock, context)
+    return partial(directly, lock, context)
 
-    def is_signed() -> bool:
-        return not (lock.base_image or packages.unsigned(lock.debian.suite, debs, platform, context))
 
-    way = _first(lock.base, context, Startable(context.native == platform, is_signed))
-    return partial(way.ready, lock)
+def _engine(base: str, refusal: str, context: Context) -> Engine:
+    """Return an engine, for a Python that may not run as it is."""
+    found = engines.search(context.environ, SECONDS)
+    if found.engine is None:
+        fact, why = "nothing here may run the Python of the base, which compiles", found.why or engines.NONE
+        raise WorldFault(fact, f"{base} ({refusal}; {why})", f"{found.remedy}, or {WITHOUT}")
+    return found.engine
 
 
 def _packages(lock: Lock, context: Context) -> tuple[Sequence[Deb], Platform]:
@@ -103,62 +91,17 @@ def _packages(lock: Lock, context: Context) -> tuple[Sequence[Deb], Platform]:
     return lock.debian.debs, lock.platform
 
 
-def _source(store: Store, lock: Lock, base: Base | None, debs: Sequence[Deb], platform: Platform) -> PythonSource:
-    """Return the Python of a pulled base, else that of packages of Debian for a platform."""
-    if base and base.manifest:
-        return interpreter.of_base(store, base, lock.platform)
-    return interpreter.of_packages(store, debs, platform, lock.python)
-
-
-def _first(base: str, context: Context, python: Startable) -> Way:
-    found = []
-    for make in WAYS:
-        way = make(context, python)
-        if way.refusal is None:
-            return way
-        found.append(way)
-    reasons = dict.fromkeys(way.refusal for way in found if way.refusal)
-    remedies = [way.remedy for way in reversed(found) if way.remedy]
-    fact = "nothing here may run the Python of the base, which compiles"
-    raise WorldFault(fact, f"{base} ({'; '.join(reasons)})", ", or ".join([*remedies, WITHOUT]))
-
-
-def directly(context: Context, python: Startable) -> Way:
-    """Run it as it is, unpacked: Debian signed all that it is made of."""
-    refusal = FOREIGN if not python.native else None if python.is_signed() else UNSIGNED
-    return Way(refusal, "", partial(_unpacked, context, None))
-
-
-def in_sandbox(context: Context, python: Startable) -> Way:
-    """Run it unpacked, by bubblewrap."""
-    if context.native is None or not python.native:
-        return Way(FOREIGN, "", partial(_unpacked, context, None))
-    found = sandbox.find(context.environ, context.native)
-    return Way(found.refusal, found.remedy, partial(_unpacked, context, found.program))
-
-
-def in_engine(context: Context, _: Startable) -> Way:
-    """Run it in a container of the base."""
-    found = engines.search(context.environ, SECONDS)
-    refusal = None if found.engine else found.why or engines.NONE
-    return Way(refusal, found.remedy, partial(_loaded, context.store, found.engine))
-
-
-WAYS = (directly, in_sandbox, in_engine)
-
-
-def _unpacked(context: Context, bubblewrap: str | None, lock: Lock, base: Base | None) -> Compiler:
-    """Unpack a Python, which runs through its own loader, without root and outside of its root file system."""
+def directly(lock: Lock, context: Context, _: Base | None) -> Compiler:
+    """Unpack Debian's Python, which runs through its own loader, without root and outside of its root file system."""
     store = context.store
-    source = _source(store, lock, base, *_packages(lock, context))
+    source = interpreter.of_packages(store, *_packages(lock, context), lock.python)
     root = interpreter.unpack(store, source)
 
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
         require_programs(root, "the store", f"{ELSEWHERE} where they can, or {WITHOUT}")
         command = [*interpreter.command(root, source), *arguments, ""]
-        wrapped = sandbox.around(bubblewrap, command, [root], source.platform) if bubblewrap else nullcontext(command)
-        with wrapped as line, given.open("rb") as feed, out.open("wb") as written:
-            failure = process.run(line, SEED, REMOVE_TREES, feed, out=written).failure
+        with given.open("rb") as feed, out.open("wb") as written:
+            failure = process.run(command, SEED, REMOVE_TREES, feed, out=written).failure
         if failure:
             interpreter.remove(store, root)
         return failure
@@ -166,11 +109,15 @@ def _unpacked(context: Context, bubblewrap: str | None, lock: Lock, base: Base |
     return Compiler(source, run)
 
 
-def _loaded(store: Store, engine: Engine | None, lock: Lock, base: Base | None) -> Compiler | None:
+def in_engine(engine: Engine, lock: Lock, context: Context, base: Base | None) -> Compiler | None:
     """Load the base into the engine, where it stays: its layers are those of the image."""
-    if base is None or engine is None:
+    if base is None:
         return None
-    source = _source(store, lock, base, lock.debian.debs, lock.platform)
+    store = context.store
+    if base.manifest:
+        source = interpreter.of_base(base, lock.platform)
+    else:
+        source = interpreter.of_packages(store, lock.debian.debs, lock.platform, lock.python)
     settings = {"User": "65534:65534", "Env": [f"{name}={value}" for name, value in SEED.items()]}
     config = oci.config(base.layers, lock.platform, settings, CREATED, base.history)
     image = Image((f"multinode-base:{key_of(source.identity)[:12]}",), config, b"", base.layers)

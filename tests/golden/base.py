@@ -10,21 +10,6 @@ from tests.support.stand_in import LIBRARY, Directory, Files, Image
 
 SITE = "usr/local/lib/python3.11/dist-packages"
 LOADER = f"{LIBRARY}/ld-linux-x86-64.so.2"
-# The machine's Python compiles in the place of the base's. What it made differs between its releases, and so a text is
-# taken instead, which says of which file it is and what its header would have.
-COMPILER = b"""\
-#!/bin/sh
-unset PYTHONHOME
-shift 11
-exec python3 -I -S -B -c '
-import importlib._bootstrap_external as bootstrap, sys
-def code_to_text(code, mtime, size):
-    return f"bytecode of {code.co_filename}, {size} bytes of {mtime}".encode()
-bootstrap._code_to_timestamp_pyc = code_to_text
-program = sys.argv.pop(1)
-exec(program)
-' "$@"
-"""
 STATUS = """\
 Package: libc6
 Status: install ok installed
@@ -52,7 +37,6 @@ SYSTEM: Files = {
     "usr/bin/python3.11": b"#! an interpreter",
     "usr/bin/tini": b"#! an init",
     "usr/sbin/sshd": b"#! a server",
-    # It starts the interpreter: say that it could.
     LOADER: b"#!/bin/sh\nexit 0\n",
     f"{LIBRARY}/libtcmalloc.so.4": b"an allocator",
     f"{LIBRARY}/libnss_wrapper.so": b"names for users",
@@ -82,4 +66,3 @@ PACKAGES: Files = {
 # Not compressed: what gzip makes of them differs between releases of zlib, and a label has the digest of the manifest.
 PLAIN = Image([SYSTEM], "none")
 WITH_PACKAGES = Image([SYSTEM, PACKAGES], "none")
-COMPILING = Image([{**SYSTEM, LOADER: COMPILER}], "none")

@@ -5,8 +5,8 @@ difference can be found. Of the highest there are the entries, and the texts tha
 nor the lock and the SBOM.
 
 Not covered: Debian's own base (its packages change), what is added to a base that lacks something (it comes out of
-Debian's packages), and the content of bytecode, which differs between releases of Python (base.COMPILER says what is
-compared instead).
+Debian's packages), and the content of bytecode, which differs between releases of Python (building.PROGRAMS says
+what is compared instead).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IMAGES = {
         "--torch 2.13.0 --transformers 5.23.0 --examples examples",
     ),
     "bytecode": Debian(
-        base.COMPILING, wheels.of_the_newest,
+        base.PLAIN, wheels.of_the_newest,
         "--torch 2.13.0 --transformers 5.23.0 --examples none --tasks text-generation --bytecode",
     ),
     "older-line": Debian(

@@ -62,6 +62,44 @@ def test_it_depends_on_its_own_packages_alone(store: Store, debs: list[Deb], tmp
     assert source(store, updated).identity != source(store, debs).identity
 
 
+def test_a_change_of_our_sources_unpacks_anew(store: Store, debs: list[Deb]) -> None:
+    other = Store(store.root, sources="another release")
+
+    root = interpreter.unpack(store, source(store, debs))
+
+    assert interpreter.unpack(store, source(store, debs)) == root
+    assert interpreter.unpack(other, source(store, debs)) != root
+
+
+def test_one_that_fails_is_unpacked_anew(store: Store, debs: list[Deb]) -> None:
+    """As one does of which a power cut left empty files: those of an interpreter are not synced one by one."""
+    root = interpreter.unpack(store, source(store, debs))
+    (root / "usr/bin/python3.11").write_bytes(b"")
+
+    for _ in range(2):  # another build removes it as well
+        interpreter.remove(store, root)
+
+    assert interpreter.unpack(store, source(store, debs)) == root
+    assert (root / "usr/bin/python3.11").read_bytes() == FILES["python3.11-minimal"]["usr/bin/python3.11"]
+    assert not list((store.root / "aside").iterdir())
+
+
+def test_nothing_is_written_through_a_link_of_another_package(store: Store, debs: list[Deb], tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    place = "usr/lib/python3.11/k"
+    more: dict[str, dict[str, bytes | str]] = {
+        "libexpat1": {place: str(outside)},
+        "zlib1g": {f"{place}/precious": b"evil"},
+    }
+    hostile = [make(store, tmp_path / "other", name, files) for name, files in more.items()]
+
+    with pytest.raises(WorldFault, match="below what is no directory"):
+        interpreter.unpack(store, source(store, [*debs[:3], *hostile]))
+
+    assert not list(outside.iterdir())
+
+
 def test_a_package_that_is_missing_is_named(store: Store, debs: list[Deb]) -> None:
     with pytest.raises(WorldFault, match=r"missing: libc6, zlib1g\n"):
         source(store, [deb for deb in debs if deb.package not in ("libc6", "zlib1g")])

@@ -110,7 +110,7 @@ def make(place: Path) -> Checkout:
     (work / "linked").symlink_to("wheels")
     wheels.of_the_newest(work / "wheels")
     write(work, PROGRAMS)
-    (work / "programs/bwrap").chmod(0o755)
+    (work / "programs/podman").chmod(0o755)
     sources = copied(ROOT, place / "sources", work)
     archive = Archive(work / "debian")
     names = sorted({*catalog.load().debian.packages, *MORE})

@@ -141,7 +141,7 @@ def test_offline_missing_examples_are_named_with_the_missing_packages(tmp_path: 
 REFUSAL = "nothing here may run the Python of the base"
 
 
-def test_a_pulled_base_does_not_compile_without_a_sandbox_and_is_not_fetched(tmp_path: Path, locked: Lock) -> None:
+def test_a_pulled_base_does_not_compile_without_an_engine_and_is_not_fetched(tmp_path: Path, locked: Lock) -> None:
     with pytest.raises(WorldFault, match=REFUSAL) as caught:
         pipeline.fetch(replace(locked, bytecode=True), context(tmp_path, compiles=True))
 

@@ -33,7 +33,7 @@ GOOD = b"6 7\none.pybytecod0 0\n"
 
 
 def source(release: str = "3.11") -> PythonSource:
-    return PythonSource(AMD64, "usr/bin/python", Site(release, "usr/lib/site", "/usr/bin/python"), "", lambda: iter(()))
+    return PythonSource(AMD64, "usr/bin/python", Site(release, "usr/lib/site", "/usr/bin/python"), "")
 
 
 @dataclass
