@@ -16,7 +16,6 @@ from images.host.context import Context, background
 from images.host.errors import Fault, WorldFault
 from images.host.store import UV, Store
 from images.lock import resolve
-from images.lock.missing import Unreachable
 from images.lock.resolve import Resolved
 from images.model import Plan, Request
 from images.plan import choose, compatibility, planner
@@ -164,8 +163,8 @@ def _resolved(plan: Plan, context: Context, requires: Requires, wheels: Path) ->
         try:
             own = str(wheels) if any(wheels.iterdir()) else None
             return resolve.packages(plan, replace(context, wheelhouse=own))
-        except Unreachable as fault:
-            name = fault.project
-            if any(wheels.glob(f"{name}-*")):
+        except WorldFault as fault:
+            name = stand_ins.needed(plan, fault)
+            if name is None or any(wheels.glob(f"{name}-*")):
                 raise
         stand_ins.of(name, plan, requires, wheels)

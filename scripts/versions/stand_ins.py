@@ -9,6 +9,10 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from images.host.errors import WorldFault
+from images.host.pip_config import without_login
+from images.lock import uv
+from images.lock.missing import UNREACHABLE
 from images.lock.source_only import WHEEL
 from images.model import Plan
 from images.wheels import record
@@ -18,6 +22,13 @@ FOR_GPU = re.compile(r"(nvidia|cuda|triton|pytorch-triton)\b")
 
 # Return what a release of torch requires; raises WorldFault when nothing says it.
 Requires = Callable[[str], Iterable[str]]
+
+
+def needed(plan: Plan, fault: WorldFault) -> str | None:
+    """Return which of the two is missing, where its own index, the last place to ask for it, cannot be reached."""
+    places = {uv.TORCH_INDEX: "torch"} | dict.fromkeys(filter(None, (plan.index, plan.find_links)), "oneccl_bind_pt")
+    found = (name for place, name in places.items() if fault.value.startswith(without_login(place)))
+    return next(found, None) if fault.kind == UNREACHABLE else None
 
 
 def of(name: str, plan: Plan, requires: Requires, directory: Path) -> Path:
