@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from images import terminal
 from images.host.context import World
-from images.host.disk.faults import MAKE_USABLE
-from images.host.errors import Fault, WorldFault
+from images.host.errors import Fault, WorldFault, of_system
 from images.options import COMMANDS, parse
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["World", "main"]
 
-REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM), MAKE_USABLE)
-REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room there, in TMPDIR (default /tmp) too")
 UNREAD = "a reader that reads to the end, or > FILE; what was made before is kept"
 
 WIDE = 160  # letters of a row in a file or a pipe, where rich would take 80 and break addresses
@@ -52,17 +49,12 @@ def main(argv: Sequence[str], world: World) -> int:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 128 + int((*stop.args, signal.SIGINT)[0])
     except OSError as error:
-        print(_refused(error), file=sys.stderr)
+        unread = WorldFault(error.strerror or "", "stdout", UNREAD) if error.errno == errno.EPIPE else None
+        print(unread or of_system(error), file=sys.stderr)
         if error.filename is None:  # stdout, of which Python would report at its end what is left in it
             terminal.mute(sys.stdout)
         return 1
     return 0
-
-
-def _refused(error: OSError) -> WorldFault:
-    """Return what the system says of a file that is not the store's; of a copy it is the second one that is written."""
-    remedy = UNREAD if error.errno == errno.EPIPE else REMEDIES.get(error.errno or 0, "correct that and run it again")
-    return WorldFault(error.strerror or "the system refuses", error.filename2 or error.filename or "stdout", remedy)
 
 
 def _handler(command: str) -> tuple[Handler, type[Console]]:

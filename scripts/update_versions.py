@@ -36,7 +36,7 @@ try:
 
     from images.host import pip_config
     from images.host.disk.files import write_whole
-    from images.host.errors import Fault, UserFault
+    from images.host.errors import Fault, UserFault, of_system
     from images.host.text import shown
     from images.options import Parser
     from images.plan import catalog
@@ -47,7 +47,6 @@ except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e '.[test]'")
 
 INTERRUPTED = 128 + signal.SIGINT
-READ = "a reader that reads to the end, or > FILE on a disk with room"
 NAMES = ("torch", "transformers", "impi-rt", "intel-openmp")
 
 
@@ -71,8 +70,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:
-        remedy = "--table FILE" if error.filename else READ
-        print(f"error: {error.strerror}: {error.filename or 'stdout'}\n  try: {remedy}", file=sys.stderr)
+        print(of_system(error), file=sys.stderr)
         if not error.filename:
             terminal.mute(sys.stdout)
         return 1

@@ -13,8 +13,7 @@ from images.base import additions, inspect
 from images.base.inspect import of_debian
 from images.debian import rootfs
 from images.host import fingerprint, process
-from images.host.disk.faults import disk_fault
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault, of_system
 from images.host.store import Store, sha256
 from images.model import Base, Debian, Layer, Written
 from images.oci import packing
@@ -55,7 +54,7 @@ def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mappi
     debs = [str(store.place(deb.sha256, deb.filename)) for deb in sorted(recipe.debs)]
     with store.temporary(directory=True) as place:
         asked = {"suite": recipe.suite, "debs": debs, "packages": recipe.packages, "sources": recipe.sources}
-        asked |= {"platform": str(platform), "place": str(place), "root": str(store.root)}
+        asked |= {"platform": str(platform), "place": str(place)}
         command = [sys.executable, "-m", __name__]
         done = process.run(command, environ, AGAIN, json.dumps(asked), cwd=fingerprint.SOURCES.parent)
         if done.code in (USER, WORLD) and done.out:
@@ -88,7 +87,7 @@ def _main() -> int:
         try:
             print(json.dumps(_make_here(asked)))
         except OSError as error:
-            raise disk_fault(Path(asked["root"]), error) from error
+            raise of_system(error, asked["place"]) from error
     except Fault as fault:
         print(json.dumps([fault.fact, fault.value, fault.remedy]))
         return fault.exit_code

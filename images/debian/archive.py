@@ -16,7 +16,6 @@ from images.debian import control, deb, mirrors
 from images.debian.mirrors import Source
 from images.host import download
 from images.host.context import Context
-from images.host.disk.faults import Unwritable
 from images.host.errors import Fault, WorldFault
 
 KEYRING = Path(__file__).with_name("keyring.gpg")  # of the package debian-archive-keyring, 2025.1
@@ -135,8 +134,6 @@ def fetch(url: str, digest: str | None, name: str, context: Context) -> str:
         sources = replace(sources, proxy=apt)
     try:
         return download.fetch(context.store, url, digest, name, sources, context.progress.advance)
-    except Unwritable:
-        raise
     except Fault as fault:
         raise WorldFault("cannot download from Debian's mirror", fault.value, REACH, fault.kind) from fault
 

@@ -17,7 +17,6 @@ from images.debian.mirrors import Source
 from images.debian.solve import Row, Universe
 from images.host import process
 from images.host.context import Context
-from images.host.disk.faults import Unwritable
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 from images.model import Deb, Debian
@@ -59,7 +58,7 @@ def named(suite: str, names: Sequence[str], platform: Platform, context: Context
     """Choose single packages without what they depend on, and download each into the store.
 
     Where no mirror can be reached, an older choice is better than none, and the user is told its day. Raises WorldFault
-    where there is none, and Unverified or Unwritable even if there is one.
+    where there is none, and Unverified even if there is one.
     """
 
     def choose(rows: Iterable[Row]) -> list[Row]:
@@ -155,7 +154,7 @@ def _chosen(
         debs = _choose_now(asked, part, choose, context)
     except WorldFault as fault:
         record = store.record("last debs", last)
-        if record is None or isinstance(fault, Unverified | Unwritable):
+        if record is None or isinstance(fault, Unverified):
             raise
         context.progress.say(f"note: Debian's packages as of {record['day']}: {fault.fact}: {fault.value}")
         return tuple(Deb(**fields) for fields in record["debs"])
@@ -203,7 +202,7 @@ def _indexes(part: Part, context: Context) -> tuple[tuple[Source, ...], list[Ind
     first, second = given or mirrors.own(suite), () if given else mirrors.of_machine(suite)
     try:
         return first, archive.indexes(first, architecture, context)
-    except (Unverified, Unwritable):
+    except Unverified:
         raise
     except WorldFault:
         if not second or {source.uri for source in second} <= {source.uri for source in first}:

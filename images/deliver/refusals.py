@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 from images.host.certificates import TRUST
-from images.host.disk.faults import disk_fault
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.errors import ROOM, Fault, UserFault, WorldFault
 
 NETWORK = "check the address, the network and proxy settings (HTTPS_PROXY), or --registry-mirror HOST for a base"
 LATER = "run it again later; what is there is kept"
@@ -48,6 +45,7 @@ REFUSALS = (
         "busy", rf"toomanyrequests|too many requests|{_STATUS}429", WorldFault,
         "the registry has had too many requests", f"docker login {{host}}, or {LATER}",
     ),
+    Refusal("full", "no space left on device|disk quota exceeded", WorldFault, "the disk is full", ROOM),
     # Some registries call these two "denied". Their words are longer than one, since a repository is called anything.
     Refusal(
         "crammed", r"configured upper limit|quota (has been )?exceeded", WorldFault,
@@ -75,16 +73,11 @@ REFUSALS = (
 )  # fmt: skip
 
 
-def refusal(err: str, shown: str, host: str, root: Path) -> Fault:
-    """Return what skopeo's standard error means for `shown`; only of the kind `otherwise` another attempt may help.
-
-    `root` is that of the store, which a full disk is a matter of.
-    """
+def refusal(err: str, shown: str, host: str) -> Fault:
+    """Return what skopeo's standard error means for `shown`; only of the kind `otherwise` another attempt may help."""
     text = message(err)
     # The words are those of the error, not of names and addresses in it.
     words = re.sub(r"\b(https?|docker)://[^\s\"]*", "", text.replace(shown, "").replace(host, ""))
-    if re.search(r"no space left on device|disk quota exceeded", words, re.IGNORECASE):
-        return disk_fault(root, OSError(errno.ENOSPC, text))
     found = next((row for row in REFUSALS if re.search(row.said, words, re.IGNORECASE)), OTHERWISE)
     return refused(found, f"{shown} ({text[:SHOWN].strip()})", host)
 

@@ -75,7 +75,7 @@ class Registry:
     def refused(self, said: str, path: str) -> Fault:
         """Return the fault for what a registry, or the way to it, says."""
         shown = f"{self._place.host}/{self._place.name} ({path})"
-        return refusal(said, shown, self._place.host, self._store.root)
+        return refusal(said, shown, self._place.host)
 
     def _send(self, method: str, path: str, index: bytes | None) -> requests.Response:
         headers = {"Accept": INDEXES[0], **({"Content-Type": INDEXES[0]} if index else {})}

@@ -83,7 +83,7 @@ class Server:
                 done = process.run(line, environ, INSTALL, out=file, cwd=self._aside, tick=tick, idle=idle)
             if done.code == 0:
                 return answer.read_bytes()
-            fault = refusal(done.err, shown, self.place.host, self._store.root)
+            fault = refusal(done.err, shown, self.place.host)
             if self._trouble and fault.kind == "denied":
                 raise self._trouble  # the login that could not be read may be the one that is missing
             if pause is None or fault.kind != OTHERWISE.kind:

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from images.deliver.skopeo import Server
 from images.host.context import Access
-from images.host.disk.faults import Unwritable
 from images.host.disk.files import link
 from images.host.download import Advance
 from images.host.errors import Fault, UserFault, WorldFault
@@ -100,8 +99,6 @@ class Repository:
         if len(self._servers) > 1:
             try:
                 return question(self._servers[0])
-            except Unwritable:  # our own disk: no other server helps
-                raise
             except Fault as fault:
                 self._access.say(f"the mirror did not help ({fault.fact}: {fault.value}); on to {self._remote.host}")
                 del self._servers[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -39,6 +40,33 @@ class Damaged(WorldFault):
 
     def __init__(self, path: object) -> None:
         super().__init__("a file of the cache was damaged, and is removed", path, "the same command again")
+
+
+USE = "chmod or chown it, so that you may use it; or name another one (of the cache: XDG_CACHE_HOME)"
+ROOM = "make room there, in TMPDIR (default /tmp) too; or name another disk (of the cache: XDG_CACHE_HOME)"
+REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), USE)
+REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ROOM)
+
+
+def of_system(error: OSError, unnamed: object = "stdout") -> WorldFault:
+    """Return what the system says of a file, which is `unnamed` where it names none.
+
+    Of a copy it is the second one that is written.
+    """
+    remedy = REMEDIES.get(error.errno or 0, "correct that and run it again")
+    value = error.filename2 or error.filename or unnamed
+    return WorldFault(error.strerror or "the system refuses", value, remedy)
+
+
+@contextmanager
+def named(place: object) -> Iterator[None]:
+    """Say of errors of the system that name no file, as those of writing, that they are of a place."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and error.filename is None:
+            error.filename = str(place)
+        raise
 
 
 def require_text(value: str, called: str) -> None:

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from images.host import fingerprint
 from images.host.disk import files
-from images.host.disk.faults import disk_fault, store_faults
-from images.host.errors import Damaged, UserFault, WorldFault
+from images.host.errors import Damaged, UserFault, WorldFault, named
 
 CHUNK = 1 << 20
 PARTS = ("blobs", "records", "trees", "locks", "aside")
@@ -76,12 +75,9 @@ class Store:
         """Open a store; `sources` stands for the code that makes things (default: the hash of our own sources)."""
         self.root = root.absolute()  # programs that run elsewhere are given files of it
         self._makers = [sources or fingerprint.sources(), fingerprint.releases()]
-        try:
-            _require_own(root)
-            with tempfile.TemporaryFile(dir=root / "aside"):
-                pass  # a read-only disk is said now, not after the downloads
-        except OSError as error:
-            raise disk_fault(root, error) from error
+        _require_own(root)
+        with tempfile.TemporaryFile(dir=root / "aside"):
+            pass  # a read-only disk is said now, not after the downloads
         for left in (root / "aside").glob("[!.]*"):  # pathlib lists NEW ones with `*`
             files.remove_if_left(left)
 
@@ -109,8 +105,7 @@ class Store:
 
     def drop(self, path: Path) -> None:
         """Remove a damaged file of the store."""
-        with store_faults(self.root):
-            path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
     def verified(self, digest: str, name: str) -> Path | None:
         """Return where a blob is that has this sha256; a damaged one is removed, and None returned."""
@@ -133,13 +128,12 @@ class Store:
     def keep(self, aside: Path, digest: str, name: str = "blob") -> Path:
         """Move a finished file to its place, in one step; it replaces one that is there, which may be damaged."""
         path = self.place(digest, name)
-        with store_faults(self.root):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            aside.chmod(0o644)  # a temporary file is its maker's alone; a store may be shared
-            with aside.open("rb") as file:
-                os.fsync(file.fileno())  # else a power cut leaves an empty file under a good name
-            os.utime(aside, (EARLIER, EARLIER))
-            aside.replace(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.chmod(0o644)  # a temporary file is its maker's alone; a store may be shared
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())  # else a power cut leaves an empty file under a good name
+        os.utime(aside, (EARLIER, EARLIER))
+        aside.replace(path)
         self.sha256(path, digest)
         return path
 
@@ -179,7 +173,7 @@ class Store:
     def write_record(self, kind: str, key: str, value: object) -> None:
         """Write a record in one step."""
         text = canonical(value)
-        with self.temporary() as path, store_faults(self.root):
+        with self.temporary() as path:
             path.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
             path.chmod(0o644)
             place = self.root / "records" / kind / key
@@ -192,11 +186,8 @@ class Store:
 
     @contextmanager
     def temporary(self, *, directory: bool = False) -> Iterator[Path]:
-        """Yield a path to write to; whatever is still there at the end is removed.
-
-        Raises WorldFault when the disk is full or read-only.
-        """
-        with store_faults(self.root), files.own_directory(self.root / "aside") as own:
+        """Yield a path to write to; whatever is still there at the end is removed."""
+        with named(self.root), files.own_directory(self.root / "aside") as own:
             path = own / files.WRITTEN
             path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
             yield path
@@ -205,7 +196,7 @@ class Store:
     def locked(self, key: str) -> Iterator[None]:
         """Lock a name among builds that run at once; who had to wait must check again whether the work is done."""
         path = self.root / "locks" / key
-        with store_faults(self.root), files.locked(path):
+        with files.locked(path):
             try:
                 yield
             finally:

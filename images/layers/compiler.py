@@ -19,7 +19,6 @@ from images.deliver import engine as engines
 from images.deliver.engine import Engine
 from images.host import process
 from images.host.context import Context
-from images.host.disk.faults import ELSEWHERE, require_programs
 from images.host.errors import WorldFault
 from images.host.store import key_of
 from images.layers import interpreter
@@ -98,7 +97,6 @@ def directly(lock: Lock, context: Context, _: Base | None) -> Compiler:
     root = interpreter.unpack(store, source)
 
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
-        require_programs(root, "the store", f"{ELSEWHERE} where they can, or {WITHOUT}")
         command = [*interpreter.command(root, source), *arguments, ""]
         with given.open("rb") as feed, out.open("wb") as written:
             failure = process.run(command, SEED, REMOVE_TREES, feed, out=written).failure

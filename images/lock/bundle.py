@@ -14,7 +14,6 @@ from pathlib import Path, PurePosixPath
 
 from images.foreign.files import AGAIN, Files, in_directory, in_tar
 from images.foreign.paths import flaw
-from images.host.disk.faults import is_read_from
 from images.host.disk.files import replacing, write_whole
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
@@ -27,19 +26,12 @@ LOCK = lockfile.NAME
 SUMS = "SHA256SUMS"
 BASE = "base"  # the directory of the parts of a base image
 REMEDY = "a directory or .tar that build.py bundle wrote"
-ROOM = "--output with a path that can be written and has room for it"
 LONGEST = 64 << 20  # bytes: of the lock and of the list of sums; real ones have some hundred kilobytes
 
 
 def write_lock(lock: Lock, place: Path) -> None:
-    """Write a lock alone to a file; what is there already stays as it was until the new one is whole.
-
-    Raises WorldFault when it cannot be written.
-    """
-    try:
-        write_whole(place, lockfile.text(lock, with_origin=True).encode())
-    except OSError as error:
-        raise WorldFault("cannot write the lock", f"{place} ({error.strerror})", ROOM) from error
+    """Write a lock alone to a file; what is there already stays as it was until the new one is whole."""
+    write_whole(place, lockfile.text(lock, with_origin=True).encode())
 
 
 def require_free(target: str) -> Path:
@@ -60,19 +52,14 @@ def require_free(target: str) -> Path:
 def write(lock: Lock, store: Store, target: str) -> Path:
     """Write a bundle: into a file where the name ends in .tar, else into a directory.
 
-    Raises UserFault when the place is taken, WorldFault when it cannot be written.
+    Raises UserFault when the place is taken.
     """
     place = require_free(target)
     texts, blobs = _contents(lock, store)
     write_to = _write_tar if place.suffix == ".tar" else _write_directory
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(place) as aside:
-            write_to(aside, texts, blobs)
-    except OSError as error:
-        if is_read_from(store.root, error):
-            raise
-        raise WorldFault("cannot write the bundle", f"{place} ({error.strerror})", ROOM) from error
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(place) as aside:
+        write_to(aside, texts, blobs)
     return place
 
 

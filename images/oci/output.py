@@ -6,9 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.host.disk.faults import is_read_from
 from images.host.disk.files import replacing
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import UserFault
 from images.host.store import Store
 from images.model import Image
 from images.oci.archive import write_archive
@@ -56,18 +55,9 @@ def require_writable(directory: Path) -> None:
 
 
 def save(place: Target, image: Image, store: Store, compression: str) -> None:
-    """Write an image to its place; what is there already stays as it was until the new one is whole.
-
-    Raises WorldFault when it cannot be written.
-    """
-    try:
-        if place.is_layout:
-            write_layout(place.path, image, store, compression)
-        else:
-            with replacing(place.path) as aside:
-                write_archive(aside, image, store)
-    except OSError as error:
-        if is_read_from(store.root, error):
-            raise
-        remedy = "--output with a path that can be written and has room for the image"
-        raise WorldFault("cannot write the image", f"{place.path} ({error.strerror})", remedy) from error
+    """Write an image to its place; what is there already stays as it was until the new one is whole."""
+    if place.is_layout:
+        write_layout(place.path, image, store, compression)
+    else:
+        with replacing(place.path) as aside:
+            write_archive(aside, image, store)

@@ -19,9 +19,8 @@ if __name__ == "__main__":
 
 try:
     from images.host import pip_config
-    from images.host.errors import Fault, UserFault, WorldFault
+    from images.host.errors import Fault, UserFault, WorldFault, of_system
     from images.lock import lockfile
-    from images.model import Lock
     from images.options import Parser
     from scripts import quiet
     from scripts.audit import findings, of_debian, of_python
@@ -43,14 +42,19 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
+    except OSError as error:
+        print(of_system(error), file=sys.stderr)
+        return 1
     return 0
 
 
 def _audit(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
     """Raise WorldFault where something counts that is not allowed."""
+    if not options.lock.is_file():
+        raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
     context = quiet.context(environ, pip_config.read(environ))
     allowed = findings.read_allowed(options.allow, context.today)
-    lock = _read(options.lock)
+    lock = lockfile.contents(options.lock.read_text(encoding="utf-8", errors="replace"), str(options.lock))
     used = of_debian.sources(lock, context)
     found = of_debian.findings(of_debian.tracked(options.tracker, context), lock.debian.suite, used) if used else []
     found += of_python.findings(lock, options.osv, environ)
@@ -66,15 +70,6 @@ def _audit(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
         raise WorldFault("packages have known vulnerabilities", ", ".join(sorted({f.package for f in left})), remedy)
     number = f"{len(lock.artifacts)} Python packages, {len(used)} sources of Debian {lock.debian.suite}"
     print(f"nothing counts against {number} ({len(allowed) - len(idle)} allowed)")
-
-
-def _read(path: Path) -> Lock:
-    try:
-        return lockfile.contents(path.read_text(encoding="utf-8", errors="replace"), str(path))
-    except OSError as error:
-        raise UserFault(
-            "the lock cannot be read", f"{path}: {error.strerror}", "build.py lock --output FILE"
-        ) from error
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def test_a_full_disk_is_named_and_a_build_goes_on_when_there_is_room(tmp_path: P
         assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "make room")
         assert not list((disk / "multinode/aside").iterdir())
         assert call(["mount", "-o", "remount,ro", str(disk)]).code == 0
-        assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "set XDG_CACHE_HOME")
+        assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "XDG_CACHE_HOME")
 
 
 @pytest.mark.slow

@@ -393,7 +393,7 @@ def test_a_full_disk_is_said(pull: Pull) -> None:
     with (
         small_disk(pull.root / "store", "200k"),
         serving(Faulty(Image())) as server,
-        pytest.raises(WorldFault, match="cannot write to the store") as caught,
+        pytest.raises(WorldFault, match="the disk is full") as caught,
     ):
         pull(f"{server.host}/a/b:1")
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from images.host.errors import named
+
 HELD, NEW = "held", ".new-"  # the lock of a directory; the beginning of the name of one that has no lock yet
 WRITTEN = "written"  # what is written aside, in a directory of its own
 # What link(2) says of another user's file (fs.protected_hardlinks), of one on another disk, of one with too many links,
@@ -82,7 +84,7 @@ def replacing(place: Path) -> Iterator[Path]:
     for left in place.parent.glob(glob.escape(own_name) + "?" * 8):
         if any((left / name).exists() for name in (HELD, WRITTEN)):  # else it is somebody else's
             remove_if_left(left)
-    with own_directory(place.parent, own_name) as own:
+    with named(place), own_directory(place.parent, own_name) as own:
         yield own / WRITTEN
         (own / WRITTEN).replace(place)
 
@@ -93,7 +95,8 @@ def write_whole(place: Path, data: bytes) -> None:
     Raises OSError when it cannot be written.
     """
     if place.exists() and not place.is_file():  # a device or a pipe, such as /dev/stdout, has to stay what it is
-        place.write_bytes(data)
+        with named(place):
+            place.write_bytes(data)
         return
     with replacing(Path(os.path.realpath(place))) as aside:
         aside.write_bytes(data)

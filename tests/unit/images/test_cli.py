@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from images import cli, planning
+from images.host import errors
 from tests.support.streams import full, unread
 
 WORLD = cli.World({}, datetime.date(2026, 11, 20), lambda: 0.0)
@@ -157,9 +158,9 @@ def test_build_is_a_command_and_what_is_done_without_one(capsys: pytest.CaptureF
     [
         (
             OSError(errno.ENOSPC, "full", "/store/a.whl", None, "/small/a.whl"),
-            ("full: /small/a.whl", "make room there, in TMPDIR (default /tmp) too"),
+            ("full: /small/a.whl", errors.ROOM),
         ),
-        (PermissionError(errno.EACCES, "no", "/a"), ("no: /a", cli.REMEDIES[errno.EACCES])),
+        (PermissionError(errno.EACCES, "no", "/a"), ("no: /a", errors.USE)),
     ],
 )
 def test_what_the_system_refuses_is_said_of_the_file_that_was_written(
@@ -178,7 +179,7 @@ def test_what_the_system_refuses_is_said_of_the_file_that_was_written(
 @pytest.mark.parametrize(
     ("stream", "rows"),
     [
-        (full, ("No space left on device: stdout", "make room there, in TMPDIR (default /tmp) too")),
+        (full, ("No space left on device: stdout", errors.ROOM)),
         (unread, ("Broken pipe: stdout", cli.UNREAD)),
     ],
 )
