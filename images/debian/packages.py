@@ -28,7 +28,6 @@ ALWAYS = ("apt",)
 AT_ONCE = 8  # downloads: most packages are small
 # What Debian's Python needs to compile: what it imports at its start, and what it is linked with.
 PYTHON = ("python{0}-minimal", "libpython{0}-minimal", "libc6", "libexpat1", "zlib1g")
-AWAY = "note: {} does not answer; Debian's packages come from {}"
 
 
 class Part(NamedTuple):
@@ -193,22 +192,9 @@ def _listed(row: Row) -> Deb:
 
 
 def _indexes(part: Part, context: Context) -> tuple[tuple[Source, ...], list[Index]]:
-    """Ask the mirror that the user names; else Debian's own, and where that does not answer, the machine's.
-
-    In this order, so that everybody who reaches Debian's own mirror gets the same image.
-    """
-    suite, architecture = part.suite, part.platform.architecture
-    given = mirrors.named(suite, context.environ)
-    first, second = given or mirrors.own(suite), () if given else mirrors.of_machine(suite)
-    try:
-        return first, archive.indexes(first, architecture, context)
-    except Unverified:
-        raise
-    except WorldFault:
-        if not second or {source.uri for source in second} <= {source.uri for source in first}:
-            raise
-        context.progress.say(AWAY.format(first[0].uri, " and ".join(dict.fromkeys(source.uri for source in second))))
-        return second, archive.indexes(second, architecture, context)
+    """Ask the mirror that the user names, else Debian's own."""
+    sources = mirrors.named(part.suite, context.environ) or mirrors.own(part.suite)
+    return sources, archive.indexes(sources, part.platform.architecture, context)
 
 
 def _download(places: Mapping[Deb, str], context: Context) -> None:

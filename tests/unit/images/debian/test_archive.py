@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from images.debian import archive, mirrors, packages
 from images.debian.archive import Unverified, release, verified
-from images.debian.mirrors import Source
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
@@ -192,37 +190,13 @@ def test_files_are_known_by_name() -> None:
         assert found == {"main/binary-amd64/Packages.xz": ("0" * 64, 12)}
 
 
-APT: Mapping[str, str] = {
-    "sources.list": (
-        "# deb http://no/ bookworm main\ndeb [arch=amd64 signed-by=/a.gpg] http://lines/debian/ bookworm main contrib\n"
-    ),
-    "sources.list.d/a.list": "deb http://other/ stable main # no suite of ours\ndeb-src http://no bookworm main\n",
-    "sources.list.d/b.sources": (
-        "Types: deb deb-src\n# a note\nURIs: http://paragraphs/debian\nSuites: bookworm-updates bookworm-security\n"
-        "Components: main\n\nTypes: deb\nURIs: http://no/\nSuites: bookworm-security\nComponents: main\nEnabled: no\n"
-    ),
-    "apt.conf.d/9proxy": '// Acquire::http::Proxy "http://no";\nAcquire::http::Proxy "http://proxy:3142";\n',
-}
+def test_a_setting_of_apt_is_that_of_its_last_line(tmp_path: Path) -> None:
+    (tmp_path / "apt.conf.d").mkdir()
+    text = '// Acquire::http::Proxy "http://no";\nAcquire::http::Proxy "http://proxy:3142";\n'
+    (tmp_path / "apt.conf.d/9proxy").write_text(text)
 
-
-@pytest.fixture
-def apt(tmp_path: Path) -> Path:
-    for name, text in APT.items():
-        path = tmp_path / "apt" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return tmp_path / "apt"
-
-
-def test_the_mirrors_of_a_machine_are_those_of_its_apt(apt: Path) -> None:
-    assert mirrors.of_machine(SUITE, apt) == (
-        Source("http://lines/debian", SUITE),
-        Source("http://paragraphs/debian", f"{SUITE}-updates"),
-        Source("http://paragraphs/debian", f"{SUITE}-security"),
-    )
-    assert mirrors.of_machine("trixie", apt) == mirrors.of_machine(SUITE, apt / "none") == ()
-    assert mirrors.setting("acquire::HTTP::proxy", apt) == "http://proxy:3142"
-    assert mirrors.setting("Acquire::Check-Valid-Until", apt) == mirrors.setting("x", apt / "none") == ""
+    assert mirrors.setting("acquire::HTTP::proxy", tmp_path) == "http://proxy:3142"
+    assert mirrors.setting("Acquire::Check-Valid-Until", tmp_path) == mirrors.setting("x", tmp_path / "none") == ""
 
 
 def test_a_mirror_that_is_named_is_the_only_one() -> None:
@@ -230,10 +204,3 @@ def test_a_mirror_that_is_named_is_the_only_one() -> None:
 
     assert [source.uri for source in found] == ["http://mirror/debian"] * 2 + ["http://mirror/debian-security"]
     assert mirrors.named(SUITE, {}) == mirrors.named(SUITE, {mirrors.VARIABLE: " "}) == ()
-
-
-@given(st.text())
-def test_no_configuration_of_apt_is_too_much(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    place = tmp_path_factory.mktemp("apt")
-    (place / "sources.list").write_text(text, errors="replace")
-    mirrors.of_machine(SUITE, place)
