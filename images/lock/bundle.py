@@ -1,21 +1,15 @@
-"""A lock in a file, or with all its files in one directory or tar: what a build needs where there is no network."""
+"""A lock in a file, or with all its files in one tar: what a build needs where there is no network."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
-import re
-import shutil
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from images.foreign.files import AGAIN, Files, in_directory, in_tar
-from images.foreign.paths import flaw
+from images.foreign.files import in_tar
 from images.host.disk.files import replacing, write_whole
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import UserFault
 from images.host.store import Store
 from images.lock import lockfile
 from images.model import BLOB, Lock
@@ -23,10 +17,8 @@ from images.oci.archive import file_header
 from images.oci.output import require_writable
 
 LOCK = lockfile.NAME
-SUMS = "SHA256SUMS"
-BASE = "base"  # the directory of the parts of a base image
-REMEDY = "a directory or .tar that build.py bundle wrote"
-LONGEST = 64 << 20  # bytes: of the lock and of the list of sums; real ones have some hundred kilobytes
+REMEDY = "a file that build.py bundle wrote"
+LONGEST = 64 << 20  # bytes: of the lock; a real one has some hundred kilobytes
 
 
 def write_lock(lock: Lock, place: Path) -> None:
@@ -35,63 +27,36 @@ def write_lock(lock: Lock, place: Path) -> None:
 
 
 def require_free(target: str) -> Path:
-    """Return where a bundle can be written, without links: to a new file, or to a directory that is new or empty.
+    """Return where a bundle can be written, without links.
 
-    Raises UserFault when the place is taken, or where another disk is mounted, which nothing can be moved onto.
+    Raises UserFault when something is there.
     """
     place = Path(os.path.realpath(target))
-    may_be_there = place.is_dir() and place.suffix != ".tar" and not any(place.iterdir())
-    if os.path.lexists(place) and not may_be_there:
+    if os.path.lexists(place):
         raise UserFault("something is there already", target, "another --output, or remove it")
-    if os.path.ismount(place):
-        raise UserFault("a bundle cannot take the place of a mounted disk", target, f"--output {place / 'bundle'}")
     require_writable(next(parent for parent in place.parents if parent.is_dir()))
     return place
 
 
 def write(lock: Lock, store: Store, target: str) -> Path:
-    """Write a bundle: into a file where the name ends in .tar, else into a directory.
+    """Write a bundle: the lock, and all files of it that the store has.
 
     Raises UserFault when the place is taken.
     """
     place = require_free(target)
-    texts, blobs = _contents(lock, store)
-    write_to = _write_tar if place.suffix == ".tar" else _write_directory
+    text = lockfile.text(lock, with_origin=True).encode()
     place.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(place) as aside:
-        write_to(aside, texts, blobs)
+    with replacing(place) as aside, tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(file_header(LOCK, len(text)), io.BytesIO(text))
+        for inside, source in sorted({(_place(*each), store.place(*each)) for each in lock.files()}):
+            with source.open("rb") as file:
+                tar.addfile(file_header(inside, source.stat().st_size), file)
     return place
 
 
-def _contents(lock: Lock, store: Store) -> tuple[dict[str, bytes], dict[str, Path]]:
-    """List what goes in: short texts by name, and files of the store; SHA256SUMS is as sha256sum(1) reads it."""
-    text = lockfile.text(lock, with_origin=True).encode()
-    sums = {LOCK: hashlib.sha256(text).hexdigest()}
-    blobs = {}
-    for digest, name in lock.files():
-        inside = f"{BASE}/{digest}" if name == BLOB else lockfile.place(name)
-        sums[inside] = digest
-        blobs[inside] = store.place(digest, name)
-    listing = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
-    return {LOCK: text, SUMS: listing.encode()}, blobs
-
-
-def _write_directory(place: Path, texts: dict[str, bytes], blobs: dict[str, Path]) -> None:
-    place.mkdir(parents=True)
-    for name, data in texts.items():
-        (place / name).write_bytes(data)
-    for name, source in blobs.items():
-        (place / name).parent.mkdir(exist_ok=True)
-        shutil.copyfile(source, place / name)
-
-
-def _write_tar(place: Path, texts: dict[str, bytes], blobs: dict[str, Path]) -> None:
-    with tarfile.open(place, "w", format=tarfile.PAX_FORMAT) as tar:
-        for name, data in sorted(texts.items()):
-            tar.addfile(file_header(name, len(data)), io.BytesIO(data))
-        for name, source in sorted(blobs.items()):
-            with source.open("rb") as file:
-                tar.addfile(file_header(name, source.stat().st_size), file)
+def _place(digest: str, name: str) -> str:
+    """Return where a file of a lock lies in a bundle; the parts of a base image have no names."""
+    return f"base/{digest}" if name == BLOB else lockfile.place(name)
 
 
 def take(place: str, store: Store) -> str:
@@ -99,34 +64,10 @@ def take(place: str, store: Store) -> str:
 
     Raises UserFault when it is no bundle, WorldFault when it is cut short, or a file in it is damaged or missing.
     """
-    with _opened(place) as files:
-        if not files.has(SUMS):
-            raise UserFault("that is not a bundle", f"{place} (no {SUMS})", REMEDY)
-        sums = _sums(files)
-        for name, digest in sums.items():
-            if name != LOCK:
-                files.keep(name, (digest, BLOB if name.startswith(f"{BASE}/") else PurePosixPath(name).name), store)
-        text = files.read(LOCK, LONGEST)
-    if hashlib.sha256(text).hexdigest() != sums.get(LOCK):
-        raise WorldFault("a file is damaged", f"{place}: {LOCK}", AGAIN)
-    return text.decode(errors="replace")
-
-
-@contextmanager
-def _opened(place: str) -> Iterator[Files]:
-    try:
-        is_directory = Path(place).is_dir()
-    except OSError:  # what cannot be looked at cannot be opened either
-        is_directory = False
-    if is_directory:
-        yield in_directory(Path(place), place)
-        return
     with in_tar(Path(place), place, REMEDY, plain=False) as files:
-        yield files
-
-
-def _sums(files: Files) -> dict[str, str]:
-    rows = [line.split("  ", 1) for line in files.read(SUMS, LONGEST).decode(errors="replace").splitlines()]
-    if not all(len(row) == 2 and re.fullmatch("[0-9a-f]{64}", row[0]) and flaw(row[1]) is None for row in rows):
-        raise WorldFault("a file is damaged", f"{files.name}: {SUMS}", AGAIN)
-    return {name: digest for digest, name in rows}
+        if not files.has(LOCK):
+            raise UserFault("that is not a bundle", f"{place} (no {LOCK})", REMEDY)
+        text = files.read(LOCK, LONGEST).decode(errors="replace")
+        for digest, name in lockfile.contents(text, f"{place}/{LOCK}").files():
+            files.keep(_place(digest, name), (digest, name), store)
+    return text

@@ -69,8 +69,8 @@ def test_packages_that_debian_did_not_sign_are_verified_like_any_others(module_p
     """They come out of a bundle, and no mirror can be asked: nothing of them is run to make the base again."""
     sources = checkout.make(module_path)
     sources.lock(*checkout.REQUEST)
-    assert sources.run("bundle", "--lock", "pylock.layout.toml", "--output", "bundle").code == 0
-    assert sources.run("bundle", "--offline", "bundle", "--output", "again", cache="another").code == 0
+    assert sources.run("bundle", "--lock", "pylock.layout.toml", "--output", "bundle.tar").code == 0
+    assert sources.run("bundle", "--offline", "bundle.tar", "--output", "again.tar", cache="another").code == 0
     shutil.rmtree(sources.place / "debian")
 
     done = sources.run("verify", "--json", "layout", cache="another")
