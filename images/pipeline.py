@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from images.base import additions, debian, pulled, replaced
-from images.check import import_check, sbom, sonames
+from images.check import import_check, sbom
 from images.check.import_check import Wanted
 from images.debian import packages
 from images.host.context import Context, Start
@@ -150,9 +150,7 @@ def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context,
     else:
         base = _debian_base(locked, context)
     base = on_base.with_bindings(base, lock, found)
-    hidden = on_base.hidden(base, lock)
-    sonames.refuse(found, base.facts.libraries.values(), hidden, context.store, trimmed=lock.trim)
-    extras = on_base.extras(base, lock, hidden, context)
+    extras = on_base.extras(base, lock, on_base.hidden(base, lock), context)
     ingredients = assemble.Ingredients(lock, found, base, files.examples, chosen(base) if chosen else None)
     control = partial(packages.control, context.store)
     write_sbom = partial(sbom.write, lock, found, base, context.store, control)

@@ -35,12 +35,6 @@ class Measured:
         return data
 
 
-def soname(library: IO[bytes]) -> str | None:
-    """Return the name that the loader knows a library by (DT_SONAME); None if it has none or is no ELF file."""
-    tags = entries(library, ".dynamic", lambda section: section.iter_tags("DT_SONAME"))
-    return next((str(tag.soname) for tag in tags), None)
-
-
 def entries(library: IO[bytes], name: str, read: Callable[[Any], Iterable[Any]]) -> list[Any]:
     """List the entries that `read` finds in the section of a name; a damaged file, or one without it, has none."""
     try:

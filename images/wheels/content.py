@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import configparser
 import hashlib
-import posixpath
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -29,25 +27,13 @@ from images.wheels.members import Member
 
 UNLISTED = ("RECORD", "RECORD.jws", "RECORD.p7s", archive.INSTALLER)  # of .dist-info, which RECORD has no hash of
 ALGORITHMS = ("sha256", "sha384", "sha512")  # "The hash algorithm must be sha256 or better."
-DATA = ".data/data/"  # after the name and the release of a wheel: what goes below the prefix
 # Of the core metadata; the description, which is a whole README, is not among it.
 FIELDS = ("name", "version", "summary", "home_page", "project_urls", "license", "license_expression", "classifiers")
 
 
-class Library(NamedTuple):
-    """A shared library that goes below the prefix: its path there, its checksum, the name inside (DT_SONAME)."""
-
-    path: str
-    checksum: int
-    name: str | None
-
-
 class Content(NamedTuple):
-    """What later steps ask of a wheel: its shared libraries below the prefix, the modules at its top, in order, and of
-    its METADATA the FIELDS that it has.
-    """
+    """What later steps ask of a wheel: the modules at its top, in order, and of its METADATA the FIELDS that it has."""
 
-    libraries: list[Library]
     modules: list[str]
     metadata: RawMetadata
 
@@ -57,22 +43,21 @@ def content(store: Store, digest: str, path: Path) -> Content:
 
     Raises WorldFault when a file is another one than RECORD says, or the wheel cannot be installed.
     """
-    libraries, modules, metadata = store.cached("wheel contents", digest, lambda: _read(store, path)).value
-    return Content([Library(*each) for each in libraries], modules, metadata)
+    return Content(*store.cached("wheel contents", digest, lambda: _read(path)).value)
 
 
-def _read(store: Store, path: Path) -> Content:
+def _read(path: Path) -> Content:
     with archive.opened(path) as wheel:
         _check_size(wheel, path.stat().st_size)
         for name in wheel.members:
             _check_name(wheel, name)
         _check_scripts(wheel)
-        libraries = _check_files(wheel, store)
+        _check_files(wheel)
         said, _ = parse_email(wheel.read_dist_info("METADATA"))
         _check_metadata(said, path.name)
         modules = sorted({module for name in wheel.members if (module := _module(name))})
     metadata = {name: value for name, value in said.items() if name in FIELDS}
-    return Content(libraries, modules, cast("RawMetadata", metadata))
+    return Content(modules, cast("RawMetadata", metadata))
 
 
 def _check_size(wheel: Archive, size: int) -> None:
@@ -109,43 +94,22 @@ def _check_metadata(said: RawMetadata, filename: str) -> None:
         raise ValueError(f"METADATA is of {said.get('name')} {said.get('version')}")
 
 
-def _check_files(wheel: Archive, store: Store) -> list[Library]:
-    """Compare every file with RECORD; return the libraries among them."""
+def _check_files(wheel: Archive) -> None:
+    """Compare every file with RECORD."""
     unlisted = {f"{wheel.dist_info_dir}/{name}" for name in UNLISTED}
-    names: dict[int, str | None] = {}  # by checksum: a wheel holds no links, and has a library once for each name
-    found = []
     for name, member in wheel.members.items():
-        row, place, checksum = wheel.rows.get(name), name.partition(DATA)[2], member.info.CRC
-        if name in unlisted and (row is None or row.hash_ is None):
-            continue
-        if ".so" not in posixpath.basename(place):
+        row = wheel.rows.get(name)
+        if name not in unlisted or (row is not None and row.hash_ is not None):
             _compare(member, row)
-            continue
-        if checksum not in names:
-            names[checksum] = _compare_library(member, row, store)
-        else:
-            _compare(member, row)
-        found.append(Library(place, checksum, names[checksum]))
-    return found
 
 
-def _compare_library(member: Member, row: RecordEntry | None, store: Store) -> str | None:
-    """Do what `_compare` does; return the name inside a library, of which some have too many bytes for the memory."""
-    from images.foreign import libraries  # with pyelftools, which a build does without that knows all of its files
-
-    with store.temporary() as copy, copy.open("w+b") as file:
-        _compare(member, row, file.write)
-        return libraries.soname(file)
-
-
-def _compare(member: Member, row: RecordEntry | None, seen: Callable[[bytes], object] = lambda _: None) -> None:
-    """Raise ValueError when the content of a file is not what RECORD says; `seen` gets all of it."""
+def _compare(member: Member, row: RecordEntry | None) -> None:
+    """Raise ValueError when the content of a file is not what RECORD says."""
     if row is None or row.hash_ is None or row.hash_.name not in ALGORITHMS:
         raise ValueError(f"RECORD has no strong hash of {member.info.filename!r}")
     hashed = hashlib.new(row.hash_.name)
     for chunk in member.chunks():
         hashed.update(chunk)
-        seen(chunk)
     if record.encoded(hashed.digest()) != row.hash_.value:
         raise ValueError(f"RECORD has another hash of {row.path!r}")
 

@@ -9,7 +9,7 @@ from tests.golden import wheels
 from tests.golden.base import PACKAGES, PLAIN, STATUS, SYSTEM
 from tests.golden.building import Debian, built
 from tests.support.ccl_wheels import wheel
-from tests.support.stand_in import LIBRARY, Files, Image
+from tests.support.stand_in import Files, Image
 
 NONE = "--examples none"
 OWN = f"{NONE} --wheelhouse wheels"
@@ -55,7 +55,6 @@ BASES = {
     "another Python": on({**without("usr/bin/python3.11"), "usr/bin/python3.12": b"", "usr/bin/python3": "python3.12"}),
     "another python3": on({**SYSTEM, "usr/bin/python3.12": b"", "usr/bin/python3": "python3.12"}),
     "a package without a list of its files": on(SYSTEM, WITHOUT_LIST),
-    "a library of a wheel": on({**SYSTEM, f"{LIBRARY}/libmpi.so.12": b"another"}),
     "a path in the place of the examples": on(SYSTEM, typed="--examples nowhere"),
     "a directory without examples": on(SYSTEM, typed="--examples programs"),
     "no such directory of wheels": on(SYSTEM, typed=f"{NONE} --wheelhouse nowhere"),

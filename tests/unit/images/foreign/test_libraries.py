@@ -17,10 +17,15 @@ from tests.support.elf import library
 GOOD = library("liba.so.1", needs=["GLIBC_2.28"], has=["A_1"])
 
 
+def soname(data: bytes) -> str | None:
+    tags = libraries.entries(io.BytesIO(data), ".dynamic", lambda section: section.iter_tags("DT_SONAME"))
+    return next((str(tag.soname) for tag in tags), None)
+
+
 @pytest.mark.parametrize("data", [b"", b"#!/bin/sh\n", GOOD[:30], GOOD[:70], library()])
 def test_a_library_is_known_by_its_soname_and_what_is_none_has_none(data: bytes) -> None:
-    assert libraries.soname(io.BytesIO(GOOD)) == "liba.so.1"
-    assert libraries.soname(io.BytesIO(data)) is None
+    assert soname(GOOD) == "liba.so.1"
+    assert soname(data) is None
 
 
 def test_a_damaged_count_is_not_believed() -> None:
@@ -42,4 +47,4 @@ def test_no_more_is_read_than_a_library_needs() -> None:
 
 @given(at=hostile.changes | st.just([]), size=st.integers(0, len(GOOD)))
 def test_any_library_is_read(at: list[hostile.Change], size: int) -> None:
-    assert isinstance(libraries.soname(io.BytesIO(hostile.changed(GOOD, at)[:size])), str | None)
+    assert isinstance(soname(hostile.changed(GOOD, at)[:size]), str | None)

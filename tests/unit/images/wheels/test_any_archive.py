@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base.inspect import of_debian
-from images.check import components, sbom, sonames
+from images.check import components, sbom
 from images.foreign.paths import flaw
 from images.host.errors import Fault
 from images.host.store import Store, sha256
@@ -68,11 +68,10 @@ def install(path: Path) -> None:
 
 
 def describe(path: Path) -> None:
-    """Read a wheel as an SBOM and the search for libraries do."""
+    """Read a wheel as an SBOM does."""
     found, store = [Wheel("thing", "1.0", sha256(path), path)], Store(path.parent / "store")
     content(store, found[0].sha256, path)
     components.document("a", "1", DAY, components.of_wheels(sbom.described(found, store))).encode()
-    sonames.refuse(found, (), (), store, trimmed=True)
 
 
 def take_examples(path: Path) -> None:

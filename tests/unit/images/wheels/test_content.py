@@ -292,27 +292,8 @@ def test_a_bomb_does_not_fill_the_memory(tmp_path: Path, make: Callable[[Path], 
     assert peak < 1 << 24
 
 
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({f"{DATA}/data/lib/liba.so.1": library("liba.so.1")}, [("lib/liba.so.1", "liba.so.1")]),
-        ({f"{DATA}/data/lib/b.so": b"text", f"{DATA}/data/lib/c.txt": b"x"}, [("lib/b.so", None)]),
-        (
-            {f"{DATA}/data/lib/liba.so": library("liba.so.1"), f"{DATA}/data/opt/liba.so.1.2": library("liba.so.1")},
-            [("lib/liba.so", "liba.so.1"), ("opt/liba.so.1.2", "liba.so.1")],
-        ),
-        ({"thing/liba.so": library("liba.so.1")}, []),
-        ({f"{DATA}/platlib/thing/liba.so": library("liba.so.1")}, []),
-    ],
-)
-def test_libraries_below_the_prefix_are_known_by_their_names(
-    tmp_path: Path, files: Files, expected: list[tuple[str, str | None]]
-) -> None:
-    assert [(path, name) for path, _, name in read(pack(tmp_path, files)).libraries] == expected
-
-
 def test_a_wheel_is_read_once(tmp_path: Path) -> None:
-    path = pack(tmp_path, {"thing/a.so": LARGE, f"{DATA}/data/lib/liba.so.1": library("liba.so.1")})
+    path = pack(tmp_path, {"thing/a.so": LARGE})
     first = read(path)
     path.unlink()
 
