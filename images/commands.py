@@ -195,7 +195,7 @@ def _check_imports(made: pipeline.Finished, engine: Engine | None, load: bool | 
         said = f"{engine.name} cannot start programs for {made.image.platform} here"
         context.progress.say(f"note: import check skipped: {said}; load the image where it can, or register qemu")
         return
-    remedy = "another --transformers; the image stays loaded, so that you can examine it"
+    remedy = "another --transformers or --base; the image stays loaded, so that you can examine it"
     with context.progress.step("importing every package once"):
         run = partial(engine.run, made.image)
         import_check.imports(made.image, made.wanted, run, context.store, remedy)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from images.host.errors import WorldFault
 from images.host.store import Store
+from images.host.text import shortened
 from images.layers import entrypoint_layer
 from images.model import Image, Wheel
 from images.wheels.content import Content, content
@@ -27,15 +27,7 @@ SKIPPED = {
 ANYBODYS = {"benchmarks", "docs", "examples", "scripts", "test", "tests"}
 # It gets modules, and releases with the modules of the package behind each.
 SCRIPT = Path(__file__).with_name("import_all.py").read_text()
-OTHER = re.compile(r"\((\S+) instead of \S+\)")
-OTHERS = re.compile(r"(?:^|; )\w+ \(/")
-NEXT = (
-    "another --base, or --base debian: this one has them in a directory that comes first "
-    "(PYTHONPATH, a .pth file, ~/.local of the image's user)"
-)
-ABSENT = "{0} (ModuleNotFoundError: No module named '{0}')"
-ELSEWHERE = "another --base whose python3 imports from its own prefix, or --base debian"
-MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
+LONGEST = 1500  # characters of what is shown: there may be something to say of every module
 
 # Run a command in a container of an image; return None if it went well, else the last line of what it printed.
 Run = Callable[[Sequence[str]], "str | None"]
@@ -69,13 +61,14 @@ def imports(image: Image, wanted: Wanted, run: Run, store: Store, remedy: str) -
     """Import the modules in the image's Python, and ask it for its releases; return False if that was done before.
 
     Of the last layer, which is our own, counts what every Python runs.
-    Raises WorldFault that names every module that cannot be imported or is another one, and every package whose release
-    is not found; `remedy` is for modules that are there and fail.
+    Raises WorldFault with `remedy`, which names every module that cannot be imported or is another one, and every
+    package whose release is not found.
     """
 
     def check() -> bool:
         if (said := run(["python3", "-c", SCRIPT, *wanted.modules, *wanted.releases])) is not None:
-            raise _fault(said, wanted.modules, remedy)
+            fact = "the image's Python does not import what the lock says"
+            raise WorldFault(fact, shortened(said, LONGEST), remedy)
         return True
 
     diff_ids = [layer.written.diff_id for layer in image.layers[:-1]]
@@ -83,28 +76,3 @@ def imports(image: Image, wanted: Wanted, run: Run, store: Store, remedy: str) -
     decisive = [settings.get(name) for name in DECISIVE]
     inputs = [diff_ids, entrypoint_layer.at_start(), decisive, wanted.modules, wanted.releases]
     return not store.cached("import checks", inputs, check).reused
-
-
-def _fault(said: str, names: Sequence[str], remedy: str) -> WorldFault:
-    """Return what is wrong with an image, of whose modules and releases Python said something."""
-    if names and all(ABSENT.format(name) in said for name in names):
-        fact = "the image's Python does not look into the directory that the packages are in"
-        return WorldFault(fact, f"it finds none of their {len(names)} modules, such as {names[0]}", ELSEWHERE)
-    if found := set(OTHER.findall(said)):
-        place = ELSEWHERE if found == {"none"} else NEXT
-        return WorldFault("the image's Python does not find the releases of the lock", said, place)
-    if OTHERS.search(said):
-        return WorldFault("the image's Python finds other modules than those of the lock", said, NEXT)
-    return WorldFault("modules of the image cannot be imported", said, _of_missing(said) or remedy)
-
-
-def _of_missing(said: str) -> str | None:
-    """Return what to do about modules that no package of the image has; None where every one is there.
-
-    A name with a dot is a part of a package that is there, in another release.
-    """
-    missing = sorted(set(MISSING.findall(said)))
-    if not missing:
-        return None
-    place = "a row [[undeclared]] in images/versions.toml for the package that imports it"
-    return f"{place}; `requires` names the package that has the module {', '.join(missing)}"

@@ -62,20 +62,13 @@ def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tupl
 def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
     path = store.place(digest, EXAMPLES)
     if not any(_is_script(member) for member in members(path)):
-        remedy = "an archive with examples/pytorch in it, as a release of transformers has"
-        raise UserFault("no examples in that archive", asked, _find_above(asked) or remedy)
+        remedy = "what has examples/pytorch in it, as a release of transformers"
+        raise UserFault("no examples there", asked, remedy)
     return digest, path
 
 
 def _is_script(member: Member) -> bool:
     return member.path.startswith(f"{SCRIPTS}/") and member.path.endswith(".py")
-
-
-def _find_above(asked: str) -> str | None:
-    """Return what to type where the directory that has the examples is above what was named, as above examples/."""
-    above = Path(asked).absolute().parents if Path(asked).is_dir() else ()
-    found = next((path for path in above if (path / SCRIPTS).is_dir()), None)
-    return f"--examples {found}, the directory above it" if found else None
 
 
 def _pack(store: Store, directory: Path) -> tuple[str, Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +12,10 @@ from images.debian import packages as debian
 from images.host.context import Context
 from images.host.download import MOVED, fetch
 from images.host.errors import Fault, UserFault
-from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import resolve, source_only, uv
 from images.lock.missing import explain, files_missing
-from images.lock.uv import Pinned
-from images.model import BINDINGS, BLOB, Artifact, Deb, Lock, Wheel
+from images.model import BLOB, Artifact, Deb, Lock, Wheel
 from images.platforms import Platform
 from images.wheels import wheelhouse
 from images.wheels.content import content
@@ -84,7 +81,7 @@ def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> di
     said, found = uv.search(pins, sources, context, [_pin(file) for file in artifacts], "--no-deps")
     if found is None:
         raise explain(said, pins, sources, context.store.root, context.wheelhouse)
-    places = {file.filename: _listed(file, found) or _listed_alone(file, pins, sources, context) for file in artifacts}
+    places = {file.filename: _listed(file, found) for file in artifacts}
     if lost := [name for name, place in places.items() if place is None]:
         raise files_missing(lost)
     return {name: place for name, place in places.items() if place}
@@ -117,26 +114,6 @@ def _listed(file: Artifact, found: Pylock) -> str | None:
     files = [each for package in found.packages for each in (*(package.wheels or ()), package.sdist) if each]
     known = {each.hashes.get("sha256") or resolve.filename(each): resolve.address(each) for each in files}
     return known.get(file.sha256) or known.get(file.filename)
-
-
-def _listed_alone(file: Artifact, pins: Pinned, sources: Sources, context: Context) -> str | None:
-    """Ask each source alone for a file: of several that have the release, uv shows the files of one."""
-    for alone in _each(uv.with_bindings(pins, sources, [_pin(file)]), file.name):
-        _, found = uv.ask(pins, alone, context, [_pin(file)], "--no-deps")
-        if found and (place := _listed(file, found)):
-            return place
-    return None
-
-
-def _each(sources: Sources, name: str) -> list[Sources]:
-    """Return the sources of a package one by one; the oneCCL bindings come from no directory but the first."""
-    links = sources.links if name != BINDINGS else ()
-    indexes = (sources.index, *sources.extra, *([uv.TORCH_INDEX] if name == "torch" else []))
-    nothing = replace(sources, index=None, extra=(), links=(), no_index=True)
-    return [
-        *(replace(nothing, links=(link,)) for link in links),
-        *(replace(nothing, index=index, no_index=False) for index in indexes if not sources.no_index),
-    ]
 
 
 def missing(lock: Lock, store: Store) -> list[str]:

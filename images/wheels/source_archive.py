@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
-import lzma
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, NamedTuple, cast
 
 from images.foreign import bounds, tars
 from images.foreign.paths import flaw
 
-# How compressed files begin, and what reads them (RFC 1952; bzip2 and xz: their file formats).
-READERS: tuple[tuple[bytes, Callable[[Path], Any]], ...] = (
-    (b"\x1f\x8b", gzip.GzipFile),
-    (b"BZh", bz2.BZ2File),
-    (b"\xfd7zXZ\0", lzma.LZMAFile),
-    (b"", lambda path: path.open("rb")),
-)
+GZIP = b"\x1f\x8b"  # how a compressed one begins (RFC 1952): those of releases, and of PyPI (PEP 625)
 
 
 class Member(NamedTuple):
@@ -68,5 +60,5 @@ def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = Fal
 
 def _opened(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
-        head = file.read(8)
-    return cast("IO[bytes]", next(reader for magic, reader in READERS if head.startswith(magic))(path))
+        is_packed = file.read(2) == GZIP
+    return cast("IO[bytes]", gzip.GzipFile(path)) if is_packed else path.open("rb")

@@ -138,34 +138,22 @@ def test_no_release_of_a_source_only_project_is_built(store: Store, tmp_path: Pa
 
 
 SIX = "six-1.17.0-py3-none-any"
-OTHERS = (SIX, "six-1.17.0-py310-none-any", "six-1.17.0-1-py3-none-any")
 
 
-def with_other(server: Server, tmp_path: Path, name: str) -> Sources:
-    """Publish another build of six in an index of its own; return both indexes."""
-    publish(server, wheel(tmp_path / "other", name, content=b"another build"), "/other/simple")
-    return dataclasses.replace(source_of(server), extra=(f"{server.url}/other/simple",))
-
-
-@pytest.mark.parametrize("name", [None, *OTHERS])
-def test_a_lock_finds_its_file_beside_other_wheels_of_the_release(
-    server: Server, store: Store, tmp_path: Path, name: str | None
-) -> None:
+def test_a_lock_finds_its_file_by_its_hash(server: Server, store: Store, tmp_path: Path) -> None:
     path = tmp_path / f"served/{SIX}.whl"
     six = locks.artifact("six", "1.17.0", path.name, hashlib.sha256(path.read_bytes()).hexdigest())
-    sources = with_other(server, tmp_path, name) if name else source_of(server)
 
-    found = collect.addresses(locks.lock(), [six], locks.context(store, sources, os.environ))
+    found = collect.addresses(locks.lock(), [six], locks.context(store, source_of(server), os.environ))
 
     assert found == {path.name: f"{server.url}/files/{path.name}"}
 
 
-def test_a_file_of_a_lock_that_no_source_has_is_named(server: Server, store: Store, tmp_path: Path) -> None:
-    sources = with_other(server, tmp_path, OTHERS[1])
+def test_a_file_of_a_lock_that_no_source_has_is_named(server: Server, store: Store) -> None:
     six = locks.artifact("six", "1.17.0", "six-1.17.0-py2.py3-none-any.whl", "0" * 64)
 
     with pytest.raises(WorldFault, match=r"files of the lock are missing: six-1.17.0-py2.py3-none-any.whl"):
-        collect.addresses(locks.lock(), [six], locks.context(store, sources, os.environ))
+        collect.addresses(locks.lock(), [six], locks.context(store, source_of(server), os.environ))
 
 
 @pytest.mark.parametrize("looks", [{"COLUMNS": "40", "FORCE_COLOR": "1"}, {"RUST_LOG": "debug"}])

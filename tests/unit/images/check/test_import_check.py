@@ -110,67 +110,17 @@ def test_what_cannot_be_imported_is_named_each_time(store: Store) -> None:
     python = Python("six (ImportError: no)")
 
     for _ in range(2):
-        with pytest.raises(WorldFault, match=r"cannot be imported: six \(ImportError: no\)\n  try: what to do"):
+        with pytest.raises(WorldFault, match=r"does not import .*: six \(ImportError: no\)\n  try: what to do"):
             look(store, python)
 
 
-@pytest.mark.parametrize(
-    ("said", "remedy"),
-    [
-        (
-            "ipex (ModuleNotFoundError: No module named 'setuptools')",
-            "names the package that has the module setuptools",
-        ),
-        (
-            "a (ModuleNotFoundError: No module named 'c'); b (ModuleNotFoundError: No module named 'b2')",
-            "for the package that imports it; `requires` names the package that has the module b2, c",
-        ),
-        ("a (ModuleNotFoundError: No module named 'torch.gone')", "what to do"),
-        ("a (ImportError: cannot import name 'gone' from 'torch')", "what to do"),
-        ("a (NameError: No module named 'c')", "what to do"),
-    ],
-)
-def test_a_module_that_no_package_has_is_what_the_remedy_is_about(store: Store, said: str, remedy: str) -> None:
+def test_of_many_modules_the_first_and_the_last_are_named(store: Store) -> None:
+    said = "; ".join(f"m{number} (ModuleNotFoundError: No module named 'm{number}')" for number in range(500))
+
     with pytest.raises(WorldFault) as caught:
         look(store, Python(said))
 
-    assert caught.value.remedy.endswith(remedy)
-
-
-def test_a_python_that_finds_no_module_at_all_looks_elsewhere(store: Store) -> None:
-    said = [f"{name} (ModuleNotFoundError: No module named '{name}')" for name in ("six", "torch")]
-
-    for more in ([], ["six (none instead of 1.17.0)"]):
-        with pytest.raises(
-            WorldFault, match=r"does not look into the directory .* none of their 2 modules, such as six"
-        ):
-            look(store, Python("; ".join([*said, *more])))
-    with pytest.raises(WorldFault, match=r"(?s)cannot be imported: six .* \[\[undeclared\]\]"):
-        look(store, Python(said[0]))
-
-
-@pytest.mark.parametrize(
-    ("said", "remedy"),
-    [
-        ("six (1.16.0 instead of 1.17.0)", import_check.NEXT),
-        ("six (none instead of 1.17.0)", import_check.ELSEWHERE),
-        ("six (none instead of 1.17.0); a (1 instead of 2)", import_check.NEXT),
-    ],
-)
-def test_a_release_that_is_not_the_one_of_the_lock_is_named(store: Store, said: str, remedy: str) -> None:
-    with pytest.raises(WorldFault, match="the image's Python does not find the releases of the lock") as caught:
-        look(store, Python(said))
-
-    assert (caught.value.value, caught.value.remedy) == (said, remedy)
-
-
-@pytest.mark.parametrize("more", ["", "; torch (ImportError: no)"])
-def test_modules_that_are_not_those_of_the_lock_are_named(store: Store, more: str) -> None:
-    said = f"six (/opt/six/src/six.py){more}"
-
-    with pytest.raises(WorldFault, match="the image's Python finds other modules than those of the lock") as caught:
-        look(store, Python(said))
-    assert (caught.value.value, caught.value.remedy) == (said, import_check.NEXT)
+    assert caught.value.value.startswith("m0 (") and "m499" in caught.value.value and len(caught.value.value) < 2000
 
 
 @pytest.mark.parametrize(

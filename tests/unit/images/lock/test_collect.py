@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from packaging.pylock import Pylock
 
 from images.debian import packages as debian
 from images.debian.archive import Unverified
@@ -51,43 +50,6 @@ def test_a_wheel_is_looked_at_before_it_is_used(tmp_path: Path, name: str) -> No
             collect.packages(locked, locks.context(store, None, {}))
     else:
         assert collect.packages(locked, locks.context(store, None, {})) == [Wheel("thing", "1.0", digest, kept)]
-
-
-ALL = Sources(index="https://a", extra=("https://c",), links=("/",))
-ALONE = [(None, "/", True), ("https://a", "", False), ("https://c", "", False)]
-
-
-@pytest.mark.parametrize(
-    ("sources", "name", "asked"),
-    [
-        (ALL, "six", ALONE),
-        (Sources(), "six", [(None, "", False)]),  # the usual index
-        (Sources(links=("/",), no_index=True), "six", ALONE[:1]),
-        (ALL, "torch", [*ALONE, (uv.TORCH_INDEX, "", False)]),
-        (ALL, "oneccl-bind-pt", ALONE[1:]),
-    ],
-)
-def test_each_source_is_asked_alone_before_a_file_of_a_lock_is_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: Sources, name: str, asked: list[tuple[object, ...]]
-) -> None:
-    """What a source has is another wheel of the release."""
-    filename = f"{name.replace('-', '_')}-1-py3-none-any.whl"
-    wheel = {"url": f"https://host/{filename}", "hashes": {"sha256": "1" * 64}}
-    package = {"name": name, "version": "1", "wheels": [wheel]}
-    other = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
-    were: list[tuple[object, ...]] = []
-
-    def ask(_: object, alone: Sources, *__: object) -> tuple[str, Pylock]:
-        were.append((alone.index, "".join(alone.links), alone.no_index))
-        return "", other
-
-    monkeypatch.setattr(uv, "search", lambda *_: ("", other))
-    monkeypatch.setattr(uv, "ask", ask)
-    file = locks.artifact(name, "1", filename)
-
-    with pytest.raises(WorldFault, match="files of the lock are missing"):
-        collect.addresses(locks.lock(), [file], locks.context(Store(tmp_path), sources, {}))
-    assert were == asked
 
 
 def test_a_damaged_file_is_missing(tmp_path: Path) -> None:

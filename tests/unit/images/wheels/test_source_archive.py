@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
-import lzma
 import tarfile
 import tracemalloc
 from collections.abc import Callable
@@ -32,7 +30,7 @@ def read(path: Path) -> list[source_archive.Member]:
     return list(source_archive.members(path, lambda name: True))
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
 def test_every_compression_is_read(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "a"
     path.write_bytes(compress(tar(tarfile.TarInfo("./top/a"), tarfile.TarInfo("top/b/c"))))
