@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as fields_of
 from dataclasses import is_dataclass, replace
@@ -22,16 +21,12 @@ from images.foreign import documents
 from images.host import fingerprint
 from images.host.errors import UserFault
 from images.host.store import FileName, Sha256
+from images.host.toml import tomllib
 from images.lock import uv
 from images.model import SWITCHES, Artifact, Lock, Request
 from images.oci import packing, reference
 from images.oci.layer import EPOCH
 from images.platforms import PLATFORMS, TWIN, Platform
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NAME = "pylock.toml"  # PEP 751: this name, or pylock.NAME.toml with no dot in NAME
 FORMAT = 1  # of the table [tool.multinode]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import asdict, replace
@@ -23,15 +22,11 @@ from images.debian import packages as debs
 from images.host.context import Context, Start
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.pip_config import Sources, check_addresses
+from images.host.toml import tomllib
 from images.lock import missing, uv
 from images.model import Artifact, Base, Deb, Debian, Lock, Plan, SourceOnly
 from images.platforms import TWIN
 from images.wheels import wheelhouse
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Making = Future[Base] | None  # a base that is being made
 Pinned = TypeVar("Pinned", Plan, Lock)

@@ -22,14 +22,10 @@ from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, without_login
 from images.host.store import UV
+from images.host.toml import tomllib
 from images.model import BINDINGS, IPEX, Lock, Plan, SourceOnly
 from images.plan.planner import FAMILY
 from images.wheels import wheelhouse
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 # Those of uv's own variables that say how a server is reached, and not what is chosen (uv documentation, "Environment
 # variables").

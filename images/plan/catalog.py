@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,13 +22,9 @@ from pydantic import (
 )  # fmt: skip
 
 from images.host.errors import UserFault
+from images.host.toml import tomllib
 from images.model import SourceOnly
 from images.platforms import Platform
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 TABLE = Path(__file__).parents[1] / "versions.toml"
 

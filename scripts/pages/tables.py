@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +9,11 @@ from typing import Any
 
 from packaging.version import Version
 
+from images.host.toml import tomllib
 from images.plan import catalog, matrix
 from images.plan.catalog import Torch, Transformers
 from scripts.pages import built, markers
 from scripts.pages.built import Built
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 # How the remedy of a fault begins where a job goes on by itself.
