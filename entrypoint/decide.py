@@ -14,13 +14,14 @@ from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.network import find_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, list_caches, list_lost
-from entrypoint.results.plan import find_results, plan_run
+from entrypoint.results.plan import find_results, find_script, plan_run
 from entrypoint.results.record import RESULTS, Run
-from entrypoint.results.resume import check_directory
+from entrypoint.results.resume import check_directory, is_first
 from entrypoint.settings import Prepared, Setting, overlay, prepare, warn_mistyped
 from entrypoint.situation import Situation
 from entrypoint.tasks import argv
 from entrypoint.tasks.arguments import Program, read_batch, read_program
+from entrypoint.tasks.batches import advise
 from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import SCRIPT
 from entrypoint.tasks.defaults import OUTPUT_DIR
@@ -90,6 +91,9 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
         places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
     if run is not None:
         check_directory(run, world)
+    script, words = find_script(command)
+    if script and is_first(world):
+        places += advise(os.path.basename(script), facts.read_script(script), words)
     return Preflight(program, run, tuple(caches), (*program.notes, *places))
 
 
