@@ -19,7 +19,7 @@ UNLESS = {
     "task_name": ("dataset_name", "train_file", "validation_file"),
     "label_column_name": ("dataset_name", "train_file"),
     "text_column_names": ("dataset_name", "train_file"),
-    "num_train_epochs": ("max_steps", "max_train_steps"),
+    "num_train_epochs": ("max_steps",),
     "use_cpu": ("no_cuda",),
     "no_cuda": ("use_cpu",),
     # A typed one asks for nothing else.

@@ -62,27 +62,13 @@ class Task(NamedTuple):
 # Pieces of the defaults.
 TRAIN, BATCH = "--do_train --do_eval ", "--per_device_train_batch_size {0} "
 BOTH = BATCH + "--per_device_eval_batch_size {0} "
-DISTILBERT = "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name rajpurkar/squad "
-XLNET = "--model_name_or_path xlnet/xlnet-large-cased --dataset_name rajpurkar/squad "
-BERT = "--model_name_or_path google-bert/bert-base-cased "
-ROBERTA, GPT2 = "--model_name_or_path FacebookAI/roberta-base ", "--model_name_or_path openai-community/gpt2 "
+GPT2 = "--model_name_or_path openai-community/gpt2 "
 # Batches of examples of like length, and where a script has another length for all, padded to their longest only.
 LIKE = "--group_by_length "
 SHORT = "--pad_to_max_length False " + LIKE
 SQUAD = BATCH + "--learning_rate 3e-5 --num_train_epochs 2 --max_seq_length 384 --doc_stride 128 "
-THREE = "--per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 3"
-WIKITEXT = "--dataset_name Salesforce/wikitext --dataset_config_name wikitext-2-raw-v1 "
-LANGUAGE = WIKITEXT + TRAIN + BOTH.format(8)
-MIDDLE = GPT2 + "--fim_rate 0.5 --fim_spm_rate 0.2 "
+LANGUAGE = "--dataset_name Salesforce/wikitext --dataset_config_name wikitext-2-raw-v1 " + TRAIN + BOTH.format(8)
 T5 = "--model_name_or_path google-t5/t5-small "
-NEWS = T5 + "--dataset_name abisee/cnn_dailymail --dataset_config_name 3.0.0 --source_prefix summarize:~ "
-ROMANIAN = "--source_lang en --target_lang ro --dataset_name wmt/wmt16 --dataset_config_name ro-en "
-# Without it these scripts ask for None beams, with which generate() ends in a TypeError after the first epoch.
-ONE_BEAM = "--num_beams 1 "
-# What nltk finds sentences with, until 3.8.1 and since.
-PUNKT = ("punkt", "punkt_tab")
-GLUE, XNLI = ("nyu-mll/glue {task_name}",), ("facebook/xnli {train_language}", "facebook/xnli {language}")
-OF_GLUE = ("glue {task_name}", "accuracy")
 
 # qa has the defaults of the Hugging Face guide to distributed CPUs, the others those of the example's own README, at
 # the newest commit that could be read (huggingface/transformers 70179949, 2025-12-19), without what only uploads,
@@ -92,23 +78,21 @@ ROWS = (
     Task(
         "qa",
         "extractive question answering",
-        DISTILBERT + TRAIN + SHORT + SQUAD.format(12),
+        "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name rajpurkar/squad "
+        + TRAIN
+        + SHORT
+        + SQUAD.format(12),
         metrics=("squad",),
         ordered=True,
     ),
-    Task("qa-no-trainer", "extractive question answering", DISTILBERT + SQUAD.format(12), metrics=("squad",)),
     Task(
         "qa-beam",
         "extractive question answering, beam search",
-        XLNET + TRAIN + SQUAD.format(4) + "--per_device_eval_batch_size 4 --save_steps 5000",
+        "--model_name_or_path xlnet/xlnet-large-cased --dataset_name rajpurkar/squad "
+        + TRAIN
+        + SQUAD.format(4)
+        + "--per_device_eval_batch_size 4 --save_steps 5000",
         "run_qa_beam_search.py",
-        metrics=("squad",),
-    ),
-    Task(
-        "qa-beam-no-trainer",
-        "extractive question answering, beam search",
-        XLNET + SQUAD.format(4) + "--per_device_eval_batch_size 4",
-        "run_qa_beam_search_no_trainer.py",
         metrics=("squad",),
     ),
     Task(
@@ -123,16 +107,12 @@ ROWS = (
     Task(
         "glue",
         "sentence pairs of the GLUE benchmark",
-        BERT + "--task_name mrpc " + TRAIN + SHORT + "--max_seq_length 128 " + THREE,
-        data=GLUE,
-        metrics=OF_GLUE,
-    ),
-    Task(
-        "glue-no-trainer",
-        "sentence pairs of the GLUE benchmark",
-        BERT + "--task_name mrpc --max_length 128 " + THREE,
-        data=GLUE,
-        metrics=OF_GLUE,
+        "--model_name_or_path google-bert/bert-base-cased --task_name mrpc "
+        + TRAIN
+        + SHORT
+        + "--max_seq_length 128 --per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 3",
+        data=("nyu-mll/glue {task_name}",),
+        metrics=("glue {task_name}", "accuracy"),
     ),
     Task(
         "classification",
@@ -141,19 +121,8 @@ ROWS = (
         "--text_column_names text --label_column_name label --shuffle_train_dataset "
         + TRAIN
         + SHORT
-        + "--max_seq_length 512 "
-        "--per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 1",
+        + "--max_seq_length 512 --per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 1",
         metrics=("{metric_name}",),
-    ),
-    Task(
-        "xnli",
-        "inference across languages",
-        "--model_name_or_path google-bert/bert-base-multilingual-cased --language de --train_language en "
-        + TRAIN
-        + SHORT
-        + "--max_seq_length 128 --per_device_train_batch_size 32 --learning_rate 5e-5 --num_train_epochs 2",
-        data=XNLI,
-        metrics=("xnli",),
     ),
     Task(
         "ner",
@@ -162,65 +131,34 @@ ROWS = (
         metrics=("seqeval",),
     ),
     Task(
-        "ner-no-trainer",
-        "named entities",
-        BERT + "--dataset_name lhoestq/conll2003 --task_name ner --max_length 128 " + THREE,
-        metrics=("seqeval",),
+        "mlm",
+        "masked words",
+        "--model_name_or_path FacebookAI/roberta-base " + LANGUAGE,
+        language_model=True,
+        metrics=("accuracy",),
     ),
-    Task("mlm", "masked words", ROBERTA + LANGUAGE, language_model=True, metrics=("accuracy",)),
-    Task("mlm-no-trainer", "masked words", ROBERTA + WIKITEXT, language_model=True),
     Task("clm", "next words", GPT2 + LANGUAGE, language_model=True, metrics=("accuracy",)),
-    Task("clm-no-trainer", "next words", GPT2 + WIKITEXT, language_model=True),
-    Task(
-        "plm",
-        "words in any order",
-        "--model_name_or_path xlnet/xlnet-base-cased " + LANGUAGE,
-        language_model=True,
-    ),
-    Task(
-        "fim",
-        "words in the middle",
-        MIDDLE + LANGUAGE,
-        language_model=True,
-        metrics=("accuracy",),
-    ),
-    Task("fim-no-trainer", "words in the middle", MIDDLE + WIKITEXT, language_model=True),
-    Task(
-        "swag",
-        "multiple choice",
-        ROBERTA + TRAIN + "--learning_rate 5e-5 --num_train_epochs 3 " + BOTH.format(16),
-        data=("allenai/swag regular",),
-    ),
-    Task(
-        "swag-no-trainer",
-        "multiple choice",
-        BERT + "--dataset_name allenai/swag --max_seq_length 128 " + THREE,
-        metrics=("accuracy",),
-    ),
     Task(
         "summarization",
         "summaries of news",
-        NEWS + "--predict_with_generate " + TRAIN + LIKE + BOTH.format(4),
-        metrics=("rouge",),
-        nltk=PUNKT,
-    ),
-    Task("summarization-no-trainer", "summaries of news", NEWS + ONE_BEAM, metrics=("rouge",), nltk=PUNKT),
-    Task(
-        "translation",
-        "English to Romanian",
         T5
-        + "--source_prefix translate~English~to~Romanian:~ "
-        + ROMANIAN
+        + "--dataset_name abisee/cnn_dailymail --dataset_config_name 3.0.0 --source_prefix summarize:~ "
         + "--predict_with_generate "
         + TRAIN
         + LIKE
         + BOTH.format(4),
-        metrics=("sacrebleu",),
+        metrics=("rouge",),
+        nltk=("punkt", "punkt_tab"),  # what nltk finds sentences with, until 3.8.1 and since
     ),
     Task(
-        "translation-no-trainer",
+        "translation",
         "English to Romanian",
-        "--model_name_or_path Helsinki-NLP/opus-mt-en-ro " + ROMANIAN + ONE_BEAM,
+        T5
+        + "--source_prefix translate~English~to~Romanian:~ --source_lang en --target_lang ro "
+        + "--dataset_name wmt/wmt16 --dataset_config_name ro-en --predict_with_generate "
+        + TRAIN
+        + LIKE
+        + BOTH.format(4),
         metrics=("sacrebleu",),
     ),
     Task("generation", "text from a prompt", "--model_type gpt2 " + GPT2),

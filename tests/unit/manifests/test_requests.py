@@ -170,7 +170,7 @@ def test_a_pod_mounts_what_it_has(words: tuple[str, ...]) -> None:
     [
         ("pytorchjob", "--name mine", "qa --bf16 --output_dir /workspace/output/mine"),
         ("trainjob", "--name mine --mount /data glue", "glue --output_dir /data/mine"),
-        ("mpijob", "qa-no-trainer", "qa-no-trainer --output_dir /workspace/output/transformers-mpijob"),
+        ("mpijob", "glue", "glue --output_dir /workspace/output/transformers-mpijob"),
         ("pytorchjob", "qa --output-dir=/workspace/output", "qa --output-dir=/workspace/output"),
         ("pytorchjob", "qa --output_d /workspace/output/a", "qa --output_d /workspace/output/a"),
         ("pytorchjob", "--volume big:/big qa --output_dir /big/a", "qa --output_dir /big/a"),
