@@ -19,7 +19,6 @@ from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.cgroups import read_process_limit
 from entrypoint.machine.files import NETWORK, can_write, list_directory, measure_file_system
 from entrypoint.machine.image import (
-    BESIDE_TORCH,
     REBUILD,
     TOOLS,
     TORCH_INDEX,
@@ -37,14 +36,12 @@ from entrypoint.machine.limits import (
     SMOKE_MEMORY,
     write_size,
 )
-from entrypoint.machine.places import list_lost
 from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES
-from entrypoint.numbers import write_cpus
+from entrypoint.numbers import whole, write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output
 from entrypoint.tasks.command import SMOKE, Command
 from entrypoint.tasks.defaults import OUTPUT
-from entrypoint.tuning.threads import read_threads
 from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
@@ -53,8 +50,6 @@ SECONDS = 120  # importing torch takes seconds, tens of them from a slow disk
 PROCESSES, FILES = 256, 1024
 NAMED = "correct what is named; the other rows may say why"
 OWN_PYTHON = "put /usr/local/bin and /usr/bin first in PATH"
-# Libraries that a training preloads, and the package of the image that brings each; empty where the base does.
-EXPECTED = {"libtcmalloc": "", "libiomp5": "intel-openmp"}
 # A checkpoint of DistilBERT with its optimizer: 66 million parameters, 12 bytes each.
 CHECKPOINT = 800 << 20
 
@@ -72,20 +67,18 @@ class Finding:
 class Probe:
     """What a process with the prepared environment saw of itself.
 
-    error: why no group of ranks forms; broken: why the Trainer, or something it needs (importing), cannot be imported;
+    error: why no group of ranks forms; broken: why the Trainer, or what it needs (importing), cannot be imported;
     each is empty if nothing failed.
     """
 
     python: str = ""
     path: tuple[str, ...] = ()
-    mapped: tuple[str, ...] = ()
     torch: str = ""
     file: str = ""
-    threads: int = 0
     error: str = ""
     transformers: str = ""
     broken: str = ""
-    importing: str = ""
+    importing: str = "transformers"
 
 
 @dataclass(frozen=True)
@@ -253,19 +246,11 @@ def check_cores(view: View) -> Finding:
 
 
 def check_threads(view: View) -> Finding:
-    """Compare the threads that were asked for with our cores, and with what torch takes."""
-    value = f"OMP_NUM_THREADS={view.environ.get('OMP_NUM_THREADS', '')}"
-    cores = view.plan.machine.cores
-    try:
-        asked = read_threads(view.environ) or 0
-    except Refusal as refusal:
-        return Finding(f"{refusal.fact}: {refusal.value}", WRONG, refusal.remedy)
-    if asked > cores:
-        return Finding(f"{value} on {cores} core(s)", WRONG, "unset OMP_NUM_THREADS")
-    if view.probe.threads and asked and view.probe.threads != asked:
-        remedy = "find what sets it otherwise: KMP_*, MKL_NUM_THREADS"
-        return Finding(f"{value}, and torch takes {view.probe.threads}", WARNING, remedy)
-    return Finding(f"{value}, of {cores} core(s)")
+    """Compare the threads that were asked for with our cores."""
+    text, cores = view.environ.get("OMP_NUM_THREADS", ""), view.plan.machine.cores
+    if (whole(text.partition(",")[0]) or 0) > cores:
+        return Finding(f"OMP_NUM_THREADS={text} on {cores} core(s)", WRONG, "unset OMP_NUM_THREADS")
+    return Finding(f"OMP_NUM_THREADS={text}, of {cores} core(s)")
 
 
 def check_memory(view: View) -> Finding:
@@ -331,27 +316,9 @@ def check_transformers(view: View) -> Finding:
     """Return whether transformers has a Trainer that can be imported."""
     probe = view.probe
     if not probe.transformers:
-        name, remedy = probe.importing, f"{NAMED}; or {WITHOUT_HOME}" if view.hidden else NAMED
-        if name in BESIDE_TORCH:  # pip takes no other build of a version while that is installed
-            remedy = f"pip uninstall -y {name} && pip install --index-url {TORCH_INDEX} {name}"
-        subject = "" if name in ("", "transformers") else f"{name} "
-        return Finding(f"{subject}cannot be imported: {probe.broken or probe.error}", WRONG, remedy)
+        remedy = f"{NAMED}; or {WITHOUT_HOME}" if view.hidden else NAMED
+        return Finding(f"{probe.importing} cannot be imported: {probe.broken or probe.error}", WRONG, remedy)
     return Finding(probe.transformers)
-
-
-def check_preloads(view: View) -> Finding:
-    """Find the preloaded libraries in a process that was started with them."""
-    mapped = view.probe.mapped
-    paths = [path for path in view.environ.get("LD_PRELOAD", "").replace(" ", ":").split(":") if path]
-    absent = [path for path in paths if mapped and path not in mapped and os.path.realpath(path) not in mapped]
-    if absent:
-        remedy = "name files that exist in LD_PRELOAD, or unset it: the entrypoint knows what belongs there"
-        return Finding(f"not mapped into a process: {' '.join(absent)}", WRONG, remedy)
-    expected = [name for name, package in EXPECTED.items() if not package or package in view.locked]
-    lacking = [name for name in expected if not any(name in path for path in mapped)]
-    if mapped and lacking:
-        return Finding(f"without {' and '.join(lacking)}", WARNING, f"unset LD_PRELOAD; {REBUILD}")
-    return Finding("mapped: " + " ".join(path.rpartition("/")[2] for path in paths))
 
 
 def check_backend(view: View) -> Finding:
@@ -381,9 +348,7 @@ def check_directories(view: View) -> Finding:
     if full:
         remedy = f"free some space: a small checkpoint takes {write_size(CHECKPOINT)}"
         return Finding(", ".join(full), WARNING, remedy)
-    lost = list_lost([*view.directories][:2], view.plan.facts.mounts)
-    end = f"; lost with the container: {' '.join(lost)}" if lost else ""
-    return Finding(f"can be written by {who}: {' '.join(view.directories)}{end}")
+    return Finding(f"can be written by {who}: {' '.join(view.directories)}")
 
 
 CHECKS: dict[str, Callable[[View], Finding]] = {
@@ -398,7 +363,6 @@ CHECKS: dict[str, Callable[[View], Finding]] = {
     "packages": check_packages,
     "torch": check_torch,
     "transformers": check_transformers,
-    "preloads": check_preloads,
     "backend": check_backend,
     "network": check_network,
     "directories": check_directories,

@@ -13,8 +13,6 @@ from entrypoint.machine.files import list_directory
 
 # Only there are builds for the CPU: those of a package index are for CUDA, or have no version of this name.
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
-# Packages of which each build belongs to one build of torch.
-BESIDE_TORCH = ("torchvision", "torchaudio")
 REBUILD = "build the image again: python build.py"
 # Every virtual environment brings its own, and no training imports them.
 TOOLS = frozenset({"pip", "setuptools"})

@@ -11,16 +11,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Callable, NoReturn
 
-from entrypoint.machine.image import BESIDE_TORCH
-
-# What transformers imports where it is installed, and then itself with its Trainer.
+# Packages of which each build belongs to one build of torch; transformers imports them where they are installed.
+BESIDE_TORCH = ("torchvision", "torchaudio")
 TRAINER = (*BESIDE_TORCH, "transformers", "transformers.trainer")
-
-
-def mapped() -> list[str]:
-    """List the libraries that are really in this process, by the names of their files."""
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-        return sorted({line.split(maxsplit=5)[5].rstrip() for line in file if ".so" in line})
 
 
 def examine_torch(found: dict[str, Any], backend: str) -> None:
@@ -29,7 +22,7 @@ def examine_torch(found: dict[str, Any], backend: str) -> None:
     import torch.distributed as dist
 
     # Known even where no group forms.
-    found.update(torch=torch.__version__, file=torch.__file__, threads=torch.get_num_threads())
+    found.update(torch=torch.__version__, file=torch.__file__)
     if backend == "ccl":
         # Since torch 1.12 the bindings have the longer name.
         __import__("torch_ccl" if torch.__version__.startswith(("1.10", "1.11")) else "oneccl_bindings_for_pytorch")
@@ -66,7 +59,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
 
     A group that is destroyed right after a collective may hang.
     """
-    found: dict[str, Any] = {"python": platform.python_version(), "path": sys.path[1:], "mapped": mapped()}
+    found: dict[str, Any] = {"python": platform.python_version(), "path": sys.path[1:]}
     found["error"] = attempt(lambda: examine_torch(found, argv[0]))
     found["broken"] = attempt(lambda: examine_transformers(found))
     print(json.dumps(found), flush=True)

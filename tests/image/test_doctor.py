@@ -24,7 +24,6 @@ def test_a_healthy_container_has_nothing_wrong(image: str) -> None:
 
     assert done.code == 0
     assert "wrong" not in done.out
-    assert "libtcmalloc.so.4 libiomp5.so" in done.out
     assert "gloo: a group of one rank has formed" in done.out
 
 
@@ -35,7 +34,6 @@ def test_everything_that_is_wrong_is_named_at_once(image: str, tmp_path: Path) -
         "--volume", f"{tmp_path}:/workspace/output:ro",
         "--volume", f"{tmp_path}:{SITE}/six-9.9.dist-info:ro",
         "--volume", f"{tmp_path}/torchvision.py:{SITE}/torchvision.py:ro",
-        "--volume", "/dev/null:/usr/local/lib/libiomp5.so:ro",
         "--shm-size", "1m",
         "--env", "OMP_NUM_THREADS=4096",
         "--env", "GLOO_SOCKET_IFNAME=ib9",
@@ -48,7 +46,7 @@ def test_everything_that_is_wrong_is_named_at_once(image: str, tmp_path: Path) -
     found = faults(done)
     said = {
         "directories": "docker run -v results:/workspace/output", "packages": "9.9 instead of",
-        "preloads": "libiomp5.so", "transformers": "nms does not exist pip uninstall -y torchvision && ",
+        "transformers": "torchvision cannot be imported: RuntimeError: operator torchvision::nms does not exist",
         "shm": "--shm-size", "threads": "unset OMP_NUM_THREADS",
         "backend": "ib9", "launcher": "WORLD_SIZE=2",
     }  # fmt: skip

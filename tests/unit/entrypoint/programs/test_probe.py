@@ -33,7 +33,7 @@ def test_a_torch_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, capsys
     assert (found.torch, found.transformers) == ("", "")
     assert found.broken.startswith("ModuleNotFoundError: import of transformers halted")
     assert found.error.startswith("ModuleNotFoundError: import of torch halted")
-    assert found.python.startswith("3.") and any("libc" in path for path in found.mapped)
+    assert found.python.startswith("3.")
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_torch_is_reported_even_if_no_group_can_form(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch, distributed = ModuleType("torch"), ModuleType("torch.distributed")
-    torch.__dict__.update(__version__="2.13.0", __file__="/torch", get_num_threads=lambda: 4, distributed=distributed)
+    torch.__dict__.update(__version__="2.13.0", __file__="/torch", distributed=distributed)
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
     found = read_probe(run("gloo", monkeypatch, capsys), "nothing")
-    assert (found.torch, found.file, found.threads) == ("2.13.0", "/torch", 4)
+    assert (found.torch, found.file) == ("2.13.0", "/torch")
     assert found.error.startswith("AttributeError"), "no group can form, and torch is known all the same"
