@@ -12,7 +12,7 @@ from images.check import import_check, sbom
 from images.check.import_check import Wanted
 from images.debian import packages
 from images.host.context import Context, Start
-from images.host.errors import Damaged, UserFault, or_else
+from images.host.errors import Damaged, UserFault
 from images.layers import assemble, compiler, entrypoint_layer, examples, on_base
 from images.lock import collect
 from images.lock import resolve as resolving
@@ -82,7 +82,7 @@ def _planned_base(planned: Plan, context: Context) -> Base:
     """Pull the base of a plan, and refuse one that cannot carry it, before anything else is downloaded."""
     assert planned.base_reference, "a base that is made here is not pulled"
     named = reference.parse(planned.base_reference)
-    with or_else("--base debian"), context.progress.step("fetching the base"):
+    with context.progress.step("fetching the base"):
         parts = pulled.fetch(named, planned.platform, context.store, context.access, context.progress.advance)
     base = pulled.read_base(parts, planned.python, planned.glibc, context.store)
     if base.facts.sshd is None:
@@ -122,7 +122,7 @@ def _base_name(planned: Plan, image: BaseImage | None) -> str:
 def _planned_examples(planned: Plan, context: Context) -> Examples | None:
     if planned.examples is None:
         return None
-    with or_else("--examples none"), context.progress.step("fetching the examples"):
+    with context.progress.step("fetching the examples"):
         taken = examples.obtain(context.store, planned.examples, context.sources, context.progress.advance)
     return Examples(EXAMPLES, taken[0])
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -15,8 +13,7 @@ from images.debian import archive, deb, mirrors, snapshot, solve
 from images.debian.archive import Index, Unverified
 from images.debian.mirrors import Source
 from images.debian.solve import Row, Universe
-from images.host import process
-from images.host.context import Context
+from images.host.context import Context, background
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 from images.model import Deb, Debian
@@ -199,19 +196,8 @@ def _indexes(part: Part, context: Context) -> tuple[tuple[Source, ...], list[Ind
 
 def _download(places: Mapping[Deb, str], context: Context) -> None:
     """Download what the store does not have, several at a time; the first fault ends what has not begun."""
-    own = threading.Event()
-    stop = process.stop_of_thread() or own
-    tasks = [
-        partial(archive.fetch, places[one], one.sha256, one.filename, context)
-        for one in missing(context.store, list(places))
-    ]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        try:
-            with process.uninterrupted():
-                futures = [pool.submit(process.run_stoppable, stop, task) for task in tasks]
-            for future in futures:
-                future.result()
-        except BaseException:
-            own.set()
-            pool.shutdown(cancel_futures=True)
-            raise
+    lacking = missing(context.store, list(places))
+    with background(AT_ONCE) as start:
+        tasks = [start(partial(archive.fetch, places[one], one.sha256, one.filename, context)) for one in lacking]
+        for task in tasks:
+            task.result()

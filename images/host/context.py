@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -128,7 +127,7 @@ def background(at_once: int = 1) -> Iterator[Start]:
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    pool, stop = ThreadPoolExecutor(at_once), threading.Event()
+    pool, stop = ThreadPoolExecutor(at_once), process.Stop()
 
     def start(task: Callable[[], Made]) -> Future[Made]:
         with process.uninterrupted():

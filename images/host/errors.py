@@ -76,13 +76,3 @@ def require_text(value: str, called: str) -> None:
     except UnicodeEncodeError as error:
         remedy = "a name in UTF-8, such as that of a link (ln -s); or LC_ALL=C.UTF-8, if it is one"
         raise UserFault("that is not UTF-8", called, remedy) from error
-
-
-@contextmanager
-def or_else(way: str) -> Iterator[None]:
-    """Add another way to the remedy of a fault, where its caller knows one that does not always work."""
-    try:
-        yield
-    except Fault as fault:
-        fault.remedy = shown(f"{fault.remedy}; or {way}")
-        raise

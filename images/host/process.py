@@ -36,9 +36,16 @@ def run_stoppable(stop: threading.Event, task: Callable[[], Made]) -> Made:
     return task()
 
 
-def stop_of_thread() -> threading.Event | None:
-    """Return what stops this thread, for others that it starts."""
-    return _STOP.get()
+class Stop(threading.Event):
+    """What ends the work of threads; it is set as well where that of the thread is which has made it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._above = _STOP.get()
+
+    def is_set(self) -> bool:
+        """Return whether the work is not needed any more."""
+        return super().is_set() or (self._above is not None and self._above.is_set())
 
 
 def end_if_stopped() -> None:

@@ -40,7 +40,7 @@ def obtain(store: Store, asked: str, sources: Sources, advance: Advance) -> tupl
     if local.is_dir():
         return _pack(store, local)
     if not local.is_file():
-        remedy = "--examples with a directory, a .tar.gz or an address"
+        remedy = "--examples with a directory, a .tar.gz or an address; or --examples none"
         raise UserFault("no such file or directory", asked, remedy)
     return _kept(store, fetch(store, local.absolute().as_uri(), None, EXAMPLES, sources, advance), asked)
 
@@ -52,7 +52,7 @@ def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tupl
     try:
         digest = fetch(store, url, None, EXAMPLES, sources, advance)
     except WorldFault as error:
-        remedy = "--examples PATH with a copy of the archive"
+        remedy = "--examples PATH with a copy of the archive, or --examples none"
         raise WorldFault("cannot download the examples", error.value, remedy) from error
     found = _kept(store, digest, url)
     store.write_record("archives", key_of(url), digest)
@@ -62,7 +62,7 @@ def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tupl
 def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
     path = store.place(digest, EXAMPLES)
     if not any(_is_script(member) for member in members(path)):
-        remedy = "what has examples/pytorch in it, as a release of transformers"
+        remedy = "what has examples/pytorch in it, as a release of transformers; or --examples none"
         raise UserFault("no examples there", asked, remedy)
     return digest, path
 

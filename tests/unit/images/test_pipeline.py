@@ -156,10 +156,8 @@ def test_a_plan_on_a_base_is_refused_before_the_base_is_looked_for(tmp_path: Pat
 
     with pytest.raises(WorldFault, match=REFUSAL):
         pipeline.resolve(planned, context(tmp_path, compiles=True))
-    with pytest.raises(UserFault, match="that is not an OCI layout") as caught:
+    with pytest.raises(UserFault, match="that is not an OCI layout"):
         pipeline.resolve(replace(planned, bytecode=False), context(tmp_path, compiles=True))
-
-    assert caught.value.remedy.endswith("; or --base debian")
 
 
 @pytest.mark.parametrize(("fault", "is_made"), [(Damaged("tini.deb"), True), (WorldFault("no room", "x", "y"), False)])

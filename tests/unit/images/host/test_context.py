@@ -13,7 +13,7 @@ import pytest
 
 from images.host import process
 from images.host.certificates import trusted
-from images.host.context import Context, World, default_root
+from images.host.context import Context, World, background, default_root
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci.layer import EPOCH
@@ -83,6 +83,30 @@ def test_a_fault_ends_what_has_begun(context: Context) -> None:
 
     with pytest.raises(WorldFault, match="eth0"):
         context.side_by_side("failing", [work, fail], 2)
+    assert ended == ["in time"]
+
+
+def test_what_a_task_has_begun_ends_with_it() -> None:
+    begun, ended = threading.Event(), list[str]()
+
+    def inner() -> None:
+        begun.set()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                process.end_if_stopped()
+            except process.Stopped:
+                ended.append("in time")
+                raise
+
+    def outer() -> None:
+        with background() as start:
+            start(inner).result()
+
+    with pytest.raises(WorldFault, match="eth0"), background() as start:
+        start(outer)
+        begun.wait()
+        raise WorldFault("no network", "eth0", "another")
     assert ended == ["in time"]
 
 
