@@ -48,14 +48,6 @@ def test_cores_and_nodes_of_a_machine_are_counted(machine: Machine, physical: in
     assert (machine.physical, machine.cores, machine.filled_nodes) == (physical, cores, filled)
 
 
-def test_a_mask_within_one_socket_is_one_node() -> None:
-    machine = look_at(TWO, cpus="0-7")
-    assert (machine.nodes, machine.siblings) == (
-        (frozenset(range(8)),),
-        tuple(frozenset({cpu}) for cpu in range(8)),
-    )
-
-
 def below(mask: str, launcher: str = "hydra_pmi_proxy") -> dict[str, str]:
     """Put a shell between a launcher with this mask and its rank."""
     return {
@@ -130,12 +122,6 @@ SPLIT = {"/proc/self/cgroup": "2:cpuacct:/\n1:cpu:/\n0::/\n", f"{CGROUP}/cpu/cpu
     [
         ({}, None),
         ({"/proc/self/cgroup": "0::/\n", f"{CGROUP}/cpu.max": "max 100000\n"}, None),
-        (pod(1.5), 1.5),
-        (docker(1.5), 1.5),
-        (docker(0), None),
-        (nested(2, 3), 2.0),
-        (nested(3, 2), 2.0),
-        (nested(2, 0), 2.0),
         ({**SPLIT, f"{CGROUP}/cpu/cpu.cfs_quota_us": "-1\n"}, None),
         ({**SPLIT, f"{CGROUP}/cpu/cpu.cfs_quota_us": "250000\n"}, 2.5),
         # v1 and v2 at once, as systemd mounts them: the cpu controller is in one of them only.
@@ -151,7 +137,6 @@ def test_the_quota_is_the_smallest_of_all_groups_above(files: dict[str, str], qu
     ("files", "cpus"),
     [
         ({}, set()),
-        (pod(2), set()),
         (cpuset("0-2,8"), {0, 1, 2, 8}),
         (cpuset("1", unified=False), {1}),
         ({"/proc/self/cgroup": "0::/a\n", f"{CGROUP}/cpuset.cpus.effective": "0-1\n",

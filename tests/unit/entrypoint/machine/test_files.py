@@ -15,7 +15,6 @@ from entrypoint.machine.files import (
     MOST,
     can_write,
     make_private,
-    read_file,
     read_text,
     which,
     write_in_private,
@@ -37,11 +36,6 @@ def test_what_has_no_end_is_read_only_so_far(tmp_path: Path) -> None:
     with (tmp_path / "device").open("wb") as file:
         file.truncate(MOST + 1)
     assert len(read_text(str(tmp_path / "device")) or "") == MOST
-
-
-def test_a_pipe_is_left_for_its_reader(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    assert read_file(str(tmp_path / "pipe")) is None
 
 
 def test_a_directory_that_can_be_made_can_be_written(tmp_path: Path) -> None:
@@ -101,13 +95,6 @@ def test_processes_of_one_number_do_not_write_into_one_file(tmp_path: Path) -> N
     assert (tmp_path / "file").read_text() == "text"
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left")))
-    with pytest.raises(Refusal, match=r"[Nn]o space"):
-        write_private(f"{tmp_path}/file", "text")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_directory_of_a_private_file_is_closed_as_well(tmp_path: Path) -> None:
     for text in ("first", "second"):
         write_in_private(f"{tmp_path}/mine/file", text, str(tmp_path))
@@ -141,6 +128,7 @@ def test_where_no_private_file_can_be_the_place_is_named(
         assert (caught.value.fact, caught.value.code) == (fact, code)
         assert str(tmp_path) in caught.value.value
         assert f"--tmpfs {tmp_path}{remedy})" in caught.value.remedy
+    assert [*(tmp_path / "mine").iterdir()] == []
 
 
 def test_only_an_executable_file_is_a_program(tmp_path: Path) -> None:

@@ -23,10 +23,6 @@ from entrypoint.machine.image import (
 FACTS = {"torch": "2.13.0", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": "", "site": "/s"}
 
 
-def test_a_stack_is_read() -> None:
-    assert read_stack(json.dumps(FACTS)) == Stack("2.13.0", "5.23.0", "3.11", "gloo", None, "/s")
-
-
 @pytest.mark.parametrize(
     ("environ", "says"),
     [

@@ -22,7 +22,6 @@ from entrypoint.machine.network import (
     is_here,
     list_ipv4,
     list_ipv6,
-    own_address,
     split_addresses,
 )
 from entrypoint.world.ranks import PORTS
@@ -116,44 +115,6 @@ def test_this_machine_is_here() -> None:
     assert not any(is_here(host) for host in ("203.0.113.9", "nobody.invalid", "", "\udc80", "a" * 70, "a..b"))
 
 
-class Probe:
-    """A socket whose route leads through 10.77.0.2, for any address but its own and loopback's."""
-
-    def __init__(self, *_: object) -> None:
-        self.place: tuple[str, int] = ("", 0)
-
-    def __enter__(self) -> Probe:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def bind(self, place: tuple[str, int]) -> None:
-        """Bind any address, as with ip_nonlocal_bind."""
-
-    def connect(self, place: tuple[str, int]) -> None:
-        self.place = place
-
-    def getsockname(self) -> tuple[str, int]:
-        return ("127.0.0.1" if self.place[0].startswith("127.") else "10.77.0.2", 40000)
-
-
-@pytest.mark.parametrize(
-    ("address", "here", "own"),
-    [
-        ("10.77.0.1", False, "10.77.0.2"),
-        ("10.77.0.2", True, "10.77.0.2"),
-        ("127.0.1.1", True, "10.77.0.2"),
-        ("0.0.0.0", True, "10.77.0.2"),
-    ],
-)
-def test_an_address_is_here_if_the_way_to_it_begins_there(
-    monkeypatch: pytest.MonkeyPatch, address: str, here: bool, own: str
-) -> None:
-    monkeypatch.setattr(socket, "socket", Probe)
-    assert (is_here(address), own_address(address)) == (here, own)
-
-
 @pytest.mark.parametrize(
     ("addresses", "here", "elsewhere"),
     [
@@ -192,11 +153,6 @@ def test_a_name_without_an_address_of_ipv4(
 ) -> None:
     monkeypatch.setattr(network, "look_up", lambda *_: [(family, (text, 9)) for family, text in addresses])
     assert has_only_ipv6("node1") == only
-
-
-def test_a_machine_with_loopback_alone_has_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "find_both_ends", lambda host: ("", ""))
-    assert own_address("10.77.0.1") is None
 
 
 def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
