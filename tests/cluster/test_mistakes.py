@@ -50,16 +50,6 @@ def test_ranks_of_two_jobs_that_met_on_one_port_do_not_pass(cluster: Cluster) ->
     )
 
 
-def test_the_port_of_ssh_is_in_use(cluster: Cluster) -> None:
-    occupy(cluster, 1, 2222)
-
-    done = cluster.nodes[1].run("worker")
-
-    assert done.code == 2
-    assert "2222" in done.err
-    assert "MULTINODE_SSH_PORT=N" in done.err
-
-
 def test_a_host_that_refuses_ssh(cluster: Cluster) -> None:
     make = "mkdir /tmp/other && ssh-keygen -q -t ed25519 -N '' -f /tmp/other/id_ed25519"
     assert cluster.nodes[1].run("bash", "-c", make).code == 0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.support.harness import HARDENED, Done, run
 
 SITE = "/usr/local/lib/python3.11/dist-packages"
@@ -52,28 +50,6 @@ def test_everything_that_is_wrong_is_named_at_once(image: str, tmp_path: Path) -
     }  # fmt: skip
     assert found.keys() == said.keys()
     assert {name for name, part in said.items() if part not in found[name]} == set()
-
-
-@pytest.mark.parametrize(
-    ("text", "command", "said"),
-    [
-        ("garbage", ("qa", "/given/args.json"), "is not JSON"),
-        ('{"output_dir": "/given/out"}', ("qa", "/given/args.json"), "cannot be written: /given/out"),
-        ("", ("/given/train.py", "--output_dir=/given/out"), "cannot be written: /given/out"),
-    ],
-)
-def test_bad_arguments_are_refused_before_the_training(
-    image: str, tmp_path: Path, text: str, command: tuple[str, ...], said: str
-) -> None:
-    tmp_path.chmod(0o755)
-    (tmp_path / "args.json").write_text(text)
-    (tmp_path / "train.py").write_text("raise SystemExit('it was started')\n")
-
-    done = run(image, *command, options=("--volume", f"{tmp_path}:/given:ro"))
-
-    assert done.code == 2
-    assert said in done.err and "try:" in done.err
-    assert "Traceback" not in done.err
 
 
 def test_a_training_is_warned_once_and_another_command_is_not(image: str, tmp_path: Path) -> None:

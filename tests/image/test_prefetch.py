@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import certificates, containers
-from tests.support.harness import OFFLINE, ROOT, Done, env_options, run
+from tests.support.harness import OFFLINE, Done, env_options, run
 from tests.support.hub import NLTK, Hub, serving
 from tests.support.hub_repositories import fill
 
@@ -148,16 +148,3 @@ def test_no_network_is_said(image: str) -> None:
 def test_a_full_disk_is_said(prefetch: Prefetch) -> None:
     done = prefetch(*QA, options=("--tmpfs", f"{CACHE}:size=1m,mode=1777"))
     assert_refused(done, 1, "the disk of the cache is full", "a larger volume")
-
-
-@pytest.mark.parametrize(
-    ("words", "options", "fact", "remedy"),
-    [
-        (("qaa",), (), "prefetch takes a task", "qa"),
-        (QA, ("--volume", f"{ROOT}:{CACHE}:ro"), f"the cache cannot be written: {CACHE}", "mount a volume"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(
-    image: str, words: tuple[str, ...], options: tuple[str, ...], fact: str, remedy: str
-) -> None:
-    assert_refused(run(image, "prefetch", *words, options=(*OFFLINE, *options)), 2, fact, remedy)

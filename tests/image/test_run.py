@@ -218,14 +218,6 @@ def test_a_script_without_the_trainer_finds_its_world_and_precision(image: str) 
     assert said["output_dir"] == "/workspace/output/qa-no-trainer"
 
 
-def test_qa_without_examples_says_what_to_do(bare_image: str) -> None:
-    done = run(bare_image, "qa")
-
-    assert done.code == 2
-    assert "--examples" in done.err
-    assert "Traceback" not in done.err
-
-
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
@@ -282,26 +274,6 @@ def test_a_terminal_gets_a_shell(image: str) -> None:
 def test_an_exit_code_and_a_signal_pass_through(image: str) -> None:
     assert run(image, "bash", "-c", "exit 3").code == 3
     assert run(image, "timeout", "--signal=TERM", "1", "sleep", "1000").code == 124
-
-
-ELASTIC = {
-    "PET_RDZV_ENDPOINT": "job-worker-0:23456", "PET_RDZV_BACKEND": "c10d", "PET_NNODES": "1:4",
-    "PET_NPROC_PER_NODE": "auto", "PET_MAX_RESTARTS": "10", "PET_STANDALONE": "",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("environ", "launcher"),
-    [(ELASTIC, "torchrun"), ({}, "alone")],
-)
-def test_explain_names_the_launcher(image: str, environ: dict[str, str], launcher: str) -> None:
-    done = run(image, "--explain=json", "qa", options=env_options(environ))
-
-    assert done.code == 0
-    decision = json.loads(done.out)
-    assert decision["launcher"] == launcher
-    assert decision.keys() >= {"launcher", "why", "world", "machine", "set", "argv"}
-    assert any(word.endswith("run_qa.py") for word in decision["argv"])
 
 
 def test_a_derived_image_adds_packages_and_runs_an_edit(image: str, tmp_path: Path) -> None:

@@ -23,25 +23,6 @@ def test_sigterm_ends_the_first_process_of_a_pod_while_it_waits(image: str) -> N
         assert pod.code(60) == 143, "it waits for minutes otherwise"
 
 
-@pytest.mark.parametrize(
-    ("make", "program", "code", "said"),
-    [
-        ("echo exit 0 > /tmp/x; chmod +x /tmp/x", "/tmp/x", 126, "the program cannot be executed: /tmp/x: Exec format"),
-        ("echo '#!/no/such' > /tmp/x; chmod +x /tmp/x", "/tmp/x", 126, "the interpreter of a program is not there"),
-        ("true", "/tmp/x", 127, "neither a task nor a program: /tmp/x"),
-        ("printf '#!/bin/sh\\nexit 7' > /tmp/x; chmod +x /tmp/x", "/tmp/x", 7, ""),
-    ],
-)
-def test_a_program_that_cannot_start_ends_as_in_a_shell(
-    bare_image: str, make: str, program: str, code: int, said: str
-) -> None:
-    done = run(bare_image, "-c", f"{make}; exec multinode {program}", options=["--entrypoint", "bash"])
-
-    assert done.code == code
-    assert said in done.err
-    assert "Traceback" not in done.err
-
-
 def test_tini_says_nothing_where_it_is_not_the_first_process(bare_image: str) -> None:
     done = run(bare_image, "true", options=["--init"])
 

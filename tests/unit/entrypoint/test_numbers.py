@@ -6,19 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.errors import Refusal
-from entrypoint.numbers import (
-    first_number,
-    first_set,
-    is_no,
-    is_true,
-    number,
-    read_cpus,
-    read_field,
-    read_range,
-    whole,
-    write_cpus,
-)
+from entrypoint.numbers import is_true, read_cpus, read_range, whole, write_cpus
 
 
 @pytest.mark.parametrize(
@@ -70,43 +58,12 @@ def test_a_range_of_sizes_is_read(text: str, found: tuple[int, int | None] | Non
 YES, NO = ("True", "yes", "Y", "t", "1", "/data/no"), ("False", "no", "N", "f", "0", "OFF")
 
 
-@pytest.mark.parametrize(("word", "off"), [*((word, True) for word in NO), *((word, False) for word in (*YES, ""))])
-def test_a_word_switches_a_flag_off(word: str, *, off: bool) -> None:
-    assert is_no(word) is off
-
-
-@pytest.mark.parametrize("value", [True, 1, 0.5, ["x"], *YES])
-def test_an_argument_is_true_in_the_words_of_a_parser_and_as_a_value_of_json(value: object) -> None:
-    assert is_true(value)
-
-
-@pytest.mark.parametrize("value", [None, False, 0, 0.0, [], "", *NO])
-def test_any_other_is_not(value: object) -> None:
-    assert not is_true(value)
-
-
-def test_a_row_of_the_kernel_is_read() -> None:
-    text = "Name:\tsh: a\nPid:\t7\nPPid:\t 6 \nTracerPid\n"
-    assert [read_field(text, name) for name in ("Name", "PPid", "Pid", "TracerPid", "")] == ["sh: a", "6", "7", "", ""]
-
-
 @pytest.mark.parametrize(
-    ("environ", "text", "value"),
-    [({}, "", None), ({"A": "", "B": "2"}, "2", 2), ({"A": "1", "B": "2"}, "1", 1), ({"A": " ", "B": "2"}, " ", 2)],
+    ("value", "true"),
+    [*((value, True) for value in (True, 1, 0.5, ["x"], *YES)), *((value, False) for value in (None, 0, [], "", *NO))],
 )
-def test_the_first_variable_that_is_set_counts(environ: dict[str, str], text: str, value: int | None) -> None:
-    assert (first_set(environ, ("A", "B")), first_number(environ, ("A", "B"))) == (text, value)
-
-
-def test_number_names_the_variable() -> None:
-    assert number({"A": " 7 "}, "A") == 7
-    assert number({"A": ""}, "A") is None
-    with pytest.raises(Refusal) as caught:
-        number({"WORLD_SIZE": "two"}, "WORLD_SIZE")
-    assert str(caught.value) == (
-        "multinode: WORLD_SIZE is not a number: 'two'\n  try: export WORLD_SIZE=1, or unset WORLD_SIZE"
-    )
-    assert caught.value.code == 2
+def test_an_argument_is_true_in_the_words_of_a_parser_and_as_a_value_of_json(value: object, true: bool) -> None:
+    assert is_true(value) is true
 
 
 def test_thousands_of_ranges_take_no_longer_than_one() -> None:

@@ -10,7 +10,6 @@ import pytest
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.image import (
     LAUNCHED,
-    Stack,
     list_hidden,
     list_sites,
     read_installed,
