@@ -59,6 +59,10 @@ REFUSED = (
     Row("tasks --json", {}, "--json"),
     # options that nothing would follow
     Row("--nproc x smoke", {}, "'x'"),
+    Row("--nproc 0 smoke", {}, "'0'"),
+    Row("--nproc 99999999 smoke", {}, "'99999999'"),
+    Row("--nproc", {}, "''"),
+    Row("--bf16 qa", {}, "--bf16"),
     Row("--nproc 2 generation", {}, "--nproc 2"),
     Row("--nproc 2 worker", {}, "--nproc 2"),
     Row("--nproc 2 sh", {}, "--nproc 2"),

@@ -67,7 +67,10 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
 @pytest.mark.parametrize(
     ("words", "environ", "argv"),
     [
-        ("--nproc 1 smoke --bf16", {}, "python3 HOME/smoke.py --bf16"),
+        ("--nproc=1 smoke --bf16", {}, "python3 HOME/smoke.py --bf16"),
+        ("--nproc 1 smoke --no_cuda --ddp_backend gloo", {}, "python3 HOME/smoke.py --use_cpu"),
+        ("--nproc 2 -- smoke --ddp_backend ccl", {},
+         "torchrun --standalone --nproc_per_node 2 HOME/smoke.py --ddp_backend gloo"),
         ("smoke", {**ELASTIC, "PET_NNODES": "1:4", "PET_NPROC_PER_NODE": "2", "PET_STANDALONE": ""},
          "torchrun --nproc_per_node 2 --rdzv_backend c10d HOME/smoke.py"),
         ("smoke", left_by("slurm-step"), "python3 HOME/smoke.py"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.aliases import ALIASES, OF_TRAINER, Alias, Flag, plain, split_flags, translate
+from entrypoint.tasks.aliases import ALIASES, OF_TRAINER, Alias, plain, split_flags, translate
 from entrypoint.tasks.arguments import complete
 from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER
 from tests.support.trainer_fields import EVER, HISTORY
@@ -56,6 +56,8 @@ def turn(line: str, transformers: str, kind: str = TRAINER, backend: str = "gloo
         ("--use_auth_token", "4.41.0", ""),
         ("--dataset_name squad", "5.0.0", "--dataset_name rajpurkar/squad"),
         ("--no_cuda False --use_cpu", "5.0.0", "--use_cpu"),
+        ("--no_cuda --use_cpu False", "5.0.0", "--use_cpu False"),
+        ("--adafactor --optim adamw_torch", "5.23.0", "--optim adamw_torch"),
     ],
 )
 def test_what_another_release_has_is_translated(line: str, release: str, result: str) -> None:
@@ -67,6 +69,7 @@ def test_what_another_release_has_is_translated(line: str, release: str, result:
     ("line", "release"),
     [
         ("--no_cuda", "4.46.0"),
+        ("--use_cpu", "4.32.0"),
         ("--warmup_ratio 0.1", "5.23.0"),
         ("--optim adamw_hf", "4.49.0"),
         ("--train_sampling_strategy random", "5.1.0"),
@@ -80,43 +83,10 @@ def test_what_the_release_has_or_nothing_stands_for_is_untouched(line: str, rele
     assert turn(line, release) == (line, [])
 
 
-@pytest.mark.parametrize(
-    ("line", "result"),
-    [
-        ("--no_cuda --use_cpu False", "--use_cpu False"),
-        ("--adafactor --optim adamw_torch", "--optim adamw_torch"),
-    ],
-)
-def test_of_two_flags_of_one_meaning_that_of_the_release_counts(line: str, result: str) -> None:
-    text, notes = turn(line, "5.23.0")
-    assert text == result and "is left out" in notes[0]
-
-
-@pytest.mark.parametrize(("there", "result"), [("imdb", "imdb"), ("squad", "stanfordnlp/imdb")])
-@pytest.mark.parametrize("kind", [TRAINER, ACCELERATE])
-def test_a_local_data_set_is_not_one_of_the_hub(there: str, result: str, kind: str) -> None:
-    made = translate([Flag("dataset_name", ("imdb",))], NEW, ALIASES[kind], lambda path: path == there)
-    assert made.flags == [Flag("dataset_name", (result,))]
-
-
 def test_ccl_stays_where_the_bindings_are() -> None:
     for line, release in (("--ddp_backend ccl", "4.46.0"), ("--xpu_backend ccl", "4.31.0"), ("--use_ipex", "4.46.0")):
         assert turn(line, release, backend="ccl")[0] == line
     assert turn("--ddp_backend ccl", "5.1.0", backend="ccl")[0] == "--ddp_backend gloo"
-
-
-@pytest.mark.parametrize(
-    ("line", "release", "reason"),
-    [
-        ("--no_cuda", "5.23.0", "--use_cpu: removed in transformers 5.0, installed is 5.23.0"),
-        ("--use_cpu", "4.31.0", "--no_cuda: new in transformers 4.32, installed is 4.31.0"),
-        ("--use_ipex", "4.46.0", "is left out: this image has no IPEX"),
-        ("--dataset_name squad", "5.23.0", "datasets finds no data set without its owner since huggingface_hub 1.16"),
-    ],
-)
-def test_a_note_gives_the_reason(line: str, release: str, reason: str) -> None:
-    (note,) = turn(line, release)[1]
-    assert note.startswith(line) and reason in note
 
 
 WORDS = st.lists(st.one_of(st.text(min_size=1), st.text(min_size=1).map(lambda text: f"--{text}")))

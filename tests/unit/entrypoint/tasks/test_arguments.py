@@ -20,11 +20,8 @@ from entrypoint.tasks.arguments import (
     name_flags,
     read_argfile,
     read_batch,
-    read_program,
 )
-from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, Command, Kind
 from entrypoint.tasks.table import TASKS, find_task
-from entrypoint.world.model import ALONE, World
 
 NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
 GUIDE = NEW._replace(torch="2.4.0+cpu", transformers="4.46.0", backend="ccl")
@@ -214,28 +211,6 @@ def test_a_directory_of_a_data_set_s_name_is_what_is_trained_with(
     (tmp_path / "imdb").mkdir()
     monkeypatch.chdir(tmp_path)
     assert text("classification", "--dataset_name imdb").endswith("--dataset_name imdb")
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "words", "many", "expected", "variables"),
-    [
-        (SMOKE, "smoke", "--no_cuda --bf16", False, "/opt/smoke.py --use_cpu --bf16", []),
-        (SMOKE, "smoke", "--ddp_backend gloo", False, "/opt/smoke.py", []),
-        (SMOKE, "smoke", "--ddp_backend ccl", True, "/opt/smoke.py --ddp_backend gloo", []),
-        (SMOKE, "smoke", "--bf16 --help", True, "/opt/smoke.py --help", []),
-        (SCRIPT, "x.py", "--no_cuda", True, "x.py --no_cuda", ["ACCELERATE_USE_CPU"]),
-        (PLAIN, "bash", "-c x", True, "bash -c x", []),
-    ],
-)
-def test_other_commands_have_programs_too(
-    kind: Kind, name: str, words: str, many: bool, expected: str, variables: list[str]
-) -> None:
-    world = World(ALONE, "", local_size=2 if many else 1)
-    program = read_program(Command(kind, name, words.split()), NEW, {}, world, "/opt")
-    assert " ".join(program.words) == expected
-    assert [each.name for each in program.defaults] == variables
-    kept = read_program(Command(kind, name, words.split()), NEW, {"ACCELERATE_USE_CPU": "1"}, world, "/opt")
-    assert kept.defaults == ()
 
 
 @pytest.mark.parametrize(

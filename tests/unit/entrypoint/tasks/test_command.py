@@ -7,30 +7,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.tasks.command import TASK, USAGE, Options, read_command, read_options
-
-
-@pytest.mark.parametrize(
-    ("argv", "options", "words"),
-    [
-        ([], Options(None, None), []),
-        (["--explain", "smoke", "--nproc", "2"], Options("text", None), ["smoke", "--nproc", "2"]),
-        (["--explain=json", "--nproc", "2", "qa"], Options("json", 2), ["qa"]),
-        (["--nproc=3", "qa"], Options(None, 3), ["qa"]),
-        (["--help", "qa"], Options(None, None), ["--help"]),
-        (["-h"], Options(None, None), ["--help"]),
-        (["--", "qa"], Options(None, None), ["qa"]),
-        (["--nproc", "2", "--", "--odd"], Options(None, 2), ["--odd"]),
-    ],
-)
-def test_options_before_the_command_are_read(argv: list[str], options: Options, words: list[str]) -> None:
-    assert read_options(argv) == (options, words)
-
-
-@pytest.mark.parametrize("line", ["--nproc", "--nproc 0 qa", "--nproc x", "--nproc 99999999 qa", "--bf16 qa"])
-def test_wrong_options_before_the_command_are_refused(line: str) -> None:
-    with pytest.raises(Refusal):
-        read_options(line.split())
+from entrypoint.tasks.command import TASK, USAGE, read_command
 
 
 def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
