@@ -55,13 +55,11 @@ def test_a_range_of_sizes_is_read(text: str, found: tuple[int, int | None] | Non
     assert read_range(text) == found
 
 
-YES, NO = ("True", "yes", "Y", "t", "1", "/data/no"), ("False", "no", "N", "f", "0", "OFF")
+YES: tuple[object, ...] = (True, 1, 0.5, ["x"], "True", "yes", "Y", "t", "1", "/data/no")
+NO: tuple[object, ...] = (None, 0, [], "", "False", "no", "N", "f", "0", "OFF")
 
 
-@pytest.mark.parametrize(
-    ("value", "true"),
-    [*((value, True) for value in (True, 1, 0.5, ["x"], *YES)), *((value, False) for value in (None, 0, [], "", *NO))],
-)
+@pytest.mark.parametrize(("value", "true"), [(value, value in YES) for value in (*YES, *NO)])
 def test_an_argument_is_true_in_the_words_of_a_parser_and_as_a_value_of_json(value: object, true: bool) -> None:
     assert is_true(value) is true
 
