@@ -16,7 +16,7 @@ from entrypoint.machine.network import find_interface
 from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, list_caches, list_lost
 from entrypoint.results.plan import find_results, find_script, plan_run
 from entrypoint.results.record import RESULTS, Run
-from entrypoint.results.resume import check_directory, is_first
+from entrypoint.results.resume import RUN, check_directory, is_first
 from entrypoint.settings import Prepared, Setting, overlay, prepare, warn_mistyped
 from entrypoint.situation import Situation
 from entrypoint.tasks import argv
@@ -25,6 +25,7 @@ from entrypoint.tasks.batches import advise
 from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import SCRIPT
 from entrypoint.tasks.defaults import OUTPUT_DIR
+from entrypoint.tuning.bind import CORES, RANK_PROGRAM
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
 from entrypoint.tuning.variables import Tuned, set_rank_variables, tune, was_launched
@@ -115,6 +116,8 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
     defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
+    if {CORES, RUN} & {each.name for each in [*forced, *defaults]}:
+        defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, "a rank of torchrun reads what is handed to it first"))
     kept = {name: value for name, value in drop_empty(environ).items() if name not in tuned.removed}
     prepared = assemble(kept, facts.identity, forced, defaults)
     return Plan(

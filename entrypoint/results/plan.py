@@ -78,14 +78,13 @@ def plan_run(
         return program, None
     if command.task is not None and command.task.kind == TRAINER:
         program = prepare_trainer(program, environ, facts.stack)
-    forced, defaults = list(program.forced), list(program.defaults)
+    forced = list(program.forced)
     if run.handover == AS_VARIABLE:
         forced.append(Setting(RESUME, run.resume_from, "the checkpoint to go on from; a start sets it if there is one"))
     if run.starts:
-        why = "each start of a rank looks for the last checkpoint"
-        forced.append(Setting(RUN, f"{run.handover}:{run.directory}", why))
-        defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, why))
-    return program._replace(forced=tuple(forced), defaults=tuple(defaults)), run
+        where = f"{run.handover}:{run.directory}"
+        forced.append(Setting(RUN, where, "each start of a rank looks for the last checkpoint"))
+    return program._replace(forced=tuple(forced)), run
 
 
 def plan_task(

@@ -86,16 +86,13 @@ def must_not_bind(context: Context) -> bool:
 
 
 def bind_ranks(context: Context) -> list[Setting]:
-    """Return the program by which a torchrun starts its ranks, so that each takes its own cores."""
+    """Return the cores of this node, for ranks that torchrun starts by our program, so that each takes its own."""
     process, node = context.process, see_node(context.machine)
     binds = process.checks_size or share(node, context.world.local_size or 1, 0).cores != node.cores
     starts = os.path.basename(process.program) in SHELLS or (process.program in BINDABLE and binds)
     if not context.world.is_unstarted or not starts or not process.has_file(RANK_PROGRAM):
         return []
-    found = [
-        Setting("PYTHON_EXEC", RANK_PROGRAM, "each rank takes the cores of its own NUMA node"),
-        Setting(CORES, write_handed(context), "of which each rank takes its share"),
-    ]
+    found = [Setting(CORES, write_handed(context), "of which each rank takes its share")]
     if process.checks_size:
         found.append(Setting(COUNTS, "1", "MULTINODE_WORLD_SIZE, and nodes that come and go"))
     return found
