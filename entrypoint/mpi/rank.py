@@ -21,6 +21,7 @@ from entrypoint.numbers import whole
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import end_with_parent, print_kill, run_child
 from entrypoint.tuning.share import see_node, share
+from entrypoint.world.table import HYDRA
 
 # Set for the ranks of `launch`, and in no process that they start.
 SUPERVISED = "MULTINODE_SUPERVISED"
@@ -58,8 +59,8 @@ def take_cores(facts: Facts) -> Facts:
     Under a quota, and with more ranks than cores, they share them. A rank that the user had bound stays where it is.
     """
     machine, environ = facts.machine, facts.environ
-    count, place = whole(environ.get("MPI_LOCALNRANKS", "")) or 0, whole(environ.get("MPI_LOCALRANKID", ""))
-    if not environ.get(SUPERVISED) or place not in range(count) or machine.pinned:
+    count, place = (whole(environ.get(names[0], "")) for names in (HYDRA.local_size, HYDRA.local_rank))
+    if not environ.get(SUPERVISED) or not count or place not in range(count) or machine.pinned:
         return facts
     node = see_node(machine)
     mine = share(node, count, place)
@@ -71,7 +72,7 @@ def take_cores(facts: Facts) -> Facts:
 
 def find_rank(environ: Mapping[str, str]) -> int | None:
     """Return the rank that hydra gave this process; None where it gave none."""
-    return whole(environ.get("PMI_RANK", ""))
+    return whole(environ.get(HYDRA.rank, ""))
 
 
 def report_refused(environ: Mapping[str, str], code: int) -> None:

@@ -112,14 +112,15 @@ def name_like(prefix: str, remedy: str) -> Launcher:
 
 # I_MPI_*, HYDRA_* and OMPI_MCA_* prove nothing: they are set where mpirun is started, too. MPI_LOCALRANKID comes first
 # because SLURM_LOCALID is left over from the batch step when hydra starts the ranks inside an allocation.
+HYDRA = MPI_RANK._replace(
+    rank="PMI_RANK",
+    size="PMI_SIZE",
+    local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"),
+    local_size=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"),
+    remedy="mpirun -genv MASTER_ADDR node0",
+)
 MPIS = (
-    MPI_RANK._replace(
-        rank="PMI_RANK",
-        size="PMI_SIZE",
-        local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"),
-        local_size=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"),
-        remedy="mpirun -genv MASTER_ADDR node0",
-    ),
+    HYDRA,
     name_like("OMPI_COMM_WORLD", "mpirun -x MASTER_ADDR=node0"),
     name_like("MV2_COMM_WORLD", "mpirun_rsh ... MASTER_ADDR=node0"),
 )
