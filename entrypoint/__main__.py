@@ -26,8 +26,8 @@ from entrypoint.tasks.command import HELP, LAUNCH, LIST, PREFETCH, USAGE, Comman
 from entrypoint.tasks.preflight import list_tasks
 from entrypoint.tuning.bind import COUNTS, start_rank
 from entrypoint.world import table
-from entrypoint.world.alone import check_required_size
 from entrypoint.world.model import MPIJOB_LAUNCHER
+from entrypoint.world.size import check_required_size
 from entrypoint.world.table import find_launcher
 
 # What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.

@@ -29,8 +29,8 @@ from entrypoint.tuning.bind import CORES, RANK_PROGRAM
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
 from entrypoint.tuning.variables import Tuned, set_rank_variables, tune, was_launched
-from entrypoint.world.alone import may_differ
 from entrypoint.world.model import TORCHRUN, World
+from entrypoint.world.size import may_differ
 from entrypoint.world.torchrun import drop_empty, prepare_restarts, tell
 
 

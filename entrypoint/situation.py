@@ -19,8 +19,8 @@ from entrypoint.tuning.threads import (
     set_local_size,
 )
 from entrypoint.world import alone, starters, table
-from entrypoint.world.alone import SIZE, read_required_size
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
+from entrypoint.world.size import SIZE, read_required_size
 from entrypoint.world.torchrun import check_backend
 
 

@@ -34,9 +34,9 @@ from entrypoint.printing.streams import print_error
 from entrypoint.settings import forget
 from entrypoint.tasks.command import read_command
 from entrypoint.tasks.table import place_script
-from entrypoint.world.alone import check_required_size
 from entrypoint.world.model import MPI, World
 from entrypoint.world.ranks import PORTS
+from entrypoint.world.size import check_required_size
 
 TIMEOUT = 120
 # Names that are looked up at once.

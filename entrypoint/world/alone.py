@@ -14,13 +14,13 @@ from fnmatch import translate
 
 from entrypoint.addresses import is_loopback, unbracket
 from entrypoint.errors import Refusal
-from entrypoint.numbers import number, read_range, whole
+from entrypoint.numbers import number, whole
 from entrypoint.world.model import ALONE, EVERY_NODE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, World, split_hosts
+from entrypoint.world.size import BY_HAND, SIZE, check_required_size, read_required_size
 from entrypoint.world.slurm import is_in_step
 from entrypoint.world.table import LAUNCHERS
 from entrypoint.world.torchrun import INDEX, parse_nodes
 
-SIZE = "MULTINODE_WORLD_SIZE"
 # How many there are, from two on: what launchers call it, and NNODES, SLURM_JOB_NUM_NODES, N_TASKS.
 SIZES = "|".join(name for launcher in LAUNCHERS for name in (launcher.size, *launcher.nodes) if name)
 IS_COUNT = re.compile(
@@ -49,9 +49,6 @@ STARTED = {"PMI_PORT": re.compile(r".*:[1-9][0-9]*"), "PRTE_LAUNCHED": re.compil
 ALLOCATION = ("SLURM_", "PBS_", "LSB_", "PRTE_", "OMPI_", "FLUX_", "NHOSTS")
 # What somebody sets by hand, and may mistype.
 TYPED_BY_PEOPLE = ("PET_NODE_RANK", "RANK", "WORLD_SIZE")
-BY_HAND = (
-    "export MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE (RANK from 0, WORLD_SIZE = number of nodes) on every node"
-)
 BY_MPIRUN = "start the ranks with mpirun, which gives each a rank and a size"
 # How ranks are started, by the beginning of the variable's name.
 REMEDIES = {
@@ -139,39 +136,6 @@ def check_program(environ: Mapping[str, str], world: World, program: str, script
         nodes = "one torchrun on each node, with --nnodes and --rdzv_endpoint"
         remedy = f"{ranks}; or {nodes}; or unset these variables to train alone"
         raise Refusal("torchrun would train a model of its own in each process of a launcher", outer.why, remedy)
-
-
-def check_required_size(environ: Mapping[str, str], world: World) -> None:
-    """Raise Refusal for a world that cannot have the size in MULTINODE_WORLD_SIZE."""
-    (least, most), (low, high) = read_required_size(environ), world.sizes
-    if least <= high and (most is None or low <= most):
-        return
-    word, least = ("smaller", least) if most is None or high < least else ("larger", most)
-    remedy = f"start {least} processes"
-    if world.launcher == ALONE and not world.outer:
-        remedy = f"{BY_HAND}, or --nproc {least} for all on this one"
-    elif world.outer or world.launcher in (TORCHRUN, TORCHRUN_WORKER):
-        local = world.local_size or 1
-        nodes = -(-least // local)
-        options = f"torchrun --nnodes {nodes} or --elastic {nodes}:{nodes}"
-        remedy += f" in all: PET_NNODES={nodes}, {options}, of {local} each"
-    raise Refusal(f"the world is {word} than {SIZE}", f"{world.size_text} of {least}", f"{remedy}, or unset {SIZE}")
-
-
-def may_differ(environ: Mapping[str, str], world: World) -> bool:
-    """Return whether an elastic world may still become smaller or larger than MULTINODE_WORLD_SIZE."""
-    (least, most), (low, high) = read_required_size(environ), world.sizes
-    return low < least or (most is not None and high > most)
-
-
-def read_required_size(environ: Mapping[str, str]) -> tuple[int, int | None]:
-    """Return the least and the most that MULTINODE_WORLD_SIZE allows: `2`, `1:4`, or `2:`, which has no most."""
-    text = environ.get(SIZE, "").strip() or "1:"
-    size = read_range(text)
-    if size is None:
-        remedy = f"export {SIZE}=2, or 1:4, or unset it"
-        raise Refusal(f"{SIZE} is neither a number above 0 nor a range", repr(text), remedy)
-    return size
 
 
 def warn_indexed(environ: Mapping[str, str], world: World) -> list[str]:
