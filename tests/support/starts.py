@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
+
 import entrypoint.__main__ as program
 from entrypoint.decide import Plan, decide, look_ahead
 from entrypoint.errors import Refusal
@@ -86,6 +88,32 @@ def network(hosts: Mapping[str, str] | None = None) -> Iterator[None]:
         mock.patch("entrypoint.machine.network.try_port", lambda port: None),
     ):
         yield
+
+
+NODE0 = "10.77.0.1"
+# The addresses of names, for `pretend_names`.
+ADDRESSES: Mapping[str, Sequence[str]] = {
+    NODE0: [NODE0],
+    "pod": [NODE0, "10.77.0.2"],
+    "others": ["10.77.0.2", "10.77.0.3"],
+    "here": [NODE0, "10.77.0.2"],
+    "nobody": [],
+}
+
+
+def pretend_names(monkeypatch: pytest.MonkeyPatch, tried: Mapping[int, OSError]) -> None:
+    """Give names their addresses, and let this machine have NODE0 on the way to any of them.
+
+    tried: why ports cannot be had.
+    """
+
+    def look_up(host: str, *_: object) -> list[tuple[int, tuple[str, int]]]:
+        return [(2, (each, 9)) for each in ADDRESSES.get(host, ["10.77.0.9"])]
+
+    monkeypatch.setattr("entrypoint.machine.network.look_up", look_up)
+    monkeypatch.setattr("entrypoint.machine.network.find_way", lambda to: (to[1][0], NODE0))
+    monkeypatch.setattr("entrypoint.machine.network.try_port", tried.get)
+    monkeypatch.setattr("socket.gethostname", lambda: "here")
 
 
 # The kernel's files of a container with one interface, eth0.

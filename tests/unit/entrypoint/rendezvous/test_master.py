@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import socket
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,41 +10,25 @@ from entrypoint.errors import EXIT_USER, LATER, Refusal
 from entrypoint.rendezvous import master
 from entrypoint.rendezvous.master import TYPED, check_master, wait_for_master, wait_for_name
 from entrypoint.world.model import World
+from tests.support.starts import NODE0, pretend_names
 
 RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
 FIRST, ELASTIC = AGENT._replace(node_rank=0), AGENT._replace(node_rank=None)
 WORKER = RANKS._replace(launcher="torchrun-worker")
-OWN, TAKEN, PRIVILEGED = "10.77.0.1", 29501, 80
-# The addresses of names; `apart` has none, and no way leads from here to anywhere but its own loopback.
-ADDRESSES = {
-    OWN: [OWN],
-    "pod": [OWN, "10.77.0.2"],
-    "others": ["10.77.0.2", "10.77.0.3"],
-    "here": [OWN, "10.77.0.2"],
-    "nobody": [],
-}
+OWN, TAKEN, PRIVILEGED = NODE0, 29501, 80
 
 
 @pytest.fixture(autouse=True)
-def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give names their addresses: ours on the way to one of ours is that itself, and 10.77.0.1 to any other."""
-
-    def look_up(host: str, *_: object) -> list[tuple[int, tuple[str, int]]]:
-        return [(socket.AF_INET, (each, 9)) for each in ADDRESSES.get(host, ["10.77.0.9"])]
-
-    monkeypatch.setattr("entrypoint.machine.network.look_up", look_up)
-    monkeypatch.setattr("entrypoint.machine.network.find_way", lambda to: (to[1][0], OWN))
+def network(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = {
         TAKEN: OSError(errno.EADDRINUSE, "Address already in use"),
         PRIVILEGED: PermissionError(13, "Permission denied"),
     }
-    for place in ("entrypoint.machine.network.try_port", "entrypoint.rendezvous.master.try_port"):
-        monkeypatch.setattr(place, tried.get)
+    pretend_names(monkeypatch, tried)
+    monkeypatch.setattr("entrypoint.rendezvous.master.try_port", tried.get)
     monkeypatch.setattr(master, "can_resolve", lambda name: name != "nobody")
     monkeypatch.setattr(master, "PAUSE", 0)
-    monkeypatch.setattr("socket.gethostname", lambda: "here")
-    yield
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,28 +23,17 @@ from entrypoint.world.torchrun import (
     tell,
     tell_meeting,
 )
+from tests.support.starts import NODE0, pretend_names
 
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
 RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
 ENDPOINT = {"PET_RDZV_ENDPOINT": "10.77.0.1:29400"}
-OWN, TAKEN = "10.77.0.1", 29501
-# The addresses of names; `apart` has none, and no way leads from here to anywhere but its own loopback.
-ADDRESSES = {OWN: [OWN], "pod": [OWN, "10.77.0.2"], "others": ["10.77.0.2", "10.77.0.3"], "here": [OWN, "10.77.0.2"]}
+OWN, TAKEN = NODE0, 29501
 
 
 @pytest.fixture(autouse=True)
-def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Give names their addresses: ours on the way to one of ours is that itself, and 10.77.0.1 to any other."""
-
-    def look_up(host: str, *_: object) -> list[tuple[int, tuple[str, int]]]:
-        return [(socket.AF_INET, (each, 9)) for each in ADDRESSES.get(host, ["10.77.0.9"])]
-
-    tried = {TAKEN: OSError(errno.EADDRINUSE, "Address already in use")}
-    monkeypatch.setattr("entrypoint.machine.network.look_up", look_up)
-    monkeypatch.setattr("entrypoint.machine.network.find_way", lambda to: (to[1][0], OWN))
-    monkeypatch.setattr("entrypoint.machine.network.try_port", tried.get)
-    monkeypatch.setattr("socket.gethostname", lambda: "here")
-    yield
+def network(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_names(monkeypatch, {TAKEN: OSError(errno.EADDRINUSE, "Address already in use")})
 
 
 @pytest.mark.parametrize(
