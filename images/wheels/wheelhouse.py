@@ -127,7 +127,7 @@ def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc:
     if unfit:
         fact = "the wheelhouse has a package only for another Python or system than the image's"
         image = f"Python {python}, glibc {glibc}, {platform.machine}"
-        remedy = f"--python with the Python that these wheels are for, or take them out of {directory}"
+        remedy = f"--python with the Python that these wheels are for, another one beside them in {directory}, or none"
         raise UserFault(fact, f"{_names(unfit)} (the image: {image})", remedy)
     if several:
         fact = "the wheelhouse has more than one wheel for a package, and nothing says which is meant"
