@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from images.host.errors import UserFault, require_text
@@ -67,6 +67,14 @@ def _platform(typed: str) -> Platform:
     raise argparse.ArgumentTypeError(f"{typed!r} is none of {', '.join(map(str, PLATFORMS))}")
 
 
+def _platforms(typed: str) -> tuple[Platform, ...]:
+    """Read platforms separated by commas, each once, into one order."""
+    found = [_platform(each) for each in typed.split(",")]
+    if twice := next((each for each in found if found.count(each) > 1), None):
+        raise argparse.ArgumentTypeError(f"{typed!r} has {twice} twice")
+    return tuple(sorted(found, key=PLATFORMS.index))
+
+
 def _names(typed: str) -> str:
     """Read names separated by commas, at least one."""
     if not typed.strip(" ,"):
@@ -82,14 +90,16 @@ def _row(commands: str, option: str, metavar: str | None, text: str, **settings:
 
 
 MADE = "build plan lock bundle"  # what has a request
+EITHER = " or ".join(map(str, PLATFORMS))
 BOTH = argparse.BooleanOptionalAction
 # The commands, the option, and what it takes; a command that has no such option sees its default.
 OPTIONS = (
     _row("verify sbom provenance", "image", "IMAGE|ARCHIVE",
          "in an engine here, an archive, a layout or a registry; docker://NAME: only in the registry"),
-    _row(f"{MADE} list verify sbom provenance", "--platform", "OS/ARCHITECTURE",
-         f"what the image is for: {' or '.join(map(str, PLATFORMS))} (default: the first; of an image, what it is)",
-         type=_platform),
+    _row("plan lock bundle list verify sbom provenance", "--platform", "OS/ARCHITECTURE",
+         f"what the image is for: {EITHER} (default: the first; of an image, what it is)", type=_platform),
+    _row("build", "--platform", "OS/ARCHITECTURE[,...]",
+         f"what the image is for: {EITHER} (default: the first); both make one index", type=_platforms),
     _row(MADE, "--torch", "VERSION", "release of PyTorch"),
     _row(MADE, "--transformers", "VERSION", "release of transformers"),
     _row(MADE, "--python", "3.N", "Python of the image (default: the base's)"),
@@ -174,6 +184,15 @@ def request(options: argparse.Namespace) -> Request:
         reference.parse(options.base)
     same = {field.name for field in fields(Request)} - {"tasks", "tag"}
     return Request(tasks=tasks, tag=tag, **{name: getattr(options, name) for name in same})
+
+
+def requests(options: argparse.Namespace) -> list[Request]:
+    """Return what was asked for of a build, for each platform.
+
+    Raises UserFault as `request` does.
+    """
+    one = request(argparse.Namespace(**{**vars(options), "platform": None}))
+    return [replace(one, platform=each) for each in options.platform or (None,)]
 
 
 def names(options: argparse.Namespace) -> list[str]:

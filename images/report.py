@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,60 +12,111 @@ from rich.console import Console
 from images.check.opened import Inside
 from images.check.verify import Difference
 from images.model import Image
+from images.oci.image import published_digest
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """An image and where it went: a file or layout, an engine, registries; and how many seconds all that took."""
+    """An image for each platform and where it went: a file or layout, an engine, registries; and how many seconds."""
 
-    image: Image
+    images: tuple[Image, ...]
     archive: str | None
     engine: str | None
     pushed: tuple[str, ...]
     seconds: float
 
 
+@dataclass(frozen=True)
+class Verdict:
+    """What a comparison found: the image that was examined, the digest of the one that was built again, the difference.
+
+    `attached` are the documents that a registry has of it.
+    """
+
+    inside: Inside
+    digest: str
+    difference: Difference | None
+    attached: Mapping[str, str | None]
+
+
 def show(outcome: Outcome, out: Console) -> None:
     """Print a line per layer, then what the image is called and where it went."""
-    image = outcome.image
+    several = len(outcome.images) > 1
+    for image in outcome.images:
+        _show_image(image, several, out)
+    lines = [("index", published_digest(outcome.images))] if several else []
+    lines += [*(("tag", tag) for tag in outcome.images[0].tags), ("archive", outcome.archive or "")]
+    lines += [("loaded", f"into {outcome.engine}" if outcome.engine else "")]
+    lines += [*(("pushed", name) for name in outcome.pushed), ("seconds", f"{outcome.seconds:.1f}")]
+    _show_lines(lines, out)
+
+
+def _show_image(image: Image, several: bool, out: Console) -> None:
+    _show_lines([("platform", str(image.platform) if several else "")], out)
     for layer in image.layers:
         state = "reused" if layer.reused else "new"
         out.print(f"{layer.name:<14} {layer.written.size / 1e6:7.1f} MB  {state}", highlight=False, markup=False)
-    total = sum(layer.written.size for layer in image.layers)
-    unpacked = sum(layer.written.unpacked for layer in image.layers)
-    out.print(f"{'total':<14} {total / 1e6:7.1f} MB  ({unpacked / 1e6:.1f} MB unpacked)", highlight=False)
-    lines = [("id", image.id), ("digest", image.digest), *(("tag", tag) for tag in image.tags)]
-    lines += [("archive", outcome.archive or ""), ("loaded", f"into {outcome.engine}" if outcome.engine else "")]
-    lines += [*(("pushed", name) for name in outcome.pushed), ("seconds", f"{outcome.seconds:.1f}")]
+    size, unpacked = _sizes(image)
+    out.print(f"{'total':<14} {size / 1e6:7.1f} MB  ({unpacked / 1e6:.1f} MB unpacked)", highlight=False)
+    _show_lines([("id", image.id), ("digest", image.digest)], out)
+
+
+def _show_lines(lines: Sequence[tuple[str, str]], out: Console) -> None:
     for name, value in lines:
         if value:
             out.print(f"{name:<14} {value}", highlight=False, markup=False, soft_wrap=True)
 
 
+def _sizes(image: Image) -> tuple[int, int]:
+    return sum(layer.written.size for layer in image.layers), sum(layer.written.unpacked for layer in image.layers)
+
+
 def fields(outcome: Outcome) -> dict[str, Any]:
-    """Return what `show` prints, as JSON has it."""
-    image = outcome.image
+    """Return what `show` prints, as JSON has it; what is said of each of several images is below `platforms`."""
+    first, digest = outcome.images[0], published_digest(outcome.images)
+    each = {str(image.platform): _image_fields(image) for image in outcome.images}
+    own = {"platforms": each} if len(each) > 1 else each[str(first.platform)]
+    named = {"image": first.tag, "tags": list(first.tags), **own, "digest": digest}
+    places = {"archive": outcome.archive, "loaded": outcome.engine, "pushed": list(outcome.pushed)}
+    return {**named, **places, "seconds": round(outcome.seconds, 3)}
+
+
+def _image_fields(image: Image) -> dict[str, Any]:
     layers = [
         {"name": p.name, "digest": f"sha256:{p.written.digest}", "size": p.written.size, "reused": p.reused}
         for p in image.layers
     ]
-    named = {"image": image.tag, "tags": list(image.tags), "id": image.id, "digest": image.digest}
-    places = {"archive": outcome.archive, "loaded": outcome.engine, "pushed": list(outcome.pushed)}
-    sizes = {
-        "size": sum(p.written.size for p in image.layers),
-        "unpacked": sum(p.written.unpacked for p in image.layers),
-    }
-    return {**named, **places, "layers": layers, **sizes, "seconds": round(outcome.seconds, 3)}
+    size, unpacked = _sizes(image)
+    return {"id": image.id, "digest": image.digest, "layers": layers, "size": size, "unpacked": unpacked}
 
 
-def verified(
-    inside: Inside, digest: str, difference: Difference | None, attached: Mapping[str, str | None]
-) -> dict[str, Any]:
-    """Return what a comparison found, as JSON has it; `digest` is that of the image that was built again.
+def show_verdicts(verdicts: Sequence[Verdict], out: Console) -> None:
+    """Print which images are what their locks say, and whether what is attached to each is."""
+    for each in verdicts:
+        inside = each.inside
+        if each.difference is None:
+            said = f"{inside.name} ({inside.where}, {inside.platform}): {len(inside.layers)} layers"
+            _show_lines([("verified", f"{said}, id {inside.id}, manifest {inside.digest}")], out)
+        for document, digest in each.attached.items():
+            _show_lines([(document, f"{digest}, equal to the one of this build" if digest else "not attached")], out)
+    if len(verdicts) > 1:
+        _show_lines([("index", verdicts[0].inside.named)], out)
 
-    Name, place, id and `manifest` are those of the image that was examined, `attached` the documents that a registry
-    has of it.
+
+def verified(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Return what a comparison found, as JSON has it; what is said of each of several images is below `platforms`.
+
+    `digest` is that of the image that was built again; name, place, id and `manifest` are those of the image that was
+    examined.
     """
-    found = dataclasses.asdict(difference) if difference else None
-    named = {"image": inside.name, "where": inside.where, "same": difference is None, "id": inside.id}
-    return {**named, "digest": digest, "manifest": inside.digest, "difference": found, "attached": {**attached}}
+    each = {verdict.inside.platform: _verdict_fields(verdict) for verdict in verdicts}
+    inside = verdicts[0].inside
+    own = {"index": inside.named, "platforms": each} if len(each) > 1 else each[inside.platform]
+    same = all(verdict.difference is None for verdict in verdicts)
+    return {"image": inside.name, "where": inside.where, **own, "same": same}
+
+
+def _verdict_fields(verdict: Verdict) -> dict[str, Any]:
+    inside, found = verdict.inside, dataclasses.asdict(verdict.difference) if verdict.difference else None
+    named = {"same": found is None, "id": inside.id, "digest": verdict.digest, "manifest": inside.digest}
+    return {**named, "difference": found, "attached": {**verdict.attached}}

@@ -134,25 +134,34 @@ def read_base(parts: Parts, python: str, glibc: str, store: Store) -> Base:
 
 
 class Contents(NamedTuple):
-    """An image in the store: its manifest and configuration as they are, and its layers, from the lowest."""
+    """An image in the store: its manifest and configuration as they are, and its layers, from the lowest.
+
+    `named` is the digest of what its name leads to: an index that it is one of, or its manifest.
+    """
 
     manifest: bytes
     config: bytes
     layers: tuple[Path, ...]
+    named: str = ""
 
 
-def contents(named: Reference, platform: Platform | None, store: Store, access: Access, advance: Advance) -> Contents:
-    """Fetch an image into the store, and return it as it is; its layers stay packed as they are.
+def contents(
+    named: Reference, platform: Platform | None, store: Store, access: Access, advance: Advance
+) -> list[Contents]:
+    """Fetch an image into the store, without a platform one for each that it is there for, and return it as it is.
 
-    Without a platform the first of PLATFORMS counts that it is there for.
-
-    Raises UserFault where an engine might take another image for it, else as `fetch` does.
+    Its layers stay packed as they are. Raises UserFault where an engine might take another image for it, else as
+    `fetch` does.
     """
+    name, found = str(named), list[Contents]()
     with _source(named, store, access) as source:
-        found = manifest.resolve(source.manifest, str(named), platform, alone=True)
-        _config(source, found, str(named), platform, advance)
-        config = source.config(found, advance).read_bytes()
-        return Contents(source.manifest(found.digest), config, _fetched(source, found, str(named), advance))
+        digest, images = manifest.every(source.manifest, name, platform)
+        for each, image in images:
+            _config(source, image, name, each, advance)
+            config = source.config(image, advance).read_bytes()
+            layers = _fetched(source, image, name, advance)
+            found.append(Contents(source.manifest(image.digest), config, layers, digest))
+    return found
 
 
 def _layers(parts: Parts, sizes: Sequence[int]) -> Iterator[Layer]:

@@ -34,7 +34,7 @@ class Inside:
     """An opened image: its name, its manifest and configuration as they are, and its layers from the lowest.
 
     `where` says which of the places that may have an image of that name it was taken from; `remote` is its name in a
-    registry, where that is the place.
+    registry, where that is the place. `named` is the digest of what the name leads to: its manifest, or an index.
     """
 
     name: str
@@ -43,12 +43,18 @@ class Inside:
     layers: tuple[Path, ...]
     where: str = ""
     remote: reference.Remote | None = None
+    named: str = ""
 
     @property
     def config(self) -> Mapping[str, Any]:
         """Return the configuration."""
         found: Mapping[str, Any] = json.loads(self.raw_config)
         return found
+
+    @property
+    def platform(self) -> str:
+        """Return what it is for, as its configuration says."""
+        return f"{self.config['os']}/{self.config['architecture']}"
 
     @property
     def id(self) -> str:
@@ -100,18 +106,18 @@ def _said(layer: Path, path: str) -> bytes | None:
 
 
 @contextmanager
-def opened(name: str, platform: Platform | None, store: Store, access: Access) -> Iterator[Inside]:
+def opened(name: str, platform: Platform | None, store: Store, access: Access) -> Iterator[list[Inside]]:
     """Open an image by what the user calls it: a path, a name in an engine here, a name in a registry.
 
-    A name is looked for in this order; after `docker://` it is one in a registry. The layers are copied aside and gone
-    afterwards.
+    Without a platform it is opened for each that it is there for. A name is looked for in this order; after
+    `docker://` it is one in a registry. The layers are copied aside and gone afterwards.
     Raises UserFault when that is no name of an image, WorldFault when an engine here cannot be asked.
     """
     with store.temporary(directory=True) as place:
         named, where = _find(name, place / "image.tar", access)
         found = pulled.contents(named, platform, Store(place), access, lambda _: None)
         remote = named if isinstance(named, reference.Remote) else None
-        yield Inside(name, found.manifest, found.config, found.layers, where, remote)
+        yield [Inside(name, each.manifest, each.config, each.layers, where, remote, each.named) for each in found]
 
 
 def _find(name: str, place: Path, access: Access) -> tuple[reference.Reference, str]:

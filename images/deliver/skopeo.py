@@ -65,10 +65,10 @@ class Server:
         self._run(["copy", *tls, *options, f"docker://{reference}", "oci:layout:pulled"], reference, tick)
 
     def push(self, tag_or_digest: str, layout: str = "layout") -> None:
-        """Copy the one image or document in a layout beside it to a tag or a digest, as it is."""
+        """Copy the one image, index or document in a layout beside it to a tag or a digest, as it is."""
         tls = ["--dest-tls-verify=false"] if self.place.plain else []
         reference = self.place.called(tag_or_digest)
-        self._run(["copy", "--preserve-digests", *tls, f"oci:{layout}", f"docker://{reference}"], reference)
+        self._run(["copy", "--all", "--preserve-digests", *tls, f"oci:{layout}", f"docker://{reference}"], reference)
 
     def _run(self, arguments: Sequence[str], shown: str, tick: Callable[[], None] | None = None) -> bytes:
         """Run skopeo, up to three times where that may help; what it has copied is not copied again."""

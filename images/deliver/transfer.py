@@ -18,6 +18,7 @@ from images.host.store import Store, sha256
 from images.model import Descriptor, Image, Manifest
 from images.oci import manifest
 from images.oci.compression import of_registry
+from images.oci.image import published_digest
 from images.oci.layout_writer import write_layout
 from images.oci.manifest import ON_THE_WAY, digest_of
 from images.oci.reference import HOST, NAME, Place, Remote
@@ -141,24 +142,27 @@ def repository(remote: Remote, store: Store, access: Access) -> Iterator[Reposit
         yield Repository(remote, store, access, aside)
 
 
-def push(image: Image, target: Remote, store: Store, access: Access, compression: str) -> None:
-    """Push an image in registry form: only what the registry lacks travels, and the tag appears when all is there.
+def push(images: Sequence[Image], target: Remote, store: Store, access: Access, compression: str) -> None:
+    """Push an image, one for each platform, in registry form: only what the registry lacks travels, the tag goes last.
 
     Where no tag can be replaced, one that is this image's already is as good.
     Raises UserFault when the user may not push there, WorldFault when it cannot be done, or the registry does not have
     the image afterwards. Raises Damaged when the store has another layer than it should.
     """
-    alone = replace(image, tags=image.tags[:1])  # skopeo takes a layout without a tag when it has one entry
+    digest = published_digest(images)
+    alone = [
+        replace(image, tags=image.tags[:1]) for image in images
+    ]  # skopeo takes a layout's only entry without a tag
     with store.temporary(directory=True) as aside:
         write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
         server = Server(origin(target), store, access, aside)
         try:
             server.push(target.tag or "latest")
         except Fault as fault:
-            if fault.kind != "immutable" or not _is_at(server, target, image.digest):
+            if fault.kind != "immutable" or not _is_at(server, target, digest):
                 raise
             return access.say(f"note: {target} was this image already")
-        return require_there(server, image.digest, target, access.say)
+        return require_there(server, digest, target, access.say)
 
 
 def _is_at(server: Server, target: Remote, digest: str) -> bool:

@@ -22,7 +22,7 @@ def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
     diff_ids = [layer.written.diff_id for layer in image.layers]
     written = archived_manifest(image)
     yield from _entry("oci-layout", LAYOUT)
-    yield from _entry("index.json", manifest.write_index(written, image.tags, image.platform))
+    yield from _entry("index.json", manifest.write_index([(written, image.platform)], image.tags))
     yield from _entry("manifest.json", manifest.write_docker(image.config, diff_ids, image.tags))
     for data in (image.config, written):
         yield from _entry(_blob(digest_of(data)), data)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from images.host.store import Store
-from images.model import Layer
+from images.model import Image, Layer
 from images.oci import manifest
 from images.oci.compression import packed
 from images.oci.manifest import encode
@@ -34,6 +34,11 @@ def config(
             "history": history,
         }
     )
+
+
+def published_digest(images: Sequence[Image]) -> str:
+    """Return by which digest a registry knows an image that there is for each of some platforms."""
+    return manifest.digest_of(manifest.published([(image.manifest, image.platform) for image in images]))
 
 
 def registry_manifest(config: bytes, layers: tuple[Layer, ...], store: Store, compression: str) -> bytes:

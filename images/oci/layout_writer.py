@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,26 +16,28 @@ from images.oci import manifest
 from images.oci.compression import packed
 from images.oci.image import registry_manifest
 from images.oci.manifest import LAYOUT, digest_of
+from images.platforms import Platform
 
 
-def write_layout(path: Path, image: Image, store: Store, compression: str, *, linked: bool = False) -> None:
+def write_layout(path: Path, images: Sequence[Image], store: Store, compression: str, *, linked: bool = False) -> None:
     """Write an OCI layout: blobs first, the index last, which makes it whole.
 
-    Other images in a layout that is there already stay, under their names. `linked` blobs are hard links to those of
-    the store where there can be links.
+    `images` are one for each platform, under the names of the first. Other images in a layout that is there already
+    stay, under their names. `linked` blobs are hard links to those of the store where there can be links.
     Raises Damaged when a layer is not what it should be.
     """
-    written = registry_manifest(image.config, image.layers, store, compression)
+    written = [(registry_manifest(each.config, each.layers, store, compression), each.platform) for each in images]
     blobs = path / "blobs" / "sha256"
     path.mkdir(parents=True, exist_ok=True)
     (path / "oci-layout").touch()  # marks an interrupted layout as one, so that the next build may continue it
     blobs.mkdir(parents=True, exist_ok=True)
-    for layer in image.layers:
+    for layer in dict.fromkeys(layer for image in images for layer in image.layers):
         _write_layer(blobs, layer, store, compression, linked=linked)
-    for data in (image.config, written):
+    manifests = dict.fromkeys([*(each for each, _ in written), manifest.published(written)])
+    for data in (*(image.config for image in images), *manifests):
         with replacing(blobs / digest_of(data).removeprefix("sha256:")) as aside:
             aside.write_bytes(data)
-    _write_index(path, written, image)
+    _write_index(path, written, images[0].tags)
 
 
 def _write_layer(blobs: Path, layer: Layer, store: Store, compression: str, *, linked: bool) -> None:
@@ -48,7 +51,7 @@ def _write_layer(blobs: Path, layer: Layer, store: Store, compression: str, *, l
         copy(source, aside)
 
 
-def _write_index(path: Path, written: bytes, image: Image) -> None:
+def _write_index(path: Path, written: Sequence[tuple[bytes, Platform]], tags: Sequence[str]) -> None:
     """Write the index of a layout; of two builds at once, the second adds its entries to those of the first."""
     index = path / "index.json"
     with (path / "oci-layout").open("ab") as mark, replacing(index) as aside:
@@ -58,4 +61,4 @@ def _write_index(path: Path, written: bytes, image: Image) -> None:
         mark.write(LAYOUT)
         mark.flush()
         before = index.read_bytes() if index.is_file() else b""
-        aside.write_bytes(manifest.write_index(written, image.tags, image.platform, before))
+        aside.write_bytes(manifest.write_index(written, tags, before))

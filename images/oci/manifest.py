@@ -11,7 +11,7 @@ from images.foreign import documents
 from images.host.errors import UserFault, WorldFault
 from images.model import Descriptor, Manifest
 from images.oci.reference import DIGEST, full
-from images.platforms import PLATFORMS, Platform
+from images.platforms import PLATFORMS, Platform, platform_of
 
 MOST_LAYERS = 500  # what overlayfs stacks at most: Linux, fs/overlayfs/params.h, OVL_MAX_STACK
 LIMIT = 4 << 20  # bytes: what a registry must take at least (OCI distribution specification 1.1, "Pushing Manifests")
@@ -39,31 +39,82 @@ KEYS = ("schemaVersion", "mediaType", "artifactType", "config", "layers", "manif
         "digest", "size", "urls", "data", "platform", "os", "architecture", "variant")  # fmt: skip
 DESCRIPTOR = ("mediaType", "digest", "size")
 UNKNOWN = "unknown/unknown"  # what attestations are for, which are no images
+NESTED = 3  # an index may hold an index; nobody nests deeper
 ON_THE_WAY = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
 DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
 
 
-def resolve(
-    get: Callable[[str | None], bytes], name: str, platform: Platform | None, *, alone: bool = False
-) -> Manifest:
+def resolve(get: Callable[[str | None], bytes], name: str, platform: Platform, *, alone: bool = False) -> Manifest:
     """Find the manifest for a platform; `get` brings one by its digest, or for None the one that the name means.
 
-    Without a platform the first of PLATFORMS counts that it is there for. With `alone` there may be no other that an
-    engine could choose. Raises UserFault when there is none for this platform or it is no image, WorldFault when it is
-    damaged.
+    With `alone` there may be no other that an engine could choose. Raises UserFault when there is none for this
+    platform or it is no image, WorldFault when it is damaged.
     """
     data = get(None)
-    for _ in range(3):  # an index may hold an index; nobody nests deeper
+    for _ in range(NESTED):
         raw = read(data, name)
         if "manifests" not in raw:
             return parse(raw, digest_of(data), name)
         entries = _list(raw, "manifests", name)
-        platform, chosen = choose(entries, name, (platform,) if platform else PLATFORMS)
+        chosen = choose(entries, name, platform)
         if alone:
             _refuse_others(entries, platform, chosen, name)
-        data = get(chosen.digest)
-        check(data, chosen.digest, name)
+        data = _checked(get, chosen.digest, name)
     raise WorldFault("an index holds an index, again and again", name, DAMAGED)
+
+
+def every(
+    get: Callable[[str | None], bytes], name: str, asked: Platform | None
+) -> tuple[str, list[tuple[Platform | None, Manifest]]]:
+    """Find the image of a name for a platform, else all, with what an index says that each is for.
+
+    `get` is that of `resolve`. The digest is that of the index of all, or of the only image. Raises UserFault where an
+    engine might run something else: for an index of several that `published` never writes.
+    """
+    if asked:
+        found = resolve(get, name, asked, alone=True)
+        return found.digest, [(asked, found)]
+    data, platform = get(None), None
+    for _ in range(NESTED):
+        raw = read(data, name)
+        if "manifests" not in raw:
+            return digest_of(data), [(platform, parse(raw, digest_of(data), name))]
+        listed = {(_descriptor(entry, name).digest, _system(entry, name)) for entry in _list(raw, "manifests", name)}
+        if len(listed) != 1:
+            return digest_of(data), _each(get, raw, name)
+        [(digest, system)] = listed
+        data, platform = _checked(get, digest, name), platform_of("/".join(system))
+    raise WorldFault("an index holds an index, again and again", name, DAMAGED)
+
+
+def _each(
+    get: Callable[[str | None], bytes], raw: Mapping[str, Any], name: str
+) -> list[tuple[Platform | None, Manifest]]:
+    """Return the images of an index that has one for each of its platforms, and nothing else that an engine may run."""
+    entries = [_mapping(entry, name) for entry in _list(raw, "manifests", name)]
+    images = [entry for entry in entries if "/".join(_system(entry, name)) != UNKNOWN]
+    free = {str(each): each for each in PLATFORMS}
+    found = [(free.pop("/".join(_system(entry, name)), None), entry) for entry in images]
+    odd = [*(raw.keys() - {"schemaVersion", "mediaType", "manifests"})]
+    odd += [entry["digest"] for platform, entry in found if platform is None or not _is_plain(entry, platform)]
+    if odd or not found:
+        fact = "an index has something else than one image for each platform"
+        remedy = f"--platform {PLATFORMS[0]}, which looks at the image of that one"
+        raise UserFault(fact, f"{name} ({', '.join(sorted(odd)) or 'nothing'})", remedy)
+    digests = [(platform, entry["digest"]) for platform, entry in found]
+    return [(each, parse(read(_checked(get, digest, name), name), digest, name)) for each, digest in digests]
+
+
+def _is_plain(entry: Mapping[str, Any], platform: Platform) -> bool:
+    """Return whether an entry says of a manifest what `published` says of it for a platform, and nothing more."""
+    named = entry.keys() == {*DESCRIPTOR, "platform"} and entry["platform"] == _system_of(platform)
+    return named and entry["mediaType"] in MANIFESTS
+
+
+def _checked(get: Callable[[str | None], bytes], digest: str, name: str) -> bytes:
+    data = get(digest)
+    check(data, digest, name)
+    return data
 
 
 def check(data: bytes, digest: str, name: str) -> None:
@@ -97,18 +148,16 @@ def read(data: bytes, name: str) -> dict[str, Any]:
     return raw
 
 
-def choose(entries: Sequence[object], name: str, platforms: Sequence[Platform]) -> tuple[Platform, Descriptor]:
-    """Choose the first of some platforms that an index has an entry for, and that entry.
+def choose(entries: Sequence[object], name: str, platform: Platform) -> Descriptor:
+    """Choose the entry of an index for a platform.
 
     Raises UserFault when there is none.
     """
-    for platform in platforms:
-        if found := _entry(entries, name, platform):
-            return platform, found
+    if found := _entry(entries, name, platform):
+        return found
     systems = dict.fromkeys("/".join(_system(entry, name)) for entry in entries)
     offered = ", ".join(each for each in systems if each != UNKNOWN) or "nothing"
-    wanted = " or ".join(map(str, platforms))
-    raise UserFault(f"no image for {wanted}", f"{name} (it has {offered})", f"an image for {wanted}")
+    raise UserFault(f"no image for {platform}", f"{name} (it has {offered})", f"an image for {platform}")
 
 
 def _entry(entries: Sequence[object], name: str, platform: Platform) -> Descriptor | None:
@@ -221,17 +270,32 @@ def _suffix(compression: str) -> str:
     return "" if compression == "none" else f"+{compression}"
 
 
-def write_index(manifest: bytes, tags: Sequence[str], platform: Platform, before: bytes = b"") -> bytes:
+def published(images: Sequence[tuple[bytes, Platform]]) -> bytes:
+    """Return what the name of an image leads to in a registry: its manifest, or an index of those for each platform."""
+    return images[0][0] if len(images) == 1 else write_list([_entry_of(*each) for each in images])
+
+
+def write_index(images: Sequence[tuple[bytes, Platform]], tags: Sequence[str], before: bytes = b"") -> bytes:
     """Write the index of a layout with an image in it: an entry for each of its names, after those of other names.
 
-    `before` is the index that is there already; one that cannot be read counts as none.
+    `images` are its manifests, one for each platform. `before` is the index that is there already; one that cannot be
+    read counts as none.
     """
-    entry = descriptor(MANIFESTS[0], digest_of(manifest), len(manifest))
-    entry["platform"] = {"architecture": platform.architecture, "os": platform.os}
+    whole = published(images)
+    entry = _entry_of(*images[0]) if len(images) == 1 else descriptor(INDEXES[0], digest_of(whole), len(whole))
     entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: full(tag)}} for tag in tags]
     replaced = {*tags, *map(full, tags)}  # skopeo writes a name as it is typed
     others = [other for other in _entries_of(before) if _name(other) not in replaced]
     return write_list([*others, *entries])
+
+
+def _entry_of(manifest: bytes, platform: Platform) -> dict[str, Any]:
+    entry = descriptor(MANIFESTS[0], digest_of(manifest), len(manifest))
+    return {**entry, "platform": _system_of(platform)}
+
+
+def _system_of(platform: Platform) -> dict[str, str]:
+    return {"architecture": platform.architecture, "os": platform.os}
 
 
 def write_list(entries: Sequence[Mapping[str, Any]]) -> bytes:

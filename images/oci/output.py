@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,10 +55,13 @@ def require_writable(directory: Path) -> None:
         raise UserFault("nothing can be written there", directory, "--output in a directory that you may write to")
 
 
-def save(place: Target, image: Image, store: Store, compression: str) -> None:
-    """Write an image to its place; what is there already stays as it was until the new one is whole."""
+def save(place: Target, images: Sequence[Image], store: Store, compression: str) -> None:
+    """Write an image to its place; what is there already stays as it was until the new one is whole.
+
+    A layout takes one for each of several platforms.
+    """
     if place.is_layout:
-        write_layout(place.path, image, store, compression)
+        write_layout(place.path, images, store, compression)
     else:
         with replacing(place.path) as aside:
-            write_archive(aside, image, store)
+            write_archive(aside, images[0], store)

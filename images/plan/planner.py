@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from images.host.errors import UserFault
 from images.model import SWITCHES, Plan, Request, tag_of
 from images.plan.catalog import Catalog
 from images.plan.choose import Selection, select
@@ -18,6 +19,7 @@ from images.platforms import PLATFORMS
 # The packages that move with transformers; all others stay as they were when torch was released,
 # so that images of several transformers releases share their large layers.
 FAMILY = ("transformers", "tokenizers", "huggingface-hub", "hf-xet", "safetensors", "accelerate")
+RELEASES = ("torch", "transformers", "python")  # what is the same in all images of an index
 ARCHIVE = "https://github.com/huggingface/transformers/archive/refs/tags/v{version}.tar.gz"
 
 
@@ -65,6 +67,16 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
         sources={"torch": torch.source, "transformers": transformers.source},
     )
     return replace(plan, tag=request.tag or tag_of(plan))
+
+
+def require_same_releases(plans: Sequence[Plan]) -> None:
+    """Raise UserFault where the images of one index would have different releases."""
+    if differ := [name for name in RELEASES if len({getattr(plan, name) for plan in plans}) > 1]:
+        found = (f"{plan.platform} " + " ".join(f"{name} {getattr(plan, name)}" for name in differ) for plan in plans)
+        oldest = {name: min((getattr(plan, name) for plan in plans), key=Version) for name in differ}
+        remedies = {**{name: f"--{name} {oldest[name]}" for name in differ}, "python": "--base debian"}
+        remedy = " ".join(remedies[name] for name in differ)
+        raise UserFault("the images of one index would have different releases", ", ".join(found), remedy)
 
 
 def _base_name(choice: BaseChoice, catalog: Catalog) -> str:

@@ -56,7 +56,7 @@ def store(tmp_path: Path) -> Store:
 def push(made: Image, text: str, store: Store, *, compression: str = "zstd", **access: object) -> None:
     environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root), **dict(access.pop("environ", {}))}  # type: ignore[call-overload]
     known = Access(environ=environ, wait=lambda _: None, **access)  # type: ignore[arg-type]
-    transfer.push(made, reference.push_target(text), store, known, compression)
+    transfer.push([made], reference.push_target(text), store, known, compression)
 
 
 @pytest.mark.parametrize(("compression", "suffix"), [("zstd", "zstd"), ("gzip", "gzip"), ("none", "zstd")])
@@ -133,7 +133,7 @@ def push_at_once(made: Image, host: str, store: Store, say: list[str]) -> None:
     access = Access(environ={"PATH": os.environ["PATH"]}, wait=lambda _: None, say=say.append)
     alone = dataclasses.replace(made, tags=made.tags[:1])
     with store.temporary(directory=True) as aside:
-        write_layout(aside / "layout", alone, store, "zstd", linked=True)
+        write_layout(aside / "layout", [alone], store, "zstd", linked=True)
         place = reference.Place(host, "s/t", plain=True)
         skopeo.Server(place, store, access, aside, skopeo.Patience(said=0.5, ends=1.5)).push("1")
 

@@ -68,7 +68,7 @@ def place_of(name: str) -> Place:
 
 
 def push(made: Image, name: str, store: Store, known: Access) -> None:
-    transfer.push(made, reference.push_target(name), store, known, "zstd")
+    transfer.push([made], reference.push_target(name), store, known, "zstd")
     referrers.attach(documents(made), subject(made.manifest), place_of(name), store, known)
 
 
@@ -121,7 +121,7 @@ def test_what_others_have_attached_stays_in_the_list(plain: str, store: Store) -
     made, known = finished(store, SMALL), access(store)
     name, about = f"{plain}/others/b", subject(made.manifest)
     other = Attachment("signature", "signature", "application/vnd.example.signature", b"signed")
-    transfer.push(made, reference.push_target(f"{name}:1"), store, known, "zstd")
+    transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
     referrers.attach([other], about, place_of(name), store, known)
 
     push(made, f"{name}:1", store, known)
@@ -143,7 +143,7 @@ def test_a_login_opens_the_list_of_a_registry_without_the_interface(store: Store
 
 def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain: str, store: Store) -> None:
     made, known = finished(store, SMALL), access(store)
-    transfer.push(made, reference.push_target(f"{plain}/cut/b:1"), store, known, "zstd")
+    transfer.push([made], reference.push_target(f"{plain}/cut/b:1"), store, known, "zstd")
     with connection_to(plain) as way:
         way.limit = 1
         with pytest.raises(WorldFault) as caught:
@@ -158,7 +158,7 @@ def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain:
 
 def test_attached_documents_are_compared_with_those_of_a_build(plain: str, store: Store) -> None:
     made, known, name = finished(store, SMALL), access(store), f"{plain}/compared/b"
-    transfer.push(made, reference.push_target(f"{name}:1"), store, known, "zstd")
+    transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
     bill, statement = documents(made)
     another = dataclasses.replace(bill, data=b"that of another build")
     referrers.attach([another, statement], subject(made.manifest), place_of(name), store, known)

@@ -8,18 +8,20 @@ from images.host.store import Store, sha256
 from images.model import Image, Layer, Written
 from images.oci import image as oci
 from images.oci import manifest
-from images.platforms import AMD64
+from images.platforms import AMD64, Platform
 from tests.support.stand_in import Files, digest, layer
 
 SMALL: Files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n"}
+EMPTY = Image(("a:1",), oci.config((), AMD64, {}, "2024-01-01T00:00:00Z"), b"{}", ())
 
 
 def finished(
-    store: Store, *layers: Files, compression: str = "zstd", tags: tuple[str, ...] = ("multinode:a", "multinode:b")
-) -> Image:
+    store: Store, *layers: Files, compression: str = "zstd", tags: tuple[str, ...] = ("multinode:a", "multinode:b"),
+    platform: Platform = AMD64,
+) -> Image:  # fmt: skip
     """Put the layers of an image into the store, as a build does."""
     made = tuple(_layer(store, number, files) for number, files in enumerate(layers))
-    config = oci.config(made, AMD64, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
+    config = oci.config(made, platform, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
     return Image(tags, config, oci.registry_manifest(config, made, store, compression), made)
 
 

@@ -14,9 +14,10 @@ from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import DIRECTORIES, ENVIRONMENT, GID, UID
 from images.layers.examples import PLACE
 from images.lock import lockfile
-from images.model import Image, Site
+from images.model import Site
 from tests.support.bases import base
 from tests.support.documents import page
+from tests.support.finished_images import EMPTY
 from tests.support.harness import ROOT
 from tests.support.locks import lock
 from tests.support.stand_in import SYSTEM
@@ -24,7 +25,6 @@ from tests.support.toml import tomllib
 
 REFERENCE = page("docs/reference.md").text
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
-IMAGE = Image(("multinode:a",), b"{}", b"{}", ())
 COMMANDS = ("smoke", "qa", "glue", "mlm", "tasks", "prefetch", "doctor", "worker", "launch", "ssh", "bash")
 
 
@@ -76,7 +76,7 @@ def test_options_and_commands_of_build_py() -> None:
 
 
 def test_what_json_has_of_a_build() -> None:
-    made = report.fields(report.Outcome(IMAGE, None, None, (), 1.0))
+    made = report.fields(report.Outcome((EMPTY,), None, None, (), 1.0))
 
     assert set(promised("`build.py`")[2:]) <= made.keys()
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from images import cli, commands, pipeline
+from images import building, cli, inputs, pipeline
 from images.check import opened, provenance
 from images.check.opened import BILL, LOCK
 from images.deliver import engine, referrers, skopeo, transfer
@@ -20,8 +20,11 @@ from images.host.store import Store
 from images.lock import lockfile
 from images.model import Image
 from images.oci import output
+from images.oci.layout_writer import write_layout
 from images.oci.reference import Remote
+from images.platforms import PLATFORMS, Platform
 from tests.support import locks, stand_in
+from tests.support.finished_images import EMPTY, SMALL, finished
 
 # The files that are taken for SBOMs, by Syft 1 (syft/pkg/cataloger/sbom/cataloger.go) and as endings by Trivy
 # (pkg/fanal/analyzer/sbom/sbom.go).
@@ -80,11 +83,43 @@ def test_a_provenance_is_of_the_lock_inside_and_of_the_image_that_is_named(
     known = locks.lock()
     place = tmp_path / "image.tar"
     name = saved(place, b"", **{LOCK: lockfile.text(known).encode()})
-    with opened.opened(name, None, Store(tmp_path / "multinode"), Access(environ={})) as inside:
+    with opened.opened(name, None, Store(tmp_path / "multinode"), Access(environ={})) as [inside]:
         digest = inside.digest
 
     assert cli.main(["provenance", name], world) == 0
     assert capsys.readouterr().out == provenance.statement(known, digest)
+
+
+@pytest.mark.parametrize("command", ["sbom", "provenance"])
+def test_of_an_index_the_platform_has_to_be_named(
+    world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    store, both = Store(tmp_path / "store"), tmp_path / "layout"
+    write_layout(both, [finished(store, SMALL, platform=each) for each in PLATFORMS], store, "zstd")
+
+    assert cli.main([command, str(both)], world) == 2
+    assert "(linux/amd64, linux/arm64)" in capsys.readouterr().err
+    assert cli.main([command, str(both), "--platform", "linux/arm64"], world) == 2
+    assert "not made here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("native", [*PLATFORMS, None])
+def test_an_engine_gets_the_image_of_this_machine(
+    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: Platform | None
+) -> None:
+    both = [finished(Store(tmp_path / "store"), SMALL, platform=each) for each in PLATFORMS]
+    made = iter([SimpleNamespace(image=each, lock=locks.lock(platform=each.platform)) for each in both])
+    loaded = list[Image]()
+    docker = SimpleNamespace(name="docker", load=lambda image, _: loaded.append(image))
+    monkeypatch.setattr(Platform, "runs_on", lambda self, *_: self == native)
+    monkeypatch.setattr(engine, "choose", lambda *_, **__: docker)
+    monkeypatch.setattr(inputs, "locks", lambda *_: [SimpleNamespace(lock=locks.lock())] * 2)
+    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
+    monkeypatch.setattr(pipeline, "image", lambda *_: next(made))
+    monkeypatch.setattr(building, "_check_imports", lambda *_: None)
+
+    assert cli.main(["build", "--platform", "linux/amd64,linux/arm64"], world) == (0 if native else 2)
+    assert [each.platform for each in loaded] == ([native] if native else [])
 
 
 @pytest.mark.parametrize(("kind", "code"), [("form", 0), ("denied", 0), ("otherwise", 1), ("busy", 1)])
@@ -93,14 +128,14 @@ def test_an_image_stays_pushed_where_its_registry_takes_no_documents(
     kind: str, code: int,
 ) -> None:  # fmt: skip
     (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
-    made = SimpleNamespace(image=Image(("a:1",), b"{}", b"{}", ()), lock=locks.lock(), sbom="{}")
+    made = SimpleNamespace(image=EMPTY, lock=locks.lock(), sbom="{}")
 
     def refuse(*_: object) -> None:
         raise WorldFault("the registry refuses the manifest", "host:1/a", "another", kind)
 
     monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
     monkeypatch.setattr(pipeline, "image", lambda *_: made)
-    monkeypatch.setattr(commands, "_check_imports", lambda *_: None)
+    monkeypatch.setattr(building, "_check_imports", lambda *_: None)
     monkeypatch.setattr(skopeo, "require", lambda *_: None)
     monkeypatch.setattr(transfer, "push", lambda *_: None)
     monkeypatch.setattr(referrers, "attach", refuse)
@@ -147,7 +182,7 @@ def test_a_push_that_is_done_is_said_where_the_next_one_fails(
     world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
-    made = SimpleNamespace(image=Image(("a:1",), b"{}", b"{}", ()), lock=locks.lock(), sbom="{}")
+    made = SimpleNamespace(image=EMPTY, lock=locks.lock(), sbom="{}")
 
     def push(_: object, target: Remote, *__: object) -> None:
         if target.host == "second:1":
@@ -155,7 +190,7 @@ def test_a_push_that_is_done_is_said_where_the_next_one_fails(
 
     monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
     monkeypatch.setattr(pipeline, "image", lambda *_: made)
-    monkeypatch.setattr(commands, "_check_imports", lambda *_: None)
+    monkeypatch.setattr(building, "_check_imports", lambda *_: None)
     monkeypatch.setattr(skopeo, "require", lambda *_: None)
     monkeypatch.setattr(transfer, "push", push)
     monkeypatch.setattr(referrers, "attach", lambda *_: None)
@@ -170,7 +205,7 @@ def test_a_push_that_finds_a_damaged_layer_is_made_once_more_and_the_ones_before
     world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
-    made = SimpleNamespace(image=Image(("a:1",), b"{}", b"{}", ()), lock=locks.lock(), sbom="{}")
+    made = SimpleNamespace(image=EMPTY, lock=locks.lock(), sbom="{}")
     steps = list[str]()
 
     def push(_: object, target: Remote, *__: object) -> None:
@@ -184,7 +219,7 @@ def test_a_push_that_finds_a_damaged_layer_is_made_once_more_and_the_ones_before
 
     monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
     monkeypatch.setattr(pipeline, "image", image)
-    monkeypatch.setattr(commands, "_check_imports", lambda *_: None)
+    monkeypatch.setattr(building, "_check_imports", lambda *_: None)
     monkeypatch.setattr(skopeo, "require", lambda *_: None)
     monkeypatch.setattr(transfer, "push", push)
     monkeypatch.setattr(referrers, "attach", lambda *_: None)
@@ -208,7 +243,7 @@ def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(
     monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
     monkeypatch.setattr(pipeline, "image", lambda *_: SimpleNamespace(image=None, lock=locks.lock()))
     monkeypatch.setattr(output, "save", lambda *_: None)
-    monkeypatch.setattr(commands, "_check_imports", interrupted)
+    monkeypatch.setattr(building, "_check_imports", interrupted)
 
     words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load"]
     assert cli.main([*words, "--output", str(tmp_path / "image.tar")], world) == 130

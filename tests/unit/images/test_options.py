@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from images.host.errors import UserFault
 from images.model import Request
-from images.options import COMMANDS, names, parse, parser, request
+from images.options import COMMANDS, names, parse, parser, request, requests
+from images.platforms import AMD64, ARM64, Platform
 
 EVERY = [None, *COMMANDS]
 IMAGE = {
@@ -77,6 +78,20 @@ def test_a_request_is_what_was_typed(command: str | None, words: list[str], expe
     assert request(parse(command, words)) == expected
 
 
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("linux/arm64", [ARM64]),
+        ("linux/amd64,linux/arm64", [AMD64, ARM64]),
+        ("arm64,x86_64", [AMD64, ARM64]),  # the digest of an index does not depend on what is typed
+    ],
+)
+def test_a_build_is_asked_for_once_for_each_platform(typed: str, expected: list[Platform]) -> None:
+    asked = requests(parse("build", ["--platform", typed, "--torch", "2.10.0"]))
+
+    assert asked == [Request(platform=each, torch="2.10.0") for each in expected]
+
+
 def test_every_name_is_whole() -> None:
     assert names(parse("build", ["--tag", "x", "--tag", "host:5000/y:1"])) == ["x:latest", "host:5000/y:1"]
 
@@ -116,6 +131,11 @@ REFUSED = [
     ("build", ["--jobs", "\u0662"], "invalid int value"),
     ("build", ["--jobs", "1_0"], "invalid int value"),
     ("build", ["--jobs", "1" * 5000], "invalid int value"),
+    ("build", ["--platform", "linux/riscv64"], "'linux/riscv64' is none of linux/amd64, linux/arm64"),
+    ("build", ["--platform", "linux/amd64,"], "'' is none of"),
+    ("build", ["--platform", "linux/amd64,amd64"], "has linux/amd64 twice"),
+    ("plan", ["--platform", "linux/amd64,linux/arm64"], "is none of"),
+    ("verify", ["x", "--platform", "linux/amd64,linux/arm64"], "is none of"),
     ("build", ["--torch=--"], "argument --torch: '--' is no value"),
     ("build", ["--torch", "2\udcff"], "that is not UTF-8"),
 ]

@@ -33,7 +33,7 @@ class Docker:
 def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an engine with one image, and open whatever is asked for."""
     monkeypatch.setattr(engine, "search", lambda _: Search(cast("Engine", Docker())))
-    monkeypatch.setattr(pulled, "contents", lambda named, *_: pulled.Contents(str(named).encode(), b"{}", ()))
+    monkeypatch.setattr(pulled, "contents", lambda named, *_: [pulled.Contents(str(named).encode(), b"{}", ())])
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_registry_is_asked_where_every_engine_that_this_user_has_was_asked(
 ) -> None:
     monkeypatch.setattr(engine, "search", lambda _: found)
 
-    with opened.opened("a:1", None, Store(tmp_path), Access(environ={})) as image:
+    with opened.opened("a:1", None, Store(tmp_path), Access(environ={})) as [image]:
         assert image.where == "in the registry docker.io"
 
 

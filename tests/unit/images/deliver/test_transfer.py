@@ -152,7 +152,7 @@ def pushed(store: Store, monkeypatch: pytest.MonkeyPatch, kind: str, image: Imag
         raise refused(kind)
 
     monkeypatch.setattr(Server, "push", push)
-    transfer.push(image, TARGET, store, Access(environ={}), "zstd")
+    transfer.push([image], TARGET, store, Access(environ={}), "zstd")
 
 
 @pytest.mark.parametrize(

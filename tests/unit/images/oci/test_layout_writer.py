@@ -27,7 +27,7 @@ def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
     for tags, label in ((("a:1", "a:2"), "first"), (("a:2",), "second")):
         config = image.config((), AMD64, {"Labels": {"which": label}}, "2026-01-01T00:00:00Z")
         written = manifest.write(config, [])
-        output.save(place, Image(tags, config, written, ()), store, "zstd")
+        output.save(place, [Image(tags, config, written, ())], store, "zstd")
 
     index = json.loads((tmp_path / "layout/index.json").read_bytes())
     found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
@@ -38,11 +38,11 @@ def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
 def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
     store, place = Store(tmp_path / "store"), output.output_target(f"{tmp_path}/layout/")
     made = image_in(store)
-    output.save(place, made, store, "zstd")
+    output.save(place, [made], store, "zstd")
     blob = tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest
     blob.write_bytes(b"a l@yer")
 
-    output.save(place, made, store, "zstd")
+    output.save(place, [made], store, "zstd")
 
     assert blob.read_bytes() == b"a layer"
 
@@ -62,7 +62,7 @@ def test_a_blob_that_cannot_be_linked_is_copied(tmp_path: Path, monkeypatch: pyt
     made = image_in(store)
     monkeypatch.setattr(os, "link", refusing(number))
 
-    write_layout(tmp_path / "layout", made, store, "zstd", linked=True)
+    write_layout(tmp_path / "layout", [made], store, "zstd", linked=True)
 
     assert (tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest).read_bytes() == b"a layer"
 
@@ -75,11 +75,11 @@ def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch:
         copy(source, aside)
         with monkeypatch.context() as other:
             other.setattr(shutil, "copyfile", copy)
-            output.save(place, made, store, "zstd")
+            output.save(place, [made], store, "zstd")
 
     monkeypatch.setattr(shutil, "copyfile", copied_while_another_build_does_all)
 
-    output.save(place, made, store, "zstd")
+    output.save(place, [made], store, "zstd")
 
     assert (tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest).read_bytes() == b"a layer"
 
@@ -90,10 +90,10 @@ def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
     (tmp_path / "layout").mkdir()
     with (tmp_path / "layout/oci-layout").open("ab") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
-        thread = threading.Thread(target=output.save, args=(place, made, store, "zstd"))
+        thread = threading.Thread(target=output.save, args=(place, [made], store, "zstd"))
         thread.start()
         thread.join(timeout=0.5)
-        index.write_bytes(manifest.write_index(b"other", ["b:1"], AMD64))
+        index.write_bytes(manifest.write_index([(b"other", AMD64)], ["b:1"]))
     thread.join(timeout=10)
 
     names = [row["annotations"]["io.containerd.image.name"] for row in json.loads(index.read_bytes())["manifests"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci import manifest
 from images.oci.manifest import INDEXES, MANIFESTS, choose, resolve
-from images.platforms import AMD64
+from images.platforms import AMD64, ARM64, PLATFORMS, Platform
 from tests.support.stand_in import Image, digest
 
 KEYS = st.sampled_from(["manifests", "config", "layers", "mediaType", "digest", "size", "platform", "schemaVersion"])
@@ -44,7 +45,7 @@ def test_an_index_leads_to_the_manifest() -> None:
 def test_amd64_for_every_processor_is_preferred() -> None:
     entries = [entry("arm64"), entry("amd64", digest="b", variant="v3"), entry("amd64", digest="c")]
 
-    assert choose(entries, "it", [AMD64])[1].digest == "sha256:" + "c" * 64
+    assert choose(entries, "it", AMD64).digest == "sha256:" + "c" * 64
 
 
 @pytest.mark.parametrize(
@@ -70,6 +71,78 @@ def test_an_index_from_which_engines_may_choose_another_image_is_refused_alone(o
     assert resolve(lambda wanted: served[wanted or "it"], "it", AMD64, alone=True).digest == image.digest
 
 
+OURS = (Image(), Image(architecture="arm64"))
+INDEX = manifest.published([(image.blobs[image.digest], each) for image, each in zip(OURS, PLATFORMS, strict=True)])
+ROWS: list[dict[str, Any]] = json.loads(INDEX)["manifests"]
+
+
+def served(rows: object, **more: object) -> Callable[[str | None], bytes]:
+    """Serve the two images of ours and an index with these rows, which has these other keys, too."""
+    index = manifest.encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": rows, **more})
+    around = json.dumps({"manifests": [{"mediaType": INDEXES[0], "digest": digest(index), "size": 1}]}).encode()
+    blobs = {digest(index): index, **OURS[0].blobs, **OURS[1].blobs}
+    return lambda wanted: blobs[wanted] if wanted else around
+
+
+def test_each_image_of_an_index_of_ours_is_found() -> None:
+    named, found = manifest.every(served(ROWS), "it", None)
+
+    assert named == digest(INDEX)
+    assert [(platform, each.digest) for platform, each in found] == [(AMD64, OURS[0].digest), (ARM64, OURS[1].digest)]
+
+
+@pytest.mark.parametrize(("platform", "number"), [(AMD64, 0), (ARM64, 1)])
+def test_one_image_of_an_index_is_found_by_its_platform(platform: Platform, number: int) -> None:
+    for rows in (ROWS, ROWS[number:][:1], [*ROWS, entry("riscv64")]):
+        named, [(found, image)] = manifest.every(served(rows), "it", platform)
+        assert (named, found, image.digest) == (OURS[number].digest, platform, OURS[number].digest)
+
+
+def test_the_only_image_of_an_index_is_found() -> None:
+    named, [(platform, image)] = manifest.every(served(ROWS[1:]), "it", None)
+
+    assert (named, platform, image.digest) == (OURS[1].digest, ARM64, OURS[1].digest)
+
+
+ODD: dict[str, list[object]] = {
+    "a platform twice": [*ROWS, {**ROWS[0], "digest": "sha256:" + "c" * 64}],
+    "one image for two": [ROWS[0], {**ROWS[1], "digest": ROWS[0]["digest"]}, ROWS[1]],
+    "another platform": [*ROWS, entry("riscv64")],
+    "what does not say": [*ROWS, {key: value for key, value in entry("amd64").items() if key != "platform"}],
+    "a spelling": [ROWS[0], {**ROWS[1], "platform": {"os": "linux", "architecture": "aarch64"}}],
+    "a variant": [ROWS[0], {**ROWS[1], "platform": {"os": "linux", "architecture": "arm64", "variant": "v8"}}],
+    "an index": [ROWS[0], {**ROWS[1], "mediaType": INDEXES[0]}],
+    "an annotation": [ROWS[0], {**ROWS[1], "annotations": {"a": "b"}}],
+    "an address": [ROWS[0], {**ROWS[1], "urls": ["https://example.org"]}],
+}
+
+
+@pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
+def test_an_index_with_anything_else_in_it_is_not_every_image(rows: list[object]) -> None:
+    with pytest.raises(UserFault, match="something else than one image") as caught:
+        manifest.every(served(rows), "it", None)
+
+    assert caught.value.remedy.startswith("--platform linux/amd64")
+
+
+@pytest.mark.parametrize("key", ["subject", "annotations", "artifactType"])
+def test_an_index_that_says_more_is_not_every_image(key: str) -> None:
+    with pytest.raises(UserFault, match=key):
+        manifest.every(served(ROWS, **{key: {}}), "it", None)
+
+
+def test_an_attestation_is_no_image() -> None:
+    beside = {
+        **entry("unknown", system="unknown"),
+        "annotations": {"vnd.docker.reference.type": "attestation-manifest"},
+    }
+
+    assert len(manifest.every(served([*ROWS, beside]), "it", None)[1]) == 2
+    for rows in ([], [beside, {**beside, "digest": OURS[0].digest}]):
+        with pytest.raises(UserFault, match=r"\(nothing\)"):
+            manifest.every(served(rows), "it", None)
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -91,7 +164,7 @@ def test_a_manifest_that_engines_read_in_another_way_is_refused(more: dict[str, 
 
 def test_a_missing_platform_is_said_with_those_that_are_there() -> None:
     with pytest.raises(UserFault, match=r"linux/arm64, windows/amd64\)"):
-        choose([entry("arm64"), entry("amd64", system="windows"), entry("unknown", system="unknown")], "it", [AMD64])
+        choose([entry("arm64"), entry("amd64", system="windows"), entry("unknown", system="unknown")], "it", AMD64)
 
 
 def changed(**changes: object) -> bytes:
@@ -145,7 +218,7 @@ def test_any_json_is_a_manifest_or_a_fault(value: object) -> None:
 
 def test_the_written_manifest_and_index_name_what_they_hold() -> None:
     written = manifest.write(b"{}", [("b" * 64, 10, "zstd"), ("e" * 64, 11, "none")])
-    index, other = json.loads(manifest.write_index(written, ["multinode:x", "host:5000/a:y"], AMD64))["manifests"]
+    index, other = json.loads(manifest.write_index([(written, AMD64)], ["multinode:x", "host:5000/a:y"]))["manifests"]
 
     assert json.loads(written)["config"]["digest"] == digest(b"{}")
     assert json.loads(written)["layers"][0]["mediaType"] == "application/vnd.oci.image.layer.v1.tar+zstd"
@@ -162,7 +235,7 @@ def test_a_name_without_its_host_in_an_earlier_index_is_the_same_name() -> None:
     names = ("multinode:x", "docker.io/library/multinode:x", "host:5000/multinode:x")
     before = [{"digest": name, "annotations": {"io.containerd.image.name": name}} for name in names]
 
-    written = manifest.write_index(b"{}", ["multinode:x"], AMD64, json.dumps({"manifests": before}).encode())
+    written = manifest.write_index([(b"{}", AMD64)], ["multinode:x"], json.dumps({"manifests": before}).encode())
 
     assert [entry["digest"] for entry in json.loads(written)["manifests"]] == [names[2], digest(b"{}")]
 

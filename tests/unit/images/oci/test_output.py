@@ -90,7 +90,7 @@ def test_an_interrupted_build_leaves_nothing_beside_and_the_next_goes_on(
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(shutil, "copyfile", interrupted)
         patched.setattr(output, "write_archive", interrupted)
-        output.save(output.output_target(f"{tmp_path}/{text}"), image_in(store), store, "zstd")
+        output.save(output.output_target(f"{tmp_path}/{text}"), [image_in(store)], store, "zstd")
 
     assert list(tmp_path.rglob(".*")) == []
     assert output.output_target(f"{tmp_path}/{text}").is_layout == text.endswith("/")

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from images.host.errors import UserFault
 from images.model import Request
 from images.plan import catalog, planner
+from images.platforms import PLATFORMS
 
 TABLE = catalog.load()
 
@@ -143,3 +145,23 @@ def test_wheels_are_trimmed_and_compiled_unless_it_was_asked_not_to(
     made = planner.resolve(Request(trim=trim, bytecode=bytecode), TABLE)
 
     assert (made.trim, made.bytecode) == (trimmed, compiled)
+
+
+@pytest.mark.parametrize(
+    ("asked", "remedy"),
+    [
+        (Request(torch="2.10.0"), None),
+        (Request(), "--torch 2.10.0"),
+        (Request(torch="2.4.0", transformers="4.46.0"), "--base debian"),
+        (Request(torch="2.4.0", transformers="4.46.0", base="debian"), None),
+    ],
+)
+def test_the_images_of_an_index_have_the_same_releases(asked: Request, remedy: str | None) -> None:
+    plans = [planner.resolve(replace(asked, platform=each), TABLE) for each in PLATFORMS]
+
+    if remedy is None:
+        planner.require_same_releases(plans)
+        return
+    with pytest.raises(UserFault, match="different releases") as caught:
+        planner.require_same_releases(plans)
+    assert caught.value.remedy == remedy

@@ -1,0 +1,90 @@
+"""What a command works with: the settings of this machine, and a lock that was named or is made now."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from images import pipeline
+from images.host import download, pip_config
+from images.host.context import Access, Context, Start, World, default_root
+from images.host.errors import UserFault
+from images.host.progress import Progress
+from images.host.store import Store
+from images.lock import bundle, lockfile
+from images.model import Lock, Plan, Request
+from images.pipeline import Locked
+from images.plan import catalog, planner
+from images.platforms import PLATFORMS
+
+ALONE = "a lock is for one platform"
+
+
+def context(options: argparse.Namespace, world: World) -> Context:
+    """Return what every step of a command works with.
+
+    Raises a Fault where pip's configuration, its certificates or the clock cannot be used.
+    """
+    world.require_clock()
+    if options.jobs < 1:
+        raise UserFault("cannot work with that many jobs", options.jobs, "--jobs 2")
+    pip = None if options.offline is not None else pip_config.read(world.environ)
+    progress = Progress(Console(stderr=True, emoji=False))
+    if pip:
+        download.require_certificates(pip, world.environ)
+    access = Access(
+        environ=world.environ, certificate=pip.certificate if pip else None, mirror=options.registry_mirror,
+        say=progress.say,
+    )  # fmt: skip
+    return Context(
+        store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
+        jobs=options.jobs, pip=pip, access=access, wheelhouse=options.wheelhouse, bindings_index=options.bindings_index,
+        base=options.base if lockfile.is_base_on_disk(options.base) else None,
+        examples=None if options.examples == "none" else options.examples,
+        native=next((each for each in PLATFORMS if each.runs_on(platform.system(), platform.machine())), None),
+    )  # fmt: skip
+
+
+def locks(
+    options: argparse.Namespace, asked: Sequence[Request], context: Context, tasks: Start | None = None
+) -> list[Locked]:
+    """Return the lock that was named, or a new one for each request: those of one index.
+
+    Raises UserFault where a lock is named and there are several requests, or they would get different releases.
+    """
+    if len(asked) > 1 and (options.lock or options.offline is not None):
+        typed = f"--lock {options.lock}" if options.lock else "--offline"
+        raise UserFault(ALONE, typed, f"{typed} with one --platform")
+    if named := given_lock(options, asked[0], context):
+        return [Locked(named)]
+    if context.pip is None:
+        raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
+    plans = [planner.resolve(each, catalog.load(), context.today) for each in asked]
+    planner.require_same_releases(plans)
+    return [_new_lock(each, context, tasks, said=len(plans) > 1) for each in plans]
+
+
+def _new_lock(planned: Plan, context: Context, tasks: Start | None, *, said: bool) -> Locked:
+    """Resolve a plan; `said` is for which platform, where notes and a fault may be about another one, too."""
+    for line in (*([f"for {planned.platform}:"] if said else ()), *(f"note: {note}" for note in planned.notes)):
+        context.progress.say(line)
+    return pipeline.resolve(planned, context, tasks)
+
+
+def given_lock(options: argparse.Namespace, asked: Request, context: Context) -> Lock | None:
+    """Return the lock that was named, or that of the bundle, whose files come into the store; None without either."""
+    if options.offline:
+        if options.lock:
+            raise UserFault("a bundle brings its own lock", f"--lock {options.lock}", f"--offline {options.offline}")
+        with context.progress.step("taking the bundle"):
+            text = bundle.take(options.offline, context.store)
+        return lockfile.read(text, f"{options.offline}/{bundle.LOCK}", asked)
+    if options.lock is None:
+        return None
+    if not Path(options.lock).is_file():
+        raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
+    return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked)
