@@ -26,7 +26,7 @@ SIZES = "|".join(name for launcher in LAUNCHERS for name in (launcher.size, *lau
 IS_COUNT = re.compile(
     rf"{SIZES}|"
     r"(.*_)?((N|N_|NUM_?|TOTAL_)(NODES|RANKS|HOSTS|MACHINES)|NTASKS|N_TASKS|JOB_TOTAL_WORKERS|(NODES|MACHINES)_NUM)"
-    r"|.*_NUM_TASKS|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE|AZUREML_NODE_COUNT"
+    r"|.*_NUM_TASKS|FLUX_JOB_SIZE|HOROVOD_SIZE|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE|AZUREML_NODE_COUNT"
 )
 # More nodes are those of a graph: NUM_NODES=2708 is the data set Cora. A scheduler that has more counts its tasks, too.
 MOST_NODES = 1000

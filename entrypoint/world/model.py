@@ -9,8 +9,6 @@ from typing import Callable, NamedTuple
 from entrypoint.numbers import whole
 
 ALONE = "alone"
-FLUX = "flux"
-HOROVOD = "horovod"
 MPI = "mpi"
 MPIJOB_LAUNCHER = "mpijob-launcher"
 MPIJOB_WORKER = "mpijob-worker"

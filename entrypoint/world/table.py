@@ -11,8 +11,6 @@ from entrypoint.numbers import first_set, whole
 from entrypoint.world import slurm, torchrun
 from entrypoint.world.model import (
     ALONE,
-    FLUX,
-    HOROVOD,
     MPI,
     MPIJOB_LAUNCHER,
     MPIJOB_WORKER,
@@ -149,17 +147,6 @@ LAUNCHERS = (
     TORCHRUN_RANK._replace(proof=all_set("TORCHELASTIC_RUN_ID"), fact="TORCHELASTIC_RUN_ID is set"),
     SLURM_TASK._replace(proof=slurm.gave_pmi),
     *MPIS,
-    # flux-environment(7)
-    MPI_RANK._replace(
-        kind=FLUX,
-        rank="FLUX_TASK_RANK",
-        size="FLUX_JOB_SIZE",
-        local_rank=("FLUX_TASK_LOCAL_ID",),
-        nodes=("FLUX_JOB_NNODES",),
-        remedy="flux run --env=MASTER_ADDR=$(flux hostlist --nth=0 local) ...",
-    ),
-    # horovod/runner/gloo_run.py
-    name_like("HOROVOD", "MASTER_ADDR=node0 horovodrun ...")._replace(kind=HOROVOD),
     SLURM_TASK,
     # Kubeflow: the pods of a PyTorchJob or a TrainJob, which start torchrun.
     TORCHRUN_NODE._replace(proof=all_set("PET_RDZV_ENDPOINT"), fact="PET_RDZV_ENDPOINT is set"),
