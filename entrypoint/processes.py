@@ -45,18 +45,16 @@ def execute(program: str, argv: list[str], environ: Mapping[str, str]) -> NoRetu
     """Replace this process by a program; raise Refusal with the exit code of a shell for one that cannot be run."""
     try:
         become(program, argv, environ)
-    except FileNotFoundError:
-        # Python looked it up before, so it is what the file names in its first line, or a library's loader.
-        if which(program, environ) is None:
-            raise Refusal("there is no such program", program, "a program of the image", NOT_FOUND) from None
-        remedy = "name one that is there in its first line: #!/bin/sh, #!/usr/bin/env python3"
-        raise Refusal("the interpreter of a program is not there", program, remedy, NOT_EXECUTABLE) from None
     except OSError as error:
         if error.errno in (errno.EAGAIN, errno.ENOMEM):
             raise
-        remedy = "begin a script with #!/bin/sh or #!/usr/bin/env python3, make it executable, and match the machine"
-        value = f"{program}: {error.strerror}"
-        raise Refusal("the program cannot be executed", value, remedy, NOT_EXECUTABLE) from None
+        # Else it is what the file names in its first line, or a library's loader.
+        missing = isinstance(error, FileNotFoundError) and which(program, environ) is None
+        remedy = (
+            "a program of the image; a script that is executable, and begins with #!/bin/sh or #!/usr/bin/env python3"
+        )
+        code = NOT_FOUND if missing else NOT_EXECUTABLE
+        raise Refusal("the program cannot be executed", f"{program}: {error.strerror}", remedy, code) from None
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
