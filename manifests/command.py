@@ -105,17 +105,17 @@ def find_output(words: Sequence[str]) -> str | None:
 
 
 def find_results(request: Request) -> str | None:
-    """Return where results go, as far as it is known here."""
+    """Return where results go, as far as it is known here: a reference is replaced by a kubelet."""
+    usual = f"{OUTPUT}/{request.words[0]}" if names_results(request.words) else None
     typed = find_output(request.words)
-    if typed is not None:
-        return request.expand(typed)
-    return request.environ.get(RESULTS) or (f"{OUTPUT}/{request.words[0]}" if names_results(request.words) else None)
+    path = (request.listed.get(RESULTS) or usual) if typed is None else typed
+    return None if path is None or REFERENCE.search(path) else path
 
 
 def check_results(request: Request) -> None:
     """Raise Refusal for results or downloads that are not on a claim, and would be lost with the pod."""
-    home, output = request.environ["HF_HOME"], find_results(request)
-    if request.kind == PREFETCH and find_claim(home, request) is None:
+    home, output = request.listed["HF_HOME"], find_results(request)
+    if request.kind == PREFETCH and not REFERENCE.search(home) and find_claim(home, request) is None:
         fact = "downloads would not be on a claim, and be lost with the pod"
         raise Refusal(fact, f"HF_HOME={home}", f"--env HF_HOME={request.mount}/{DOWNLOADS}")
     if request.kind == PREFETCH or output is None:

@@ -22,7 +22,7 @@ PVC, PREFETCH = "pvc", "prefetch"
 TORCH_DISTRIBUTED = "torch-distributed"  # the runtime that comes with Trainer
 DOWNLOADS = "huggingface"  # the directory of the claim for what comes from the hub
 # What a kubelet replaces in a value: third_party/forked/golang/expansion/expand.go of Kubernetes.
-REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+REFERENCE = re.compile(r"\$(?:\$|\([^)]*\))")
 HELP = {
     PYTORCHJOB: "a PyTorchJob, as in the Hugging Face guide",
     TRAINJOB: "a TrainJob of Trainer v2",
@@ -100,23 +100,6 @@ class Request:
     def listed(self) -> dict[str, str]:
         """Return the variables in the order of the manifest: where downloads go, if not typed, and the user's own."""
         return {**({} if "HF_HOME" in self.env else {"HF_HOME": f"{self.mount}/{DOWNLOADS}"}), **self.env}
-
-    @property
-    def environ(self) -> dict[str, str]:
-        """Return the variables as a container has them."""
-        found: dict[str, str] = {}
-        for name, text in self.listed.items():
-            found[name] = replace_references(text, found)
-        return found
-
-    def expand(self, text: str) -> str:
-        """Return an argument as a container has it."""
-        return replace_references(text, self.environ)
-
-
-def replace_references(text: str, variables: Mapping[str, str]) -> str:
-    """Return a text in which `$(NAME)` is the value of a variable, if it is known, and $$ is $."""
-    return REFERENCE.sub(lambda part: "$" if part[0] == "$$" else variables.get(part[1], part[0]), text)
 
 
 def keep(**fields: Any) -> dict[str, Any]:

@@ -48,7 +48,6 @@ pytorchjob | qa --output_d=../x                              | lost with the pod
 pytorchjob | --name huggingface                              | among the downloads | --output_dir /workspace/output/qa
 runtime    | --mount /data                                   | lost with the pod | --output_dir /data/qa
 prefetch   | --env HF_HOME=/workspace/output/../x            | lost with the pod | --env HF_HOME=/workspace/output/hugg
-prefetch   | --env B=/tmp --env HF_HOME=$(B)/hub             | HF_HOME=/tmp/hub | --env HF_HOME=
 pytorchjob | python train.py                                 | each pod would train a model of its own | train.py, which
 trainjob   | /usr/bin/python3.11 -u a/b.py --bf16            | of its own: /usr/bin/python3.11 in 4 pods | a/b.py
 runtime    | python3 -m mine.train                           | each pod would train | torchrun -m mine.train
@@ -170,7 +169,7 @@ def test_the_command_of_a_pod(kind: str, typed: str, args: str) -> None:
         ("--volume big:/big qa --output_dir /big/a", "results: /big/a, on the claim big"),
         ("--volume big:/workspace/output/big qa --output_dir /workspace/output/big/a", "on the claim big"),
         ("train.py --output_dir /workspace/output/a", "results: /workspace/output/a, on the claim transformers-pvc"),
-        ("--env D=/workspace/output qa --output_dir $(D)/a", "results: /workspace/output/a, on the claim"),
+        ("--env D=/workspace/output qa --output_dir $(D)/a", "results: what is written to the claim"),
         ("train.py --output 5", "results: /workspace/output/transformers-pytorchjob, on the claim"),
         ("train.py --save_dir=/workspace/output/a", "results: /workspace/output/a, on the claim transformers-pvc"),
         (
