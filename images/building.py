@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from rich.console import Console
@@ -16,7 +16,7 @@ from images.deliver import engine as engines
 from images.deliver import referrers, skopeo, transfer
 from images.deliver.engine import Engine
 from images.host.context import Context, World, background
-from images.host.errors import Damaged, Fault, UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import bundle, lockfile
 from images.model import Image
 from images.oci import attachment, output, reference
@@ -40,23 +40,20 @@ def build(options: argparse.Namespace, world: World, out: Console) -> None:
     if len(asked) > 1 and engine and context.native is None:
         fact = "of several images an engine gets that of this machine, and none is for it"
         raise UserFault(fact, engine.name, "--no-load")
-    pushed: list[str] = []
     with background() as tasks:
         locked = inputs.locks(options, asked, context, tasks)
         tags = tuple(names(options)) or (locked[0].lock.tag,)
-
-        def make() -> list[Image]:
-            made = [_make(each, tags, options.compression, context, said=len(locked) > 1) for each in locked]
-            if place:
-                _save(made, place, options.compression, context)
-            _load(made, engine, options.load, context)
-            for target in targets[len(pushed) :]:
-                pushed.append(_push(made, target, options.compression, context))
-            return [each.image for each in made]
-
-        images = _again_if_damaged(make, context)
+        made = [_make(each, tags, options.compression, context, said=len(locked) > 1) for each in locked]
+        if place:
+            _save(made, place, options.compression, context)
+        _load(made, engine, options.load, context)
+        pushed = tuple(_push(made, target, options.compression, context) for target in targets)
     outcome = report.Outcome(
-        tuple(images), options.output, engine.name if engine else None, tuple(pushed), world.clock() - start
+        tuple(each.image for each in made),
+        options.output,
+        engine.name if engine else None,
+        pushed,
+        world.clock() - start,
     )
     if options.json:
         print(json.dumps(report.fields(outcome), indent=1))
@@ -67,19 +64,6 @@ def _make(locked: Locked, tags: tuple[str, ...], compression: str, context: Cont
     if said:
         context.progress.say(f"for {locked.lock.platform}:")
     return pipeline.image(locked, pipeline.fetch(locked.lock, context), tags, context, compression)
-
-
-def _again_if_damaged(make: Callable[[], list[Image]], context: Context) -> list[Image]:
-    """Make images; again as long as another file of the cache turns out to be damaged, which is made again then."""
-    named = set[str]()
-    while True:
-        try:
-            return make()
-        except Damaged as fault:
-            if fault.value in named:  # it was made again, and did not stay whole
-                raise
-            named.add(fault.value)
-            context.progress.say(f"note: {fault.fact}: {fault.value}")
 
 
 def _save(made: Sequence[Finished], place: output.Target, compression: str, context: Context) -> None:

@@ -9,8 +9,6 @@ from packaging.metadata import RawMetadata
 from packaging.utils import canonicalize_name
 
 from images.debian.control import paragraphs
-from images.foreign import documents
-from images.host.errors import WorldFault
 from images.host.store import Store
 from images.model import Base, Deb, Facts, Lock, Wheel
 from images.wheels.content import content
@@ -49,21 +47,6 @@ def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, contro
     below = [locked.debian.suite, base.manifest is None, base.facts.status, base.facts.release, installed]
     inputs = [name, locked.family_as_of.isoformat(), wheels, debs, *below, examples]
     return str(store.cached("sboms", inputs, make).value)
-
-
-def require_of(lock: str, text: str, shown: str) -> None:
-    """Raise WorldFault where an SBOM is not that of an image with this lock: it names a file that the lock does not.
-
-    Both are texts as an image has them; whether the SBOM has all of them is known when it is written again.
-    """
-    remedy = f"build.py verify {shown} says what else differs; build.py --lock builds it with its own"
-    try:
-        parts = documents.parse(text.encode())["components"]
-        named = {entry["content"]: part["name"] for part in parts for entry in part.get("hashes", ())}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise WorldFault("the SBOM in the image is damaged", f"{shown} ({error!r})", remedy) from error
-    if strange := next((f"{name} {digest}" for digest, name in named.items() if str(digest) not in lock), None):
-        raise WorldFault("the SBOM in the image is of another one", f"{shown} (no file {strange} in its lock)", remedy)
 
 
 def described(wheels: Iterable[Wheel], store: Store) -> list[tuple[str, str, str, RawMetadata]]:
