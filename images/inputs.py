@@ -36,13 +36,10 @@ def context(options: argparse.Namespace, world: World) -> Context:
     progress = Progress(Console(stderr=True, emoji=False))
     if pip:
         download.require_certificates(pip, world.environ)
-    access = Access(
-        environ=world.environ, certificate=pip.certificate if pip else None, mirror=options.registry_mirror,
-        say=progress.say,
-    )  # fmt: skip
+    access = Access(environ=world.environ, certificate=pip.certificate if pip else None, say=progress.say)
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
-        jobs=options.jobs, pip=pip, access=access, wheelhouse=options.wheelhouse, bindings_index=options.bindings_index,
+        jobs=options.jobs, pip=pip, access=access, wheelhouse=options.wheelhouse,
         base=options.base if lockfile.is_base_on_disk(options.base) else None,
         examples=None if options.examples == "none" else options.examples,
         native=next((each for each in PLATFORMS if each.runs_on(platform.system(), platform.machine())), None),

@@ -46,13 +46,6 @@ def _text(typed: str) -> str:
     return typed
 
 
-def _place(typed: str) -> str:
-    """Read where something is written to; raise ArgumentTypeError for -, with which stdout is meant."""
-    if typed == "-":
-        raise argparse.ArgumentTypeError("'-' does not mean stdout here; ./- is a file of that name")
-    return _text(typed)
-
-
 def _count(typed: str) -> int:
     """Read a whole number in the digits 0 to 9; int() reads those of every script."""
     if not re.fullmatch("-?[0-9]{1,9}", typed):
@@ -112,7 +105,6 @@ OPTIONS = (
     _row(f"{MADE} verify", "--examples", "PATH|URL|none", "example scripts (default: the release's archive)"),
     _row(f"{MADE} verify", "--wheelhouse", "DIR",
          "directory of wheels; preferred over an index that has the same version"),
-    _row(f"{MADE} verify", "--bindings-index", "URL", "where the oneCCL bindings are (default: Intel's index)"),
     _row(MADE, "--tag", "NAME:TAG",
          "name of the image, more than once for more names (default: multinode:torchX-transformersY)",
          action="append", default=[]),
@@ -121,11 +113,9 @@ OPTIONS = (
     _row("build bundle verify", "--lock", "FILE", "use exactly the files of this lock"),
     _row("build bundle verify", "--offline", "BUNDLE", "fetch nothing; take the files from a bundle", nargs="?",
          const=False),
-    _row("build lock bundle verify sbom provenance", "--registry-mirror", "HOST[/PATH]",
-         "registry to ask before any other"),
-    _row("build", "--output", "FILE|DIR/", "write an archive, or an OCI layout where it ends in /", type=_place),
-    _row("lock", "--output", "FILE", "write the lock there instead of on stdout", type=_place),
-    _row("bundle", "--output", "FILE.tar", "where the bundle goes", type=_place, required=True),
+    _row("build", "--output", "FILE|DIR/", "write an archive, or an OCI layout where it ends in /"),
+    _row("lock", "--output", "FILE", "write the lock there instead of on stdout"),
+    _row("bundle", "--output", "FILE.tar", "where the bundle goes", required=True),
     _row("build", "--compression", None,
          "compression of layers in an OCI layout or a push (a push takes none for zstd); Docker before 23.0 needs gzip",
          choices=("zstd", "gzip", "none"), default="zstd"),

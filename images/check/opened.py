@@ -123,7 +123,7 @@ def opened(name: str, platform: Platform | None, store: Store, access: Access) -
 def _find(name: str, place: Path, access: Access) -> tuple[reference.Reference, str]:
     """Return what to open, and what that is called; an engine writes out an image that it has."""
     if name.startswith(REGISTRY):
-        return _in_registry(reference.parse(name.removeprefix(REGISTRY)), name, access)
+        return _in_registry(reference.parse(name.removeprefix(REGISTRY)), name)
     named = _on_disk(name) or reference.parse(name)  # what is no name in a registry is none in an engine
     if isinstance(named, reference.Remote):
         found = engine.search(access.environ)
@@ -132,13 +132,13 @@ def _find(name: str, place: Path, access: Access) -> tuple[reference.Reference, 
         if not found.engine and found.faults:  # it may have the image: another one of that name is not taken for it
             remedy = f"{found.remedy}; {REGISTRY}{name} is the one in the registry"
             raise WorldFault("whether an engine has the image cannot be known", f"{name} ({found.why})", remedy)
-        return _in_registry(named, name, access)
+        return _in_registry(named, name)
     return named, "in a layout" if isinstance(named, reference.Directory) else "in an archive"
 
 
-def _in_registry(named: reference.Reference, name: str, access: Access) -> tuple[reference.Reference, str]:
+def _in_registry(named: reference.Reference, name: str) -> tuple[reference.Reference, str]:
     if isinstance(named, reference.Remote):
-        return named, f"in the registry {named.host}" + (f" or its mirror {access.mirror}" if access.mirror else "")
+        return named, f"in the registry {named.host}"
     raise UserFault("that is not a name in a registry", repr(name), f"{REGISTRY}HOST/NAME:TAG")
 
 

@@ -34,18 +34,18 @@ def attach(documents: Sequence[Attachment], subject: Descriptor, place: Place, s
     Raises a Fault where that cannot be done; the next call goes on.
     """
     with store.temporary(directory=True) as aside:
-        server = Server(place, store, access, aside)
+        server = Server(place, access, aside)
         for document in documents:
             document.write_layout(aside / document.name, subject)
             server.push(document.digest(subject), document.name)
-    with Registry(place, store, access) as registry:
+    with Registry(place, access) as registry:
         if _listed(registry, subject.digest) is None:
             _add(registry, subject.digest, [document.entry(subject) for document in documents])
 
 
 def listed(digest: str, place: Place, store: Store, access: Access) -> list[Entry]:
     """Return the descriptors of what is attached to an image."""
-    with Registry(place, store, access) as registry:
+    with Registry(place, access) as registry:
         found = _listed(registry, digest)
         return _tagged(registry, digest) if found is None else found
 
@@ -54,7 +54,7 @@ def require_subject(digest: str, entry: Entry, place: Place, store: Store, acces
     """Raise WorldFault for what is listed as attached to an image, and is about another one, or about none."""
     with store.temporary(directory=True) as aside:
         name = str(entry.get("digest"))
-        data = Server(place, store, access, aside).inspect(name)
+        data = Server(place, access, aside).inspect(name)
     manifest.check(data, name, place.called(name))
     found = manifest.read(data, place.called(name)).get("subject")
     about = found.get("digest") if isinstance(found, dict) else None

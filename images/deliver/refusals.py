@@ -8,7 +8,7 @@ from typing import NamedTuple
 from images.host.certificates import TRUST
 from images.host.errors import ROOM, Fault, UserFault, WorldFault
 
-NETWORK = "check the address, the network and proxy settings (HTTPS_PROXY), or --registry-mirror HOST for a base"
+NETWORK = "check the address, the network and proxy settings (HTTPS_PROXY), or name a mirror (registries.conf)"
 LATER = "run it again later; what is there is kept"
 PLAIN = "a registry with TLS, or name it with `insecure = true` in /etc/containers/registries.conf"
 SHOWN, READ = 300, 600  # characters of a message: an error has names in it, and a page of a proxy has any words

@@ -15,7 +15,6 @@ from images.host import certificates, download
 from images.host.context import Access
 from images.host.errors import Fault
 from images.host.pip_config import Sources
-from images.host.store import Store
 from images.oci import reference
 from images.oci.manifest import INDEXES
 from images.oci.reference import Place
@@ -43,8 +42,8 @@ class _Bearer(AuthBase):
 class Registry:
     """One repository of a registry, whose indexes are read and written."""
 
-    def __init__(self, place: Place, store: Store, access: Access) -> None:
-        self._place, self._store, self._access = place, store, access
+    def __init__(self, place: Place, access: Access) -> None:
+        self._place, self._access = place, access
         trusted = access.certificate or certificates.usual(access.environ)
         self._session = download.session(Sources(certificate=trusted))
         self._session.auth = _Nobody()

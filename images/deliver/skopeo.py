@@ -17,7 +17,6 @@ from images.host import process
 from images.host.certificates import trusted
 from images.host.context import Access
 from images.host.errors import Fault, WorldFault
-from images.host.store import Store
 from images.oci.reference import Place
 
 OLDEST = (1, 9)  # older ones were not tried
@@ -45,8 +44,8 @@ PATIENCE = Patience()
 class Server:
     """skopeo, talking to one registry: with its login in a private file, in a directory of its own."""
 
-    def __init__(self, place: Place, store: Store, access: Access, aside: Path, patience: Patience = PATIENCE) -> None:
-        self.place, self._store, self._access, self._aside, self._patience = place, store, access, aside, patience
+    def __init__(self, place: Place, access: Access, aside: Path, patience: Patience = PATIENCE) -> None:
+        self.place, self._access, self._aside, self._patience = place, access, aside, patience
         self._trouble: Fault | None = None
 
     def inspect(self, tag_or_digest: str, *options: str) -> bytes:

@@ -13,7 +13,7 @@ from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.disk.files import link
 from images.host.download import Advance
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.errors import Fault, WorldFault
 from images.host.store import Store, sha256
 from images.model import Descriptor, Image, Manifest
 from images.oci import manifest
@@ -21,7 +21,7 @@ from images.oci.compression import of_registry
 from images.oci.image import published_digest
 from images.oci.layout_writer import write_layout
 from images.oci.manifest import ON_THE_WAY, digest_of
-from images.oci.reference import HOST, NAME, Place, Remote
+from images.oci.reference import Place, Remote
 
 # Docker speaks plain HTTP with these only; `docker pull` of any other host needs `insecure-registries`.
 NEAR = re.compile(r"(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?")
@@ -32,34 +32,26 @@ Got = TypeVar("Got")
 
 
 class Repository:
-    """One image name in a registry, asked of the mirror first; a mirror that fails once is not asked again."""
+    """One image name in a registry."""
 
     def __init__(self, remote: Remote, store: Store, access: Access, aside: Path) -> None:
-        self._remote, self._store, self._access, self._aside = remote, store, access, aside
-        places = [*([mirror_place(access.mirror, remote.name)] if access.mirror else []), origin(remote)]
-        self._servers = [Server(place, store, access, aside) for place in places]
+        self._remote, self._store, self._aside = remote, store, aside
+        self._server = Server(origin(remote), access, aside)
 
     def manifest(self, digest: str | None) -> bytes:
         """Return a manifest or an index by digest, or for None the one that the reference means."""
         known = digest or self._remote.digest
-        return self._first(lambda server: self._manifest(server, known))
-
-    def _manifest(self, server: Server, known: str | None) -> bytes:
         called = known or self._remote.tag or "latest"
-        data, name = server.inspect(called), server.place.called(called)
+        data = self._server.inspect(called)
         if known:
-            manifest.check(data, known, name)
-        manifest.read(data, name)  # what a mirror answers in place of a manifest is no reason not to ask the registry
+            manifest.check(data, known, self._server.place.called(called))
         return data
 
     def config(self, found: Manifest, advance: Advance) -> Path:
         """Fetch the configuration of an image into the store, unless it is there undamaged."""
         if path := self._store.verified(found.config.sha256, "blob"):
             return path
-        return self._first(lambda server: self._config(server, found, advance))
-
-    def _config(self, server: Server, found: Manifest, advance: Advance) -> Path:
-        data = server.inspect(found.digest, "--config")
+        data = self._server.inspect(found.digest, "--config")
         advance(len(data))
         with self._store.temporary() as path:
             path.write_bytes(data)
@@ -70,10 +62,10 @@ class Repository:
         with self._store.locked(found.config.sha256):  # of two builds at once, one fetches and one waits
             missing = [layer for layer in found.layers if self._store.verified(layer.sha256, "blob") is None]
             if missing:
-                self._first(lambda server: self._pull(server, found, missing, advance))
+                self._pull(found, missing, advance)
         return [self._store.place(layer.sha256) for layer in found.layers]
 
-    def _pull(self, server: Server, found: Manifest, missing: Sequence[Descriptor], advance: Advance) -> None:
+    def _pull(self, found: Manifest, missing: Sequence[Descriptor], advance: Advance) -> None:
         shared = self._aside / "shared" / "sha256"
         shared.mkdir(parents=True, exist_ok=True)
         for layer in found.layers:
@@ -89,21 +81,12 @@ class Repository:
                 raise WorldFault("a registry sends more than the manifest says", value, ON_THE_WAY)
 
         try:
-            server.pull(found.digest, tick)
+            self._server.pull(found.digest, tick)
         finally:  # what has come whole stays, even where the rest has not come
             counter.tick()
             for layer in missing:
                 if self._store.blob(layer.sha256) is None and (shared / layer.sha256).exists():
                     _keep(self._store, shared / layer.sha256, layer, str(self._remote))
-
-    def _first(self, question: Callable[[Server], Got]) -> Got:
-        if len(self._servers) > 1:
-            try:
-                return question(self._servers[0])
-            except Fault as fault:
-                self._access.say(f"the mirror did not help ({fault.fact}: {fault.value}); on to {self._remote.host}")
-                del self._servers[0]
-        return question(self._servers[0])
 
 
 class Counter:
@@ -155,7 +138,7 @@ def push(images: Sequence[Image], target: Remote, store: Store, access: Access, 
     ]  # skopeo takes a layout's only entry without a tag
     with store.temporary(directory=True) as aside:
         write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
-        server = Server(origin(target), store, access, aside)
+        server = Server(origin(target), access, aside)
         try:
             server.push(target.tag or "latest")
         except Fault as fault:
@@ -189,16 +172,5 @@ def require_there(server: Server, digest: str, target: Remote, say: Callable[[st
 
 
 def origin(remote: Remote) -> Place:
-    """Return the repository that a name is in, without a mirror."""
+    """Return the repository that a name is in."""
     return Place(remote.host, remote.name, NEAR.fullmatch(remote.host) is not None)
-
-
-def mirror_place(text: str, name: str) -> Place:
-    """Read [http[s]://]HOST[:PORT][/PROJECT]; a project goes before the name of the image, as in Harbor."""
-    scheme, _, rest = text.rpartition("://")
-    host, _, project = rest.rstrip("/").partition("/")
-    if not HOST.fullmatch(host) or scheme not in ("", "http", "https") or (project and not NAME.fullmatch(project)):
-        remedy = "--registry-mirror [https://]HOST[:PORT][/PROJECT]"
-        raise UserFault("that is not the address of a mirror", repr(text.rpartition("@")[2]), remedy)
-    plain = scheme == "http" or (not scheme and NEAR.fullmatch(host) is not None)
-    return Place(host, f"{project}/{name}" if project else name, plain)

@@ -57,13 +57,12 @@ class World:
 class Access:
     """How registries are reached.
 
-    `certificate` is the file of trusted certificates (None: the usual ones), `mirror` is as in --registry-mirror; `say`
-    tells the user when that does not help, `wait` sleeps for some seconds before the next attempt.
+    `certificate` is the file of trusted certificates (None: the usual ones); `say` tells the user what is waited for,
+    `wait` sleeps for some seconds before the next attempt.
     """
 
     environ: Mapping[str, str]
     certificate: str | None = None
-    mirror: str | None = None
     say: Callable[[str], None] = lambda _: None
     wait: Callable[[float], None] = time.sleep
 
@@ -72,9 +71,8 @@ class Access:
 class Context:
     """The store and the world around it; `pip` is where packages come from, None where nothing may be downloaded.
 
-    `wheelhouse` is the user's directory of wheels, `bindings_index` the index that the user names for the oneCCL
-    bindings. For a lock, `base` is the layout or archive that its base lies in, and `examples` is where its examples
-    come from.
+    `wheelhouse` is the user's directory of wheels. For a lock, `base` is the layout or archive that its base lies in,
+    and `examples` is where its examples come from.
     Where `compiles` is false, layers are made without bytecode, whatever the lock says: nothing of a base is run.
     `native` is the platform whose programs this machine can start, None on a system of another kind.
     """
@@ -87,7 +85,6 @@ class Context:
     pip: Sources | None
     access: Access
     wheelhouse: str | None = None
-    bindings_index: str | None = None
     base: str | None = None
     examples: str | None = None
     compiles: bool = False

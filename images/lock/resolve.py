@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 import tomli_w
@@ -29,7 +29,6 @@ from images.platforms import TWIN
 from images.wheels import wheelhouse
 
 Making = Future[Base] | None  # a base that is being made
-Pinned = TypeVar("Pinned", Plan, Lock)
 # What of a plan decides which packages are found.
 DECISIVE = ("requirements", "python", "glibc", "as_of", "family_as_of", "index", "find_links", "bindings", "cpu_suffix")
 
@@ -102,7 +101,7 @@ def packages(planned: Plan, context: Context) -> Resolved:
     Raises WorldFault when an index cannot be reached, UserFault when nothing fits or the result would be for a GPU.
     """
     sources = _with_wheelhouse(context)
-    plan = _with_wheels(_with_bindings_index(planned, context), sources)
+    plan = _with_wheels(planned, sources)
     listing = [wheelhouse.contents(place, context.store) for place in wheelhouse.directories(sources.links)]
     decisive = {name: getattr(plan, name) for name in DECISIVE}
     rows = [asdict(row) for row in plan.source_only]
@@ -189,17 +188,8 @@ def asked(lock: Lock, context: Context) -> tuple[Lock, Sources]:
     """Return for what files of a lock are looked for, and where."""
     archives = {artifact.name for artifact in lock.artifacts if not artifact.filename.endswith(".whl")}
     built = tuple(row for row in lock.source_only if row.name in archives)
-    return _with_bindings_index(replace(lock, source_only=built), context), _with_wheelhouse(context)
-
-
-def _with_bindings_index(pins: Pinned, context: Context) -> Pinned:
-    """Put the index that the user names for the oneCCL bindings in the place of Intel's."""
-    places = filter(None, (pins.index, pins.find_links, context.bindings_index))
-    check_addresses("--bindings-index", places)
-    missing.require_indexes("--bindings-index", filter(None, [context.bindings_index]))
-    if context.bindings_index is None or not (pins.index or pins.find_links):
-        return pins
-    return replace(pins, index=context.bindings_index, find_links=None)
+    check_addresses("the lock's index", filter(None, (lock.index, lock.find_links)))  # whoever wrote it
+    return replace(lock, source_only=built), _with_wheelhouse(context)
 
 
 def _with_wheels(plan: Plan, sources: Sources) -> Plan:

@@ -16,7 +16,7 @@ from tests.cluster.nodes import Cluster, two_pods
 from tests.cluster.test_real_ccl import OPTIONS, SMOKE, passed
 from tests.support import locks, real_ccl
 from tests.support.harness import IMAGES, Done, built, remove_images, run
-from tests.support.registry import fill, running
+from tests.support.registry import fill, mirrored, running
 from tests.support.stand_in import Image, Layout, digest, layout, write
 
 pytestmark = pytest.mark.slow
@@ -48,9 +48,10 @@ def options() -> tuple[str, ...]:
 @pytest.fixture(scope="module")
 def on_base(registry: str, module_path: Path) -> Iterator[dict[str, Any]]:
     """Build on it, as if Docker Hub had it; the Python has to be named, for Intel's image has another."""
-    base = ("--base", INTELS, "--python", "3.11", "--registry-mirror", registry)
+    base = ("--base", INTELS, "--python", "3.11")
     tag = f"{IMAGES}:real-ccl-pulled"
-    yield built(*options(), *base, "--tag", tag, "--output", f"{module_path}/layout/")
+    home = mirrored(module_path, "docker.io", registry, insecure=True)
+    yield built(*options(), *base, "--tag", tag, "--output", f"{module_path}/layout/", env=home)
     remove_images([tag])
 
 

@@ -18,7 +18,7 @@ from images.host.store import Store
 from images.oci import compression
 from tests.support import locks
 from tests.support.harness import IMAGES, build, built, run
-from tests.support.registry import fill, running
+from tests.support.registry import fill, mirrored, running
 from tests.support.stand_in import Files, Image, Layout, derived, layout, write
 
 SITE = "usr/local/lib/python3.11/dist-packages"
@@ -135,9 +135,10 @@ def test_a_mirror_stands_in_for_a_registry_that_nobody_reaches(
     on_base: tuple[Path, dict[str, Any]], pushed: str, tmp_path: Path
 ) -> None:
     host, _, name = pushed.partition("/")
-    options = ("--base", f"registry.invalid/{name}", "--registry-mirror", host, *OPTIONS, "--no-load")
+    options = ("--base", f"registry.invalid/{name}", *OPTIONS, "--no-load")
+    home = mirrored(tmp_path, "registry.invalid", host, insecure=True)
 
-    answer = built(*options, "--output", f"{tmp_path}/layout/")
+    answer = built(*options, "--output", f"{tmp_path}/layout/", env=home)
 
     assert [row["digest"] for row in answer["layers"][:-1]] == [row["digest"] for row in on_base[1]["layers"][:-1]]
     lock = locks.read(locks.path_beside(tmp_path / "layout"))

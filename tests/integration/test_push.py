@@ -135,7 +135,7 @@ def push_at_once(made: Image, host: str, store: Store, say: list[str]) -> None:
     with store.temporary(directory=True) as aside:
         write_layout(aside / "layout", [alone], store, "zstd", linked=True)
         place = reference.Place(host, "s/t", plain=True)
-        skopeo.Server(place, store, access, aside, skopeo.Patience(said=0.5, ends=1.5)).push("1")
+        skopeo.Server(place, access, aside, skopeo.Patience(said=0.5, ends=1.5)).push("1")
 
 
 def test_a_push_to_a_registry_that_falls_silent_is_given_up(registry: str, store: Store) -> None:

@@ -294,10 +294,9 @@ def test_bindings_of_the_public_index_are_not_taken(
     squatted: Sources, private: Server, store: Store, tmp_path: Path
 ) -> None:
     address = publish(private, wheel(tmp_path / "intels", BINDINGS))
-    context = locks.context(store, squatted, os.environ)
-    mine = dataclasses.replace(context, bindings_index=source_of(private, "user:secret").index)
+    planned = dataclasses.replace(BOUND, index=source_of(private, "user:secret").index)
 
-    made = resolve.packages(BOUND, mine)
+    made = resolve.packages(planned, locks.context(store, squatted, os.environ))
 
     assert [artifact.version for artifact in made.artifacts] == ["2.4.0+cpu", "1.17.0"]
     assert made.artifacts[0].url == address
@@ -307,10 +306,10 @@ def test_bindings_that_their_own_index_lacks_are_not_taken_from_another(
     squatted: Sources, private: Server, store: Store
 ) -> None:
     private.login = None
-    context = dataclasses.replace(locks.context(store, squatted, os.environ), bindings_index=f"{private.url}/simple")
+    planned = dataclasses.replace(BOUND, index=f"{private.url}/simple")
 
     with pytest.raises(UserFault, match="oneccl-bind-pt was not found"):
-        resolve.packages(BOUND, context)
+        resolve.packages(planned, locks.context(store, squatted, os.environ))
 
 
 def with_wheels(directory: str, store: Store, sources: Sources) -> Context:

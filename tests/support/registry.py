@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from images.host.context import default_root
 from tests.support.harness import call
 
 PASSWORD = "secret:word"
@@ -30,23 +31,29 @@ needed = pytest.mark.skipif(bool(MISSING), reason=REASON)
 
 
 @contextmanager
-def running(folder: Path, *, locked: bool = False, certificate: Path | None = None, mirrors: str = "") -> Iterator[str]:
+def running(folder: Path, *, locked: bool = False, certificate: Path | None = None) -> Iterator[str]:
     """Run a registry and yield host:port; skip where there is none.
 
-    locked: it wants `user` with PASSWORD. certificate: it speaks TLS, with the key beside that. mirrors: host:port of
-    another one that it is a mirror of.
+    locked: it wants `user` with PASSWORD. certificate: it speaks TLS, with the key beside that.
     """
     if MISSING:
         pytest.skip(REASON)
     folder.mkdir()
     (folder / "htpasswd").write_text(HTPASSWD)
     tls = TLS.format(certificate=certificate, key=certificate.with_suffix(".key")) if certificate else ""
-    more = (AUTH.format(folder=folder) if locked else "") + (
-        f"proxy: {{remoteurl: 'http://{mirrors}'}}" * bool(mirrors)
-    )
+    more = AUTH.format(folder=folder) if locked else ""
     (folder / "config.yml").write_text(CONFIG.format(folder=folder, tls=tls) + more)
     with _started(folder / "config.yml") as host:
         yield host
+
+
+def mirrored(home: Path, registry: str, mirror: str, *, insecure: bool = False) -> dict[str, str]:
+    """Name a mirror of a registry in a home directory (containers-registries.conf(5)); return the variables for it."""
+    place = home / ".config/containers/registries.conf"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    also = f"insecure = {str(insecure).lower()}"
+    place.write_text(f'[[registry]]\nlocation = "{registry}"\n[[registry.mirror]]\nlocation = "{mirror}"\n{also}\n')
+    return {"HOME": str(home), "XDG_CACHE_HOME": str(default_root(os.environ).parent)}
 
 
 @contextmanager

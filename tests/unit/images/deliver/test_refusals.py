@@ -81,7 +81,7 @@ def test_an_error_becomes_three_parts(text: str, kind: str) -> None:
         ("denied: requested access", "docker login host (or podman login)"),
         ("uploading manifest 1 to host/a: manifest invalid: manifest invalid", "--compression gzip"),
         ("x509: certificate signed by unknown authority", "REQUESTS_CA_BUNDLE"),
-        ("dial tcp: i/o timeout", "--registry-mirror HOST"),
+        ("dial tcp: i/o timeout", "registries.conf"),
     ],
 )
 def test_a_remedy_can_be_typed(text: str, remedy: str) -> None:

@@ -1,8 +1,7 @@
-"""The parts of a transfer that need no registry: the address of a mirror, and how bytes are counted."""
+"""The parts of a transfer that need no registry: how bytes are counted, and what is read back."""
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -19,36 +18,8 @@ from images.host.store import Store, sha256
 from images.model import Descriptor, Image, Layer, Manifest, Written
 from images.oci.image import config, registry_manifest
 from images.oci.manifest import LAYERS, digest_of
-from images.oci.reference import Place, Remote
+from images.oci.reference import Remote
 from images.platforms import AMD64
-
-
-@pytest.mark.parametrize(
-    ("mirror", "expected"),
-    [
-        ("mirror.example", Place("mirror.example", "library/a", plain=False)),
-        ("mirror.example/hub/", Place("mirror.example", "hub/library/a", plain=False)),
-        ("http://mirror.example:5000", Place("mirror.example:5000", "library/a", plain=True)),
-        ("https://localhost:5000", Place("localhost:5000", "library/a", plain=False)),
-        ("127.0.0.1:5000", Place("127.0.0.1:5000", "library/a", plain=True)),
-        ("[::1]:5000", Place("[::1]:5000", "library/a", plain=True)),
-    ],
-)
-def test_a_mirror_has_the_path_of_the_image_behind_its_own(mirror: str, expected: Place) -> None:
-    assert transfer.mirror_place(mirror, "library/a") == expected
-
-
-@pytest.mark.parametrize("mirror", ["ftp://host", "https://", "user:secret@host", "host/UPPER", "a b"])
-def test_a_bad_mirror_is_refused(tmp_path: Path, mirror: str) -> None:
-    access = Access(environ={}, mirror=mirror)
-
-    with (
-        pytest.raises(UserFault, match="mirror") as caught,
-        transfer.repository(Remote("docker.io", "library/a", "1"), Store(tmp_path), access),
-    ):
-        pass
-
-    assert "secret" not in str(caught.value)
 
 
 def test_bytes_are_counted_once_while_they_come(tmp_path: Path) -> None:
@@ -83,19 +54,6 @@ def test_a_registry_that_sends_more_than_the_manifest_says_is_stopped(
         pytest.raises(WorldFault, match="sends more than the manifest says"),
     ):
         found.layers(Manifest("sha256:" + "1" * 64, layer, (layer,)), lambda _: None)
-
-
-def test_a_full_store_is_no_reason_to_ask_the_next_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    access = Access(environ={}, mirror="mirror.example", say=pytest.fail)
-
-    def full(*_: object) -> bytes:
-        raise OSError(errno.ENOSPC, "full")
-
-    monkeypatch.setattr(Server, "inspect", full)
-
-    hub = Remote("docker.io", "library/a", "1")
-    with pytest.raises(OSError, match="full"), transfer.repository(hub, Store(tmp_path), access) as found:
-        found.manifest(None)
 
 
 class Answering(Server):

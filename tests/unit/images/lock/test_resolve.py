@@ -205,15 +205,8 @@ def test_a_file_without_sha256_is_named(algorithm: str) -> None:
     assert "--wheelhouse" in caught.value.remedy
 
 
-@pytest.mark.parametrize("place", ["https://[::1", "https://me:secret@host:port/simple"])
-def test_an_index_of_bindings_that_is_no_address_is_named(tmp_path: Path, place: str) -> None:
-    planned = planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
-    context = replace(locks.context(Store(tmp_path), Sources(), {}), bindings_index=place)
-
-    with pytest.raises(UserFault, match="not an address: --bindings-index") as caught:
-        resolve.packages(planned, context)
-
-    assert "secret" not in str(caught.value)
+def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:
+    context = locks.context(Store(tmp_path), Sources(), {})
     locked = locks.lock(index="https://[::1")  # as a lock may have it that somebody else wrote
     with pytest.raises(UserFault, match="not an address"):
-        resolve.asked(locked, replace(context, bindings_index=None))
+        resolve.asked(locked, context)
