@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from images.host.store import Store
 from tests.support.faults import Broken, find_fault
 from tests.support.harness import ALONE, EXAMPLES, IMAGES, alone, built, has_docker, remove_images, tags
 
@@ -53,6 +54,12 @@ def foreground() -> Iterator[None]:
     yield
     for number, earlier in before.items():
         signal.signal(number, earlier)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """Begin with an empty store."""
+    return Store(tmp_path / "store")
 
 
 @pytest.fixture(scope="module")

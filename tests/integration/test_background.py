@@ -10,7 +10,7 @@ import pytest
 
 from images.host import process
 from images.host.context import background
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import UserFault
 from tests.support.harness import wait_for
 
 ENOUGH = 30  # seconds
@@ -27,14 +27,6 @@ def test_tasks_run_one_after_another_beside_the_block(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
 
         assert second.result() == "first\nsecond"
-
-
-def test_a_fault_beside_is_raised_where_the_result_is_wanted() -> None:
-    def fail() -> None:
-        raise WorldFault("a fact", "a value", "a remedy")
-
-    with background() as tasks, pytest.raises(WorldFault, match="a fact"):
-        tasks(fail).result()
 
 
 @pytest.mark.parametrize("error", [UserFault("a fact", "a value", "a remedy"), KeyboardInterrupt()], ids=repr)

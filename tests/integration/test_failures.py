@@ -8,9 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from images.debian import mirrors
 from images.plan import catalog
 from tests.support.harness import ROOT, assert_three_parts, build, built, call, small_disk
 from tests.support.stores import SMALL, store_with
@@ -18,29 +15,6 @@ from tests.support.web import serving
 
 # A release beside the default one, of the same era: all but one layer is the same.
 OTHER = str(sorted(catalog.load().transformers)[-2])
-
-
-def test_a_place_that_is_not_there_is_named() -> None:
-    assert_three_parts(build(*SMALL, "--output", "/nowhere/image.tar"), 2, "/nowhere", "--output")
-
-
-def test_a_mirror_of_debian_that_does_not_answer_is_named(tmp_path: Path) -> None:
-    env = {**store_with(tmp_path / "s"), mirrors.VARIABLE: "http://127.0.0.1:9/debian"}
-
-    assert_three_parts(build(*SMALL, env=env), 1, "http://127.0.0.1:9/debian/dists", mirrors.VARIABLE)
-
-
-def test_a_machine_without_an_engine_is_told_to_start_one(tmp_path: Path) -> None:
-    env = {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "PATH": "/nowhere"}
-
-    assert_three_parts(build("--load", env=env), 1, "docker.sock", "start it")
-
-
-def test_an_unreachable_index_is_named(tmp_path: Path) -> None:
-    env = {"XDG_CACHE_HOME": str(tmp_path), "PIP_INDEX_URL": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
-    env |= {"PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": "/dev/null"}
-
-    assert_three_parts(build(*SMALL, env=env), 1, "http://127.0.0.1:9/simple/", "--wheelhouse")
 
 
 def test_a_truncated_download_is_named_and_leaves_nothing(tmp_path: Path) -> None:
@@ -62,18 +36,6 @@ def test_a_full_disk_is_named_and_a_build_goes_on_when_there_is_room(tmp_path: P
         assert not list((disk / "multinode/aside").iterdir())
         assert call(["mount", "-o", "remount,ro", str(disk)]).code == 0
         assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "XDG_CACHE_HOME")
-
-
-@pytest.mark.slow
-def test_a_damaged_wheel_in_the_store_is_fetched_again(tmp_path: Path) -> None:
-    built(*SMALL)
-    env = store_with(tmp_path, "choices", "bases", "layers")
-    wheel = next((tmp_path / "multinode/blobs").glob("*/certifi-*.whl"))
-    wheel.unlink()
-    wheel.write_bytes(b"damaged")
-
-    assert build(*SMALL, env=env).code == 0
-    assert wheel.read_bytes() != b"damaged"
 
 
 def test_a_build_that_was_interrupted_becomes_whole(tmp_path: Path) -> None:

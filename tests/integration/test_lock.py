@@ -94,18 +94,6 @@ def test_one_changed_byte_is_found(layout: tuple[Path, dict[str, Any]], tmp_path
     assert changed in done.err
 
 
-def test_a_changed_user_is_found(layout: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    copy = Layout(shutil.copytree(layout[0], tmp_path / "changed"))
-    copy.config["config"]["User"] = "0:0"
-    copy.save()
-
-    done = build("verify", "--json", str(copy.place))
-
-    assert done.code == 1
-    found = json.loads(done.out)["difference"]
-    assert (found["part"], found["path"], found["image"]) == ("configuration", "config.User", '"0:0"')
-
-
 def change_a_byte(copy: Layout) -> str:
     """Change one byte in a file of the layer that holds transformers; return the file's path."""
     number = next(n for n, row in enumerate(copy.config["history"]) if row["created_by"].endswith(" transformers"))
@@ -116,38 +104,3 @@ def change_a_byte(copy: Layout) -> str:
     copy.manifest["layers"][number] |= copy.put(zstandard.ZstdCompressor(level=1).compress(bytes(data)))
     copy.save()
     return f"/{path.decode()}"
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--torch", "2.12.0"), ("does not fit", "--torch 2.12.0", "2.13.0")),
-        (("--tasks", "translation"), ("does not fit", "translation")),
-    ],
-)
-def test_a_lock_refuses_another_request(
-    layout: tuple[Path, dict[str, Any]], options: tuple[str, ...], words: tuple[str, ...]
-) -> None:
-    done = build("--lock", str(locks.path_beside(layout[0])), "--no-load", *options)
-
-    assert done.code == 2
-    assert all(word in done.err for word in words)
-
-
-def test_a_lock_whose_file_nobody_has(layout: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    lock = locks.path_beside(layout[0])
-    six = next(artifact for artifact in locks.read(lock).artifacts if artifact.name == "six")
-    (tmp_path / "pylock.toml").write_text(lock.read_text().replace(six.sha256, "0" * 64))
-
-    done = build("--lock", str(tmp_path / "pylock.toml"), "--no-load")
-
-    assert done.code == 1
-    assert six.filename in done.err
-    assert "PyPI" in done.err
-
-
-def test_nothing_is_resolved_offline() -> None:
-    done = build("--offline", "--no-load")
-
-    assert done.code == 2
-    assert "--offline BUNDLE" in done.err

@@ -31,11 +31,6 @@ FILES: dict[str, dict[str, bytes | str]] = {
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
-
-
-@pytest.fixture
 def debs(store: Store, tmp_path: Path) -> list[Deb]:
     return [make(store, tmp_path / "packages", name, files) for name, files in FILES.items()]
 

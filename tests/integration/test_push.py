@@ -47,12 +47,6 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield host
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """Begin with nothing."""
-    return Store(tmp_path / "store")
-
-
 def push(made: Image, text: str, store: Store, *, compression: str = "zstd", **access: object) -> None:
     environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root), **dict(access.pop("environ", {}))}  # type: ignore[call-overload]
     known = Access(environ=environ, wait=lambda _: None, **access)  # type: ignore[arg-type]

@@ -40,12 +40,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield host
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """Begin with nothing."""
-    return Store(tmp_path / "store")
-
-
 def access(store: Store, login: str | None = None, host: str = "") -> Access:
     """Reach registries with this login, or without one."""
     if login and ":" not in login:

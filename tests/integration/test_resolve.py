@@ -83,11 +83,6 @@ def index(server: Server) -> Sources:
     return source_of(server)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
-
-
 def folder_of(tmp_path: Path) -> Path:
     """Make a wheelhouse with everything in it."""
     for name, requires in WHEELS:
@@ -367,15 +362,6 @@ def test_a_rebuilt_wheel_of_the_same_name_size_and_time_is_seen(index: Sources, 
         assert found[-1] == hashlib.sha256(data).hexdigest()
 
     assert len(set(found)) == 2
-
-
-def test_two_candidates_in_a_wheelhouse_are_refused(index: Sources, store: Store, tmp_path: Path) -> None:
-    wheel(folder_of(tmp_path), "torch-2.13.0-py3-none-any")
-
-    with pytest.raises(UserFault, match="more than one wheel") as caught:
-        resolve.packages(PLAN, with_wheels(str(tmp_path / "wheels"), store, index))
-
-    assert all(name in str(caught.value) for name in ("torch-2.13.0+cpu", "torch-2.13.0-py3"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.harness import EXAMPLES, ROOT, built
+from tests.support.harness import ROOT, built
 from tests.support.stores import SMALL, store_with
 
 
@@ -44,13 +44,3 @@ def _as_nobody(options: list[str], cwd: Path, env: dict[str, str]) -> str:
     print(done.stderr)
     assert done.returncode == 0
     return str(done.stdout)
-
-
-def test_two_lines_of_transformers_share_what_lies_below() -> None:
-    answer = built("--torch", "2.13.0", "--transformers", "4.46.3", "--examples", str(EXAMPLES), "--no-load")
-    newest = built("--examples", str(EXAMPLES), "--no-load")
-
-    digests = {layer["name"]: layer["digest"] for layer in answer["layers"]}
-    for layer in newest["layers"]:
-        shared = layer["name"] in ("debian base", "debian bytecode", "intel runtime", "torch")
-        assert (digests[layer["name"]] == layer["digest"]) is shared or layer["name"] == "libraries"

@@ -220,18 +220,6 @@ def test_tests_that_are_interrupted_clean_up_before_their_engine_is_gone(
     assert not list(tmp_path.glob("tmp.*"))
 
 
-def test_a_second_interrupt_reaches_tests_that_are_slow_to_end(tmp_path: Path) -> None:
-    slow = f"#!/bin/sh\ntrap 'trap \"exit 2\" INT; echo slow >> said' INT\necho >> said\n{LAST}"
-    said = tmp_path / "said"
-    with subprocess.Popen([*clone(tmp_path, {"pytest": slow}), "x"], cwd=tmp_path, start_new_session=True) as child:
-        for number in (1, 2):
-            assert has_lines(said, number)
-            os.killpg(child.pid, signal.SIGINT)
-        assert child.wait(60) == 130
-
-    assert said.read_text() == "\nslow\nengine\n"
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [(["x", "--pdb"], "x --pdb"), (["--all", "x"], "-m  x"), ([], "--durations=40 --numprocesses=3")],

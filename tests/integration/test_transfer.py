@@ -145,13 +145,6 @@ def test_only_the_missing_layer_is_fetched(pull: Pull, monkeypatch: pytest.Monke
     assert (asked.count(Image().layers[0]), asked.count(LAYER)) == (1, 0)
 
 
-def test_what_the_registry_has_not_is_a_fault_of_the_user(registry: str, pull: Pull) -> None:
-    with pytest.raises(UserFault, match="the registry has no such image") as caught:
-        pull(f"{registry}/{NAME}:none-such")
-
-    assert caught.value.value == f"{registry}/{NAME}:none-such (manifest unknown: manifest unknown)"
-
-
 def test_a_login_of_docker_opens_a_registry(locked: str, pull: Pull) -> None:
     with pytest.raises(UserFault, match=f"docker login {locked}"):
         pull(f"{locked}/{NAME}:{TAG}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zstandard
 
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.model import Image, Layer, Written
 from images.oci import image as oci
 from images.oci import manifest
 from images.platforms import AMD64, Platform
 from tests.support.stand_in import Files, digest, layer
+from tests.support.stores import keep
 
 SMALL: Files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n"}
 EMPTY = Image(("a:1",), oci.config((), AMD64, {}, "2024-01-01T00:00:00Z"), b"{}", ())
@@ -27,10 +28,7 @@ def finished(
 
 def image_in(store: Store) -> Image:
     """Make an image of one layer that nobody unpacks."""
-    with store.temporary() as path:
-        path.write_bytes(b"a layer")
-        kept = store.keep(path, sha256(path))
-    part = Layer("x", Written("a" * 64, kept.parent.name, 7, 7), reused=True)
+    part = Layer("x", Written("a" * 64, keep(store, b"a layer"), 7, 7), reused=True)
     config = oci.config((), AMD64, {}, "2024-01-01T00:00:00Z")
     return Image(("a:1",), config, manifest.write(config, []), (part,))
 
@@ -38,8 +36,5 @@ def image_in(store: Store) -> Image:
 def _layer(store: Store, number: int, files: Files) -> Layer:
     tar = layer(files)
     data = zstandard.ZstdCompressor().compress(tar)
-    names = [digest(one).removeprefix("sha256:") for one in (tar, data)]
-    with store.temporary() as path:
-        path.write_bytes(data)
-        store.keep(path, names[1])
-    return Layer(f"layer {number}", Written(names[0], names[1], len(data), len(tar)), reused=False)
+    diff_id = digest(tar).removeprefix("sha256:")
+    return Layer(f"layer {number}", Written(diff_id, keep(store, data), len(data), len(tar)), reused=False)

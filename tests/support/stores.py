@@ -8,9 +8,19 @@ import shutil
 from pathlib import Path
 
 from images.host.context import default_root
+from images.host.store import Store, sha256
 
 # The image that is made soonest.
 SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load", "--no-bytecode")
+
+
+def keep(store: Store, data: bytes, name: str = "blob") -> str:
+    """Put a file into a store, and return its sha256."""
+    with store.temporary() as path:
+        path.write_bytes(data)
+        digest = sha256(path)
+        store.keep(path, digest, name)
+    return digest
 
 
 def store_with(directory: Path, *kinds: str, owner: int | None = None) -> dict[str, str]:

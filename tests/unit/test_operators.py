@@ -1,9 +1,11 @@
-"""The operators of the tests give a pod of a printed manifest the variables that were recorded below the real ones."""
+"""The operator of the tests makes of a job what the real one was seen to make."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.launchers import left_by
 from tests.support.manifests import write
@@ -11,41 +13,85 @@ from tests.support.mpi_operator import make_mpi_pods, write_hostfile
 from tests.support.operators import TORCH_DISTRIBUTED, make_pods, make_trainjob_pods
 
 ADDRESSES = ("10.0.0.2", "10.0.0.3")
-JOB = ("--name", "job", "--workers", "2")
+
+
+def made(*words: str) -> list[dict[str, Any]]:
+    return make_pods(write("pytorchjob", "--name", "job", "--workers", "2", *words).manifest, ADDRESSES)
 
 
 def variables(pod: dict[str, Any]) -> dict[str, str]:
     return {row["name"]: row.get("value") for row in pod["spec"]["containers"][0]["env"]}
 
 
-def test_a_worker_beside_a_master() -> None:
-    pods = make_pods(write("pytorchjob", *JOB, "--elastic", "off").manifest, ADDRESSES)
+def test_a_worker_beside_a_master_has_the_variables_that_were_recorded() -> None:
+    worker = variables(made("--elastic", "off")[1])
 
-    assert left_by("pytorchjob-master").items() <= variables(pods[1]).items()
+    assert {**left_by("pytorchjob-master")}.items() <= worker.items()
 
 
-def test_an_elastic_worker() -> None:
+def test_an_elastic_worker_has_the_variables_that_were_recorded() -> None:
     """The recorded job had `standalone: true`, which is the only reason for PET_STANDALONE."""
     recorded = left_by("pytorchjob-elastic")
     del recorded["PET_STANDALONE"]
 
-    for pod in make_pods(write("pytorchjob", *JOB, "--elastic", "1:4", "--max-restarts", "3").manifest, ADDRESSES):
+    for pod in made("--elastic", "1:4", "--max-restarts", "3"):
         assert recorded.items() <= variables(pod).items()
         assert "RANK" not in variables(pod)
 
 
-def test_a_pod_of_a_trainjob() -> None:
-    """Of the runtime that Trainer has, and of the one that is printed."""
-    job = write("trainjob", *JOB, "--nproc", "4", "--env", "LOGLEVEL=INFO", "smoke").manifest
+def test_the_operators_variables_come_last() -> None:
+    [first, _] = made("--elastic", "off", "--env", "LOGLEVEL=INFO")
 
-    for runtime in (TORCH_DISTRIBUTED, write("runtime").manifest):
-        pod = make_trainjob_pods(job, runtime, ADDRESSES)[1]
-        assert left_by("trainer-v2").items() <= variables(pod).items()
-        assert pod["spec"]["containers"][0]["args"] == ["smoke"]
+    names = [row["name"] for row in first["spec"]["containers"][0]["env"]]
+    assert names.index("LOGLEVEL") < names.index("RANK")
 
 
-def test_the_pods_of_an_mpijob(tmp_path: Path) -> None:
-    job = write("mpijob", *JOB, "--nproc", "2", "smoke").manifest
+@pytest.mark.parametrize(("form", "waits"), [("off", [False, True]), ("1:2", [False, False])])
+def test_workers_wait_for_a_master(form: str, waits: list[bool]) -> None:
+    assert ["initContainers" in pod["spec"] for pod in made("--elastic", form)] == waits
+
+
+def test_a_pod_knows_the_other_by_its_service() -> None:
+    first, second = made("--elastic", "off")
+
+    assert first["spec"]["hostAliases"] == [{"ip": "10.0.0.3", "hostnames": ["job-worker-0"]}]
+    assert second["spec"]["hostAliases"] == [{"ip": "10.0.0.2", "hostnames": ["job-master-0"]}]
+
+
+def trained(runtime: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    job = write(
+        "trainjob", "--name", "job", "--workers", "2", "--nproc", "4", "--env", "LOGLEVEL=INFO", "smoke"
+    ).manifest
+    return make_trainjob_pods(job, runtime or TORCH_DISTRIBUTED, ADDRESSES)
+
+
+def test_a_pod_of_a_trainjob_has_the_variables_that_were_recorded() -> None:
+    assert left_by("trainer-v2").items() <= variables(trained()[1]).items()
+
+
+def test_a_trainjob_patches_its_runtime() -> None:
+    """The same pods come of the runtime that Trainer has and of the one that is printed, but for their restarts."""
+    plain, ours = trained(), trained(write("runtime").manifest)
+
+    for one, other in zip(plain, ours, strict=True):
+        [container], [same] = one["spec"]["containers"], other["spec"]["containers"]
+        assert container["args"] == ["smoke"]
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert {mount["mountPath"] for mount in container["volumeMounts"]} == {"/workspace/output", "/dev/shm", "/tmp"}
+        same["volumeMounts"] = [mount for mount in same["volumeMounts"] if mount["name"] != "home"]
+        same["env"] = [row for row in same["env"] if row["name"] != "HOME"]
+        assert container == {key: same[key] for key in container}
+        assert [*one["spec"]["volumes"], {"name": "home", "emptyDir": {}}] == other["spec"]["volumes"]
+        assert (one["spec"]["restartPolicy"], other["spec"]["restartPolicy"]) == ("OnFailure", "Never")
+
+
+def test_the_first_node_of_a_trainjob_has_a_name_for_all() -> None:
+    for pod in trained():
+        assert {"ip": "10.0.0.2", "hostnames": ["job-node-0-0.job"]} in pod["spec"]["hostAliases"]
+
+
+def test_the_pods_of_an_mpijob_have_what_its_operator_gives_them(tmp_path: Path) -> None:
+    job = write("mpijob", "--name", "job", "--workers", "2", "--nproc", "2", "smoke").manifest
 
     *workers, launcher = make_mpi_pods(job, tmp_path, (*ADDRESSES, "10.0.0.4"))
 
@@ -54,3 +100,6 @@ def test_the_pods_of_an_mpijob(tmp_path: Path) -> None:
     for worker in workers:
         assert left_by("mpijob-worker").items() <= variables(worker).items()
         assert worker["spec"]["containers"][0]["args"] == ["worker"]
+        assert worker["spec"]["containers"][0]["volumeMounts"][-1]["mountPath"] == "/etc/multinode/ssh"
+        assert worker["spec"]["hostAliases"][-1]["hostnames"] == ["job-launcher.job.default.svc", "job-launcher"]
+    assert launcher["spec"]["hostAliases"][0]["hostnames"] == ["job-worker-0.job.default.svc"]

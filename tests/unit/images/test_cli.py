@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import errno
-import json
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -26,22 +25,6 @@ def run(words: Sequence[str]) -> int:
     return cli.main(words, WORLD)
 
 
-def test_plan_prints_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["plan", "--torch", "2.4.0", "--transformers", "4.46.0", "--backend", "gloo", "--json"])
-
-    made = json.loads(capsys.readouterr().out)
-    assert code == 0
-    assert (made["backend"], made["bindings"], made["python"]) == ("gloo", None, "3.10")
-
-
-def test_a_conflict_ends_with_2_and_leaves_stdout_empty(capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["plan", "--torch", "1.10.0", "--json"])
-
-    told = capsys.readouterr()
-    assert (code, told.out) == (2, "")
-    assert told.err.splitlines()[-1].startswith("  try: python build.py --torch ")
-
-
 def test_a_name_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def tell(options: argparse.Namespace, world: cli.World, out: Console) -> None:
         out.print("multinode:a: 7 layers", markup=False)
@@ -60,8 +43,7 @@ def test_commands_that_only_plan_print_the_versions(words: list[str], capsys: py
 @pytest.mark.parametrize(
     ("words", "value", "remedy"),
     [
-        (["list", "--torch", "2.4.0"], "--torch", "build.py list --help"),
-        (["plans"], "plans", "build.py --help"),
+        (["plan", "--as-of", "2026-11-22"], "2026-11-22 (today: 2026-11-20, UTC)", "--as-of 2026-11-19"),
         (["lock", "--output", "/nowhere/x"], "/nowhere", "--output in a directory that you may write to"),
         (["lock", "--output", "/tmp"], "/tmp", "--output with the path of a file"),
         (["bundle", "--output", "/usr"], "/usr", "another --output, or remove it"),
@@ -137,16 +119,6 @@ def test_a_push_without_skopeo_is_refused_before_the_build(capsys: pytest.Captur
     first, second = capsys.readouterr().err.splitlines()
     assert "skopeo" in first and "registry.example/a:1" in first
     assert "apt-get install skopeo" in second
-
-
-def test_build_is_a_command_and_what_is_done_without_one(capsys: pytest.CaptureFixture[str]) -> None:
-    said = []
-    for words in (["build", "--transformers", "0.1"], ["--transformers", "0.1"]):
-        assert run([*words, "--no-load"]) == 2
-        said.append(capsys.readouterr().err)
-
-    assert said[0] == said[1]
-    assert said[0].startswith("error: no such release of transformers")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import fnmatch
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -92,46 +93,66 @@ def test_of_an_index_the_platform_has_to_be_named(
     assert "not made here" in capsys.readouterr().err
 
 
+class Steps:
+    """A build of which every step is done at once, but those of `steps`; it is typed by `build`."""
+
+    def __init__(self, world: cli.World, place: Path, patch: pytest.MonkeyPatch) -> None:
+        self.world, self.place, self.patch = world, place, patch
+        self.lock = lockfile.text(locks.lock(), with_origin=True)
+        self.made = SimpleNamespace(image=EMPTY, lock=locks.lock(), sbom="{}")
+        (place / "lock").write_text(self.lock)
+        self.take(pipeline, "fetch", lambda *_: None)
+        self.take(pipeline, "image", lambda *_: self.made)
+        self.take(building, "_check_imports", lambda *_: None)
+        self.take(skopeo, "require", lambda *_: None)
+        self.take(transfer, "push", lambda *_: None)
+        self.take(referrers, "attach", lambda *_: None)
+        self.take(engine, "choose", lambda *_, **__: None)
+
+    def take(self, module: object, name: str, step: Callable[..., object]) -> None:
+        """Take another step in the place of one."""
+        self.patch.setattr(module, name, step)
+
+    def build(self, *words: str) -> int:
+        """Type the command, and return its exit code."""
+        return cli.main(["build", "--offline", "--lock", str(self.place / "lock"), *words], self.world)
+
+
+@pytest.fixture
+def steps(world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    return Steps(world, tmp_path, monkeypatch)
+
+
+def refusing(kind: str) -> Callable[..., None]:
+    def refuse(*_: object) -> None:
+        raise WorldFault("refused", "host:1/a", "another", kind)
+
+    return refuse
+
+
 @pytest.mark.parametrize("native", [*PLATFORMS, None])
-def test_an_engine_gets_the_image_of_this_machine(
-    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, native: Platform | None
-) -> None:
+def test_an_engine_gets_the_image_of_this_machine(steps: Steps, tmp_path: Path, native: Platform | None) -> None:
     both = [finished(Store(tmp_path / "store"), SMALL, platform=each) for each in PLATFORMS]
     made = iter([SimpleNamespace(image=each, lock=locks.lock(platform=each.platform)) for each in both])
     loaded = list[Image]()
     docker = SimpleNamespace(name="docker", load=lambda image, _: loaded.append(image))
-    monkeypatch.setattr(Platform, "runs_on", lambda self, *_: self == native)
-    monkeypatch.setattr(engine, "choose", lambda *_, **__: docker)
-    monkeypatch.setattr(inputs, "locks", lambda *_: [SimpleNamespace(lock=locks.lock())] * 2)
-    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
-    monkeypatch.setattr(pipeline, "image", lambda *_: next(made))
-    monkeypatch.setattr(building, "_check_imports", lambda *_: None)
+    steps.take(Platform, "runs_on", lambda self, *_: self == native)
+    steps.take(engine, "choose", lambda *_, **__: docker)
+    steps.take(inputs, "locks", lambda *_: [SimpleNamespace(lock=locks.lock())] * 2)
+    steps.take(pipeline, "image", lambda *_: next(made))
 
-    assert cli.main(["build", "--platform", "linux/amd64,linux/arm64"], world) == (0 if native else 2)
+    assert cli.main(["build", "--platform", "linux/amd64,linux/arm64"], steps.world) == (0 if native else 2)
     assert [each.platform for each in loaded] == ([native] if native else [])
 
 
 @pytest.mark.parametrize(("kind", "code"), [("form", 0), ("denied", 0), ("otherwise", 1), ("busy", 1)])
 def test_an_image_stays_pushed_where_its_registry_takes_no_documents(
-    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    kind: str, code: int,
-) -> None:  # fmt: skip
-    (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
-    made = SimpleNamespace(image=EMPTY, lock=locks.lock(), sbom="{}")
+    steps: Steps, capsys: pytest.CaptureFixture[str], kind: str, code: int
+) -> None:
+    steps.take(referrers, "attach", refusing(kind))
 
-    def refuse(*_: object) -> None:
-        raise WorldFault("the registry refuses the manifest", "host:1/a", "another", kind)
-
-    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
-    monkeypatch.setattr(pipeline, "image", lambda *_: made)
-    monkeypatch.setattr(building, "_check_imports", lambda *_: None)
-    monkeypatch.setattr(skopeo, "require", lambda *_: None)
-    monkeypatch.setattr(transfer, "push", lambda *_: None)
-    monkeypatch.setattr(referrers, "attach", refuse)
-
-    words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load", "--push", "host:1/a:1"]
-    assert cli.main(words, world) == code
-    assert f"pushed host:1/a:1@{made.image.digest}\n" in capsys.readouterr().err
+    assert steps.build("--push", "host:1/a:1") == code
+    assert f"pushed host:1/a:1@{steps.made.image.digest}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("glob", SCANNED)
@@ -147,63 +168,34 @@ def test_verify_takes_what_messages_say_to_type(
     assert "cannot read the archive: archive:image.tar" in capsys.readouterr().err
 
 
-def test_a_push_that_is_done_is_said_where_the_next_one_fails(
-    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
-    made = SimpleNamespace(image=EMPTY, lock=locks.lock(), sbom="{}")
-
+def test_a_push_that_is_done_is_said_where_the_next_one_fails(steps: Steps, capsys: pytest.CaptureFixture[str]) -> None:
     def push(_: object, target: Remote, *__: object) -> None:
         if target.host == "second:1":
             raise WorldFault("cannot push", target, "the network")
 
-    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
-    monkeypatch.setattr(pipeline, "image", lambda *_: made)
-    monkeypatch.setattr(building, "_check_imports", lambda *_: None)
-    monkeypatch.setattr(skopeo, "require", lambda *_: None)
-    monkeypatch.setattr(transfer, "push", push)
-    monkeypatch.setattr(referrers, "attach", lambda *_: None)
+    steps.take(transfer, "push", push)
 
-    words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load", "--json"]
-    assert cli.main([*words, "--push", "first:1/a:1", "--push", "second:1/a:1"], world) == 1
-
-    assert f"pushed first:1/a:1@{made.image.digest}\n" in capsys.readouterr().err
+    assert steps.build("--json", "--push", "first:1/a:1", "--push", "second:1/a:1") == 1
+    assert f"pushed first:1/a:1@{steps.made.image.digest}\n" in capsys.readouterr().err
 
 
-def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(
-    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written = lockfile.text(locks.lock(), with_origin=True)
-    (tmp_path / "lock").write_text(written)
+def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(steps: Steps, tmp_path: Path) -> None:
     (tmp_path / "pylock.image-tar.toml").write_text("that of an earlier image")
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
-    monkeypatch.setattr(pipeline, "image", lambda *_: SimpleNamespace(image=None, lock=locks.lock()))
-    monkeypatch.setattr(output, "save", lambda *_: None)
-    monkeypatch.setattr(building, "_check_imports", interrupted)
+    steps.take(output, "save", lambda *_: None)
+    steps.take(building, "_check_imports", interrupted)
 
-    words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--no-load"]
-    assert cli.main([*words, "--output", str(tmp_path / "image.tar")], world) == 130
-    assert (tmp_path / "pylock.image-tar.toml").read_text() == written
+    assert steps.build("--output", str(tmp_path / "image.tar")) == 130
+    assert (tmp_path / "pylock.image-tar.toml").read_text() == steps.lock
 
 
-def test_an_archive_is_written_where_the_engine_refuses_the_image(
-    world: cli.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "lock").write_text(lockfile.text(locks.lock(), with_origin=True))
+def test_an_archive_is_written_where_the_engine_refuses_the_image(steps: Steps, tmp_path: Path) -> None:
     saved = list[Path]()
+    steps.take(output, "save", lambda place, *_: saved.append(place.path))
+    steps.take(engine, "choose", lambda *_, **__: SimpleNamespace(name="podman", load=refusing("otherwise")))
 
-    def refuse(*_: object) -> None:
-        raise WorldFault("podman could not load the image", "no subuid", "podman info")
-
-    monkeypatch.setattr(pipeline, "fetch", lambda *_: None)
-    monkeypatch.setattr(pipeline, "image", lambda *_: SimpleNamespace(image=None, lock=locks.lock()))
-    monkeypatch.setattr(output, "save", lambda place, *_: saved.append(place.path))
-    monkeypatch.setattr(engine, "choose", lambda *_, **__: SimpleNamespace(name="podman", load=refuse))
-
-    words = ["build", "--offline", "--lock", str(tmp_path / "lock"), "--output", str(tmp_path / "image.tar")]
-    assert cli.main(words, world) == 1
+    assert steps.build("--output", str(tmp_path / "image.tar")) == 1
     assert saved == [tmp_path / "image.tar"]

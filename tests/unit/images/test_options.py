@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import UserFault
 from images.model import Request
-from images.options import COMMANDS, names, parse, parser, request, requests
+from images.options import names, parse, parser, request, requests
 from images.platforms import AMD64, ARM64, Platform
 
-EVERY = [None, *COMMANDS]
 IMAGE = {
     "verify": ["x"],
     "sbom": ["x"],
@@ -22,39 +19,10 @@ IMAGE = {
 }  # what a command cannot do without
 
 
-@pytest.mark.parametrize("command", EVERY)
-def test_a_command_names_itself(command: str | None) -> None:
-    made = parser(command)
-
-    assert made.prog == f"build.py {command}" if command else "build.py"
-    assert all(name in made.format_help() for name in ([] if command else COMMANDS))
-
-
-@pytest.mark.parametrize("command", EVERY)
-def test_json_is_printed_by_commands_whose_result_is_no_document(command: str | None) -> None:
-    has = "--json" in parser(command).format_help()
-
-    assert has is (command not in ("lock", "sbom", "provenance"))
-
-
-@pytest.mark.parametrize("command", EVERY)
-def test_no_option_is_abbreviated(command: str | None) -> None:
-    with pytest.raises(UserFault, match="--jso"):
-        parse(command, [*IMAGE.get(command or "", ()), "--jso"])
-
-
 def test_build_takes_what_is_taken_without_a_command() -> None:
     words = ["--torch", "2.4.0", "--push", "h:1/a", "--push", "h:1/b", "--no-load", "--jobs", "3", "--offline"]
 
     assert vars(parse("build", words)) == vars(parse(None, words))
-
-
-def test_what_is_not_typed_has_a_default() -> None:
-    options = parse("build", [])
-
-    assert request(options) == Request()
-    assert (options.compression, options.push, options.load) == ("zstd", [], None)
-    assert options.jobs == min(2, os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +115,6 @@ def test_what_a_command_does_not_take_is_refused(command: str | None, words: lis
         parser(command).prog + " --help",
         "a name in UTF-8, such as that of a link (ln -s); or LC_ALL=C.UTF-8, if it is one",
     )
-
-
-@pytest.mark.parametrize("number", [-1, 0, 1, 999_999_999])
-def test_any_number_is_taken_as_typed(number: int) -> None:
-    assert parse("build", [f"--jobs={number}"]).jobs == number
 
 
 TAKING = st.sampled_from(["--torch", "--tasks", "--output", "--lock", "--offline", "--tag", "--as-of"])

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import io
-import tarfile
 from pathlib import Path
 
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base import inspect, replaced
 from images.base.overlay import Tree
 from images.foreign import tars
-from images.host.errors import UserFault
 from images.model import Facts
-from images.oci.layer import EPOCH, LayerWriter
 from images.platforms import AMD64
 from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files, layer
 
@@ -41,13 +37,6 @@ def known(*more: Files) -> Facts:
     return inspect.gather(merged(*(layer(files) for files in (SYSTEM, PACKAGES, *more))), {}, AMD64)
 
 
-def test_what_the_base_has_is_kept_or_replaced() -> None:
-    found = replaced.decide(known(), "3.10", PLANNED)
-
-    assert found.kept == ("oneccl_bind_pt",)
-    assert [(old.name, old.version) for old in found.replaced] == [("intel-extension-for-pytorch", "2.3.0+cpu")]
-
-
 @pytest.mark.parametrize(
     ("installed", "planned", "same"),
     [
@@ -66,10 +55,6 @@ def test_versions_are_compared_as_python_packages_are(installed: str, planned: s
 
 def hidden(found: Facts) -> tuple[str, ...]:
     return replaced.hidden(found, replaced.decide(found, "3.10", PLANNED).replaced)
-
-
-def test_what_nothing_is_left_of_is_hidden_as_a_whole() -> None:
-    assert hidden(known()) == ("usr/local/bin/ipexrun", IPEX, OLD)
 
 
 def test_bytecode_that_no_list_has_is_hidden_too() -> None:
@@ -132,29 +117,3 @@ def test_the_folders_of_packages_and_programs_stay_even_when_empty() -> None:
     found = inspect.gather(merged(layer(SYSTEM), layer(alone)), {}, AMD64)
 
     assert hidden(found) == ("usr/local/bin/ipexrun", IPEX, OLD)
-
-
-def test_without_a_list_of_files_nothing_can_be_replaced() -> None:
-    found = known({f"{SITE}/torch-2.3.0.dist-info/METADATA": b"Version: 2.3.0\n"})
-
-    with pytest.raises(UserFault, match=r"torch 2\.3\.0"):
-        replaced.decide(found, "3.10", PLANNED)
-
-
-def test_the_layer_hides_the_old_and_the_new_is_laid_above(tmp_path: Path) -> None:
-    found = known()
-    with (tmp_path / "layer").open("wb"), LayerWriter(tmp_path / "layer", found.directories) as whiteouts:
-        for path in hidden(found):
-            whiteouts.whiteout(path)
-        whiteouts.finish()
-    data = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "layer").read_bytes())
-    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        files = [info for info in tar if not info.isdir()]
-
-    assert all(Path(info.name).name.startswith(".wh.") and info.size == 0 and info.isreg() for info in files)
-    assert {info.mtime for info in files} == {EPOCH}
-    new = layer({f"{IPEX}/__init__.py": b"new"})
-    tree = merged(layer(SYSTEM), layer(PACKAGES), data, new)
-    assert tree.names(IPEX) == ("__init__.py",)
-    assert tree.find("usr/local/bin/ipexrun") is None
-    assert [d.name for d in inspect.gather(tree, {}, AMD64).distributions] == ["oneccl-bind-pt"]

@@ -34,11 +34,6 @@ class Python:
         return self.says
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
-
-
 def look(
     store: Store, python: Python, parts: tuple[Layer, ...] = PARTS, settings: Mapping[str, object] | None = None
 ) -> bool:

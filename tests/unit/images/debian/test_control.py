@@ -61,13 +61,6 @@ def test_versions_are_in_the_order_of_dpkg(one: str, other: str) -> None:
     assert (key(one) < key(other), key(one) == key(other)) == (expected < 0, expected == 0)
 
 
-@pytest.mark.parametrize(
-    "ordered", [["1.0~rc1", "1.0", "1.0-1", "1.0+b1", "1.0.1", "1:0.9"], ["2.36~", "2.36-9", "2.36-9+deb12u1"]]
-)
-def test_versions_of_debian_are_in_their_order(ordered: list[str]) -> None:
-    assert sorted(reversed(ordered), key=key) == ordered
-
-
 def test_relations_are_read_with_alternatives_versions_and_without_architectures() -> None:
     assert relations("libc6 (>= 2.34), a:any | b (<< 1:2~), python3.11 (= 3.11.2-6)") == (
         (Relation("libc6", ">=", "2.34"),),

@@ -23,13 +23,14 @@ from docker.errors import DockerException, ImageNotFound
 from images.deliver import docker
 from images.deliver.docker import Docker
 from images.host.errors import Fault, WorldFault
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.model import Image, Layer, Written
 from images.oci.archive import archived_manifest
 from images.oci.image import config
 from images.oci.manifest import digest_of
 from images.oci.reference import full
 from images.platforms import AMD64
+from tests.support.stores import keep
 
 CREATED = "2026-01-01T00:00:00Z"
 
@@ -139,10 +140,7 @@ def image_of(store: Store, *tags: str, layers: Sequence[bytes]) -> Image:
     """Make an image over layers that are not compressed."""
     parts = []
     for data in layers:
-        with store.temporary() as path:
-            path.write_bytes(data)
-            digest = sha256(path)
-            store.keep(path, digest)
+        digest = keep(store, data)
         parts.append(Layer("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none"))
     return Image(tags, config(parts, AMD64, {}, CREATED), b"{}", tuple(parts))
 

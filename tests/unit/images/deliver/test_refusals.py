@@ -75,19 +75,6 @@ def test_an_error_becomes_three_parts(text: str, kind: str) -> None:
     assert fault.remedy and "{" not in fault.remedy
 
 
-@pytest.mark.parametrize(
-    ("text", "remedy"),
-    [
-        ("denied: requested access", "docker login host (or podman login)"),
-        ("uploading manifest 1 to host/a: manifest invalid: manifest invalid", "--compression gzip"),
-        ("x509: certificate signed by unknown authority", "REQUESTS_CA_BUNDLE"),
-        ("dial tcp: i/o timeout", "registries.conf"),
-    ],
-)
-def test_a_remedy_can_be_typed(text: str, remedy: str) -> None:
-    assert remedy in meant(text).remedy
-
-
 def test_names_and_addresses_are_no_words_of_an_error() -> None:
     host, name = "denied.example", "denied.example/not-found/unauthorized:1"
     text = f'pinging container registry {host}: Get \\"https://{host}/v2/\\": i/o timeout'

@@ -14,12 +14,13 @@ from images.deliver.refusals import OTHERWISE, REFUSALS
 from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.model import Descriptor, Image, Layer, Manifest, Written
 from images.oci.image import config, registry_manifest
 from images.oci.manifest import LAYERS, digest_of
 from images.oci.reference import Remote
 from images.platforms import AMD64
+from tests.support.stores import keep
 
 
 def test_bytes_are_counted_once_while_they_come(tmp_path: Path) -> None:
@@ -138,8 +139,5 @@ def test_a_tag_that_cannot_be_replaced_is_done_where_it_names_this_image(
 
 def kept(store: Store, data: bytes) -> Layer:
     """Keep a layer that is not compressed."""
-    with store.temporary() as path:
-        path.write_bytes(data)
-        digest = sha256(path)
-        store.keep(path, digest)
+    digest = keep(store, data)
     return Layer("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none")

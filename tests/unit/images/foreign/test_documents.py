@@ -39,17 +39,3 @@ def test_what_is_read_can_be_written_and_shown(data: bytes) -> None:
         return
     assert json.loads(json.dumps(found)) == found
     assert isinstance(str(found), str)
-
-
-@pytest.mark.parametrize(
-    ("given", "known", "new"),
-    [
-        ({"a": 1}, {"a": 2, "b": 3}, []),
-        ({"a": 1, "b": {"c": 1}}, {"b": {}}, ["a", "b.c"]),
-        ({"a": [{}, {"b": 1}]}, {"a": [{}, {}]}, ["a.1.b"]),
-        ({"a": [{"b": 1}]}, {"a": []}, []),
-        ({"a": {"b": 1}}, {"a": 1}, []),
-    ],
-)
-def test_keys_that_another_document_lacks_are_found(given: object, known: object, new: list[str]) -> None:
-    assert documents.unknown(given, known) == new

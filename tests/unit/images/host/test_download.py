@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import requests
-from urllib3 import HTTPResponse
-from urllib3.exceptions import MaxRetryError, ProtocolError, SSLError
 
 from images.host import download, pip_config
 from images.host.errors import UserFault, WorldFault
@@ -23,30 +21,6 @@ from tests.support.fault_server import Reply, answering
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("86400", 60)])
 def test_a_server_is_waited_for_as_long_as_it_asks_up_to_a_minute(header: str, seconds: float) -> None:
     assert download.RETRY.parse_retry_after(header) == seconds
-
-
-@pytest.mark.parametrize("status", [200, 401, 403, 404, 429, 500, 502, 503, 504])
-def test_a_server_that_is_busy_is_asked_again(status: int) -> None:
-    assert download.RETRY.is_retry("GET", status) is (status in (429, 500, 502, 503, 504))
-
-
-@pytest.mark.parametrize(
-    ("error", "pauses"),
-    [
-        (None, [0, 1]),
-        (ProtocolError("Connection broken"), [0, 1]),
-        (SSLError("certificate verify failed"), []),
-    ],
-)
-def test_a_server_gets_three_attempts_and_a_certificate_one(error: Exception | None, pauses: list[float]) -> None:
-    retry, found = download.RETRY, list[float]()
-    answer = None if error else HTTPResponse(status=503)
-
-    with pytest.raises(MaxRetryError):
-        for _ in range(9):
-            retry = retry.increment("GET", "/a", response=answer, error=error)
-            found.append(retry.get_backoff_time())
-    assert found == pauses
 
 
 @pytest.mark.parametrize(("digest", "most"), [(None, "MOST_UNKNOWN"), ("0" * 64, "MOST")])

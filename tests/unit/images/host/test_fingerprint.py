@@ -68,12 +68,6 @@ def test_a_change_of_a_source_changes_the_hash(sources: Path, module: str) -> No
     assert fingerprint.sources(sources) != fingerprint.sources()
 
 
-def test_a_renamed_source_changes_the_hash(sources: Path) -> None:
-    (sources / "oci/layer.py").rename(sources / "oci/renamed.py")
-
-    assert fingerprint.sources(sources) != fingerprint.sources()
-
-
 def test_what_is_no_longer_usable_is_made_again(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.cached("things", [1], lambda: "lost")

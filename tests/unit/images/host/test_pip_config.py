@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from images.host import pip_config
 from images.host.errors import UserFault
@@ -100,12 +98,6 @@ def test_no_index_leaves_directories_only(tmp_path: Path, value: str, expected: 
     )
 
 
-def test_the_home_directory_is_put_in(tmp_path: Path) -> None:
-    (tmp_path / "wheels").mkdir()
-
-    assert sources(tmp_path, PIP_FIND_LINKS="~/wheels ~/none").links == (f"{tmp_path}/wheels", "~/none")
-
-
 @pytest.mark.parametrize(
     ("text", "where"),
     [
@@ -127,11 +119,6 @@ def test_a_file_that_cannot_be_read_is_named_without_its_lines(tmp_path: Path, t
     assert str(path) in caught.value.value and where in caught.value.value
     assert "PIP_CONFIG_FILE" in caught.value.remedy
     assert "secret" not in str(caught.value)
-
-
-def test_what_is_no_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserFault, match="Is a directory"):
-        pip_config.merged([tmp_path], {})
 
 
 def test_a_value_that_is_neither_yes_nor_no_is_named(tmp_path: Path) -> None:
@@ -195,16 +182,6 @@ def test_how_servers_are_reached_is_read(tmp_path: Path) -> None:
     assert (found.proxy, found.trusted, found.client_certificate) == ("http://proxy:3128", ("a", "b:8"), "/me.pem")
 
 
-@pytest.mark.parametrize(
-    ("value", "path"),
-    [("~/certs/ca.pem", "{}/certs/ca.pem"), (" ~/a ", "{}/a"), ("/a/~/b", "/a/~/b"), ("certs/ca.pem", "certs/ca.pem")],
-)
-def test_a_certificate_may_be_in_the_home_directory(tmp_path: Path, value: str, path: str) -> None:
-    found = sources(tmp_path, f"[global]\ncert = {value}\n", PIP_CLIENT_CERT=value)
-
-    assert found.certificate == found.client_certificate == path.format(tmp_path)
-
-
 @pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"])
 @pytest.mark.parametrize(
     "address",
@@ -245,11 +222,3 @@ def test_a_trusted_host_is_shown_as_it_is_typed(tmp_path: Path, host: str) -> No
         sources(tmp_path, PIP_TRUSTED_HOST=host)
 
     assert caught.value.remedy == "HOST or HOST:PORT"
-
-
-@given(st.text())
-def test_any_text_is_read_or_refused(text: str) -> None:
-    try:
-        pip_config.parse(text, Path("pip.conf"))
-    except UserFault as fault:
-        assert fault.value.startswith("pip.conf (")

@@ -18,24 +18,7 @@ from images.host.context import default_root
 from images.host.disk.files import HELD, NEW, remove_if_left, replacing
 from images.host.errors import UserFault, WorldFault, of_system
 from images.host.store import FileName, Sha256, Store, sha256
-
-
-def keep(store: Store, data: bytes, name: str = "blob") -> str:
-    with store.temporary() as path:
-        path.write_bytes(data)
-        digest = sha256(path)
-        store.keep(path, digest, name)
-    return digest
-
-
-def test_a_kept_blob_is_found_and_nothing_is_left_aside(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-
-    digest = keep(store, b"data", "a.whl")
-
-    found = store.blob(digest, "a.whl")
-    assert found and found.read_bytes() == b"data"
-    assert list((tmp_path / "aside").iterdir()) == []
+from tests.support.stores import keep
 
 
 def test_a_blob_of_another_size_is_not_there(tmp_path: Path) -> None:
@@ -45,17 +28,6 @@ def test_a_blob_of_another_size_is_not_there(tmp_path: Path) -> None:
     assert store.has(digest) and store.has(digest, 4)
     assert not store.has("0" * 64) and not store.has(digest, 5)
     assert not store.has(digest)
-
-
-def test_a_damaged_blob_is_removed(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    digest = keep(store, b"data")
-    path = store.blob(digest)
-    assert path
-    path.write_bytes(b"dat")
-
-    assert store.verified(digest, "blob") is None
-    assert store.blob(digest) is None
 
 
 def test_a_blob_is_read_again_only_when_it_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,16 +66,6 @@ def test_what_other_sources_or_other_releases_made_is_made_anew(
     assert [is_reused(sources) for sources in ("one", "one", "other")] == [False, True, False]
     monkeypatch.setattr(fingerprint, "releases", lambda: {"zstandard": "other"})
     assert not is_reused("one")
-
-
-def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-
-    with pytest.raises(KeyboardInterrupt), store.temporary() as path:
-        path.write_bytes(b"half")
-        raise KeyboardInterrupt
-
-    assert list((tmp_path / "aside").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import json
-import tarfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import zstandard
 
 from images.host.store import Store, sha256
 from images.layers import assemble
-from images.layers.assemble import GROUPS, Extra, Ingredients
+from images.layers.assemble import Extra, Ingredients
 from images.model import BINDINGS, IPEX, Base, Layer, Wheel
 from images.oci.layer import LayerWriter
 from tests.support import locks
 from tests.support.bases import base
-from tests.support.stand_in import SITE, SYSTEM, Directory
+from tests.support.stand_in import SYSTEM, Directory
 from tests.support.wheels import pack
 
 SBOM = '{"a": "bill"}'
@@ -47,63 +43,8 @@ def made(parts: Ingredients, store: Path, extras: Sequence[Extra] = (), sbom: st
     return {layer.name: layer for layer in found}
 
 
-def files(layer: Layer, store: Path) -> dict[str, bytes]:
-    """List the files of a layer."""
-    data = zstandard.ZstdDecompressor().stream_reader(Store(store).place(layer.written.digest).read_bytes()).read()
-    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        return {info.name: file.read() for info in tar if info.isreg() and (file := tar.extractfile(info))}
-
-
 def fill(layer: LayerWriter) -> None:
     layer.file("etc/extra", b"1")
-
-
-@pytest.mark.parametrize(
-    ("project", "layer"),
-    [
-        ("torch", "torch"), ("transformers", "transformers"), ("tokenizers", "hugging face"),
-        ("huggingface-hub", "hugging face"), ("accelerate", "hugging face"), ("numpy", "libraries"),
-        ("impi-rt", "intel runtime"), ("umf", "intel runtime"), ("oneccl-bind-pt", "oneccl and ipex"),
-        ("intel-extension-for-pytorch", "oneccl and ipex"),
-    ],
-)  # fmt: skip
-def test_every_package_has_one_layer(project: str, layer: str) -> None:
-    assert [name for name, belongs in GROUPS if belongs(project)] == [layer]
-
-
-def test_what_changes_seldom_lies_low_and_empty_layers_are_not_written(tmp_path: Path) -> None:
-    parts = ingredients(tmp_path / "wheels", "transformers", "numpy", "torch", "tokenizers", "impi-rt")
-    layers = made(parts, tmp_path / "store", [Extra("links", [], fill)])
-
-    assert [*layers] == [
-        "links", "intel runtime", "torch", "libraries", "hugging face", "transformers", "multinode",
-    ]  # fmt: skip
-    assert files(layers["links"], tmp_path / "store") == {"etc/extra": b"1"}
-    assert files(layers["torch"], tmp_path / "store")[f"{SITE}/torch/__init__.py"] == b"torch"
-    assert [name for name in files(layers["torch"], tmp_path / "store") if "/numpy/" in name] == []
-
-
-def test_the_examples_are_in_the_layer_of_their_release(tmp_path: Path) -> None:
-    with tarfile.open(tmp_path / "examples.tar", "w") as tar:
-        info = tarfile.TarInfo("transformers-5/examples/pytorch/x/run.py")
-        info.size = 4
-        tar.addfile(info, io.BytesIO(b"pass"))
-    archive = (sha256(tmp_path / "examples.tar"), tmp_path / "examples.tar")
-    parts = replace(ingredients(tmp_path / "wheels", "torch"), examples=archive)
-
-    layers = made(parts, tmp_path / "store")
-
-    assert [*layers] == ["torch", "transformers", "multinode"]  # also where no wheel goes there
-
-
-def test_the_highest_layer_says_what_the_image_is(tmp_path: Path) -> None:
-    found = files(made(ingredients(tmp_path / "wheels", "torch"), tmp_path / "store")["multinode"], tmp_path / "store")
-    texts = {Path(name).name: data for name, data in found.items() if name.startswith("opt/multinode/")}
-
-    assert texts["components.json"].decode() == SBOM
-    assert texts["constraints.txt"] == b"torch==1.0\ntransformers==5.23.0\n"
-    assert b'lock-version = "1.0"' in texts["pylock.toml"] and b"file:///secret/place" not in texts["pylock.toml"]
-    assert json.loads(texts["stack.json"])
 
 
 def test_a_layer_that_is_there_is_taken(tmp_path: Path) -> None:

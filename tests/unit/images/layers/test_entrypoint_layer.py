@@ -13,7 +13,7 @@ import pytest
 
 from entrypoint.programs.at_exit import VARIABLE
 from images.layers import entrypoint_layer
-from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, files, labels, of_backend
+from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, files, labels
 from images.model import Site
 from tests.support.bases import DIGEST, base
 from tests.support.locks import lock
@@ -22,12 +22,6 @@ from tests.support.stand_in import SYSTEM
 TITLE = "org.opencontainers.image"
 ROOT = Path(__file__).parents[4]
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
-
-
-def test_it_lies_where_this_python_imports_from() -> None:
-    found = files(Site("3.10", "opt/lib/python3.10/site-packages", "/opt/bin/python3"))
-
-    assert found["opt/lib/python3.10/site-packages/multinode.pth"] == AT_EXIT.encode()
 
 
 PLACES = ("entrypoint", "entrypoint/tuning", "images/rootfs", "images/rootfs/opt/multinode")
@@ -66,14 +60,6 @@ def test_every_file_of_the_entrypoint_and_of_rootfs_goes_in() -> None:
     assert expected and files(SITE).keys() >= expected
 
 
-@pytest.mark.parametrize(("path", "release"), [("usr/bin/python3.10", "3.10.12-1"), ("opt/bin/python3.10", "3.10")])
-def test_the_label_has_debians_release_of_debians_python_only(path: str, release: str) -> None:
-    found = base(SYSTEM, {"opt/bin/python3.10": b""})
-    facts = dataclasses.replace(found.facts, pythons={"3.10": path}, packages={"python3.10": "3.10.12-1"})
-
-    assert labels(lock(python="3.10"), dataclasses.replace(found, facts=facts))["multinode.python"] == release
-
-
 @pytest.mark.parametrize(
     ("made", "name", "stated"),
     [
@@ -89,13 +75,6 @@ def test_only_a_pulled_base_is_one_that_layers_are_shared_with(
 
     assert {label: value for label, value in found.items() if ".base" in label} == stated
     assert f"{TITLE}.licenses" not in found  # no licence is that of everything inside
-
-
-@pytest.mark.parametrize(("backend", "has_it"), [("ccl", True), ("gloo", False)])
-def test_only_a_stack_with_oneccl_has_its_variables(backend: str, has_it: bool) -> None:
-    found = dataclasses.replace(lock(python="3.10"), backend=backend, module="torch_ccl")
-
-    assert ("I_MPI_ROOT" in of_backend(found, base(SYSTEM))) is has_it
 
 
 # A program in the place of ours, with what Python itself looks up by the name of a module.

@@ -10,12 +10,11 @@ import pytest
 
 from images.host.store import Store
 from images.layers import on_base
-from images.layers.oneccl import GUIDE
 from images.model import BINDINGS, Lock, Wheel
 from tests.support import ccl_wheels
 from tests.support.bases import base
 from tests.support.locks import artifact, context, lock
-from tests.support.stand_in import IPEX, LIBRARY, PACKAGES, SITE, SYSTEM, Files
+from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files
 
 MODULE = ccl_wheels.BINDINGS
 WHOLE: Files = {
@@ -31,13 +30,6 @@ def planned(*versions: tuple[str, str], **changes: Any) -> Lock:
 
 
 OTHER = planned(("intel-extension-for-pytorch", "2.4.0"))
-
-
-def test_a_package_at_another_version_is_hidden() -> None:
-    hidden = on_base.hidden(base(SYSTEM, PACKAGES), OTHER)
-
-    assert f"{SITE}/intel_extension_for_pytorch-2.3.0+cpu.dist-info" in hidden
-    assert IPEX in hidden
 
 
 def test_what_forbids_pip_to_install_is_hidden() -> None:
@@ -91,50 +83,9 @@ def test_what_is_added_depends_on_glibc_and_on_debians_directory(tmp_path: Path)
 CCL = {"backend": "ccl", "module": MODULE}
 
 
-def test_links_lead_to_the_bindings_of_a_wheel(tmp_path: Path) -> None:
-    path = ccl_wheels.bindings(tmp_path)
-    wheels = [Wheel(BINDINGS, "2.4.0", "0" * 64, path)]
-
-    links = on_base.with_bindings(base(SYSTEM), planned(("torch", "2.4.0"), **CCL), wheels).links
-
-    assert links["usr/local/bin/mpirun"].endswith(f"{MODULE}/opt/mpi/bin/mpirun")
-    assert GUIDE == SITE or f"{GUIDE}/{MODULE}" in links
-
-
-@pytest.mark.parametrize(
-    ("changes", "files"),
-    [
-        ({"backend": "gloo"}, {}),
-        (CCL, {f"{SITE}/{MODULE}/opt/mpi/bin/nothing": b""}),
-    ],
-)
-def test_without_bindings_there_are_no_links_to_programs(changes: dict[str, str], files: Files) -> None:
-    found = base(SYSTEM, files)
-
-    assert not [
-        path
-        for path in on_base.with_bindings(found, planned(("torch", "2.4.0"), **changes), []).links
-        if "/bin/" in path
-    ]
-
-
 def test_the_programs_of_the_package_of_intel_mpi_stay(tmp_path: Path) -> None:
     wheels = [Wheel(BINDINGS, "2.4.0", "0" * 64, ccl_wheels.bindings(tmp_path))]
 
     links = on_base.with_bindings(base(SYSTEM), planned(("impi-rt", "2021.12"), **CCL), wheels).links
 
     assert "usr/local/bin/mpirun" not in links
-
-
-@pytest.mark.parametrize(
-    ("backend", "module", "is_linked"), [("ccl", MODULE, True), ("ccl", None, False), ("gloo", MODULE, False)]
-)
-def test_links_are_for_a_backend_that_has_a_module(
-    tmp_path: Path, backend: str, module: str | None, is_linked: bool
-) -> None:
-    wheels = [Wheel(BINDINGS, "2.4.0", "0" * 64, ccl_wheels.bindings(tmp_path))]
-    before = base(SYSTEM)
-
-    after = on_base.with_bindings(before, planned(("torch", "2.4.0"), backend=backend, module=module), wheels)
-
-    assert (after != before) == is_linked

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import csv
-import hashlib
 import io
 import tarfile
 from collections.abc import Mapping
@@ -19,7 +16,6 @@ from images.host.store import Store
 from images.layers import wheel as wheels
 from images.model import Directories
 from images.oci.layer import LayerWriter
-from images.wheels import record
 from images.wheels.content import content
 from tests.support.wheels import pack
 
@@ -51,75 +47,12 @@ def opened(layer: Path) -> dict[str, tuple[int, bytes]]:
         return {name: (mode, file.read()) for name, (mode, file) in found.items() if file}
 
 
-def test_every_scheme_goes_where_debians_pip_puts_it(tmp_path: Path) -> None:
-    wheel = pack(
-        tmp_path,
-        {
-            "thing/__init__.py": b"x = 1\n",
-            "thing-1.0.data/data/lib/libthing.so": b"\x7fELF",
-            "thing-1.0.data/scripts/run.sh": b"#!python\nprint(1)\n",
-            "thing-1.0.data/headers/thing.h": b"int x;",
-            "thing-1.0.dist-info/entry_points.txt": b"[console_scripts]\nthing = thing:main\n",
-        },
-    )
-
-    files = lay_out(tmp_path, wheel, {"thing/__init__.py": b"compiled"})
-
-    assert files[f"{SITE}/thing/__init__.py"] == (0o644, b"x = 1\n")
-    assert files[f"{SITE}/thing/__pycache__/__init__.cpython-311.pyc"] == (0o644, b"compiled")
-    assert files["usr/local/lib/libthing.so"] == (0o644, b"\x7fELF")
-    assert files["usr/local/bin/run.sh"] == (0o755, b"#!/usr/bin/python3\nprint(1)\n")
-    assert files["usr/local/include/python3.11/thing/thing.h"] == (0o644, b"int x;")
-    assert files["usr/local/bin/thing"][0] == 0o755
-    assert files["usr/local/bin/thing"][1].startswith(b"#!/usr/bin/python3\n")
-    assert files[f"{SITE}/thing-1.0.dist-info/INSTALLER"][1] == b"multinode\n"
-
-
-def test_record_names_every_file_with_its_hash_and_nothing_else(tmp_path: Path) -> None:
-    wheel = pack(tmp_path, {"torch/test/big": b"1", "torch/a.py": b"2", "torch-1.0.data/data/x": b"3"}, "torch")
-
-    files = lay_out(tmp_path, wheel, {"torch/a.py": b"pyc"})
-
-    rows = {row[0]: row[1:] for row in csv.reader(files[f"{SITE}/torch-1.0.dist-info/RECORD"][1].decode().splitlines())}
-    paths = {"../../../x": "usr/local/x"}
-    assert f"{SITE}/torch/test/big" not in files
-    assert {paths.get(name, f"{SITE}/{name}") for name in rows} == files.keys()
-    assert rows["torch/__pycache__/a.cpython-311.pyc"] == ["", ""]
-    digest = base64.urlsafe_b64encode(hashlib.sha256(b"2").digest()).decode().rstrip("=")
-    assert rows["torch/a.py"] == [f"sha256={digest}", "1"]
-
-
-def test_a_file_that_another_package_has_is_a_link_and_record_says_what_is_read_there(tmp_path: Path) -> None:
-    wheel = pack(tmp_path, {"thing/lib/libx.so": b"of thing", "thing/lib/liby.so": b"y"})
-    other = record.row("other/lib/libx.so", b"of other")
-    with LayerWriter(tmp_path / "layer", Directories()) as layer:
-        wheels.write(layer, wheel, of_debian("3.11"), wheels.Parts({}, {"thing/lib/libx.so": other}), trimmed=True)
-        layer.finish()
-
-    data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
-    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        link = tar.getmember(f"{SITE}/thing/lib/libx.so")
-        listed = tar.extractfile(f"{SITE}/thing-1.0.dist-info/RECORD")
-        assert listed
-        rows = {row[0]: row[1:] for row in csv.reader(listed.read().decode().splitlines())}
-        assert tar.getmember(f"{SITE}/thing/lib/liby.so").isreg()
-    digest = base64.urlsafe_b64encode(hashlib.sha256(b"of other").digest()).decode().rstrip("=")
-    assert (link.issym(), link.linkname) == (True, "../../other/lib/libx.so")
-    assert rows["thing/lib/libx.so"] == [f"sha256={digest}", "8"]
-
-
 @pytest.mark.parametrize("size", [100_000, 5 << 20])
 def test_a_file_whose_hash_in_record_is_another_than_sha256_is_written_whole(tmp_path: Path, size: int) -> None:
     data = b"\x7fELF" + bytes(size)
     wheel = pack(tmp_path, {"torch/lib/a.so": data}, "torch", algorithm="sha512")
 
     assert lay_out(tmp_path, wheel, {})[f"{SITE}/torch/lib/a.so"][1] == data
-
-
-def test_no_trim_keeps_everything(tmp_path: Path) -> None:
-    wheel = pack(tmp_path, {"torch/test/big": b"1"}, "torch")
-
-    assert f"{SITE}/torch/test/big" in lay_out(tmp_path, wheel, {}, trimmed=False)
 
 
 @pytest.mark.parametrize(

@@ -165,11 +165,3 @@ def test_any_bytes_of_a_bundle_are_read_or_refused(place: Path, data: bytes) -> 
     with watched(place, MEMORY) as scratch:
         (scratch / "bundle.tar").write_bytes(data)
         take(scratch / "bundle.tar", scratch)
-
-
-def test_what_is_no_place_of_a_bundle_is_refused(place: Path) -> None:
-    with watched(place, MEMORY) as scratch:
-        (scratch / "a").write_bytes(b"")
-        for name in ("a/b", "x" * 300, "none", "a\0b"):
-            with pytest.raises(UserFault, match="cannot read the archive"):
-                bundle.take(str(scratch / name), Store(scratch / "store"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import tarfile
 from dataclasses import replace
@@ -15,22 +14,12 @@ from images.host.errors import Fault, UserFault, WorldFault, of_system
 from images.host.store import Store
 from images.lock import bundle, collect
 from images.model import Deb, Examples, Lock, SourceOnly
-from tests.support import locks
+from tests.support import locks, stores
 from tests.support.hostile import END, entry
 
 
 def keep(store: Store, name: str) -> str:
-    data = name.encode()
-    digest = hashlib.sha256(data).hexdigest()
-    with store.temporary() as path:
-        path.write_bytes(data)
-        store.keep(path, digest, name)
-    return digest
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store")
+    return stores.keep(store, name.encode(), name)
 
 
 @pytest.fixture
@@ -70,19 +59,6 @@ def test_a_bundle_that_finds_no_room_is_named_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
-def test_a_bundle_goes_on_where_one_was_killed(locked: Lock, store: Store, tmp_path: Path) -> None:
-    """In a container both may have the same PID."""
-    before = tmp_path / f".bundle.tar.{os.getpid()}"
-    for left in (before, tmp_path / ".bundle.tar.0a_b1c2d"):
-        left.mkdir()
-        (left / "written").touch()
-    (tmp_path / ".bundle.tar.0a_b1c2d/held").touch()
-
-    bundle.write(locked, store, str(tmp_path / "bundle.tar"))
-
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([before.name, "bundle.tar", "store"])
-
-
 def test_two_bundles_are_the_same(locked: Lock, store: Store, tmp_path: Path) -> None:
     one, two = (bundle.write(locked, store, str(tmp_path / name)) for name in ("1.tar", "2.tar"))
 
@@ -112,13 +88,6 @@ def test_what_is_wrong_with_a_bundle_is_named(
 
     assert caught.value.exit_code == code
     assert all(word in str(caught.value) for word in words)
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path, store: Store) -> None:
-    os.mkfifo(tmp_path / "bundle.tar")
-
-    with pytest.raises(UserFault, match="what is there is not a file"):
-        bundle.take(str(tmp_path / "bundle.tar"), store)
 
 
 @pytest.mark.parametrize("size", [700, 4000, 5000])  # in the lock, in a header behind it

@@ -68,13 +68,6 @@ def test_a_file_that_an_index_refuses_is_named_as_such(status: str) -> None:
     assert found.fact == "a server refuses the login" and found.value == f"{file} ({status[:3]})"
 
 
-def test_no_solution_is_the_users_to_mend() -> None:
-    found = fault("error: No solution found\n  cause: Because there is no version of x==1 ...")
-
-    assert isinstance(found, UserFault)
-    assert "there is no version of x==1" in found.value
-
-
 @pytest.mark.parametrize(
     "said",
     ["warning: a\nended by signal 9", "exit code 3", "error: failed to write `/store/uv`: No space left (os error 28)"],
@@ -141,10 +134,3 @@ def test_an_index_without_days_is_told_from_one_with_newer_releases_only() -> No
     assert found.value == "intel-cmplr-lib-ur (asked: https://mirror/simple)"
     assert "--lock" in found.remedy and "--wheelhouse" in found.remedy
     assert newer.fact == "no set of packages fits"
-
-
-def test_the_wheelhouse_comes_before_uvs_words(tmp_path: Path) -> None:
-    (tmp_path / "six-1.17.0-cp310-cp310-linux_x86_64.whl").write_bytes(b"PK")
-
-    with pytest.raises(UserFault, match=r"another Python .*six-1\.17\.0-cp310"):
-        missing.explain("because six==1.17.0 has no wheels.", PLAN, SOURCES, tmp_path, str(tmp_path))

@@ -61,21 +61,6 @@ def test_a_local_version_in_an_address_is_read() -> None:
     assert (found.filename, found.url) == ("torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl", place)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("a-1-cp311-cp311-linux_x86_64.whl", "1"),
-        ("a-1-cp310-cp310-linux_x86_64.whl", "0"),  # of another Python
-    ],
-)
-def test_a_wheel_of_the_users_own_directory_wins(tmp_path: Path, name: str, expected: str) -> None:
-    offered = pylock("https://host/a-1-cp311-cp311-manylinux2014_x86_64.whl", (tmp_path / name).as_uri())
-
-    chosen = resolve.choose(offered, QUESTION, str(tmp_path))
-
-    assert chosen.artifacts[0].sha256 == expected
-
-
 def test_a_package_without_a_fitting_file_is_named() -> None:
     with pytest.raises(UserFault, match="no wheel for the image") as caught:
         resolve.choose(pylock("https://host/a-1-cp312-cp312-manylinux_2_28_x86_64.whl"), QUESTION)
@@ -190,19 +175,6 @@ def test_an_index_that_is_not_there_ends_the_resolution(tmp_path: Path, sources:
         resolve.asked(locks.lock(), locks.context(Store(tmp_path), sources, {}))
 
     assert caught.value.value == f"{setting} mirror/simple"
-
-
-@pytest.mark.parametrize("algorithm", ["md5", "sha512"])
-def test_a_file_without_sha256_is_named(algorithm: str) -> None:
-    wheel = {"url": "https://me:secret@host/a-1-py3-none-any.whl", "hashes": {algorithm: "0"}}
-    package = {"name": "a", "version": "1", "wheels": [wheel]}
-    found = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
-
-    with pytest.raises(UserFault, match="without its sha256") as caught:
-        resolve.choose(found, QUESTION)
-
-    assert caught.value.value == f"https://host/a-1-py3-none-any.whl (it has {algorithm})"
-    assert "--wheelhouse" in caught.value.remedy
 
 
 def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from images.host.errors import WorldFault
 from images.host.store import Store, sha256
 from images.lock.source_only import to_wheel
 from images.model import SourceOnly
-from images.wheels.content import content
 
 ROW = SourceOnly(name="rouge-score", version="0.1.2", requires=("numpy", "six>=1.14.0"))
 FILES = {
@@ -33,28 +31,6 @@ def archive(directory: Path, files: dict[str, bytes]) -> Path:
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
     return path
-
-
-def test_a_wheel_has_the_package_of_its_source_and_the_stated_requirements(tmp_path: Path) -> None:
-    store, source = Store(tmp_path / "store"), archive(tmp_path, FILES)
-
-    digest, name = to_wheel(store, source, sha256(source), ROW)
-
-    path = store.blob(digest, name)
-    assert path
-    with zipfile.ZipFile(path) as wheel:
-        code = {member for member in wheel.namelist() if ".dist-info/" not in member}
-        metadata = wheel.read("rouge_score-0.1.2.dist-info/METADATA").decode()
-        days = {info.date_time for info in wheel.infolist()}
-    assert days == {(2024, 1, 1, 0, 0, 0)}  # whose change makes another wheel, and another image
-    assert code == {"rouge_score/__init__.py", "rouge_score/rouge.py"}
-    assert [line for line in metadata.splitlines() if line.startswith("Requires-Dist")] == [
-        "Requires-Dist: numpy",
-        "Requires-Dist: six>=1.14.0",
-    ]
-    assert metadata.endswith("\n\nAbout it.\n")
-    assert to_wheel(store, source, sha256(source), ROW) == (digest, name)
-    assert content(store, digest, path).modules == ["rouge_score"]
 
 
 def test_an_archive_without_the_package_is_refused(tmp_path: Path) -> None:

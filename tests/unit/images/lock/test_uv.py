@@ -16,7 +16,7 @@ from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import uv
-from images.model import Plan, Request, SourceOnly
+from images.model import Plan, Request
 from images.plan import catalog, planner
 from images.platforms import ARM64
 from tests.support import locks
@@ -25,8 +25,6 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-PLAN = planner.resolve(Request(), catalog.load())
 
 
 def question(requested: Request) -> Plan:
@@ -86,14 +84,6 @@ def test_a_later_torch_without_cpu_in_its_version_is_for_a_gpu_on_arm64(release:
 
     assert bool(uv.for_gpu(made, asked)) is is_for_gpu
     assert "aarch64-manylinux_2_36" in uv.options(asked, [])
-
-
-def test_source_only_projects_are_stated_as_toml() -> None:
-    row = SourceOnly("seqeval", "1.2.2", ("numpy>=1.14.0",))
-
-    settings = tomllib.loads(uv.configuration(dataclasses.replace(NEWEST, source_only=(row,)), Sources()))
-
-    assert settings["dependency-metadata"] == [{"name": "seqeval", "requires-dist": ["numpy>=1.14.0"]}]
 
 
 PRIVATE = Sources(
@@ -179,13 +169,6 @@ def bindings_of(asked: Plan, sources: Sources) -> dict[str, Any]:
     return dict(place)
 
 
-def test_the_bindings_come_from_intels_index_whatever_pips_sources_have() -> None:
-    public = Sources(extra=("https://public/simple",), links=("https://public/page.html",))
-
-    assert bindings_of(ONECCL, public) == {"url": ONECCL.index, "format": "simple"}
-    assert uv.with_bindings(ONECCL, public, ONECCL.requirements).extra == (*public.extra, ONECCL.index)
-
-
 def test_the_bindings_of_an_early_torch_come_from_intels_page() -> None:
     early = question(Request(torch="2.0.1", transformers="4.40.0", base="debian"))
 
@@ -249,13 +232,3 @@ def test_no_day_is_too_late_for_a_lock() -> None:
     last = dataclasses.replace(NEWEST, as_of=datetime.date.max)
 
     assert "9999-12-31T00:00:00Z" in uv.options(last, ())
-
-
-@pytest.mark.parametrize("asked", [NEWEST, ONECCL])
-def test_no_package_is_built_that_no_row_names(asked: Plan) -> None:
-    """Building one runs its code."""
-    said = uv.options(asked, asked.requirements)
-
-    assert said[said.index("--only-binary") + 1] == ":all:"
-    built = [said[at + 1] for at, word in enumerate(said) if word == "--no-binary"]
-    assert built == [row.name for row in asked.source_only]

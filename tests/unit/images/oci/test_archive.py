@@ -37,15 +37,6 @@ def test_an_archive_has_each_layer_uncompressed_by_its_digest(tmp_path: Path) ->
     assert json.loads(documents["manifest.json"])[0]["RepoTags"] == [*made.tags]
 
 
-def test_the_lowest_layers_are_left_out_where_an_engine_has_them(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    made = finished(store, *LAYERS)
-
-    whole, rest = (contents(b"".join(archive.archive(made, store, skip=skip))) for skip in (0, 1))
-
-    assert whole.keys() - rest.keys() == {f"blobs/sha256/{made.layers[0].written.diff_id}"}
-
-
 def test_an_archive_on_disk_is_the_same_and_every_time(tmp_path: Path) -> None:
     store, path = Store(tmp_path / "store"), tmp_path / "image.tar"
     made = finished(store, *LAYERS)

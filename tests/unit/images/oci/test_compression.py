@@ -12,10 +12,11 @@ import pytest
 import zstandard
 
 from images.host.errors import Damaged, WorldFault
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.model import Layer, Written
 from images.oci import compression
 from images.oci.compression import detect, opened, uncompressed
+from tests.support.stores import keep
 
 ONE, TWO = b"a tar, " * 500, b"or a part of it" * 500
 ZSTD = zstandard.ZstdCompressor()
@@ -55,10 +56,7 @@ def test_a_damaged_layer_is_refused(tmp_path: Path, packed: bytes) -> None:
 
 def kept(store: Store, packed: bytes) -> Layer:
     """Keep a layer in the store."""
-    with store.temporary() as path:
-        path.write_bytes(packed)
-        digest = sha256(path)
-        store.keep(path, digest)
+    digest = keep(store, packed)
     return Layer("torch", Written(hashlib.sha256(ONE).hexdigest(), digest, len(packed), len(ONE)), reused=True)
 
 

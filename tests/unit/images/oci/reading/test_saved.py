@@ -102,10 +102,6 @@ def test_what_is_no_whole_image_is_refused(images: object, fact: str, value: str
     assert caught.value.remedy.startswith(remedy)
 
 
-def test_an_image_without_a_tag_is_read() -> None:
-    assert manifest.resolve(read([{"Config": "c.json", "Layers": []}]).manifest, "it", AMD64).layers == ()
-
-
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -1,0 +1,69 @@
+"""A start reads each file once, and detects and decides once."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import entrypoint.__main__ as program
+from entrypoint import decide, situation
+from entrypoint.world import table
+from tests.support.launchers import left_by
+from tests.support.starts import network
+
+STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": None}
+# What every process reads for itself: Python's own modules, and files that are not the kernel's.
+KERNEL = ("/proc/", "/sys/")
+
+
+class Replaced(BaseException):
+    """In the place of exec."""
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ"),
+    [
+        (["smoke"], {}),
+        (["--nproc", "2", "smoke", "--bf16"], {}),
+        (["smoke"], {**left_by("intel-mpi-1")}),
+        (["smoke"], {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}),
+        (["true"], {}),
+    ],
+)
+def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[str], environ: dict[str, str]) -> None:
+    (tmp_path / "stack.json").write_text(json.dumps({**STACK, "site": str(tmp_path)}))
+    (tmp_path / "torchrun").write_text("#!/bin/sh\n")
+    (tmp_path / "torchrun").chmod(0o755)
+    reads: Counter[str] = Counter()
+    really_open = builtins.open
+
+    def count(path: Any, *args: Any, **more: Any) -> Any:
+        if str(path).startswith(KERNEL) or str(path).endswith("stack.json"):
+            reads[str(path)] += 1
+        return really_open(path, *args, **more)
+
+    def replace(*_: object) -> None:
+        raise Replaced
+
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), **environ}
+    with (
+        network(),
+        mock.patch.object(builtins, "open", count),
+        mock.patch.object(os, "execvpe", replace),
+        mock.patch("entrypoint.__main__.detect", wraps=situation.detect) as detected,
+        mock.patch("entrypoint.__main__.decide", wraps=decide.decide) as decided,
+        mock.patch("entrypoint.__main__.find_launcher", wraps=table.find_launcher) as found,
+        pytest.raises(Replaced),
+    ):
+        program.main(argv, environ, str(tmp_path))
+
+    assert reads[str(tmp_path / "stack.json")] == 1
+    assert {path: count for path, count in reads.items() if count > 1} == {}
+    assert (found.call_count, detected.call_count, decided.call_count) == (1, 1, 1)
