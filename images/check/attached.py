@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from images.check import provenance
 from images.deliver import referrers
 from images.host.context import Access
+from images.host.errors import WorldFault
 from images.host.store import Store
-from images.model import Lock
+from images.model import Descriptor, Lock
 from images.oci.attachment import Attachment, subject
 from images.oci.reference import Place
 
@@ -27,15 +30,19 @@ def documents(lock: Lock, sbom: str, digest: str) -> tuple[Attachment, ...]:
 def compare(
     known: tuple[Attachment, ...], written: bytes, place: Place, store: Store, access: Access
 ) -> dict[str, str | None]:
-    """Return which documents are attached to an image with this manifest, by name: the digest, None where one is not.
+    """Return which documents are attached to an image with this manifest, by name: the digest, None without one.
 
-    Raises WorldFault where one of these kinds is listed that is about another image.
+    Raises WorldFault where there are others of a kind, and not the one that is known.
     """
     about = subject(written)
     found = referrers.listed(about.digest, place, store, access)
-    for entry in found:
-        if entry.get("artifactType") in (CYCLONEDX, IN_TOTO):
-            referrers.require_subject(about.digest, entry, place, store, access)
-    there = {entry.get("digest") for entry in found}
-    digests = {document.name: document.digest(about) for document in known}
-    return {name: digest if digest in there else None for name, digest in digests.items()}
+    return {document.name: _find(document, about, found, place) for document in known}
+
+
+def _find(document: Attachment, about: Descriptor, found: Sequence[referrers.Entry], place: Place) -> str | None:
+    others = [str(entry.get("digest")) for entry in found if entry.get("artifactType") == document.media_type]
+    digest = document.digest(about)
+    if others and digest not in others:
+        fact = f"the {document.name} that is attached to the image is not the one of this build"
+        raise WorldFault(fact, place.called(others[0]), f"ask who pushed it; build.py {document.name} prints ours")
+    return digest if others else None

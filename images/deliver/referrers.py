@@ -15,7 +15,6 @@ import requests
 from images.deliver.registry import Registry
 from images.deliver.skopeo import Server
 from images.host.context import Access
-from images.host.errors import WorldFault
 from images.host.store import Store
 from images.model import Descriptor
 from images.oci import manifest
@@ -48,21 +47,6 @@ def listed(digest: str, place: Place, store: Store, access: Access) -> list[Entr
     with Registry(place, access) as registry:
         found = _listed(registry, digest)
         return _tagged(registry, digest) if found is None else found
-
-
-def require_subject(digest: str, entry: Entry, place: Place, store: Store, access: Access) -> None:
-    """Raise WorldFault for what is listed as attached to an image, and is about another one, or about none."""
-    with store.temporary(directory=True) as aside:
-        name = str(entry.get("digest"))
-        data = Server(place, access, aside).inspect(name)
-    manifest.check(data, name, place.called(name))
-    found = manifest.read(data, place.called(name)).get("subject")
-    about = found.get("digest") if isinstance(found, dict) else None
-    if about != digest:
-        remedy = f"ask who pushed it; build.py sbom and provenance print those of {digest}"
-        raise WorldFault(
-            "what is attached to the image is about another one", f"{place.called(name)} ({about})", remedy
-        )
 
 
 def _listed(registry: Registry, digest: str) -> list[Entry] | None:

@@ -150,16 +150,28 @@ def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain:
     assert len(listed_by_tag(f"{plain}/cut/b", made)) == 2
 
 
-def test_attached_documents_are_compared_with_those_of_a_build(plain: str, store: Store) -> None:
+def test_attached_documents_are_those_of_a_build(plain: str, store: Store) -> None:
     made, known, name = finished(store, SMALL), access(store), f"{plain}/compared/b"
     transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
-    bill, statement = documents(made)
-    another = dataclasses.replace(bill, data=b"that of another build")
-    referrers.attach([another, statement], subject(made.manifest), place_of(name), store, known)
+    _, statement = documents(made)
+    referrers.attach([statement], subject(made.manifest), place_of(name), store, known)
 
     found = attached.compare(documents(made), made.manifest, place_of(name), store, known)
 
     assert found == {"sbom": None, "provenance": statement.digest(subject(made.manifest))}
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["sbom", "provenance"])
+def test_a_document_of_another_build_is_refused(plain: str, store: Store, number: int) -> None:
+    made, known, name = finished(store, SMALL), access(store), f"{plain}/forged/b{number}"
+    transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
+    forged = dataclasses.replace(documents(made)[number], data=b"{}")
+    referrers.attach([forged], subject(made.manifest), place_of(name), store, known)
+
+    with pytest.raises(WorldFault, match="not the one of this build") as caught:
+        attached.compare(documents(made), made.manifest, place_of(name), store, known)
+
+    assert forged.digest(subject(made.manifest)) in caught.value.value
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["sbom", "provenance"])
@@ -173,7 +185,7 @@ def test_a_document_about_another_image_is_refused(plain: str, store: Store, num
     place = f"http://{plain}/v2/refused/b{number}/manifests/{tag_of(made.digest)}"
     assert requests.put(place, wrong, headers={"Content-Type": INDEX}).ok
 
-    with pytest.raises(WorldFault, match="about another one") as caught:
+    with pytest.raises(WorldFault, match="not the one of this build") as caught:
         attached.compare(documents(made), made.manifest, place_of(name), store, known)
 
-    assert other.digest in caught.value.value
+    assert foreign.digest(about) in caught.value.value
