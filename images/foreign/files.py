@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from images.foreign import bounds, tars
+from images.foreign import tars
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 
@@ -87,23 +87,23 @@ def in_directory(root: Path, name: str) -> Files:
 
 @contextmanager
 def in_tar(path: Path, name: str, remedy: str, *, plain: bool) -> Iterator[Files]:
-    """Open a tar, compressed or not; one that is `plain` has no headers that readers of tars read in several ways.
+    """Open a tar; one that is `plain` has no headers that readers of tars read in several ways.
 
     Raises UserFault with `remedy` when it is none that can be read, WorldFault when it is cut short.
     """
     try:
-        tar = tars.open_file(path, "r")
+        tar = tars.open_file(path)
         try:
-            members = tars.listed(tar, bounds.LAYER.of(path.stat().st_size))
+            members = tars.listed(tar)
             if plain:
                 tars.refuse_unusual(tar, members)
         except BaseException:
             tar.close()
             raise
-    except (tars.CutShort, EOFError) as error:  # EOFError: it is compressed
+    except tars.CutShort as error:
         raise WorldFault("the archive is cut short", name, AGAIN) from error
     except tars.CONTENT as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole tar"
+        said = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole tar, or compressed"
         raise UserFault("cannot read the archive", f"{name} ({said})", remedy) from error
 
     def open_(path: str) -> IO[bytes]:

@@ -138,14 +138,14 @@ def open_stream(stream: Readable) -> tarfile.TarFile:
     return tar
 
 
-def open_file(path: Path, mode: str = "r:") -> tarfile.TarFile:
-    """Open a tar on disk; the mode `r` takes a compressed one too.
+def open_file(path: Path) -> tarfile.TarFile:
+    """Open a tar on disk, which is not compressed.
 
     Raises ReadError where it is none, OSError where it cannot be read, UserFault for a pipe and the like.
     """
     if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be waited for
         raise UserFault("what is there is not a file", path, "save it to a file first, and name that")
-    return _tried(lambda: tarfile.open(path, mode, tarinfo=Member))  # type: ignore[call-overload,no-any-return]
+    return _tried(lambda: tarfile.open(path, "r:", tarinfo=Member))
 
 
 def open_seekable(file: IO[bytes]) -> tarfile.TarFile:
@@ -195,13 +195,13 @@ def _require_end(tar: tarfile.TarFile) -> None:
         raise AfterEnd
 
 
-def listed(tar: tarfile.TarFile, most: int) -> dict[str, tarfile.TarInfo]:
-    """Return the entries of a tar by their paths below the root.
+def listed(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
+    """Return the entries of a tar on disk by their paths below the root.
 
     Raises CutShort where it ends too early, else ReadError as `entries` does, and where it has more than MOST entries,
-    is compressed and unpacks to more than `most` bytes, or has two entries, not both directories, of one path.
+    or two entries, not both directories, of one path.
     """
-    plain = tar.fileobj if isinstance(tar.fileobj, io.BufferedReader) else None
+    file = cast("io.BufferedReader", tar.fileobj)
     found: dict[str, tarfile.TarInfo] = {}
     try:
         for number, info in enumerate(entries(tar, again=True)):
@@ -209,10 +209,10 @@ def listed(tar: tarfile.TarFile, most: int) -> dict[str, tarfile.TarInfo]:
             if path in found and not (info.isdir() and found[path].isdir()):
                 raise tarfile.ReadError(f"{path[:80]!r} is there twice")
             found[path] = info
-            if number >= MOST or (plain is None and info.offset_data + info.size > most):
+            if number >= MOST:
                 raise tarfile.ReadError("too large")
     except tarfile.ReadError as error:
-        if plain and _is_at_end(plain) and not isinstance(error, AfterEnd):  # it was looking for more
+        if _is_at_end(file) and not isinstance(error, AfterEnd):  # it was looking for more
             raise CutShort from error
         raise
     return found

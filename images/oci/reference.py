@@ -16,7 +16,7 @@ COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 NAME = re.compile(rf"{COMPONENT}(?:/{COMPONENT})*")
 LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 HOST = re.compile(rf"(?:{LABEL}(?:\.{LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]{{1,5}})?")
-ARCHIVE = re.compile(r".\.(tar|tgz|tar\.gz)$", re.DOTALL)
+ARCHIVE = re.compile(r".\.tar$", re.DOTALL)
 
 LONGEST = 255  # characters of a name with its host, by the same grammar
 

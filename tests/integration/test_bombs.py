@@ -98,10 +98,3 @@ def test_a_layer_that_is_a_bomb_is_refused(tmp_path: Path, name: str) -> None:
         done, 2 if said == "that base cannot work" else 1, said, "another image" if done.code == 1 else ""
     )
     assert sorted(each.name for each in tmp_path.iterdir()) == ["layout", "multinode"]
-
-
-def test_an_archive_that_unpacks_to_more_than_there_is_disk(tmp_path: Path) -> None:
-    path = tmp_path / "image.tar.gz"
-    path.write_bytes(gzip.compress(header(b"index.json", size=b"7" * 11) + bytes(1 << 20)))
-
-    assert_three_parts(limited("sbom", str(path), store=tmp_path), 2, "cannot read the archive", "docker save")

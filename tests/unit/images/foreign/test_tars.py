@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import tarfile
 import tracemalloc
@@ -143,32 +142,16 @@ LAST = 3 * 512  # where the second entry begins, with the records of its name
         (len(WHOLE) + 1024, False),
     ],
 )
-@pytest.mark.parametrize("most", [0, 1 << 40])
-def test_a_tar_on_disk_that_is_cut_short_is_told_from_others(
-    size: int, is_cut: bool, most: int, tmp_path: Path
-) -> None:
+def test_a_tar_on_disk_that_is_cut_short_is_told_from_others(size: int, is_cut: bool, tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     path.write_bytes((WHOLE + END)[:size])
 
-    with tars.open_file(path, "r") as tar:
+    with tars.open_file(path) as tar:
         if is_cut:
             with pytest.raises(tars.CutShort, match="cut short"):
-                tars.listed(tar, most)
+                tars.listed(tar)
         else:
-            assert list(tars.listed(tar, most)) == ["a", "b/" * 90 + "c"][: 1 if size == LAST else 2]
-
-
-@pytest.mark.parametrize(("most", "is_read"), [(2 * 512, False), (1 << 20, True)])
-def test_a_compressed_tar_on_disk_has_a_bound(most: int, is_read: bool, tmp_path: Path) -> None:
-    path = tmp_path / "a.tar.gz"
-    path.write_bytes(gzip.compress(WHOLE + END))
-
-    with tars.open_file(path, "r") as tar:
-        if is_read:
-            assert len(tars.listed(tar, most)) == 2
-        else:
-            with pytest.raises(tarfile.ReadError, match="too large"):
-                tars.listed(tar, most)
+            assert list(tars.listed(tar)) == ["a", "b/" * 90 + "c"][: 1 if size == LAST else 2]
 
 
 @pytest.mark.parametrize(("most", "is_read"), [(3, True), (2, False)])
@@ -180,10 +163,10 @@ def test_a_tar_of_too_many_entries_is_refused(
 
     with tars.open_file(tmp_path / "a.tar") as tar:
         if is_read:
-            assert list(tars.listed(tar, 1 << 20)) == ["a", "b", "c"]
+            assert list(tars.listed(tar)) == ["a", "b", "c"]
         else:
             with pytest.raises(tarfile.ReadError, match="too large"):
-                tars.listed(tar, 1 << 20)
+                tars.listed(tar)
 
 
 @given(hostile.tars)

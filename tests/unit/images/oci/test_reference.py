@@ -30,7 +30,6 @@ DIGEST = "sha256:" + "0a" * 32
         ("oci:/a:b/c", Directory("/a:b/c")),
         ("archive:/a/b", Archive("/a/b")),
         ("./a.tar", Archive("./a.tar")),
-        ("folder/a.tar.gz", Archive("folder/a.tar.gz")),
     ],
 )
 def test_a_reference_is_read(text: str, expected: Reference) -> None:

@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.foreign import bounds
-from images.foreign.bounds import Bound
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.model import Manifest
@@ -172,11 +170,8 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("data", AMBIGUOUS.values(), ids=AMBIGUOUS)
-@pytest.mark.parametrize("packed", [bytes, gzip.compress])
-def test_an_archive_that_readers_of_tars_read_in_several_ways_is_refused(
-    tmp_path: Path, data: bytes, packed: Callable[[bytes], bytes]
-) -> None:
-    (tmp_path / "a.tar").write_bytes(packed(data + END))
+def test_an_archive_that_readers_of_tars_read_in_several_ways_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a.tar").write_bytes(data + END)
 
     with pytest.raises(Fault, match=r"cannot read the archive|cut short"):
         copied(f"archive:{tmp_path}/a.tar", tmp_path / "store")
@@ -252,7 +247,9 @@ def test_a_tag_of_two_images_is_refused_with_their_names(tmp_path: Path) -> None
     assert caught.value.remedy.endswith("oci:DIRECTORY:NAME:TAG")
 
 
-@pytest.mark.parametrize(("data", "said"), [(b"", "(not a whole tar)"), (b"no tar", "(not a wh"), (None, "No such")])
+@pytest.mark.parametrize(
+    ("data", "said"), [(b"", "(not a whole tar, or compressed)"), (b"no tar", "(not a wh"), (None, "No such")]
+)
 def test_what_is_no_archive_is_refused(tmp_path: Path, data: bytes | None, said: str) -> None:
     path = tmp_path / "a.tar"
     if data is not None:
@@ -265,9 +262,8 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, data: bytes | None, said:
     assert caught.value.remedy == "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"
 
 
-@pytest.mark.parametrize("packed", [bytes, gzip.compress])
-def test_an_archive_that_is_cut_is_refused(tmp_path: Path, packed: Callable[[bytes], bytes]) -> None:
-    whole = packed(write_tar(tmp_path / "a.tar", saved(Image())).read_bytes())
+def test_an_archive_that_is_cut_is_refused(tmp_path: Path) -> None:
+    whole = write_tar(tmp_path / "a.tar", saved(Image())).read_bytes()
     (tmp_path / "a.tar").write_bytes(whole[: len(whole) * 2 // 3])
 
     with pytest.raises(WorldFault) as caught:
@@ -303,10 +299,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("any")
 
 
-@given(members=st.lists(MEMBERS, max_size=8), kind=st.sampled_from([bytes, gzip.compress]))
-def test_any_archive_is_an_image_or_a_fault(place: Path, members: list[bytes], kind: Callable[[bytes], bytes]) -> None:
+@given(members=st.lists(MEMBERS, max_size=8))
+def test_any_archive_is_an_image_or_a_fault(place: Path, members: list[bytes]) -> None:
     with watched(place) as scratch:
-        (scratch / "a.tar").write_bytes(kind(b"".join(members) + hostile.END))
+        (scratch / "a.tar").write_bytes(b"".join(members) + hostile.END)
         try:
             copied(f"archive:{scratch}/a.tar", scratch / "store")
         except Fault as fault:
@@ -336,12 +332,11 @@ def test_any_index_is_of_an_image_or_a_fault(place: Path, entries: list[object],
             assert fault.value and fault.remedy
 
 
-def test_an_archive_may_not_unpack_to_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "LAYER", Bound(100, 1 << 20))
-    whole = write_tar(tmp_path / "a.tar", {**ONE, "more": bytes(4 << 20)}).read_bytes()
+def test_a_compressed_archive_is_not_unpacked(tmp_path: Path) -> None:
+    whole = write_tar(tmp_path / "a.tar", ONE).read_bytes()
     (tmp_path / "a.tar").write_bytes(gzip.compress(whole))
 
-    with pytest.raises(UserFault, match="cannot read the archive"):
+    with pytest.raises(UserFault, match=r"cannot read the archive: .* or compressed"):
         copied(str(tmp_path / "a.tar"), tmp_path / "store")
 
 
