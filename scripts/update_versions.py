@@ -35,9 +35,9 @@ try:
     from packaging.version import Version
 
     from images.host import pip_config
-    from images.host.disk.files import write_whole
     from images.host.errors import Fault, UserFault, of_system
     from images.host.text import shown
+    from images.host.whole_files import write_whole
     from images.options import Parser
     from images.plan import catalog
     from scripts import quiet

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from images.host.disk.files import write_whole
 from images.host.errors import UserFault, WorldFault
+from images.host.whole_files import write_whole
 
 PARTS = ("build", "image", "start", "train", "settings", "store")
 ANOTHER = "--json with another name"

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from images.deliver.skopeo import Server
 from images.host.context import Access
-from images.host.disk.files import link
 from images.host.download import Advance
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store, sha256
+from images.host.whole_files import link
 from images.model import Descriptor, Image, Manifest
 from images.oci import manifest
 from images.oci.compression import of_registry

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from images.host import fingerprint
-from images.host.disk import files
+from images.host import fingerprint, whole_files
 from images.host.errors import Damaged, UserFault, WorldFault, named
 
 CHUNK = 1 << 20
@@ -79,7 +78,7 @@ class Store:
         with tempfile.TemporaryFile(dir=root / "aside"):
             pass  # a read-only disk is said now, not after the downloads
         for left in (root / "aside").glob("[!.]*"):  # pathlib lists NEW ones with `*`
-            files.remove_if_left(left)
+            whole_files.remove_if_left(left)
 
     def place(self, digest: str, name: str = "blob") -> Path:
         """Return where a blob of this sha256 and name lies, or would lie.
@@ -92,7 +91,7 @@ class Store:
     def blob(self, digest: str, name: str = "blob", size: int | None = None) -> Path | None:
         """Return where a blob is, None where there is none; one of another size (bytes) is damaged, and removed."""
         path = self.place(digest, name)
-        if (found := files.own_file(path)) is None:
+        if (found := whole_files.own_file(path)) is None:
             return None
         if size is not None and found.st_size != size:
             self.drop(path)
@@ -165,7 +164,7 @@ class Store:
     def record(self, kind: str, key: str) -> Any | None:
         """Return a record, or None where there is none, or a damaged one."""
         path = self.root / "records" / kind / key
-        if files.own_file(path) is None:
+        if whole_files.own_file(path) is None:
             return None
         digest, _, text = path.read_bytes().partition(b"\n")
         return json.loads(text) if digest.decode(errors="replace") == hashlib.sha256(text).hexdigest() else None
@@ -187,8 +186,8 @@ class Store:
     @contextmanager
     def temporary(self, *, directory: bool = False) -> Iterator[Path]:
         """Yield a path to write to; whatever is still there at the end is removed."""
-        with named(self.root), files.own_directory(self.root / "aside") as own:
-            path = own / files.WRITTEN
+        with named(self.root), whole_files.own_directory(self.root / "aside") as own:
+            path = own / whole_files.WRITTEN
             path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
             yield path
 
@@ -196,7 +195,7 @@ class Store:
     def locked(self, key: str) -> Iterator[None]:
         """Lock a name among builds that run at once; who had to wait must check again whether the work is done."""
         path = self.root / "locks" / key
-        with files.locked(path):
+        with whole_files.locked(path):
             try:
                 yield
             finally:
@@ -209,13 +208,13 @@ def _require_own(root: Path) -> None:
     Whoever can write to it decides what its records say of its files, and what is removed in it.
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has private wheels, base images and addresses
-    _refuse(root, files.foreign(root))
+    _refuse(root, whole_files.foreign(root))
     for part in PARTS:
         (root / part).mkdir(mode=0o700, exist_ok=True)
     is_closed = not root.stat().st_mode & 0o077
     for part in (*PARTS, UV):
         if os.path.lexists(root / part):
-            _refuse(root / part, files.foreign(root / part, is_closed=is_closed))
+            _refuse(root / part, whole_files.foreign(root / part, is_closed=is_closed))
 
 
 def _refuse(place: Path, why: str | None) -> None:

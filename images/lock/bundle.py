@@ -8,9 +8,9 @@ import tarfile
 from pathlib import Path
 
 from images.foreign.files import in_tar
-from images.host.disk.files import replacing, write_whole
 from images.host.errors import UserFault
 from images.host.store import Store
+from images.host.whole_files import replacing, write_whole
 from images.lock import lockfile
 from images.model import BLOB, Lock
 from images.oci.archive import file_header

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from images.host.disk.files import link, replacing
 from images.host.errors import Damaged
 from images.host.store import Store, sha256
+from images.host.whole_files import link, replacing
 from images.model import BLOB, Image, Layer
 from images.oci import manifest
 from images.oci.compression import packed

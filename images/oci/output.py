@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.host.disk.files import replacing
 from images.host.errors import UserFault
 from images.host.store import Store
+from images.host.whole_files import replacing
 from images.model import Image
 from images.oci.archive import write_archive
 from images.oci.layout_writer import write_layout

@@ -15,9 +15,9 @@ import requests
 
 from images.host import fingerprint
 from images.host.context import default_root
-from images.host.disk.files import HELD, NEW, remove_if_left, replacing
 from images.host.errors import UserFault, WorldFault, of_system
 from images.host.store import FileName, Sha256, Store, sha256
+from images.host.whole_files import HELD, NEW, remove_if_left, replacing
 from tests.support.stores import keep
 
 

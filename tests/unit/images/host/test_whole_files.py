@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from images.host.disk.files import HELD, link, locked, replacing, write_whole
+from images.host.whole_files import HELD, link, locked, replacing, write_whole
 
 
 def refusing(number: int) -> Callable[..., None]:
