@@ -82,23 +82,6 @@ def test_the_entrypoint_needs_nothing_but_python() -> None:
         assert {each.split(".")[0] for each in list_imports(path)} <= known, path
 
 
-def opens_tar_to_read(node: ast.AST) -> bool:
-    """Return whether a call opens a tar by `tarfile` in another mode than for writing."""
-    if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ("tarfile.open", "tarfile.TarFile"):
-        return False
-    modes = [*node.args[1:2], *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
-    return not any(isinstance(mode, ast.Constant) and str(mode.value).startswith("w") for mode in modes)
-
-
-def test_tars_of_others_are_opened_in_one_place() -> None:
-    found = {
-        path.relative_to(ROOT).as_posix()
-        for path in list_modules("images").values()
-        if any(map(opens_tar_to_read, ast.walk(ast.parse(path.read_text()))))
-    }
-    assert found == {"images/foreign/tars.py"}
-
-
 def test_the_processor_is_named_in_one_module() -> None:
     names = {name for each in PLATFORMS for name in (*each.spellings, each.machine)}
     found = {

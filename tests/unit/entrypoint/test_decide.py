@@ -16,9 +16,8 @@ from entrypoint.situation import Situation
 from entrypoint.tasks.arguments import Program
 from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command, Kind
 from entrypoint.world.model import MPI, World
-from tests.support.launchers import left_by
 from tests.support.machines import Box, look_at, pod
-from tests.support.starts import CCL, GLOO, make_facts, make_plan
+from tests.support.starts import GLOO, make_facts, make_plan
 
 HOST = Box(2, 60, 2)
 JOB = Command(SCRIPT, "train.py", [])
@@ -111,13 +110,6 @@ def test_a_script_of_an_older_trainer_loads_its_own_checkpoints(
 ) -> None:
     found = decided(environ, stack, job).prepared.environ
     assert found.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD") == value
-
-
-@pytest.mark.parametrize("count", ["", "1", "4"])
-def test_ccl_is_not_replaced_by_gloo(count: str) -> None:
-    """Accelerate takes gloo in silence unless CCL_WORKER_COUNT is above 0 (accelerate/state.py)."""
-    environ = decided({**left_by("pytorchjob-elastic"), "CCL_WORKER_COUNT": count}, CCL).prepared.environ
-    assert environ["CCL_WORKER_COUNT"] == (count or "1")
 
 
 @pytest.mark.parametrize(

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.errors import EXIT_OUTSIDE, Refusal, list_causes, one_row
-
-
-def test_a_refusal_has_three_parts_and_a_code() -> None:
-    refusal = Refusal("RANK is not a number", 1.5, "export RANK=0", EXIT_OUTSIDE)
-    assert (refusal.fact, refusal.value, refusal.remedy, refusal.code) == (
-        "RANK is not a number", "1.5", "export RANK=0", 1,
-    )  # fmt: skip
-    assert str(refusal) == "multinode: RANK is not a number: 1.5\n  try: export RANK=0"
-    assert refusal.note == "RANK is not a number: 1.5; try: export RANK=0"
-    assert Refusal("a fact", "x", "y").code == 2
-
-
-@pytest.mark.parametrize(("value", "shown"), [("", "''"), (" ", "' '"), ("a b", "a b"), ("'a'", "'a'")])
-def test_a_value_without_letters_is_quoted(value: str, shown: str) -> None:
-    assert str(Refusal("a fact", value, "a remedy")) == f"multinode: a fact: {shown}\n  try: a remedy"
+from entrypoint.errors import Refusal, list_causes, one_row
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,6 @@ def test_a_line_that_is_wrong_is_named_with_the_cause(line: str, fact: str) -> N
             read_hosts(f"node1,{line}")
 
 
-def test_a_line_without_an_end_is_not_shown_whole() -> None:
-    with pytest.raises(Refusal) as caught:
-        read_hostfile("\0" * 100_000, "f")
-    assert len(caught.value.value) < 300
-
-
 @given(st.text())
 def test_any_hostfile_is_read_or_refused(text: str) -> None:
     try:
@@ -82,10 +76,6 @@ def test_every_dialect_says_the_same(rows: list[tuple[str, int]], form: str) -> 
     text = "\n".join(form.replace("{}th", "last").format(name, slots) for name, slots in rows)
 
     assert read_hostfile(text, "f") == [Host(name, slots) for name, slots in rows]
-
-
-def test_hosts_are_read_from_the_command_line() -> None:
-    assert read_hosts("a, b:2,") == [A, Host("b", 2)]
 
 
 TWICE = [Host("a", 2), Host("b", 2)]

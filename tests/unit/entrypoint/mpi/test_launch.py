@@ -55,18 +55,6 @@ def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
     assert "I_MPI_PIN" not in variables({**given, "I_MPI_PIN_DOMAIN": "socket"}, TWO)
 
 
-@pytest.mark.parametrize(
-    ("asked", "fits"), [("2", True), ("4", False), ("1", False), ("2:4", True), ("3:", False), ("", True)]
-)
-def test_a_world_of_another_size_than_was_insisted_on_is_refused(asked: str, fits: bool) -> None:
-    environ = {"MASTER_ADDR": "m", "MULTINODE_WORLD_SIZE": asked}
-    if fits:
-        assert variables(environ, TWO)["MULTINODE_WORLD_SIZE"] == "2"
-        return
-    with pytest.raises(Refusal):
-        variables(environ, TWO)
-
-
 def test_all_names_are_looked_up_at_once() -> None:
     """No look-up ends before all have begun."""
     hosts = ["here", "node1", "node2"]

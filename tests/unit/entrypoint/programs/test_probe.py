@@ -64,15 +64,3 @@ def test_what_the_trainer_imports(
     found: dict[str, object] = {}
     assert probe.attempt(lambda: probe.examine_transformers(found)) == broken
     assert found == {"importing": importing, **({} if broken else {"transformers": "5.23.0"})}
-
-
-def test_torch_is_reported_even_if_no_group_can_form(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    torch, distributed = ModuleType("torch"), ModuleType("torch.distributed")
-    torch.__dict__.update(__version__="2.13.0", __file__="/torch", distributed=distributed)
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "torch.distributed", distributed)
-    found = read_probe(run("gloo", monkeypatch, capsys), "nothing")
-    assert (found.torch, found.file) == ("2.13.0", "/torch")
-    assert found.error.startswith("AttributeError"), "no group can form, and torch is known all the same"

@@ -10,7 +10,6 @@ import pytest
 from entrypoint.programs.smoke_checks import (
     Failed,
     Report,
-    asked_size,
     check_flags,
     check_jobs,
     check_reports,
@@ -20,7 +19,6 @@ from entrypoint.programs.smoke_checks import (
     known_flags,
     launched_size,
 )
-from entrypoint.world.ranks import read_job_name
 from tests.support.trainer_fields import HISTORY
 
 
@@ -36,14 +34,6 @@ from tests.support.trainer_fields import HISTORY
 )
 def test_the_size_that_the_launcher_started_is_found(environ: dict[str, str], size: int) -> None:
     assert launched_size(environ) == size
-
-
-@pytest.mark.parametrize(
-    ("environ", "asked"),
-    [({}, "1"), ({"WORLD_SIZE": "2"}, "2"), ({"WORLD_SIZE": "2", "MULTINODE_WORLD_SIZE": "1:4"}, "1:4")],
-)
-def test_the_size_that_was_asked_for(environ: dict[str, str], asked: str) -> None:
-    assert asked_size(environ) == asked
 
 
 JOB, OTHER = "SLURM_JOB_ID=7", "SLURM_JOB_ID=8"
@@ -91,18 +81,6 @@ def test_a_job_that_did_not_train_as_one_fails(
     with pytest.raises(Failed) as caught:
         check(*given)
     assert said in str(caught.value) and caught.value.code == code
-
-
-@pytest.mark.parametrize(
-    ("environ", "job"),
-    [
-        ({}, ""),
-        ({"MULTINODE_JOB": "SLURM_JOB_ID=7.0"}, "SLURM_JOB_ID=7.0"),
-        ({"MULTINODE_JOB": "qa", "TORCHELASTIC_RUN_ID": "qa"}, "qa qa"),
-    ],
-)
-def test_a_rank_knows_its_job(environ: dict[str, str], job: str) -> None:
-    assert read_job_name(environ) == job
 
 
 @pytest.mark.parametrize("backend", ["", "gloo"])

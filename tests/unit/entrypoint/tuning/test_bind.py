@@ -13,7 +13,7 @@ from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.numbers import read_cpus, write_cpus
 from entrypoint.settings import MARK
-from entrypoint.tuning.bind import CORES, Handed, prepare_rank, read_bindings, read_handed
+from entrypoint.tuning.bind import CORES, Handed, prepare_rank, read_handed
 from entrypoint.tuning.share import Node
 from entrypoint.tuning.threads import ANY, UNKNOWN, Process
 from entrypoint.tuning.variables import tune
@@ -144,11 +144,6 @@ def test_no_variable_binds_all_ranks_to_one_core(
     assert len(tuned.notes) == (not kept)
 
 
-def test_ranks_are_bound_as_we_do_it_where_the_users_variable_is_left_out() -> None:
-    _, environ = share(look_at(Box(2, 28, 2, 2)), SECOND, more={"OMP_PROC_BIND": "true"})
-    assert (environ["KMP_AFFINITY"], environ.get("OMP_PROC_BIND")) == (FINE, None)
-
-
 @pytest.mark.parametrize(("name", "value"), [("OMP_PROC_BIND", "false"), ("KMP_AFFINITY", "none"), ("OMP_PLACES", "")])
 def test_a_variable_that_binds_nothing_is_left_alone(name: str, value: str) -> None:
     tuned = tune(ALONE, TIGHT, {name: value}, GLOO, TORCHRUN)
@@ -183,10 +178,3 @@ VALUES = st.text() | st.integers() | st.booleans() | st.none() | st.lists(st.tex
 def test_any_text_may_stand_in_the_place_of_the_plan(text: str) -> None:
     if read_handed(text) is None:
         assert prepare_rank({CORES: text, "A": "1"}, SECOND, frozenset()) == (frozenset(), {CORES: text, "A": "1"})
-
-
-@pytest.mark.parametrize(
-    ("environ", "bound"), [({}, False), ({"OMP_PROC_BIND": "false"}, False), ({"OMP_PROC_BIND": "true"}, True)]
-)
-def test_only_what_binds_threads_is_a_binding(environ: dict[str, str], bound: bool) -> None:
-    assert bool(read_bindings(environ)) is bound

@@ -86,22 +86,15 @@ def test_how_many_ranks_a_node_gets(
 @pytest.mark.parametrize(
     ("world", "machine", "threads", "bound", "pin"),
     [
-        (ALONE, look_at(SMALL), "2", None, None),
-        (ALONE, look_at(ONE), "28", None, None),
         # A rank with the cores of several NUMA nodes keeps each thread beside its memory.
         (LONE, look_at(TWO), "56", FINE, None),
         (LONE, look_at(TWO, cpus="0-27"), "28", None, None),
         (LONE, look_at(TWO, pod(64)), "56", None, "0"),
-        (ALONE, look_at(TWO), "28", None, None),
-        (ALONE, look_at(SNC), "14", None, None),
-        (ALONE, TIGHT, "32", None, "0"),
-        (ALONE, look_at(SMALL, pod(1.4)), "1", None, "0"),
         (ALONE, look_at(SMALL, pod(0.5)), "1", None, "0"),
         (ALONE._replace(local_size=4), look_at(SMALL), "1", None, None),
         # One of several nodes cannot know whether another is a container on the same host, unless it has a cpuset.
         (PODS._replace(local_size=1), look_at(TWO), "56", None, None),
         (PODS._replace(local_size=1), look_at(TWO, cpuset("4-52"), cpus="4-52"), "49", FINE, None),
-        (RANK, look_at(TWO), "56", None, None),
         (RANK, look_at(TWO, cpus="0-41", parent="0-111"), "42", FINE, None),
         (BOTH, SOCKET, "28", None, None),
         (BOTH, look_at(SNC, cpus="0-55", parent="0-223"), "56", FINE, None),
@@ -199,21 +192,6 @@ def test_a_launcher_may_say_whose_cores_they_are(
 
 
 @pytest.mark.parametrize(
-    ("kind", "machine", "threads", "bound"),
-    [
-        (SINGLE, look_at(TWO), "56", True),
-        (SINGLE, look_at(SNC), "112", True),
-        (ANY, look_at(TWO), "56", False),
-        (UNKNOWN, look_at(TWO), None, False),
-        (UNKNOWN, look_at(TWO, pod(8)), "8", False),  # mpirun binds none of its ranks there
-    ],
-)
-def test_one_process_has_the_whole_machine(kind: str, machine: Machine, threads: str | None, bound: bool) -> None:
-    found = values(ALONE, machine, job=False, kind=kind)
-    assert (found.get("OMP_NUM_THREADS"), "KMP_AFFINITY" in found) == (threads, bound)
-
-
-@pytest.mark.parametrize(
     ("python", "environ", "bound"),
     [
         ("3.13", {}, True),
@@ -252,26 +230,6 @@ def test_a_torchrun_on_one_node_needs_no_name(
 ) -> None:
     found = values(world, look_at(SMALL), job=job, kind=kind, environ=environ, interface=interface)
     assert found.get("PET_LOCAL_ADDR") == address
-
-
-@pytest.mark.parametrize(("world", "interface"), [(ALONE, "lo"), (PAIR, "lo"), (RANK, "eth7")])
-def test_every_library_gets_the_interface_between_ranks(world: World, interface: str) -> None:
-    found = values(world, look_at(SMALL), CCL)
-    assert {found[name] for name in ("GLOO_SOCKET_IFNAME", "FI_TCP_IFACE", "CCL_KVS_IFACE")} == {interface}
-    assert found["CCL_ATL_TRANSPORT"] == "ofi"
-
-
-def test_a_shell_gets_nothing_that_would_be_wrong_for_what_is_typed_in_it() -> None:
-    found = values(ALONE, look_at(SMALL), job=False, kind=ANY)
-    names = ("OMP_NUM_THREADS", "KMP_BLOCKTIME", "LD_PRELOAD", "I_MPI_ROOT", "FI_PROVIDER_PATH")
-    assert set(found) == {"ranks", *names}
-    assert found["LD_PRELOAD"] == f"{TCMALLOC}:{OPENMP}"
-
-
-def test_an_image_without_intels_openmp_has_nothing_of_it() -> None:
-    found = values(ALONE, look_at(ARM), image={"/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"})
-    assert not [name for name in found if name.startswith(("KMP_", "I_MPI_", "FI_PROVIDER"))]
-    assert (found["LD_PRELOAD"], found["OMP_NUM_THREADS"]) == ("/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4", "64")
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,7 @@ from entrypoint.world.starters import (
     replace_auto,
     walk_options,
 )
-from entrypoint.world.table import detect
 from entrypoint.world.torchrun import FLAGS
-from tests.support.launchers import left_by
 
 
 @pytest.mark.parametrize(
@@ -48,47 +46,11 @@ def test_the_number_of_ranks_that_is_typed(line: str, program: str, count: int |
 
 
 @pytest.mark.parametrize(
-    ("line", "environ"),
-    [
-        ("torchrun --nproc-per-node 0 x.py", {}),
-        ("torchrun --standalone --nproc-per-node -1 x.py", {}),
-        ("torchrun --nproc-per 5000 x.py", {"PET_NPROC_PER_NODE": "2"}),
-        ("torchrun x.py", {"PET_NPROC_PER_NODE": "0"}),
-    ],
-)
-def test_a_number_that_torchrun_cannot_start_is_refused(line: str, environ: dict[str, str]) -> None:
-    with pytest.raises(Refusal, match="is not a number of processes up to 4096") as caught:
-        read_start(line.split(), environ)
-    assert caught.value.code == 2
-
-
-@pytest.mark.parametrize(
     "line",
     ["bash", "accelerate env", "python3 x.py -m torch.distributed.run", "python3 -c x -m torch.distributed.run"],
 )
 def test_a_program_that_starts_no_ranks(line: str) -> None:
     assert read_start(line.split(), {}) is None
-
-
-@pytest.mark.parametrize(
-    ("line", "left", "kind", "nodes", "master"),
-    [
-        ("torchrun --nproc-per-node 2 x.py", (), "alone", (1, 1), None),
-        ("torchrun --standalone --nnodes 1 x.py", ("pytorchjob-master",), "alone", (1, 1), None),
-        ("torchrun x.py", ("pytorchjob-master",), "torchrun", (2, 2), "job-master-0"),
-        ("torchrun --nnodes 2 --node-rank 1 --master-addr m --master-port 7 x.py", (), "torchrun", (2, 2), "m"),
-        ("torchrun --nnodes=1:4 --rdzv-backend=c10d --rdzv-endpoint=m:7 x.py", (), "torchrun", (1, 4), "m"),
-        ("torchrun --nnodes=2 --rdzv_endpoint=m:7 x.py", ("slurm-step",), "torchrun", (2, 2), "m"),
-        ("torchrun --rdzv-endpoint m:7 x.py", (), "torchrun", (1, 1), "m"),
-    ],
-)
-def test_where_the_ranks_of_a_typed_torchrun_meet(
-    line: str, left: tuple[str, ...], kind: str, nodes: tuple[int, int], master: str | None
-) -> None:
-    start = read_start(line.split(), left_by(*left))
-    assert start is not None and start.torchrun is not None
-    world = detect(start.torchrun, start.local_size)
-    assert (world.launcher, world.nodes, world.master) == (kind, nodes, master)
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,7 @@ from entrypoint.world.model import World
 from entrypoint.world.torchrun import (
     ALIKE,
     NEW_STORE,
-    check_backend,
     describe_typed,
-    drop_empty,
     find_torchrun,
     meet_here,
     prepare_restarts,
@@ -97,20 +95,6 @@ def test_a_typed_torchrun_has_the_number_of_its_pod(
 
 
 @pytest.mark.parametrize(
-    ("typed", "fact"),
-    [
-        ({"--node_rank": "1"}, "nothing says where the nodes of this torchrun meet"),
-        ({"--standalone": "1"}, "a standalone torchrun meets no other node"),
-        ({"--master_addr": "m", "--master_port": "0"}, "the master's port is not a number"),
-    ],
-)
-def test_nodes_of_a_typed_torchrun_have_a_place_to_meet(typed: dict[str, str], fact: str) -> None:
-    with pytest.raises(Refusal, match=fact) as caught:
-        describe_typed({"--nnodes": "2", **typed}, {}, None)
-    assert caught.value.code == EXIT_USER
-
-
-@pytest.mark.parametrize(
     ("auto", "count", "found"),
     [("auto", 2, ["2"]), ("auto", None, []), ("", 2, ["2"]), ("", 1, []), ("2", 2, []), ("2", 3, ["3"])],
 )
@@ -145,27 +129,6 @@ def test_what_is_started_again_is_prepared_for_that(
     world: World, described: dict[str, str], environ: dict[str, str], found: list[Setting]
 ) -> None:
     assert prepare_restarts(world, described, environ) == found
-
-
-@pytest.mark.parametrize(
-    ("environ", "refused"),
-    [
-        ({"PET_RDZV_BACKEND": "c10d"}, True),
-        ({"PET_RDZV_BACKEND": "etcd-v2", "PET_RDZV_ENDPOINT": ""}, True),
-        ({"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "there:29400"}, False),
-        ({}, False),
-    ],
-)
-def test_a_master_is_no_endpoint(environ: dict[str, str], refused: bool) -> None:
-    if not refused:
-        return check_backend(AGENT, environ)
-    with pytest.raises(Refusal, match="meets at an endpoint, and does not read a master") as caught:
-        check_backend(AGENT, environ)
-    assert caught.value.code == EXIT_USER and "PET_RDZV_ENDPOINT=there:29400" in caught.value.remedy
-
-
-def test_empty_pet_variables_are_removed() -> None:
-    assert drop_empty({"PET_STANDALONE": "", "PET_NNODES": "2", "A": ""}) == {"PET_NNODES": "2", "A": ""}
 
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "{}/../front", "/{}", "{}/."])
