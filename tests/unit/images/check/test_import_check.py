@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -138,6 +137,8 @@ def test_of_many_modules_the_first_and_the_last_are_named(store: Store) -> None:
         pytest.param(["site/a_b.py", "ahead/a_b.py"], ["A.b==1"], "", id="module of no planned package"),
         pytest.param(["site/a_b.py", "ahead/a_b.py"], ["A.b==1 a_b", "c==1 a_b"], "", id="shared with one ahead"),
         pytest.param(["site/a_b.py", "ahead/a_b.py"], ["A.b==2 a_b"], "A.b (1 instead of 2)", id="other release"),
+        pytest.param(["site/a_b.py"], ["nowhere==1"], "nowhere (none instead of 1)", id="no release"),
+        pytest.param([], [], "a_b (ModuleNotFoundError: No module named 'a_b')", id="no module"),
     ],
 )
 def test_python_says_which_modules_come_from_elsewhere(
@@ -155,30 +156,6 @@ def test_python_says_which_modules_come_from_elsewhere(
     )  # fmt: skip
 
     assert (done.returncode, done.stderr.strip().replace(f"{tmp_path}/", "")) == (int(bool(said)), said)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "said"),
-    [
-        ("onlyhere==1.17.0", ""),
-        ("onlyhere==1.16", "onlyhere (1.17.0 instead of 1.16)"),
-        ("nowhere==1.16", "nowhere (none instead of 1.16)"),
-        ("nowhere", "nowhere (ModuleNotFoundError: No module named 'nowhere')"),
-    ],
-)
-def test_python_says_which_release_it_finds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wanted: str, said: str
-) -> None:
-    info = tmp_path / "onlyhere-1.17.0.dist-info"
-    info.mkdir()
-    info.joinpath("METADATA").write_text("Name: onlyhere\nVersion: 1.17.0\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("sys.argv", ["-c", "json", wanted])
-
-    with pytest.raises(SystemExit) as ended, warnings.catch_warnings():
-        exec(import_check.SCRIPT, {"__name__": "__main__"})
-
-    assert (bool(ended.value.code), capsys.readouterr().err.strip()) == (bool(said), said)
 
 
 def test_what_is_wanted_is_what_wheels_have_and_say(tmp_path: Path, store: Store) -> None:

@@ -128,6 +128,14 @@ def test_a_process_is_idle_from_its_last_byte_on(
     assert told == seconds
 
 
+def test_who_cannot_be_watched_is_never_idle() -> None:
+    told = list[float]()
+
+    Idle(0, told.append, iter(range(9)).__next__)()
+
+    assert told == [0]
+
+
 @pytest.mark.parametrize(
     ("script", "seconds", "expected"),
     [

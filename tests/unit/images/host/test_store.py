@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 import pytest
 import requests
@@ -253,21 +251,6 @@ def test_a_name_is_held_by_one_build_at_a_time(tmp_path: Path) -> None:
 
     assert seen == [True]
     assert list((tmp_path / "locks").iterdir()) == []
-
-
-def test_a_name_that_its_holder_removed_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waited has the lock of a file that nobody else will ever open."""
-    store, place, lock, removed = Store(tmp_path), tmp_path / "locks/key", fcntl.flock, list[Path]()
-
-    def flock(file: IO[bytes], operation: int) -> None:
-        if not removed:
-            removed.append(place.rename(tmp_path / "removed"))
-            place.touch()
-        lock(file, operation)
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    with store.locked("key"), place.open("ab") as file, pytest.raises(BlockingIOError):
-        lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 GOOD = "0" * 64

@@ -14,7 +14,7 @@ from images.model import BINDINGS, Lock, Wheel
 from tests.support import ccl_wheels
 from tests.support.bases import base
 from tests.support.locks import artifact, context, lock
-from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files
+from tests.support.stand_in import LIBRARY, PACKAGES, SITE, SYSTEM, Files
 
 MODULE = ccl_wheels.BINDINGS
 WHOLE: Files = {
@@ -81,6 +81,13 @@ def test_what_is_added_depends_on_glibc_and_on_debians_directory(tmp_path: Path)
 
 
 CCL = {"backend": "ccl", "module": MODULE}
+
+
+def test_without_bindings_there_are_no_links_to_programs() -> None:
+    found = base(SYSTEM, {f"{SITE}/{MODULE}/opt/mpi/bin/nothing": b""})
+
+    links = on_base.with_bindings(found, planned(("torch", "2.4.0"), **CCL), []).links
+    assert not [path for path in links if "/bin/" in path]
 
 
 def test_the_programs_of_the_package_of_intel_mpi_stay(tmp_path: Path) -> None:

@@ -122,18 +122,3 @@ def test_a_place_that_is_taken_is_left_alone(locked: Lock, store: Store, tmp_pat
             bundle.write(locked, store, str(tmp_path / name))
 
     assert (tmp_path / "mine/file").read_text() == "precious"
-
-
-def test_what_is_missing_offline_is_named_with_its_origin(locked: Lock, tmp_path: Path) -> None:
-    empty = locks.context(Store(tmp_path / "empty"), None, {})
-
-    with pytest.raises(Fault) as caught:
-        collect.packages(replace(locked, examples=None), empty)
-
-    for word in (
-        "torch-2.13.0+cpu-py3-none-any.whl",
-        "tini_1_amd64.deb (Debian's mirror",
-        "seqeval-1.tar.gz (PyPI)",
-        "--offline",
-    ):
-        assert word in str(caught.value)

@@ -1,14 +1,34 @@
-"""What `plan` and `list` print, and the matrix of docs/versions.md."""
+"""What `plan` and `list` print; docs/versions.md holds the matrix."""
 
 from __future__ import annotations
 
+import json
 from io import StringIO
 
 from rich.console import Console
 
-from images.plan import catalog, matrix
+from images.model import Request
+from images.plan import catalog, matrix, planner
 
 TABLE = catalog.load()
+
+
+def test_a_list_as_json_has_every_release() -> None:
+    listed = json.loads(json.dumps(matrix.list_fields(TABLE)))
+
+    assert {row["version"] for row in listed["torch"]} == set(map(str, TABLE.torch))
+    assert sum(len(era["releases"]) + len(era["yanked"]) for era in listed["transformers"]) == len(TABLE.transformers)
+
+
+def test_plan_and_list_are_read_by_people() -> None:
+    out = StringIO()
+    console = Console(file=out, width=200)
+
+    matrix.show_plan(planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), TABLE), console)
+    matrix.show_list(TABLE, console)
+
+    for word in ("oneccl_bind_pt==2.4.0", "2.4.0-pip-multinode", "was yanked", "4.45 to 4.46", "--use_ipex gone"):
+        assert word in out.getvalue()
 
 
 def test_a_narrow_table_leaves_nothing_out() -> None:

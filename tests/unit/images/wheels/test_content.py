@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import tracemalloc
 import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -251,28 +250,11 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "one name" in refused(path)
 
 
-def bomb(directory: Path) -> Path:
-    """Write a wheel that says how much too much it unpacks to."""
-    return pack(directory, {"thing.py": bytes(bounds.WHEEL.least + 1)})
-
-
-def hidden_bomb(directory: Path) -> Path:
-    """Write a wheel with a file that says ten bytes, and has 64 MB more."""
-    said, packer = b"x" * 10, zlib.compressobj(9, wbits=-15)
-    path = pack(directory, {"thing.py": said})
-    with zipfile.ZipFile(path) as file:
-        others = {name: file.read(name) for name in file.namelist() if name != "thing.py"}
-    zipped(directory, {"thing.py": packer.compress(said + bytes(64 << 20)) + packer.flush(), **others})
-    changed(path, "thing.py", 10, struct.pack("<H", zipfile.ZIP_DEFLATED))
-    return changed(path, "thing.py", 24, struct.pack("<L", len(said)))
-
-
-@pytest.mark.parametrize(("make", "reason"), [(bomb, "would unpack to"), (hidden_bomb, "Bad CRC-32")])
-def test_a_bomb_does_not_fill_the_memory(tmp_path: Path, make: Callable[[Path], Path], reason: str) -> None:
-    path = make(tmp_path)
+def test_a_bomb_does_not_fill_the_memory(tmp_path: Path) -> None:
+    path = pack(tmp_path, {"thing.py": bytes(bounds.WHEEL.least + 1)})
 
     tracemalloc.start()
-    assert reason in refused(path)
+    assert "would unpack to" in refused(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
