@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import re
 import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -37,26 +35,17 @@ class Selection:
         return self.backend == "ccl"
 
 
-class Problem(NamedTuple):
-    """A value that cannot be used, in the three parts of a message."""
-
-    fact: str
-    value: str
-    remedy: str
-
-
 def select(request: Request, catalog: Catalog, today: datetime.date) -> Selection:
     """Return what a request gets that is made on a day (UTC).
 
-    Raises UserFault that names every value that cannot be used; else every conflict, and a request that works.
+    Raises UserFault for a value that cannot be used; else it names every conflict, and a request that works.
     """
-    if found := problems(request, catalog, today):
-        fact, value, remedy = found[0] if len(found) == 1 else (
-            "several values cannot be used",
-            "; ".join(f"{each.fact}: {each.value}" for each in found),
-            " ".join(each.remedy for each in found),
-        )  # fmt: skip
-        raise UserFault(fact, value, remedy)
+    _require_version("torch", request.torch, catalog.default_torch, catalog.torch)
+    _require_version("transformers", request.transformers, catalog.default_transformers, catalog.transformers)
+    _require_day(request.as_of, today)
+    _require_base(request, catalog)
+    for task in request.tasks:
+        _require_task(task, catalog)
     torch, transformers = _pair(request, catalog)
     choices = compatibility.bases(torch, request, catalog)
     against = {choice: compatibility.conflicts(torch, transformers, choice, request) for choice in choices}
@@ -70,31 +59,19 @@ def select(request: Request, catalog: Catalog, today: datetime.date) -> Selectio
     return Selection(torch, transformers, good, backend, tuple(reasons))
 
 
-def problems(request: Request, catalog: Catalog, today: datetime.date) -> list[Problem]:
-    """Return every value that cannot be understood or does not exist."""
-    return [
-        *_version("torch", request.torch, catalog.default_torch, catalog.torch),
-        *_version("transformers", request.transformers, catalog.default_transformers, catalog.transformers),
-        *_day(request.as_of, today),
-        *_base(request, catalog),
-        *(problem for task in request.tasks for problem in _task(task, catalog)),
-    ]
-
-
-def _version(name: str, asked: str | None, default: Version, known: Collection[Version]) -> Iterable[Problem]:
+def _require_version(name: str, asked: str | None, default: Version, known: Collection[Version]) -> None:
     if asked is None:
         return
     try:
         version = Version(asked)
-    except ValueError:  # also of a number with more digits than Python reads
-        yield Problem(f"that is not a version of {name}", repr(asked), f"--{name} {default}")
-        return
+    except ValueError as error:  # also of a number with more digits than Python reads
+        raise UserFault(f"that is not a version of {name}", repr(asked), f"--{name} {default}") from error
     if version not in known:
         near = max((each for each in known if each < version), default=min(known))
-        yield Problem(f"no such release of {name} in images/versions.toml", asked, f"--{name} {near}")
+        raise UserFault(f"no such release of {name} in images/versions.toml", asked, f"--{name} {near}")
 
 
-def _day(text: str | None, today: datetime.date) -> Iterable[Problem]:
+def _require_day(text: str | None, today: datetime.date) -> None:
     if text is None:
         return
     try:
@@ -102,28 +79,28 @@ def _day(text: str | None, today: datetime.date) -> Iterable[Problem]:
     except ValueError:
         day = None
     if day is None:
-        yield Problem("that is not a date", repr(text), "--as-of YYYY-MM-DD")
-    elif day > today:
+        raise UserFault("that is not a date", repr(text), "--as-of YYYY-MM-DD")
+    if day > today:
         fact = "nothing can be known as of a day that has not come"
-        yield Problem(fact, f"{day} (today: {today}, UTC)", f"--as-of {today - datetime.timedelta(days=1)}")
+        remedy = f"--as-of {today - datetime.timedelta(days=1)}"
+        raise UserFault(fact, f"{day} (today: {today}, UTC)", remedy)
 
 
-def _base(request: Request, catalog: Catalog) -> Iterable[Problem]:
+def _require_base(request: Request, catalog: Catalog) -> None:
     if request.python is not None and not re.fullmatch(r"3\.[0-9]{1,3}", request.python):
         remedy = f"--python {catalog.debian.python}"
-        yield Problem("that is not a minor release of Python", repr(request.python), remedy)
+        raise UserFault("that is not a minor release of Python", repr(request.python), remedy)
     if request.base is not None and not request.base.strip():
-        yield Problem("that is not a base", repr(request.base), "--base debian")
-    elif _is_own(request) and request.python is None:
+        raise UserFault("that is not a base", repr(request.base), "--base debian")
+    if _is_own(request) and request.python is None:
         remedy = f"--base {request.base} --python {catalog.debian.python}"
-        yield Problem("the Python of an image must be given", str(request.base), remedy)
+        raise UserFault("the Python of an image must be given", request.base, remedy)
 
 
-def _task(task: str, catalog: Catalog) -> Iterable[Problem]:
+def _require_task(task: str, catalog: Catalog) -> None:
     if task not in catalog.tasks:
-        guess = difflib.get_close_matches(task, catalog.tasks, n=1)
-        remedy = "--tasks " + (guess[0] if guess else f"with one or more of {', '.join(catalog.tasks)}")
-        yield Problem("no directory of the examples for text has that name", repr(task), remedy)
+        remedy = f"--tasks with one or more of {', '.join(catalog.tasks)}"
+        raise UserFault("no directory of the examples for text has that name", repr(task), remedy)
 
 
 def _is_own(request: Request) -> bool:

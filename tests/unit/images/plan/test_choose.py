@@ -10,7 +10,6 @@ import pytest
 from images.host.errors import UserFault
 from images.model import Request
 from images.plan import catalog, choose
-from images.plan.choose import problems
 
 TABLE = catalog.load()
 TODAY = datetime.date(2026, 11, 21)
@@ -101,5 +100,8 @@ DATE, EARLY = "that is not a date", "nothing can be known as of a day that has n
         (Request(as_of="2026-11-22"), EARLY, "2026-11-22 (today: 2026-11-21, UTC)", "--as-of 2026-11-20"),
     ],
 )
-def test_a_problem_has_three_parts(asked: Request, fact: str, value: str, remedy: str) -> None:
-    assert problems(asked, TABLE, TODAY) == [(fact, value, remedy)]
+def test_a_value_that_cannot_be_used_has_three_parts(asked: Request, fact: str, value: str, remedy: str) -> None:
+    with pytest.raises(UserFault) as caught:
+        select(asked)
+
+    assert (caught.value.fact, caught.value.value, caught.value.remedy) == (fact, value, remedy)
