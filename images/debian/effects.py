@@ -278,9 +278,10 @@ def _bookworm(_: Platform) -> tuple[Row, ...]:
 
 def _trixie(platform: Platform) -> tuple[Row, ...]:
     libraries, loader = f"/lib/{platform.multiarch}", f"/{platform.loader}"
+    others = [name for name in ("lib32", "lib64", "libo32", "libx32") if not platform.loader.startswith(f"{name}/")]
     return (
         ("base-files", directory, "usr/local/libexec"),
-        *(("base-files", divert, f"/{name}", f"/.{name}.usr-is-merged") for name in ("lib32", "libo32", "libx32")),
+        *(("base-files", divert, f"/{name}", f"/.{name}.usr-is-merged") for name in others),
         ("dpkg", file, f"{DPKG}/arch-native", f"{platform.architecture}\n"),
         ("libc6", divert, loader, f"{loader}.usr-is-merged"),
         *(("libreadline8t64", divert, f"{libraries}/{name}", f"{libraries}/{name}.usr-is-merged") for name in (

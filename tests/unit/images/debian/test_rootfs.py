@@ -20,7 +20,7 @@ from images.debian.rootfs import DIRTY, Asked
 from images.debian.tree import DIRECTORY, LINK, MERGED, Tree
 from images.host.errors import WorldFault
 from images.oci.layer import EPOCH
-from images.platforms import AMD64, ARM64
+from images.platforms import AMD64, ARM64, Platform
 from tests.support.packages import package
 from tests.support.stand_in import Directory, Files, layer
 
@@ -396,6 +396,14 @@ def test_a_base_for_arm64_has_its_own_names(tmp_path: Path) -> None:
     assert tree.entries["etc/ld.so.cache"].data.startswith(ldcache.MAGIC)
     with pytest.raises(WorldFault, match="another machine"):
         rootfs.make(Asked(AMD64, "bookworm", paths, (), ""))
+
+
+@pytest.mark.parametrize(("platform", "own"), [(AMD64, {"lib64"}), (ARM64, set())])
+def test_directories_of_other_loaders_are_diverted(platform: Platform, own: set[str]) -> None:
+    rows = effects.OF_SUITES["trixie"](platform)
+
+    diverted = {row[2].strip("/") for row in rows if row[:2] == ("base-files", effects.divert)}
+    assert diverted == {"lib32", "lib64", "libo32", "libx32"} - own
 
 
 def test_every_row_is_of_a_package_whose_script_is_known() -> None:
