@@ -15,29 +15,32 @@ from tests.support.harness import IMAGES, Done, build, remove_images, run
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 1800  # seconds; qemu takes about 20 times as long as a machine of that kind
+PATIENCE = 1800  # seconds
 # Whoever waits for the other rank does not keep qemu busy.
 OPTIONS = ("--platform", "linux/arm64", "--env", "OMP_WAIT_POLICY=passive", "--shm-size", "1g")
+TRAINING = (*OPTIONS, "--env", f"QEMU_CPU={emulation.PLAIN}")
+SMOKE = ("smoke", "--max_steps", "30")
 PASSED = "smoke: passed: world_size={}"
 
 
 @pytest.fixture(scope="module")
-def emulated(engine: None) -> Iterator[str]:
+def emulated(engine: None, module_path: Path) -> Iterator[str]:
     """Build an image without examples; every package of it is imported once, by qemu."""
     tag = f"{IMAGES}:arm64"
-    with emulation.registered():
+    with emulation.registered(emulation.fetch(module_path)):
         done = build("--platform", "linux/arm64", "--examples", "none", "--tag", tag, "--load", seconds=PATIENCE)
         assert done.code == 0 and "import check skipped" not in done.err
         yield tag
         remove_images([tag])
 
 
-def start(image: str, *command: str) -> Done:
-    return run(image, *command, options=OPTIONS, seconds=PATIENCE)
+def start(image: str, *command: str, options: tuple[str, ...] = TRAINING) -> Done:
+    return run(image, *command, options=options, seconds=PATIENCE)
 
 
 def test_the_start_is_decided_for_the_machine(emulated: str) -> None:
-    plan = json.loads(start(emulated, "--explain=json", "smoke", "--bf16").out)
+    """What qemu imitates, if it is not told otherwise, computes in bf16."""
+    plan = json.loads(start(emulated, "--explain=json", "smoke", "--bf16", options=OPTIONS).out)
 
     assert plan["machine"]["bf16"] == ["bf16"]
     assert plan["set"]["LD_PRELOAD"] == "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"
@@ -51,24 +54,22 @@ def test_doctor_finds_nothing_wrong_in_it(emulated: str) -> None:
     assert done.code == 0 and (found["preloads"]["state"], found["backend"]["state"]) == ("ok", "ok")
 
 
-def test_two_ranks_train_as_one_job(emulated: str) -> None:
-    done = start(emulated, "--nproc", "2", "smoke")
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_ranks_of_a_node_train_as_one_job(emulated: str, ranks: int) -> None:
+    done = start(emulated, "--nproc", str(ranks), *SMOKE)
 
-    assert done.code == 0 and PASSED.format(2) in done.text
+    assert done.code == 0 and PASSED.format(ranks) in done.text
 
 
 def test_two_nodes_train_over_ssh(emulated: str, keys: Path) -> None:
     """MPICH's hydra takes hosts, numbers of ranks and our ssh as Intel's does, and hands on the code of a rank."""
-    mount = ("--volume", f"{keys / '0644'}:{KEYS}:ro")
-    with (
-        network() as joined,
-        detached(*OPTIONS, *mount, emulated, "worker", name=f"{joined}-1", network=joined) as other,
-    ):
+    options = (*TRAINING, "--volume", f"{keys / '0644'}:{KEYS}:ro")
+    with network() as joined, detached(*options, emulated, "worker", name=f"{joined}-1", network=joined) as other:
         words = ("launch", "--hosts", f"{joined}-0,{other.name}", "-n", "2", "--ppn", "1")
-        options = (*OPTIONS, *mount, "--network-alias", f"{joined}-0")
+        here = (*options, "--network-alias", f"{joined}-0")
         done, failed = (
-            run(emulated, *words, *command, options=options, seconds=PATIENCE, network=joined)
-            for command in (("smoke",), ("sh", "-c", "exit 7"))
+            run(emulated, *words, *command, options=here, seconds=PATIENCE, network=joined)
+            for command in (SMOKE, ("sh", "-c", "exit 7"))
         )
 
     assert done.code == 0 and PASSED.format(2) in done.text

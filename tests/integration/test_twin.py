@@ -38,13 +38,18 @@ def library(store: Store, debs: Sequence[Deb]) -> Job:
     return bytecode.of_files("the library", "usr/lib", found)
 
 
-def emulated(store: Store, debs: Sequence[Deb], python: str) -> Compiler:
+@pytest.fixture(scope="module")
+def qemu(module_path: Path) -> Path:
+    return emulation.fetch(module_path)
+
+
+def emulated(store: Store, debs: Sequence[Deb], python: str, qemu: Path) -> Compiler:
     """Return the Python of the image, which qemu runs."""
     source = interpreter.of_packages(store, debs, ARM64, python)
     root = interpreter.unpack(store, source)
 
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
-        line = [str(emulation.PROGRAM), *interpreter.command(root, source), *arguments, ""]
+        line = [str(qemu), *interpreter.command(root, source), *arguments, ""]
         with given.open("rb") as feed, out.open("wb") as written:
             return process.run(line, compiler.SEED, "", feed, out=written).failure
 
@@ -52,9 +57,8 @@ def emulated(store: Store, debs: Sequence[Deb], python: str) -> Compiler:
 
 
 @pytest.mark.slow
-@emulation.needed
 @pytest.mark.parametrize("row", SUITES, ids=[row.suite for row in SUITES])
-def test_a_twin_gives_the_bytes_of_the_images_own_python(row: Row, tmp_path: Path) -> None:
+def test_a_twin_gives_the_bytes_of_the_images_own_python(row: Row, qemu: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     here = locks.context(store, Sources(), os.environ)
     context = replace(here, today=datetime.date.today(), compiles=True, native=TWIN)
@@ -68,7 +72,7 @@ def test_a_twin_gives_the_bytes_of_the_images_own_python(row: Row, tmp_path: Pat
     job = library(store, own)
 
     [made] = bytecode.make(store, [job], by_twin)
-    [expected] = bytecode.make(store, [job], emulated(store, own, row.python))
+    [expected] = bytecode.make(store, [job], emulated(store, own, row.python, qemu))
 
     assert by_twin.source.identity != interpreter.of_packages(store, own, ARM64, row.python).identity
     assert len(bytecode.read(store, expected)) > 500
