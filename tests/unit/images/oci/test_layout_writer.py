@@ -13,9 +13,9 @@ import pytest
 from images.host.store import Store
 from images.model import Image
 from images.oci import image, manifest, output
-from images.oci.manifest import LAYOUT
+from images.oci.manifest import LAYOUT, digest_of
 from images.platforms import AMD64
-from tests.support.finished_images import image_in
+from tests.support.finished_images import SMALL, finished, image_in
 
 
 def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
@@ -29,6 +29,20 @@ def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
     found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
     assert [name for name, _ in found] == ["docker.io/library/a:1", "docker.io/library/a:2"]
     assert found[0][1] != found[1][1]
+
+
+@pytest.mark.parametrize("compression", ["zstd", "gzip"])
+def test_a_layout_is_in_the_form_of_a_registry(tmp_path: Path, compression: str) -> None:
+    store, blobs = Store(tmp_path / "store"), tmp_path / "layout/blobs/sha256"
+    made = finished(store, SMALL, compression=compression)
+
+    output.save(output.output_target(f"{tmp_path}/layout/"), [made], store, compression)
+
+    [first, *_] = json.loads((tmp_path / "layout/index.json").read_bytes())["manifests"]
+    layers = json.loads((blobs / first["digest"].removeprefix("sha256:")).read_bytes())["layers"]
+    data = [(blobs / row["digest"].removeprefix("sha256:")).read_bytes() for row in layers]
+    assert first["digest"] == made.digest and {row["mediaType"].rpartition("+")[2] for row in layers} == {compression}
+    assert [(row["digest"], row["size"]) for row in layers] == [(digest_of(each), len(each)) for each in data]
 
 
 def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
