@@ -44,11 +44,6 @@ class Page:
     text: str
 
     @property
-    def prose(self) -> str:
-        """Return the text without code."""
-        return INLINE.sub("", "\n".join(line for _, line, code in self._lines() if not code))
-
-    @property
     def blocks(self) -> list[tuple[int, list[str]]]:
         """List the blocks of code as (number of the first line, lines)."""
         found: list[tuple[int, list[str]]] = []

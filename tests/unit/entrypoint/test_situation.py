@@ -7,10 +7,8 @@ import contextlib
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.situation import find_runs, name_task
+from entrypoint.situation import name_task
 from entrypoint.tasks.command import DOCTOR, PLAIN, SMOKE, Command
-from entrypoint.tuning.threads import ANY, SINGLE
-from entrypoint.world.model import ALONE, World
 from tests.support.starts import find_situation, make_facts
 
 NODES = {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}
@@ -72,13 +70,6 @@ def test_a_script_that_would_train_apart_is_refused(
     found, text = find(words, environ)
 
     assert found == kind and said in text
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("python3", SINGLE), ("/usr/bin/python3", SINGLE), ("/opt/python3/tool", ANY), ("bash", ANY)]
-)
-def test_a_python_is_one_process_wherever_it_lies(name: str, kind: str) -> None:
-    assert find_runs(Command(PLAIN, name, []), World(ALONE, "", local_size=1), None) == kind
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,6 @@ def test_the_arguments_and_the_row_of_a_task_name_what_is_fetched(name: str, lin
     assert [" ".join(filter(None, each[:3])) for each in wanted] == expected
 
 
-def test_an_older_script_names_its_data_without_the_owner() -> None:
-    wanted = list_wanted(find_task("glue"), {"task_name": "mrpc"}, None, 'load_dataset("glue", name)', lambda _: False)
-    assert [each.name for each in wanted if each.kind == "dataset"] == ["glue"]
-
-
 def test_revision_and_places_are_those_of_the_arguments() -> None:
     given = {"model_name_or_path": "m", "model_revision": "r", "cache_dir": "/c", "dataset_name": "d"}
     data, model, metric = list_wanted(find_task("qa"), given, "/models", "", lambda _: False)
