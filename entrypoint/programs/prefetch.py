@@ -5,13 +5,12 @@ It says on stderr what it fetches, and on stdout at the end where that is.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 
-from entrypoint.errors import EXIT_OUTSIDE, Refusal, list_causes
+from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.places import find_downloads
 from entrypoint.printing.streams import print_error, print_output
 from entrypoint.tasks.prefetch import DATASET, FILES, METRIC, NLTK, WEIGHTS, Wanted
@@ -22,8 +21,6 @@ OF_WEIGHTS = ".safetensors .bin .pt .pth .h5 .msgpack .ot .onnx .gguf .tflite .c
 PREFERRED = (("model", ".safetensors"), ("pytorch_model", ".bin"))
 # A log has no use for bars; the libraries read these at their import.
 BARS = ("HF_HUB_DISABLE_PROGRESS_BARS", "HF_DATASETS_DISABLE_PROGRESS_BARS", "TQDM_DISABLE")
-# What `datasets` raises for a name that the hub does not know, without the hub's answer.
-MISSING = "DatasetNotFoundError"
 AGAIN = "run it again: what is in the cache already is kept"
 
 
@@ -65,24 +62,11 @@ def fetch(wanted: Wanted, environ: Mapping[str, str]) -> None:
 
 
 def explain(error: BaseException, what: str, endpoint: str) -> Refusal:
-    """Return the message for an error; what: kind and name of what was fetched."""
-    chain = list_causes(error)
-    codes = {find_status(each) for each in chain}
-    if {each.errno for each in chain if isinstance(each, OSError)} & {errno.ENOSPC, errno.EDQUOT}:
-        return Refusal("the disk of the cache is full", what, f"a larger volume at HF_HOME, then {AGAIN}", EXIT_OUTSIDE)
-    if codes & {401, 403, 404} or (codes == {None} and any(type(each).__name__ == MISSING for each in chain)):
-        check = "check name, configuration and revision; for a gated or private one ask for access on"
-        return Refusal("the hub gives no such thing to this user", what, f"{check} {endpoint}, and export HF_TOKEN")
-    said = str(error).strip().splitlines()
-    value = f"{what} from {endpoint}: {type(error).__name__}: {said[0] if said else ''}"
-    remedy = f"check name and configuration, the network, the proxy and HF_ENDPOINT, then {AGAIN}"
+    """Return the message for an error of a library; what: kind and name of what was fetched."""
+    value = f"{what} from {endpoint}: {type(error).__name__}: {' '.join(str(error).split())}"
+    check = "check name, configuration and revision, the network, the proxy, HF_ENDPOINT and the room at HF_HOME"
+    remedy = f"{check}; for a gated or private one ask for access there, and export HF_TOKEN; then {AGAIN}"
     return Refusal("it cannot be fetched", value, remedy, EXIT_OUTSIDE)
-
-
-def find_status(error: BaseException) -> int | None:
-    """Return the HTTP status that an error carries; None if it has none."""
-    status = getattr(getattr(error, "response", None), "status_code", None) or getattr(error, "status", None)
-    return status if isinstance(status, int) else None
 
 
 def choose_files(names: Iterable[str], *, weights: bool) -> list[str]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from entrypoint.errors import EXIT_USER
 from manifests.pod import write_container, write_limits, write_metadata, write_template
 from manifests.request import PREFETCH, Request, keep
 
 RETRIES = 3  # a hub that is busy, or a pod that is moved
-# A mistake, as a token without access, is not tried again: spec.podFailurePolicy of batch/v1, since Kubernetes 1.26.
-MISTAKES = {"containerName": PREFETCH, "operator": "In", "values": [EXIT_USER]}
 
 
 def write_claim(request: Request) -> dict[str, Any]:
@@ -27,14 +24,12 @@ def write_claim(request: Request) -> dict[str, Any]:
 def write_prefetch(request: Request) -> dict[str, Any]:
     """Return the manifest of a Job whose pod runs `prefetch` with the HF_HOME of the pods that train."""
     container = write_container(PREFETCH, request, [PREFETCH, *request.words])
-    rules = [{"action": "FailJob", "onExitCodes": MISTAKES}]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": write_metadata(request),
         "spec": {
             **write_limits(request, backoffLimit=RETRIES),
-            "podFailurePolicy": {"rules": rules},
             "template": write_template(request, container, restartPolicy="Never"),
         },
     }
