@@ -112,7 +112,7 @@ def _provenance(options: argparse.Namespace, world: World, out: Console) -> None
     with opened.opened(options.image, options.platform, context.store, context.access) as found:
         image = _only(found)
         lock = _lock_inside(image, options.image, request(options))
-        print(provenance.statement(lock, image.digest), end="")
+    print(provenance.statement(lock, image.digest), end="")  # here an error of stdout is none of the store's
 
 
 HANDLERS: Mapping[str, Callable[[argparse.Namespace, World, Console], None]] = {

@@ -28,7 +28,7 @@ from images.oci import image as oci
 from images.platforms import TWIN, Platform
 
 WITHOUT = "--no-bytecode, without --lock"
-REMOVE_TREES = "remove the store's directory `trees` and build again"
+REMOVE_TREES = "remove the store's directory `trees` and build again; on a noexec disk, set XDG_CACHE_HOME"
 FOREIGN, UNSIGNED = "this machine cannot start it", "what it is made of is not signed by Debian"
 SECONDS = 5  # for an engine to answer
 CREATED = "2024-01-01T00:00:00Z"

@@ -24,13 +24,14 @@ import zstandard
 
 from images.base import debian
 from images.debian import packages
+from images.debian.deb import entries, load
 from images.debian.rootfs import DIRTY
 from images.deliver import engine as engines
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
-from images.layers import bytecode, compiler, interpreter
+from images.layers import bytecode, compiler
 from images.model import Base, Deb, Debian, Wheel
 from images.plan import catalog
 from images.plan.catalog import Base as Row
@@ -170,10 +171,10 @@ def test_any_user_makes_the_same_bytes_without_any_program(fresh: Fresh, tmp_pat
 
 def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path) -> None:
     """The wheel has modules of the standard library: all kinds of code, and names that it shares with what compiles."""
-    source = interpreter.of_packages(fresh.store, fresh.recipe.debs, AMD64, ROW.python)
-    library = interpreter.unpack(fresh.store, source) / "usr/lib/python3.11"
-    found = {path.relative_to(library): path for path in (*library.glob("*.py"), *library.glob("asyncio/*.py"))}
-    wheel = pack(tmp_path, {f"a/{name}": path.read_bytes() for name, path in found.items() if path.is_file()})
+    library = re.compile(r"usr/lib/python3\.11/((asyncio/)?[^/]+\.py)")
+    found = [load(packages.require(fresh.store, each)) for each in fresh.recipe.debs if "python" in each.package]
+    files = [(library.fullmatch(path), data) for each in found for path, _, data in entries(each)]
+    wheel = pack(tmp_path, {f"a/{match[1]}": data for match, data in files if match and data})
     job = bytecode.of_wheel(Wheel("a", "1.0", "0" * 64, wheel), "usr/lib/site", trimmed=False)
 
     lock, made = locks.lock(debian=fresh.recipe), list[Mapping[str, bytes]]()
