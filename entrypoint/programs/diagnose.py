@@ -80,7 +80,7 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
         return explain_kill(name, place.files)
     if code >= 0 or code == -signal.SIGABRT:  # by which a library ends its own process
         how = "ended with exit code" if code >= 0 else "ended itself by signal"
-        return Refusal(f"{name} {how}", abs(code), "read what it printed before, above", EXIT_OUTSIDE)
+        return Refusal(f"{name} {how}", abs(code), f"mend what its lines above name, then {AGAIN}", EXIT_OUTSIDE)
     return Refusal(f"{name} was killed by signal", -code, f"find out who sent it, and {AGAIN}", EXIT_OUTSIDE)
 
 

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)#\s]+)")
 # The page that who searches for the words of an error is looking for.
 REMEDIES = "docs/troubleshooting.md"
+SEARCH = "scripts/pages/search.js"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -36,7 +37,7 @@ def draw(source: str, *_: Any, **__: Any) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Put the pages of the root beside those of docs/, and what they link to."""
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
-    wanted = {*pages, *(target for page in pages for target in linked(page))}
+    wanted = {ROOT / SEARCH, *pages, *(target for page in pages for target in linked(page))}
     of_the_theme = [file for file in files if file.src_dir != config.docs_dir]
     return Files([*of_the_theme, *(of_the_repository(path, config) for path in sorted(wanted))])
 
