@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import posixpath
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from typing import IO, Any
 from images.base import pulled
 from images.deliver import engine
 from images.foreign import tars
-from images.foreign.paths import OPAQUE, WHITEOUT
 from images.foreign.tars import below_root
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
@@ -67,13 +65,14 @@ class Inside:
         return manifest.digest_of(self.manifest)
 
     def file(self, path: str) -> bytes:
-        """Read a file that build.py wrote, as a container has it; it is in one of the highest layers.
+        """Read a file that build.py wrote, out of the highest layer that has it.
 
         Raises UserFault when it is not there: build.py did not make the image.
         """
-        said = (_said(layer, path) for layer in reversed(self.layers))
-        if found := next((each for each in said if each is not None), None):
-            return found
+        for layer in reversed(self.layers):
+            found = [data.read(LONGEST) for info, data in entries(layer) if data and below_root(info.name) == path]
+            if found:  # of two the later one counts
+                return found[-1]
         remedy = "an image that build.py made (for a derived one: its base)"
         raise UserFault("this image was not made here", f"{self.name} (no /{path})", remedy)
 
@@ -86,23 +85,6 @@ def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
     with compression.opened_tar(layer) as (tar, _):
         for info in tars.entries(tar):
             yield info, tar.extractfile(info) if info.isreg() else None
-
-
-def _said(layer: Path, path: str) -> bytes | None:
-    """Return what a layer has at a path, nothing where it hides that of lower layers, None where it does neither."""
-    parts = path.split("/")
-    above = ["/".join(parts[:number]) for number in range(len(parts))]
-    hiding = {posixpath.join(directory, OPAQUE) for directory in above}
-    hiding |= {posixpath.join(directory, f"{WHITEOUT}{name}") for directory, name in zip(above, parts, strict=True)}
-    found, hides = None, False
-    for info, data in entries(layer):
-        name = below_root(info.name)
-        if name == path:  # of two the later one counts
-            found = data.read(LONGEST) if data else b""
-        elif name in above and not info.isdir():
-            found = b""
-        hides = hides or name in hiding
-    return b"" if found is None and hides else found
 
 
 @contextmanager
