@@ -97,15 +97,6 @@ def world(said: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
     return [(each["rank"], each["world_size"], each["backend"]) for each in said]
 
 
-@pytest.mark.slow  # two nodes do the same and more
-def test_mpirun_on_one_node(pods: Cluster) -> None:
-    done = pods.nodes[0].run("bash", "-c", MPIRUN_ON_ONE_NODE)
-
-    assert done.code == 0
-    assert world(ranks(done)) == [(0, 2, "ccl"), (1, 2, "ccl")]
-    assert {each["asked_threads"] for each in ranks(done)} == {"23"}
-
-
 def hostfile(pods: Cluster) -> str:
     """Write the lines before the guide's: the hostfile, and the script in one place on both once a worker answers."""
     first, second = (node.shell("hostname -i").out.strip() for node in pods.nodes)

@@ -165,19 +165,6 @@ def test_a_killed_worker_ends_the_job(cluster: Cluster, container: Callable[...,
     broken.ended(done)
 
 
-@pytest.mark.slow  # the signal is torchrun's own matter, the peer's end that of a killed rank
-def test_sigterm_ends_a_torchrun_container_and_its_peer(cluster: Cluster, container: Callable[..., Container]) -> None:
-    environ = {**cluster.elastic, "PET_RDZV_ENDPOINT": "pod0:23456"}
-    pods = [container(f"pod{core}", core, *ENDLESS, environ=environ) for core in (0, 1)]
-    cluster.started += [pod.follow() for pod in pods]
-    assert one_said(TRAINS, cluster.started)
-
-    assert pods[1].stop()
-
-    assert pods[1].code() != 0
-    assert pods[0].code() != 0
-
-
 def test_sigterm_ends_a_launch_container_and_leaves_nothing_in_the_worker(
     cluster: Cluster, container: Callable[..., Container]
 ) -> None:

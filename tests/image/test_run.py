@@ -166,8 +166,6 @@ def test_smoke_trains_in_the_last_release_before_the_newest_line(engine: None) -
     ("options", "command", "reason"),
     [
         ((), ("sh", "-c", "MULTINODE_WORLD_SIZE=2 python3 /opt/multinode/smoke.py"), r"world"),
-        pytest.param((), ("smoke", "--foo"), r"not a flag of the Trainer: --foo", marks=pytest.mark.slow),
-        pytest.param((), ("smoke", "--learning_rate", "0"), r"loss", marks=pytest.mark.slow),
         (("--volume", f"{FAULTS}:/faults:ro", "--env", "PYTHONPATH=/faults"), ("--nproc", "2", "smoke"), r"weights"),
     ],
 )
