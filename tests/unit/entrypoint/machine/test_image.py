@@ -40,7 +40,8 @@ def test_a_rank_in_another_image_than_that_of_launch_is_noted(environ: dict[str,
 
 def test_the_variables_of_an_image_are_in_its_stack() -> None:
     text = json.dumps({**FACTS, "environment": {"I_MPI_ROOT": "/usr/local/opt/mpi"}})
-    assert read_stack(text).environment == {"I_MPI_ROOT": "/usr/local/opt/mpi"}
+    stack = read_stack(text)
+    assert (stack.environment, stack.examples) == ({"I_MPI_ROOT": "/usr/local/opt/mpi"}, None)
 
 
 @pytest.mark.parametrize(
