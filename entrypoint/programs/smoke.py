@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,7 +29,7 @@ import torch.distributed as dist
 from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArguments
 
 from entrypoint.programs import smoke_checks as checks
-from entrypoint.programs.smoke_checks import SEED, Failed, Report, default_flags, known_flags
+from entrypoint.programs.smoke_checks import SEED, Failed, Report, default_flags
 from entrypoint.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
 from entrypoint.world.ranks import read_job_name
 
@@ -45,8 +44,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
     try:
         parser = HfArgumentParser(TrainingArguments)
         backend = planned if checks.launched_size(environ) > 1 else ""
-        known = known_flags(TrainingArguments.__dataclass_fields__, version("accelerate"))
-        flags = default_flags(output, backend, known)
+        flags = default_flags(output, backend, TrainingArguments.__dataclass_fields__)
         arguments, *left = parser.parse_args_into_dataclasses([*flags, *argv], return_remaining_strings=True)
         rank = dist.get_rank() if dist.is_initialized() else 0
         checks.check_flags(left[-1])

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.image import release
 from entrypoint.numbers import read_range, whole
 from entrypoint.world.table import find_launcher, read_world
 
@@ -20,7 +19,6 @@ DEFAULTS = (
     ("learning_rate", "4e-3"),
     ("warmup_steps", "10"),
     ("seed", str(SEED % 10_000)),
-    ("data_seed", str(SEED % 10_000)),
     ("save_strategy", "no"),
     ("logging_strategy", "no"),
     ("report_to", "none"),
@@ -31,17 +29,8 @@ DEFAULTS = (
 )
 
 
-def known_flags(fields: Collection[str], accelerate: str) -> frozenset[str]:
-    """Return the fields of TrainingArguments that may be set with this release of accelerate.
-
-    transformers 4.46 and later refuse a data_seed without accelerate 1.1.0 (training_args.py), which 4.46.0 and 4.46.1
-    do not require.
-    """
-    return frozenset(fields) - (frozenset(("data_seed",)) if release(accelerate) < (1, 1) else frozenset())
-
-
 def default_flags(output: str, backend: str, known: Collection[str]) -> Iterator[str]:
-    """Yield the defaults as words of a command line; known: the flags that may be set; backend may be empty."""
+    """Yield the defaults as words of a command line; known: those of the release; backend may be empty."""
     yield from ("--output_dir", output)
     for name, value in DEFAULTS:
         if name in known:

@@ -16,7 +16,6 @@ from entrypoint.programs.smoke_checks import (
     check_used_backend,
     check_world,
     default_flags,
-    known_flags,
     launched_size,
 )
 from tests.support.trainer_fields import HISTORY
@@ -92,16 +91,3 @@ def test_every_default_is_a_flag_of_the_release(backend: str) -> None:
         assert ("use_cpu" in names) != ("no_cuda" in names), release
         assert ("ddp_backend" in names) is bool(backend), release
         assert {"output_dir", "max_steps", "seed"} <= set(names), release
-
-
-@pytest.mark.parametrize(
-    ("accelerate", "taken"),
-    [("1.0.1", False), ("0.34.2", False), ("1.1.0", True), ("1.15.0", True), ("2.0.0rc1", True)],
-)
-def test_a_data_seed_needs_an_accelerate_that_takes_it(accelerate: str, taken: bool) -> None:
-    """What transformers 4.46.0 says to accelerate 1.0.1: NotImplementedError: data_seed requires Accelerate 1.1.0."""
-    known = known_flags(("seed", "data_seed"), accelerate)
-
-    assert ("data_seed" in known) is taken
-    assert ("--data_seed" in default_flags("/out", "", known)) is taken
-    assert "--seed" in default_flags("/out", "", known)
