@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from entrypoint.decide import Plan
-from entrypoint.explain import one_line, plan_as_text, print_start
+from entrypoint.explain import one_line, plan_as_text
 from entrypoint.machine.cpus import Machine
 from entrypoint.settings import Prepared
 from entrypoint.tasks.command import PLAIN, Command
@@ -59,11 +59,6 @@ def test_the_first_line_says_the_place_of_a_rank(
     job: Command, environ: dict[str, str], nproc: int | None, line: str
 ) -> None:
     assert one_line(make_plan(job, make_facts(environ), nproc)) == line
-
-
-def test_what_the_user_has_set_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    print_start(make_plan(SMOKE, make_facts({"OMP_NUM_THREADS": "3"}), 1))
-    assert "multinode: kept yours: OMP_NUM_THREADS=3" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -23,15 +23,6 @@ def test_a_program_finds_the_signals_that_python_ignores_as_they_were(monkeypatc
     assert found == [signal.SIG_DFL, signal.SIG_DFL]
 
 
-def test_a_program_that_is_not_there_changes_nothing() -> None:
-    before = [signal.getsignal(each) for each in IGNORED]
-
-    with pytest.raises(FileNotFoundError):
-        become("/no/such/program", ["program"], {})
-
-    assert [signal.getsignal(each) for each in IGNORED] == before
-
-
 @pytest.mark.parametrize(
     ("text", "mode", "code", "said"),
     [
