@@ -63,23 +63,6 @@ def test_bytecode_that_no_list_has_is_hidden_too() -> None:
     assert hidden(known(more)) == ("usr/local/bin/ipexrun", IPEX, OLD)
 
 
-def test_files_of_nobody_stay_and_with_them_their_directory() -> None:
-    paths = hidden(known({f"{IPEX}/mine.txt": b""}))
-
-    assert IPEX not in paths
-    assert f"{IPEX}/__init__.py" in paths and f"{IPEX}/lib" in paths
-
-
-def test_a_file_that_another_package_lists_stays() -> None:
-    record = b"intel_extension_for_pytorch/__init__.py,,\n"
-
-    paths = hidden(known({f"{SITE}/other-1.0.dist-info/RECORD": record}))
-
-    assert f"{IPEX}/__init__.py" not in paths and IPEX not in paths
-    assert f"{IPEX}/__pycache__" not in paths
-    assert f"{IPEX}/lib" in paths
-
-
 def test_a_hidden_folder_is_not_opened_again() -> None:
     record = RECORD + f"{Path(OLD).name}/licenses/LICENSE,,\n"
     more = {f"{OLD}/RECORD": record.encode(), f"{OLD}/licenses/LICENSE": b"", f"{OLD}/licenses/unlisted": b""}

@@ -47,15 +47,6 @@ def fill(layer: LayerWriter) -> None:
     layer.file("etc/extra", b"1")
 
 
-def test_a_layer_that_is_there_is_taken(tmp_path: Path) -> None:
-    first = made(ingredients(tmp_path / "wheels", "torch", "numpy"), tmp_path / "store")
-    again = made(ingredients(tmp_path / "wheels", "torch", "numpy"), tmp_path / "store")
-
-    assert {layer.reused for layer in first.values()} == {False}
-    assert {layer.reused for layer in again.values()} == {True}
-    assert [layer.written for layer in again.values()] == [layer.written for layer in first.values()]
-
-
 LINKED = base(SYSTEM, {"opt/here": None, "opt/link": "here"}, made=True)
 PEOPLED = replace(BASE, facts=replace(BASE.facts, passwd="root:x:0:0::/:/bin/sh\n"))
 OWNED = base(SYSTEM, {"usr": Directory(0o700)}, made=True)
