@@ -32,7 +32,9 @@ def test_a_truncated_download_is_named_and_leaves_nothing(tmp_path: Path) -> Non
 def test_a_full_disk_is_named_and_a_build_goes_on_when_there_is_room(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     with small_disk(disk, "40m"):
-        assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "make room")
+        full = build(*SMALL, env={"XDG_CACHE_HOME": str(disk)})
+        assert_three_parts(full, 1, str(disk), "correct what it names")
+        assert "No space left on device" in full.err
         assert not list((disk / "multinode/aside").iterdir())
         assert call(["mount", "-o", "remount,ro", str(disk)]).code == 0
         assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "XDG_CACHE_HOME")

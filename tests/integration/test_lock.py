@@ -62,7 +62,7 @@ def test_an_image_is_what_its_lock_says(layout: tuple[Path, dict[str, Any]]) -> 
     done = build("verify", str(layout[0]))
 
     assert done.code == 0
-    assert layout[1]["id"] in done.out and f"{layout[0]} (in a layout)" in done.out
+    assert layout[1]["id"] in done.out and f"{layout[0]} (in a layout, linux/amd64)" in done.out
 
 
 def test_an_image_is_compared_with_the_lock_that_is_named(
