@@ -104,6 +104,7 @@ def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
     if not text.replace("\n", "").isprintable():  # nothing of an image is to reach a terminal as a command
         remedy = "an image that build.py made; docker history shows who else changed it"
         raise WorldFault("the SBOM in the image is damaged: it has control characters", options.image, remedy)
+    _unproved(options, context)
     print(text, end="")
 
 
@@ -112,7 +113,12 @@ def _provenance(options: argparse.Namespace, world: World, out: Console) -> None
     with opened.opened(options.image, options.platform, context.store, context.access) as found:
         image = _only(found)
         lock = _lock_inside(image, options.image, request(options))
+    _unproved(options, context)
     print(provenance.statement(lock, image.digest), end="")  # here an error of stdout is none of the store's
+
+
+def _unproved(options: argparse.Namespace, context: Context) -> None:
+    context.progress.say(f"note: as {options.image} itself has it; build.py verify {options.image} proves it")
 
 
 HANDLERS: Mapping[str, Callable[[argparse.Namespace, World, Console], None]] = {
