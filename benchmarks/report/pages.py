@@ -63,7 +63,7 @@ def summary(parts: Mapping[str, Any]) -> str:
     rows = [f"| {each.promise.what} | {each.text} |" for each in shown]
     missed = sum(each.state == promises.MISSED for each in verdicts)
     first = f"Medians on {places(machines)}."
-    last = f"[All figures](docs/benchmarks.md) with their limits, of which {missed} are missed."
+    last = f"[All figures](docs/benchmarks.md) with their limits; missed: {missed}."
     return "\n".join([first, "", "| what | measured |", "|---|---|", *rows, "", last])
 
 

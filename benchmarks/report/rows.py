@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.figures.promises import LIMITS
+
 Cell = str | tuple[str, str] | None
 
 
@@ -113,10 +115,6 @@ START = (
         ),
     ),
 )  # fmt: skip
-LIMITS = {
-    "unlimited": "no limit", "half": "quota of half the cores", "quarter": "quota of a quarter of the cores",
-    "three quarters": "quota of three quarters of the cores", "half set": "a set of half the cores",
-}  # fmt: skip
 MODES = ("tuned", "untuned", "guide's variables", "untuned / tuned", "guide's / tuned")
 SPEED = ("guide's command", "padded to the longest", "of like length, too", "padded / guide's", "ours / guide's")
 TRAIN = (
@@ -141,7 +139,7 @@ TRAIN = (
         ),
     ),
     Table(
-        "`smoke` without units for bf16, seconds of 400 steps",
+        "`smoke` without units for bf16, seconds of 2,000 steps",
         ("float32", "`--bf16`", "emulated", "emulated / float32"),
         (
             Row(

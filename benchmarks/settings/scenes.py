@@ -68,18 +68,19 @@ def setting(scene: Scene, mode: str, cores: int) -> Setting:
 
 
 def measure(scratch: Scratch, figures: Figures, image: str, cores: int, runs: int) -> None:
-    """Train in every scene and mode in turn; the large model more than once only where something is promised."""
+    """Train in every scene and mode in turn; the large model once only in modes of which nothing is promised."""
     for number in scratch.rounds(runs):
         for scene, mode in itertools.product(SCENES, MODES):
             scratch.say(f"alone, {scene.name}, {mode}")
             given = setting(scene, mode, cores)
-            for model in models(scene, number):
+            for model in models(scene, mode, number):
                 figures.add(f"{model} {scene.name} {mode}", MODELS[model](scratch, image, given))
 
 
-def models(scene: Scene, number: int) -> list[str]:
+def models(scene: Scene, mode: str, number: int) -> list[str]:
     """Return what a round trains in a scene: those of MODELS, the large ones again only where something is promised."""
-    kept = ["distilbert", "float32"] if not number or scene.name == "half" else []
+    promised = mode != "untuned" or scene.name == "half"
+    kept = ["distilbert", "float32"] if promised or not number else []
     return ["smoke", *kept] if scene.all_models else kept[:1]
 
 

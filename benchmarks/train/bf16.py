@@ -17,7 +17,7 @@ from entrypoint.machine.limits import BF16_UNITS, has_bf16, read_flags
 
 HIDES: Mapping[str, str] = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
 CPUINFO = "/proc/cpuinfo"
-STEPS = ("--max_steps", "400")
+STEPS = ("--max_steps", "2000")
 # Forth and back: a machine that gets slower meanwhile favours neither.
 ORDER = ("float32", "asked", "asked", "float32", "emulated")
 EMULATE = {"MULTINODE_BF16": "emulate"}

@@ -21,6 +21,7 @@ EXAMPLES = "/workspace/transformers/examples/pytorch"
 ENTRYPOINT = "python3 -I -S /opt/multinode"
 PLAIN = "--report_to none --disable_tqdm True"
 SEEDS = ("1", "2", "3")
+EPOCHS = (1, 2)  # alone, and in two containers: as many steps, so that the first and the checkpoint weigh the same
 
 
 @dataclass(frozen=True)
@@ -89,19 +90,19 @@ class Trainings:
 
 
 def measure_speed(trainings: Trainings, figures: Figures, runs: int) -> None:
-    """Train a model of DistilBERT's size for an epoch, by both sides in turn, alone and in two containers."""
+    """Train a model of DistilBERT's size, by both sides in turn, alone and in two containers."""
     for number, (data, script) in itertools.product(trainings.scratch.rounds(runs), SPEEDS.items()):
         files = f"--train_file {data}.json --validation_file {data}.json"  # without both, run_glue.py refuses
-        arguments = f"--model_name_or_path large --do_train {files} --num_train_epochs 1 "
+        arguments = f"--model_name_or_path large --do_train {files} {script.arguments} --num_train_epochs"
         for side in SIDES:
             trainings.scratch.say(f"{data}, {side}, {number + 1} of {runs}")
-            command = trainings.train(side, script, arguments + script.arguments)
-            _keep(figures, f"{data} {side} speed", trainings.run(side, command))
+            alone, in_two = (trainings.train(side, script, f"{arguments} {epochs}") for epochs in EPOCHS)
+            _keep(figures, f"{data} {side} speed", trainings.run(side, alone))
             if data == "qqp" and side != "padded":
-                _keep(figures, f"{data} {side} speed in two", trainings.together(side, command))
+                _keep(figures, f"{data} {side} speed in two", trainings.together(side, in_two))
             if data == "qqp" and side == "ours":
                 with figures.optional("a limit of 1 Gbit/s"):
-                    limited = trainings.together(side, command, limited=True)
+                    limited = trainings.together(side, in_two, limited=True)
                     _keep(figures, f"{data} {side} speed in two with 1gbit", limited)
 
 
