@@ -56,7 +56,8 @@ def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mappi
         asked = {"suite": recipe.suite, "debs": debs, "packages": recipe.packages, "sources": recipe.sources}
         asked |= {"platform": str(platform), "place": str(place)}
         command = [sys.executable, "-m", __name__]
-        done = process.run(command, environ, AGAIN, json.dumps(asked), cwd=fingerprint.SOURCES.parent)
+        own = {**environ, "TMPDIR": str(place)}  # a read-only container has no other place for temporary files
+        done = process.run(command, own, AGAIN, json.dumps(asked), cwd=fingerprint.SOURCES.parent)
         if done.code in (USER, WORLD) and done.out:
             raise (UserFault if done.code == USER else WorldFault)(*json.loads(done.out))
         if done.code:
