@@ -1,0 +1,29 @@
+"""An image on a suite of Debian that is not the default trains: alone, and on two nodes over ssh."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from images.plan import catalog
+from tests.support.harness import EXAMPLES, IMAGES, build, call, remove_images
+
+NO_TORCH = "no build of torch for the CPU"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", catalog.load().suites[1:], ids=lambda row: row.suite)
+def test_it_trains_alone_and_on_two_nodes(row: catalog.Base, engine: None) -> None:
+    tag = f"{IMAGES}:{row.suite}"
+    made = build("--python", row.python, "--examples", str(EXAMPLES), "--tag", tag)
+    if NO_TORCH in made.err:
+        pytest.skip(f"{NO_TORCH} and Python {row.python}: name one by PIP_FIND_LINKS")
+    assert made.code == 0
+    try:
+        done = call(["scripts/smoke", tag], seconds=600)
+    finally:
+        remove_images([tag])
+
+    assert done.code == 0
+    assert re.findall(r"smoke: passed: world_size=(\d)", done.out) == ["1", "2"]
