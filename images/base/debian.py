@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -56,7 +57,7 @@ def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mappi
         asked = {"suite": recipe.suite, "debs": debs, "packages": recipe.packages, "sources": recipe.sources}
         asked |= {"platform": str(platform), "place": str(place)}
         command = [sys.executable, "-m", __name__]
-        own = {**environ, "TMPDIR": str(place)}  # a read-only container has no other place for temporary files
+        own = {**environ, "TMPDIR": tempfile.gettempdir()}
         done = process.run(command, own, AGAIN, json.dumps(asked), cwd=fingerprint.SOURCES.parent)
         if done.code in (USER, WORLD) and done.out:
             raise (UserFault if done.code == USER else WorldFault)(*json.loads(done.out))

@@ -77,6 +77,10 @@ class Store:
         _require_own(root)
         with tempfile.TemporaryFile(dir=root / "aside"):
             pass  # a read-only disk is said now, not after the downloads
+        try:
+            tempfile.gettempdir()
+        except FileNotFoundError:  # a container that is read-only, but for the store
+            tempfile.tempdir = str(self.root / "aside")
         for left in (root / "aside").glob("[!.]*"):  # pathlib lists NEW ones with `*`
             whole_files.remove_if_left(left)
 
