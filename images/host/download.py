@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -201,17 +202,22 @@ def _bounded(advance: Advance, url: str, most: int) -> Advance:
 
 def _download(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     """Download a file; one that is cut short is begun again, as often as an answer is asked for again."""
-    retry = RETRY
-    with session(sources) as made:
-        while True:
-            with made.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as response:
-                response.raise_for_status()
-                try:
-                    return _save(response, path, advance)
-                except HTTPError as error:
-                    cut = ProtocolError(f"cut short: {reason(error)}")
-                    retry = retry.increment("GET", url, error=cut)
-            retry.sleep()
+    retry, made = RETRY, _shared(sources)
+    while True:
+        with made.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as response:
+            response.raise_for_status()
+            try:
+                return _save(response, path, advance)
+            except HTTPError as error:
+                cut = ProtocolError(f"cut short: {reason(error)}")
+                retry = retry.increment("GET", url, error=cut)
+        retry.sleep()
+
+
+@functools.cache
+def _shared(sources: Sources) -> requests.Session:
+    """Return the session of all downloads: a connection for each costs a question to the name server, and an answer."""
+    return session(sources)
 
 
 def _save(response: requests.Response, path: Path, advance: Advance) -> str:
