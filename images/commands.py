@@ -81,7 +81,7 @@ def _attached(inside: opened.Inside, built: pipeline.Finished, context: Context)
     assert inside.remote, "an image that is not in a registry has nothing attached to it"
     known = attached.documents(built.lock, built.sbom, inside.digest)
     place = transfer.origin(inside.remote)
-    return attached.compare(known, inside.manifest, place, context.store, context.access)
+    return attached.compare(known, inside.manifest, place, context.access)
 
 
 def _lock_inside(image: opened.Inside, shown: str, asked: Request) -> Lock:

@@ -8,7 +8,6 @@ from images.check import provenance
 from images.deliver import referrers
 from images.host.context import Access
 from images.host.errors import WorldFault
-from images.host.store import Store
 from images.model import Descriptor, Lock
 from images.oci.attachment import Attachment, subject
 from images.oci.reference import Place
@@ -27,15 +26,13 @@ def documents(lock: Lock, sbom: str, digest: str) -> tuple[Attachment, ...]:
     )
 
 
-def compare(
-    known: tuple[Attachment, ...], written: bytes, place: Place, store: Store, access: Access
-) -> dict[str, str | None]:
+def compare(known: tuple[Attachment, ...], written: bytes, place: Place, access: Access) -> dict[str, str | None]:
     """Return which documents are attached to an image with this manifest, by name: the digest, None without one.
 
     Raises WorldFault where there are others of a kind, and not the one that is known.
     """
     about = subject(written)
-    found = referrers.listed(about.digest, place, store, access)
+    found = referrers.listed(about.digest, place, access)
     return {document.name: _find(document, about, found, place) for document in known}
 
 

@@ -42,7 +42,7 @@ def attach(documents: Sequence[Attachment], subject: Descriptor, place: Place, s
             _add(registry, subject.digest, [document.entry(subject) for document in documents])
 
 
-def listed(digest: str, place: Place, store: Store, access: Access) -> list[Entry]:
+def listed(digest: str, place: Place, access: Access) -> list[Entry]:
     """Return the descriptors of what is attached to an image."""
     with Registry(place, access) as registry:
         found = _listed(registry, digest)

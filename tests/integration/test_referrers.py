@@ -91,7 +91,7 @@ def test_a_registry_with_the_interface_lists_both_and_gets_no_tag(store: Store, 
         known = access(store, login, registry.host)
         push(made, f"{registry.host}/a/b:1", store, known)
         found = registry.attached_to(made.digest)
-        read = referrers.listed(made.digest, place_of(f"{registry.host}/a/b:1"), store, known)
+        read = referrers.listed(made.digest, place_of(f"{registry.host}/a/b:1"), known)
 
     assert [row["artifactType"] for row in found] == [attached.CYCLONEDX, attached.IN_TOTO]
     assert [row["digest"] for row in read] == [one.digest(subject(made.manifest)) for one in documents(made)]
@@ -130,9 +130,9 @@ def test_a_login_opens_the_list_of_a_registry_without_the_interface(store: Store
         known = access(store, f"user:{PASSWORD}", host)
         push(made, f"{host}/a/b:1", store, known)
 
-        assert len(referrers.listed(made.digest, place_of(f"{host}/a/b"), store, known)) == 2
+        assert len(referrers.listed(made.digest, place_of(f"{host}/a/b"), known)) == 2
         with pytest.raises(Exception, match="wants a login"):
-            referrers.listed(made.digest, place_of(f"{host}/a/b"), store, access(store))
+            referrers.listed(made.digest, place_of(f"{host}/a/b"), access(store))
 
 
 def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain: str, store: Store) -> None:
@@ -156,7 +156,7 @@ def test_attached_documents_are_those_of_a_build(plain: str, store: Store) -> No
     _, statement = documents(made)
     referrers.attach([statement], subject(made.manifest), place_of(name), store, known)
 
-    found = attached.compare(documents(made), made.manifest, place_of(name), store, known)
+    found = attached.compare(documents(made), made.manifest, place_of(name), known)
 
     assert found == {"sbom": None, "provenance": statement.digest(subject(made.manifest))}
 
@@ -169,7 +169,7 @@ def test_a_document_of_another_build_is_refused(plain: str, store: Store, number
     referrers.attach([forged], subject(made.manifest), place_of(name), store, known)
 
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare(documents(made), made.manifest, place_of(name), store, known)
+        attached.compare(documents(made), made.manifest, place_of(name), known)
 
     assert forged.digest(subject(made.manifest)) in caught.value.value
 
@@ -186,6 +186,6 @@ def test_a_document_about_another_image_is_refused(plain: str, store: Store, num
     assert requests.put(place, wrong, headers={"Content-Type": INDEX}).ok
 
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare(documents(made), made.manifest, place_of(name), store, known)
+        attached.compare(documents(made), made.manifest, place_of(name), known)
 
     assert foreign.digest(about) in caught.value.value

@@ -64,44 +64,36 @@ def test_a_fault_stops_what_has_not_begun(context: Context) -> None:
     assert len(begun) < 1000
 
 
+def work(begun: threading.Event, ended: list[str]) -> None:
+    """Work until it is stopped, and say so."""
+    begun.set()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            process.end_if_stopped()
+        except process.Stopped:
+            ended.append("in time")
+            raise
+
+
 def test_a_fault_ends_what_has_begun(context: Context) -> None:
-    begun, ended = threading.Event(), []
+    begun, ended = threading.Event(), list[str]()
 
     def fail() -> None:
         assert begun.wait(10)
         raise WorldFault("the network is down", "eth0", "try again")
 
-    def work() -> None:
-        begun.set()
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            try:
-                process.end_if_stopped()
-            except process.Stopped:
-                ended.append("in time")
-                raise
-
     with pytest.raises(WorldFault, match="eth0"):
-        context.side_by_side("failing", [work, fail], 2)
+        context.side_by_side("failing", [lambda: work(begun, ended), fail], 2)
     assert ended == ["in time"]
 
 
 def test_what_a_task_has_begun_ends_with_it() -> None:
     begun, ended = threading.Event(), list[str]()
 
-    def inner() -> None:
-        begun.set()
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            try:
-                process.end_if_stopped()
-            except process.Stopped:
-                ended.append("in time")
-                raise
-
     def outer() -> None:
         with background() as start:
-            start(inner).result()
+            start(lambda: work(begun, ended)).result()
 
     with pytest.raises(WorldFault, match="eth0"), background() as start:
         start(outer)
