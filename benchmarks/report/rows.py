@@ -125,6 +125,7 @@ TRAIN = (
             _script("`glue`, lengths like MRPC's, 32 x 128", "mrpc"),
             _script("`glue`, lengths like QQP's, 32 x 128", "qqp"),
             _script("the same in two containers of a core each", "qqp", " in two"),
+            _script("the same with 10 Gbit/s", "qqp", " in two with 10gbit"),
             _script("the same with 1 Gbit/s", "qqp", " in two with 1gbit"),
         ),
     ),

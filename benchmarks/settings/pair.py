@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.figures.measured import Figures
@@ -13,9 +13,8 @@ from benchmarks.host.containers import CORES, Setting, outcome, process, run, st
 from benchmarks.host.scratch import Scratch
 from benchmarks.settings.scenes import MOST, PLACE, STEPS, WARM, step
 
-GIGABIT = "1gbit"
-# A bucket of a megabyte: the kernel's timer ticks at least every four milliseconds, in which 0.5 MB pass.
-BUCKET = ("tbf", "rate", GIGABIT, "burst", "1mb", "latency", "50ms")
+# What a network is limited to, and the bucket: eight milliseconds, for the kernel's timer ticks at least every four.
+BUCKETS: Mapping[str, str] = {"1gbit": "1mb", "10gbit": "10mb"}
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,10 @@ class Two:
             made = [stack.enter_context(self._start(core, shape.words)) for core in CORES]
             return [step(outcome(each, MOST)) for each in made]
 
-    def together(self, words: Sequence[str], *, limited: bool = False) -> str:
-        """Train as two ranks and return what rank 0 printed; limited: with 1 Gbit/s on both interfaces."""
+    def together(self, words: Sequence[str], rate: str = "") -> str:
+        """Train as two ranks and return what rank 0 printed; rate: one of BUCKETS, for both interfaces."""
         given = Setting(mounts={STEPS: PLACE})
-        return together(self.scratch, self.image, [PLACE, *words], given, MOST, limit if limited else None)
+        return together(self.scratch, self.image, [PLACE, *words], given, MOST, limit(rate))
 
     def alone(self, shape: Shape) -> float:
         """Return the seconds of a step of one container with both cores."""
@@ -69,11 +68,17 @@ class Two:
         return started(self.scratch, self.image, [PLACE, *words], given)
 
 
-def limit(container: str) -> None:
-    """Limit what a container sends to 1 Gbit/s; the caller has to be root, the container needs no capability."""
-    call(
-        ["nsenter", "--target", str(process(container)), "--net", "tc", "qdisc", "add", "dev", "eth0", "root", *BUCKET]
-    )
+def limit(rate: str) -> Callable[[str], None] | None:
+    """Return what limits what a container sends to a rate of BUCKETS, by a token bucket; None where rate is empty.
+
+    The caller has to be root, the container needs no capability.
+    """
+    bucket = ("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", BUCKETS.get(rate, ""))
+
+    def fill(container: str) -> None:
+        call(["nsenter", "--target", str(process(container)), "--net", *bucket, "latency", "50ms"])
+
+    return fill if rate else None
 
 
 def measure(scratch: Scratch, figures: Figures, image: str, runs: int) -> None:
@@ -116,4 +121,4 @@ def variants(figures: Figures, two: Two) -> None:
     """Train the small shape with 1 Gbit/s."""
     two.scratch.say("two containers, 8x128, 1 Gbit/s")
     with figures.optional("a limit of 1 Gbit/s"):
-        figures.add("together 8x128 1gbit", step(two.together(SMALL.words, limited=True)))
+        figures.add("together 8x128 1gbit", step(two.together(SMALL.words, "1gbit")))

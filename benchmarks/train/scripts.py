@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.figures.measured import Figures
 from benchmarks.host.containers import Setting, run, together
 from benchmarks.host.scratch import Scratch
-from benchmarks.settings.pair import limit
+from benchmarks.settings.pair import BUCKETS, limit
 from benchmarks.settings.scenes import GUIDE
 from images.host.errors import WorldFault
 
@@ -70,10 +70,10 @@ class Trainings:
         """Run a command in a container of one side, and return what it printed."""
         return run(self.scratch, self.image, ["-c", command], self._setting(side, self.cores), MOST)
 
-    def together(self, side: str, command: str, *, limited: bool = False) -> str:
-        """Run a command in two containers of a core each, with 1 Gbit/s if limited; return what rank 0 printed."""
+    def together(self, side: str, command: str, rate: str = "") -> str:
+        """Run a command in two containers of a core each, with a rate of BUCKETS; return what rank 0 printed."""
         given = self._setting(side, 1)
-        return together(self.scratch, self.image, ["-c", command], given, MOST, limit if limited else None)
+        return together(self.scratch, self.image, ["-c", command], given, MOST, limit(rate))
 
     def train(self, side: str, script: Script, arguments: str) -> str:
         """Return the command line of a training."""
@@ -100,10 +100,9 @@ def measure_speed(trainings: Trainings, figures: Figures, runs: int) -> None:
             _keep(figures, f"{data} {side} speed", trainings.run(side, alone))
             if data == "qqp" and side != "padded":
                 _keep(figures, f"{data} {side} speed in two", trainings.together(side, in_two))
-            if data == "qqp" and side == "ours":
-                with figures.optional("a limit of 1 Gbit/s"):
-                    limited = trainings.together(side, in_two, limited=True)
-                    _keep(figures, f"{data} {side} speed in two with 1gbit", limited)
+            for rate in BUCKETS if data == "qqp" and side == "ours" else ():
+                with figures.optional(f"a network with {rate}/s"):
+                    _keep(figures, f"{data} {side} speed in two with {rate}", trainings.together(side, in_two, rate))
 
 
 def _keep(figures: Figures, name: str, text: str) -> None:
