@@ -54,8 +54,10 @@ class Multinode:
 
     def bundle(self, release: str) -> Path:
         """Write the lock of a release and all its files into a directory."""
-        place = self.work / f"bundle-{release}"
-        call(build_py("bundle", *self.options, "--transformers", release, "--output", str(place)), self.environ)
+        place, file = self.work / f"bundle-{release}", self.work / f"bundle-{release}.tar"
+        call(build_py("bundle", *self.options, "--transformers", release, "--output", str(file)), self.environ)
+        shutil.unpack_archive(file, place, filter="data")
+        file.unlink()
         return place
 
     def lowest(self, release: str) -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from benchmarks.sides import dockerfile
 from tests.support import locks
 from tests.support.harness import build, built, call
 from tests.support.stand_in import Layout, digest
@@ -34,6 +35,15 @@ def bundle(layout: tuple[Path, dict[str, Any]], module_path: Path) -> Path:
     place = module_path / "bundle.tar"
     assert build("bundle", "--lock", str(locks.path_beside(layout[0])), "--output", str(place)).code == 0
     return place
+
+
+def test_the_wheels_of_a_bundle_are_what_a_benchmark_gives_to_pip(bundle: Path, tmp_path: Path) -> None:
+    shutil.unpack_archive(bundle, tmp_path / "bundle", filter="data")
+
+    context = dockerfile.lay_out(tmp_path / "context", tmp_path / "bundle")
+
+    assert [path.name.partition("-")[0] for path in (context / "stable").glob("torch-*.whl")] == ["torch"]
+    assert list((context / "changing").glob("transformers-*.whl")) and (context / "pip/pip.whl").is_file()
 
 
 @pytest.mark.slow  # a minute of both cores; test_lock_is_enough.py has it with stand-ins
