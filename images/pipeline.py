@@ -9,7 +9,6 @@ from pathlib import Path
 
 from images.base import additions, debian, pulled, replaced
 from images.check import import_check, sbom
-from images.check.import_check import Wanted
 from images.debian import packages
 from images.host.context import Context, Start
 from images.host.errors import Damaged, UserFault
@@ -33,7 +32,7 @@ class Finished:
     base: Base
     lock: Lock
     sbom: str
-    wanted: Wanted
+    wanted: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from images.host.store import Store, key_of
+from images.host.store import Store
 from images.layers import bytecode, oneccl
 from images.layers.compiler import Compiler
 from images.layers.examples import PLACE
@@ -163,11 +163,6 @@ def files(site: Site) -> dict[str, bytes]:
         **_below(HERE.parent / "entrypoint", f"{MULTINODE}/entrypoint/", MODULE),
         **_below(HERE / "rootfs", "", FILE),
     }
-
-
-def at_start() -> str:
-    """Return one sha256 over what of ours every Python of an image runs: the line, and the program that it loads."""
-    return key_of([AT_EXIT, (HERE.parent / PROGRAM).read_text()])
 
 
 def _below(directory: Path, place: str, name: re.Pattern[str]) -> dict[str, bytes]:
