@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 from images.deliver.skopeo import Server
 from images.host.context import Access
@@ -25,10 +24,6 @@ from images.oci.reference import Place, Remote
 
 # Docker speaks plain HTTP with these only; `docker pull` of any other host needs `insecure-registries`.
 NEAR = re.compile(r"(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?")
-LACKS = "the registry does not have what was pushed"
-WHO = "check the address and proxy settings: a login page, or another server, may answer there in place of a registry"
-
-Got = TypeVar("Got")
 
 
 class Repository:
@@ -129,46 +124,21 @@ def push(images: Sequence[Image], target: Remote, store: Store, access: Access, 
     """Push an image, one for each platform, in registry form: only what the registry lacks travels, the tag goes last.
 
     Where no tag can be replaced, one that is this image's already is as good.
-    Raises UserFault when the user may not push there, WorldFault when it cannot be done, or the registry does not have
-    the image afterwards. Raises Damaged when the store has another layer than it should.
+    Raises UserFault when the user may not push there, WorldFault when it cannot be done. Raises Damaged when the store
+    has another layer than it should.
     """
-    digest = published_digest(images)
-    alone = [
-        replace(image, tags=image.tags[:1]) for image in images
-    ]  # skopeo takes a layout's only entry without a tag
+    tag = target.tag or "latest"
+    # skopeo takes a layout's only entry without a tag
+    alone = [replace(image, tags=image.tags[:1]) for image in images]
     with store.temporary(directory=True) as aside:
         write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
         server = Server(origin(target), access, aside)
         try:
-            server.push(target.tag or "latest")
+            server.push(tag)
         except Fault as fault:
-            if fault.kind != "immutable" or not _is_at(server, target, digest):
+            if fault.kind != "immutable" or digest_of(server.inspect(tag)) != published_digest(images):
                 raise
-            return access.say(f"note: {target} was this image already")
-        return require_there(server, digest, target, access.say)
-
-
-def _is_at(server: Server, target: Remote, digest: str) -> bool:
-    """Return whether the tag of a target is this manifest's already."""
-    with suppress(Fault):
-        return digest_of(server.inspect(target.tag or "latest")) == digest
-    return False
-
-
-def require_there(server: Server, digest: str, target: Remote, say: Callable[[str], None]) -> None:
-    """Raise WorldFault when a registry does not have a manifest that was pushed: skopeo believes any answer with 200.
-
-    Where the user may push and not pull, that is only said.
-    """
-    try:
-        data = server.inspect(digest)
-    except Fault as fault:
-        if fault.kind not in ("denied", "busy"):
-            raise WorldFault(LACKS, f"{target} ({fault.value})", WHO) from fault
-        say(f"note: {target} was pushed; whether the registry has it could not be read back ({fault.fact})")
-        return
-    if digest_of(data) != digest:
-        raise WorldFault(LACKS, f"{target} (it begins {data[:40].decode(errors='replace')!r})", WHO)
+            access.say(f"note: {target} was this image already")
 
 
 def origin(remote: Remote) -> Place:

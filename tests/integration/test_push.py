@@ -22,7 +22,6 @@ from images.oci.compression import packed
 from images.oci.layout_writer import write_layout
 from tests.support.certificates import certificate
 from tests.support.cut_connection import connection_to
-from tests.support.fault_server import Reply, answering
 from tests.support.finished_images import SMALL, finished
 from tests.support.registry import PASSWORD, manifest, needed, running
 from tests.support.stand_in import Files, digest
@@ -190,15 +189,3 @@ def test_plain_http_is_for_this_machine_only(registry: str, store: Store) -> Non
 
     with pytest.raises(WorldFault, match="plain HTTP"):
         push(made, f"{registry.replace('127.0.0.1', '0.0.0.0')}/a/b:1", store)
-
-
-def test_a_page_in_place_of_a_registry_is_no_push(store: Store) -> None:
-    made = finished(store, SMALL)
-
-    with (
-        answering(Reply(200, b"<html>login</html>")) as host,
-        pytest.raises(WorldFault, match="does not have what was pushed") as caught,
-    ):
-        push(made, f"{host}/a/b:1", store)
-
-    assert f"{host}/a/b" in caught.value.value and "login page" in caught.value.remedy

@@ -24,6 +24,7 @@ from images.oci.attachment import Attachment, subject
 from images.oci.reference import Place
 from tests.support import listing_registry, locks
 from tests.support.cut_connection import connection_to
+from tests.support.fault_server import Reply, answering
 from tests.support.finished_images import SMALL, finished
 from tests.support.registry import PASSWORD, needed, running
 from tests.support.registry import manifest as manifest_at
@@ -189,3 +190,13 @@ def test_a_document_about_another_image_is_refused(plain: str, store: Store, num
         attached.compare(documents(made), made.manifest, place_of(name), known)
 
     assert foreign.digest(about) in caught.value.value
+
+
+def test_a_page_in_place_of_a_registry_is_no_push(store: Store) -> None:
+    with (
+        answering(Reply(200, b"<html>login</html>")) as host,
+        pytest.raises(WorldFault, match="a manifest is not JSON") as caught,
+    ):
+        push(finished(store, SMALL), f"{host}/a/b:1", store, access(store))
+
+    assert "<html>login" in caught.value.value

@@ -1,9 +1,9 @@
-"""The parts of a transfer that need no registry: how bytes are counted, and what is read back."""
+"""The parts of a transfer that need no registry: how bytes are counted, and a tag that cannot be replaced."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -15,12 +15,10 @@ from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.model import Descriptor, Image, Layer, Manifest, Written
-from images.oci.image import config, registry_manifest
-from images.oci.manifest import LAYERS, digest_of
+from images.model import Descriptor, Manifest
+from images.oci.manifest import LAYERS
 from images.oci.reference import Remote
-from images.platforms import AMD64
-from tests.support.stores import keep
+from tests.support.finished_images import SMALL, finished
 
 
 def test_bytes_are_counted_once_while_they_come(tmp_path: Path) -> None:
@@ -57,19 +55,6 @@ def test_a_registry_that_sends_more_than_the_manifest_says_is_stopped(
         found.layers(Manifest("sha256:" + "1" * 64, layer, (layer,)), lambda _: None)
 
 
-class Answering(Server):
-    """A registry that is asked for what was pushed, and gives one answer."""
-
-    def __init__(self, answer: bytes | Fault) -> None:
-        self._answer = answer
-
-    def inspect(self, tag_or_digest: str, *options: str) -> bytes:
-        """Return the answer."""
-        if isinstance(self._answer, Fault):
-            raise self._answer
-        return self._answer
-
-
 TARGET = Remote("host", "a/b", "1")
 
 
@@ -79,49 +64,18 @@ def refused(kind: str) -> Fault:
     return refusals.refused(row, "host/a/b:1", "host")
 
 
-@pytest.mark.parametrize("answer", [b"<html>login</html>", b"", *(refused(kind) for kind in ("absent", "otherwise"))])
-def test_what_the_registry_does_not_have_was_not_pushed(answer: bytes | Fault) -> None:
-    with pytest.raises(WorldFault, match="the registry does not have what was pushed"):
-        transfer.require_there(Answering(answer), digest_of(b"{}"), TARGET, pytest.fail)
-
-
-@pytest.mark.parametrize("kind", ["denied", "busy"])
-def test_who_may_push_and_not_pull_has_pushed(kind: str) -> None:
-    said = list[str]()
-
-    transfer.require_there(Answering(refused(kind)), digest_of(b"{}"), TARGET, said.append)
-
-    assert "host/a/b:1 was pushed" in said[0] and refused(kind).fact in said[0]
-
-
-def test_what_the_registry_has_was_pushed() -> None:
-    transfer.require_there(Answering(b"{}"), digest_of(b"{}"), TARGET, pytest.fail)
-
-
-def image_of(store: Store, layers: Sequence[Layer]) -> Image:
-    """Make an image of layers."""
-    settings = config(layers, AMD64, {}, "2026-01-01T00:00:00Z")
-    return Image(("a:1",), settings, registry_manifest(settings, tuple(layers), store, "zstd"), tuple(layers))
-
-
-def pushed(store: Store, monkeypatch: pytest.MonkeyPatch, kind: str, image: Image) -> None:
-    """Push an image to a registry that refuses it."""
-
-    def push(*_: object) -> None:
-        raise refused(kind)
-
-    monkeypatch.setattr(Server, "push", push)
-    transfer.push([image], TARGET, store, Access(environ={}), "zstd")
-
-
 @pytest.mark.parametrize(
-    ("answer", "is_done"), [(None, True), (b"{}", False), (refused("denied"), False), (refused("otherwise"), False)]
+    ("answer", "fact"),
+    [(None, None), (b"{}", "does not let a tag be replaced"), (refused("denied"), "wants a login")],
 )
 def test_a_tag_that_cannot_be_replaced_is_done_where_it_names_this_image(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | Fault | None, is_done: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | Fault | None, fact: str | None
 ) -> None:
     store, asked = Store(tmp_path), list[str]()
-    image = image_of(store, [kept(store, b"layer")])
+    image = finished(store, SMALL)
+
+    def push(*_: object) -> None:
+        raise refused("immutable")
 
     def inspect(_: Server, tag: str, **__: object) -> bytes:
         asked.append(tag)
@@ -129,15 +83,10 @@ def test_a_tag_that_cannot_be_replaced_is_done_where_it_names_this_image(
             raise answer
         return image.manifest if answer is None else answer
 
+    monkeypatch.setattr(Server, "push", push)
     monkeypatch.setattr(Server, "inspect", inspect)
 
-    with nullcontext() if is_done else pytest.raises(UserFault, match="does not let a tag be replaced"):
-        pushed(store, monkeypatch, "immutable", image)
+    with pytest.raises(UserFault, match=fact) if fact else nullcontext():
+        transfer.push([image], TARGET, store, Access(environ={}), "zstd")
 
     assert asked == ["1"]
-
-
-def kept(store: Store, data: bytes) -> Layer:
-    """Keep a layer that is not compressed."""
-    digest = keep(store, data)
-    return Layer("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none")
