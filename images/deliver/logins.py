@@ -1,4 +1,8 @@
-"""Logins for registries: those that skopeo finds in podman's and Docker's files, and those of Docker's helpers."""
+"""Logins for registries: those that skopeo finds in podman's and Docker's files, and those of Docker's helpers.
+
+Each is an entry of an authfile (containers-auth.json(5)): `auth` is user and password as HTTP's basic authentication has
+them; where a registry gave one out, `identitytoken` stands for the password.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,67 +23,61 @@ from images.host.errors import WorldFault
 from images.host.home import home_of
 from images.oci.reference import Place
 
+Entry = Mapping[str, str]
+
 CONTAINERS = Path("containers/auth.json")  # of podman, in several directories
 HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path
+BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")  # what goes into a header
 
 
-@dataclass(frozen=True)
-class Login:
-    """A user and a password, or where a registry gave one out, an identity token in place of the password."""
+def find(place: Place, environ: Mapping[str, str]) -> Entry | None:
+    """Return the login for a repository that skopeo would take, None where there is none.
 
-    user: str
-    secret: str
-    token: str | None = None
-
-
-def find(place: Place, environ: Mapping[str, str]) -> Login | None:
-    """Return the login for a repository that skopeo would take (containers-auth.json(5)), None where there is none.
-
-    Raises WorldFault for a helper of Docker that fails.
+    That is Docker's helper's; else the first file counts that has one, and in it the longest name that the repository
+    begins with: podman has logins for parts of a registry. Raises WorldFault for a helper that fails.
     """
-    named = environ.get("REGISTRY_AUTH_FILE")
-    entry = (None if named else of_helper(place.host, environ)) or _of_files(place, _files(environ, named))
-    try:
-        user, colon, secret = base64.b64decode(str(entry["auth"])).decode().partition(":") if entry else ("", "", "")
-    except (ValueError, KeyError):
-        return None
-    token = entry.get("identitytoken") if entry else None
-    return Login(user, secret, str(token) if token else None) if colon else None
+    if found := of_helper(place.host, environ):
+        return found
+    parts = f"{place.host}/{place.name}".split("/")
+    names = ["/".join(parts[:number]) for number in range(len(parts), 0, -1)]
+    if place.host == INDEX_NAME:
+        names.append(INDEX_URL)
+    for path in _files(environ):
+        known = _read(path).get("auths")
+        auths = known if isinstance(known, dict) else {}
+        entries = (auths.get(name) or auths.get(f"https://{name}") for name in names)
+        if entry := next(filter(_is_login, entries), None):
+            return {name: str(entry[name]) for name in ("auth", "identitytoken") if entry.get(name)}
+    return None
 
 
-def _files(environ: Mapping[str, str], named: str | None) -> Sequence[Path]:
-    """Return the files that may have a login; the first one that has it counts."""
-    if named:
+def _files(environ: Mapping[str, str]) -> Sequence[Path]:
+    """Return the files that may have a login, in their order."""
+    if named := environ.get("REGISTRY_AUTH_FILE"):
         return (Path(named),)
     home = home_of(environ) or Path("/")
     return (
         Path(environ.get("XDG_RUNTIME_DIR") or f"/run/containers/{os.getuid()}") / CONTAINERS,
         Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / CONTAINERS,
-        Path(environ.get("DOCKER_CONFIG") or home / ".docker") / "config.json",
+        _of_docker(environ),
     )
 
 
-def _of_files(place: Place, files: Iterable[Path]) -> Mapping[str, Any] | None:
-    """Return the entry of the longest name that a repository begins with: podman has logins for parts of a registry."""
-    parts = f"{place.host}/{place.name}".split("/")
-    names = ["/".join(parts[:number]) for number in range(len(parts), 0, -1)]
-    if place.host == INDEX_NAME:
-        names.append(INDEX_URL)
-    for path in files:
-        known = _read(path).get("auths")
-        auths = known if isinstance(known, dict) else {}
-        entries = (auths.get(name) or auths.get(f"https://{name}") for name in names)
-        if found := next((entry for entry in entries if isinstance(entry, dict) and entry.get("auth")), None):
-            return found
-    return None
+def _of_docker(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("DOCKER_CONFIG") or (home_of(environ) or Path("/")) / ".docker") / "config.json"
 
 
-def of_helper(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
-    """Return what Docker's credential helper has for a registry, as an entry of an authfile (containers-auth.json(5)).
+def _is_login(entry: Any) -> bool:
+    return isinstance(entry, dict) and bool(BASE64.fullmatch(str(entry.get("auth") or "")))
 
-    None where Docker has no helper for it, or the helper no login. Raises WorldFault for one that fails.
+
+def of_helper(host: str, environ: Mapping[str, str]) -> Entry | None:
+    """Return the login that Docker's credential helper has for a registry.
+
+    None where Docker has no helper for it, the helper no login, or REGISTRY_AUTH_FILE names the only file that counts.
+    Raises WorldFault for a helper that is missing or fails.
     """
-    helper = _helper(host, environ)
+    helper = None if environ.get("REGISTRY_AUTH_FILE") else _helper(host, environ)
     if helper is None:
         return None
     program = f"docker-credential-{helper}"
@@ -101,8 +98,7 @@ def of_helper(host: str, environ: Mapping[str, str]) -> dict[str, str] | None:
 
 def _helper(host: str, environ: Mapping[str, str]) -> str | None:
     """Return the name of the helper for a registry; a configuration that cannot be read is skopeo's matter."""
-    directory = environ.get("DOCKER_CONFIG") or (home_of(environ) or Path("/")) / ".docker"
-    config = _read(Path(directory) / "config.json")
+    config = _read(_of_docker(environ))
     helpers = config.get("credHelpers")
     found = (helpers if isinstance(helpers, dict) else {}).get(host) or config.get("credsStore")
     return found if isinstance(found, str) and HELPER.fullmatch(found) else None

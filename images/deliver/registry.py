@@ -5,11 +5,9 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import requests
-from requests.auth import AuthBase, HTTPBasicAuth
 from requests.utils import parse_dict_header
 
 from images.deliver import logins
-from images.deliver.logins import Login
 from images.deliver.refusals import refusal
 from images.host import certificates, download
 from images.host.context import Access
@@ -23,30 +21,15 @@ HUB = "registry-1.docker.io"  # where the registry of docker.io is
 UNAUTHORIZED = 401
 
 
-class _Nobody(AuthBase):
-    """No login: requests would take one of ~/.netrc, which skopeo does not read."""
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        return request
-
-
-class _Bearer(AuthBase):
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        return request
-
-
 class Registry:
     """One repository of a registry, whose indexes are read and written."""
 
     def __init__(self, place: Place, access: Access) -> None:
         self._place, self._access = place, access
+        self._given: str | None = None  # what answered the last refusal
         trusted = access.certificate or certificates.usual(access.environ)
         self._session = download.session(Sources(certificate=trusted))
-        self._session.auth = _Nobody()
+        self._session.auth = _as_it_is
         host = HUB if place.host == reference.HUB else place.host
         self._scheme = "http" if place.plain else "https"
         self._url = f"{self._scheme}://{host}/v2/{place.name}"
@@ -64,8 +47,8 @@ class Registry:
         """
         try:
             answer = self._send(method, path, index)
-            if answer.status_code == UNAUTHORIZED and (given := self._authorized(answer)):
-                self._session.auth = given
+            if answer.status_code == UNAUTHORIZED and (given := self._authorization(answer)):
+                self._given = given
                 answer = self._send(method, path, index)
         except download.FAILED as error:
             raise self.refused(download.reason(error), path) from error
@@ -77,39 +60,37 @@ class Registry:
         return refusal(said, shown, self._place.host)
 
     def _send(self, method: str, path: str, index: bytes | None) -> requests.Response:
-        headers = {"Accept": INDEXES[0], **({"Content-Type": INDEXES[0]} if index else {})}
+        headers = {"Accept": INDEXES[0], "Content-Type": INDEXES[0] if index else None, "Authorization": self._given}
         url = f"{self._url}/{path}"
         return self._session.request(method, url, data=index, headers=headers, timeout=download.TIMEOUT)
 
-    def _authorized(self, answer: requests.Response) -> AuthBase | None:
-        """Return what answers a refusal, None where nothing does (RFC 7235)."""
-        scheme, _, rest = answer.headers.get("WWW-Authenticate", "").partition(" ")
-        login = logins.find(self._place, self._access.environ)
-        if scheme.lower() == "basic" and login:
-            return _basic(login)
-        challenge = parse_dict_header(rest)  # type: ignore[no-untyped-call]  # a function without annotations
-        token = self._token(challenge, login) if scheme.lower() == "bearer" else None
-        return _Bearer(token) if token else None
+    def _authorization(self, answer: requests.Response) -> str | None:
+        """Return what answers a refusal (RFC 7235), None where nothing does.
 
-    def _token(self, challenge: dict[str, str], login: Login | None) -> str | None:
-        """Ask for a token as the challenge says (distribution, "Token Authentication"; by OAuth2 for one of ours).
-
-        Without a login it is one for everybody. Where the registry is asked over TLS, so is who gives out its tokens.
+        A token is asked for as the refusal says (distribution, "Token Authentication"; by OAuth2 for one of ours);
+        without a login it is one for everybody. Where the registry is asked over TLS, so is who gives out its tokens.
         """
+        scheme, _, rest = answer.headers.get("WWW-Authenticate", "").partition(" ")
+        login = logins.find(self._place, self._access.environ) or {}
+        basic = f"Basic {login['auth']}" if login else None
+        if scheme.lower() == "basic":
+            return basic
+        challenge = parse_dict_header(rest)  # type: ignore[no-untyped-call]  # a function without annotations
         realm = challenge.get("realm", "")
-        if urlsplit(realm).scheme not in ("https", self._scheme):
+        if scheme.lower() != "bearer" or urlsplit(realm).scheme not in ("https", self._scheme):
             return None
         wanted: dict[str, str] = {name: challenge[name] for name in ("service", "scope") if name in challenge}
-        if login and login.token:
-            grant = {"grant_type": "refresh_token", "refresh_token": login.token, "client_id": "multinode", **wanted}
-            answer = self._session.post(realm, data=grant, auth=_Nobody(), timeout=download.TIMEOUT)
+        if token := login.get("identitytoken"):
+            grant = {"grant_type": "refresh_token", "refresh_token": token, "client_id": "multinode", **wanted}
+            given = self._session.post(realm, data=grant, timeout=download.TIMEOUT)
         else:
-            auth = _basic(login) if login else _Nobody()
-            answer = self._session.get(realm, params=wanted, auth=auth, timeout=download.TIMEOUT)
-        said = answer.json() if answer.ok else None
+            headers = {"Authorization": basic}
+            given = self._session.get(realm, params=wanted, headers=headers, timeout=download.TIMEOUT)
+        said = given.json() if given.ok else None
         found = said.get("token") or said.get("access_token") if isinstance(said, dict) else None
-        return str(found) if found else None
+        return f"Bearer {found}" if found else None
 
 
-def _basic(login: Login) -> AuthBase:
-    return HTTPBasicAuth(login.user.encode(), login.secret.encode())
+def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Add no login: requests would take one of ~/.netrc, which skopeo does not read."""
+    return request
