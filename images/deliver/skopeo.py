@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 from images.deliver import logins
 from images.deliver.refusals import OTHERWISE, SILENT, refusal, refused
@@ -24,27 +23,15 @@ INSTALL = "apt-get install skopeo (1.9 or newer)"
 PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt
 FILES = ("DOCKER_CONFIG", "REGISTRY_AUTH_FILE")  # places of logins
 ANSWER = "120s"  # for a manifest or a configuration, with the time in which skopeo asks a busy registry again
-
-NOTHING = "nothing came or went for {:.0f} s"
-
-
-class Patience(NamedTuple):
-    """Seconds in which no byte comes or goes: when that is said, and when it is given up.
-
-    skopeo waits up to 60 before it asks a busy registry again. A registry copies a large layer once it has all of it.
-    """
-
-    said: float = 20
-    ends: float = 300
-
-
-PATIENCE = Patience()
+# Seconds in which no byte comes or goes. skopeo waits up to 60 before it asks a busy registry again; a registry copies a
+# large layer once it has all of it.
+PATIENCE = 300.0
 
 
 class Server:
     """skopeo, talking to one registry: with its login in a private file, in a directory of its own."""
 
-    def __init__(self, place: Place, access: Access, aside: Path, patience: Patience = PATIENCE) -> None:
+    def __init__(self, place: Place, access: Access, aside: Path, patience: float = PATIENCE) -> None:
         self.place, self._access, self._aside, self._patience = place, access, aside, patience
         self._trouble: Fault | None = None
 
@@ -78,7 +65,7 @@ class Server:
         for pause in (*PAUSES, None):
             answer = self._aside / "answer"
             with answer.open("wb") as file:
-                idle = self._waiting(shown)
+                idle = self._refuse_silence(shown)
                 done = process.run(line, environ, INSTALL, out=file, cwd=self._aside, tick=tick, idle=idle)
             if done.code == 0:
                 return answer.read_bytes()
@@ -90,19 +77,14 @@ class Server:
             self._access.wait(pause)
         raise AssertionError("the last attempt returns or raises")
 
-    def _waiting(self, shown: str) -> Callable[[float], None]:
-        """Return what says once that a registry is silent, and raises a fault when it stays so."""
-        said = list[str]()
+    def _refuse_silence(self, shown: str) -> Callable[[float], None]:
+        """Return what raises a fault once a registry has been silent for too long."""
 
-        def wait(seconds: float) -> None:
-            if seconds >= self._patience.ends:
-                raise refused(SILENT, f"{shown} ({NOTHING.format(seconds)})", self.place.host)
-            if seconds >= self._patience.said and not said:
-                limit = self._patience.ends
-                said.append(f"note: waiting for {self.place.host}: {NOTHING.format(seconds)}; at most {limit:.0f} s")
-                self._access.say(said[0])
+        def refuse(seconds: float) -> None:
+            if seconds >= self._patience:
+                raise refused(SILENT, f"{shown} (nothing came or went for {seconds:.0f} s)", self.place.host)
 
-        return wait
+        return refuse
 
     @cached_property
     def _environ(self) -> Mapping[str, str]:
@@ -119,8 +101,7 @@ class Server:
         Nothing of it is ever on a command line. All other logins of podman and Docker skopeo finds by itself.
         """
         try:
-            named = self._access.environ.get("REGISTRY_AUTH_FILE")
-            entry = None if named else logins.of_helper(self.place.host, self._access.environ)
+            entry = logins.of_helper(self.place.host, self._access.environ)
         except Fault as fault:  # it matters where a login is wanted only
             self._trouble, entry = fault, {}
         if entry is None:
