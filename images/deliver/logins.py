@@ -1,7 +1,7 @@
 """Logins for registries: those that skopeo finds in podman's and Docker's files, and those of Docker's helpers.
 
-Each is an entry of an authfile (containers-auth.json(5)): `auth` is user and password as HTTP's basic authentication has
-them; where a registry gave one out, `identitytoken` stands for the password.
+Each is an entry of an authfile (containers-auth.json(5)): `auth` is user and password as HTTP's basic authentication
+has them; where a registry gave one out, `identitytoken` stands for the password.
 """
 
 from __future__ import annotations

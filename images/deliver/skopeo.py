@@ -22,9 +22,8 @@ OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
 PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt
 FILES = ("DOCKER_CONFIG", "REGISTRY_AUTH_FILE")  # places of logins
-ANSWER = "120s"  # for a manifest or a configuration, with the time in which skopeo asks a busy registry again
-# Seconds in which no byte comes or goes. skopeo waits up to 60 before it asks a busy registry again; a registry copies a
-# large layer once it has all of it.
+# Seconds in which no byte comes or goes. skopeo waits up to 60 before it asks a busy registry again; a registry copies
+# a large layer once it has all of it.
 PATIENCE = 300.0
 
 
@@ -60,8 +59,7 @@ class Server:
         """Run skopeo, up to three times where that may help; what it has copied is not copied again."""
         command, *rest = arguments
         environ = self._environ
-        limit = ["--command-timeout", ANSWER] if command == "inspect" else []  # how long a copy takes, nobody knows
-        line = ["skopeo", *limit, "--insecure-policy", command, *self._login, *rest]
+        line = ["skopeo", "--insecure-policy", command, *self._login, *rest]
         for pause in (*PAUSES, None):
             answer = self._aside / "answer"
             with answer.open("wb") as file:
