@@ -19,7 +19,7 @@ from images.host.context import Context, World, background
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import bundle, lockfile
 from images.model import Image
-from images.oci import attachment, output, reference
+from images.oci import output, reference
 from images.oci.image import published_digest
 from images.options import names, requests
 from images.pipeline import Finished, Locked
@@ -98,10 +98,9 @@ def _push(made: Sequence[Finished], target: reference.Remote, compression: str, 
 
 def _attach(made: Finished, target: reference.Remote, context: Context) -> None:
     """Attach the documents to an image that was pushed; a registry that takes none has the image all the same."""
-    documents = attached.documents(made.lock, made.sbom, made.image.digest)
-    about = attachment.subject(made.image.manifest)
+    documents = attached.documents(made.lock, made.sbom, made.image.manifest)
     try:
-        referrers.attach(documents, about, transfer.origin(target), context.store, context.access)
+        referrers.attach(documents, transfer.origin(target), context.store, context.access)
     except Fault as fault:
         if fault.kind not in referrers.NOT_TAKEN:
             raise

@@ -72,16 +72,11 @@ def _verdict(inside: opened.Inside, lock: Lock, context: Context) -> report.Verd
     built = pipeline.image(Locked(lock), files, (inside.name,), context, "zstd")
     own = [context.store.place(layer.written.digest) for layer in built.image.layers]
     difference = verify.compare(inside, built.image, own)
-    there = _attached(inside, built, context) if inside.remote and not difference else {}
+    there: Mapping[str, str | None] = {}
+    if inside.remote and not difference:
+        known = attached.documents(built.lock, built.sbom, inside.manifest)
+        there = attached.compare(known, transfer.origin(inside.remote), context.access)
     return report.Verdict(inside, built.image.digest, difference, there)
-
-
-def _attached(inside: opened.Inside, built: pipeline.Finished, context: Context) -> Mapping[str, str | None]:
-    """Return which documents the registry has of an image that is what its lock says."""
-    assert inside.remote, "an image that is not in a registry has nothing attached to it"
-    known = attached.documents(built.lock, built.sbom, inside.digest)
-    place = transfer.origin(inside.remote)
-    return attached.compare(known, inside.manifest, place, context.access)
 
 
 def _lock_inside(image: opened.Inside, shown: str, asked: Request) -> Lock:

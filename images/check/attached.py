@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from images.check import provenance
 from images.deliver import referrers
+from images.deliver.referrers import Attachment
 from images.host.context import Access
 from images.host.errors import WorldFault
-from images.model import Descriptor, Lock
-from images.oci.attachment import Attachment, subject
+from images.model import Lock
+from images.oci.manifest import digest_of
 from images.oci.reference import Place
 
 PREDICATE = "in-toto.io/predicate-type"  # by which BuildKit and Docker name what a statement says
@@ -17,29 +19,28 @@ PREDICATE = "in-toto.io/predicate-type"  # by which BuildKit and Docker name wha
 CYCLONEDX, IN_TOTO = "application/vnd.cyclonedx+json", "application/vnd.in-toto+json"
 
 
-def documents(lock: Lock, sbom: str, digest: str) -> tuple[Attachment, ...]:
-    """Return the SBOM and the provenance of the image with this digest."""
-    statement = provenance.statement(lock, digest).encode()
+def documents(lock: Lock, sbom: str, manifest: bytes) -> tuple[Attachment, ...]:
+    """Return the SBOM and the provenance of the image with this manifest."""
+    statement = provenance.statement(lock, digest_of(manifest)).encode()
+    said = ((PREDICATE, provenance.PREDICATE),)
     return (
-        Attachment("sbom", "sbom.cdx.json", CYCLONEDX, sbom.encode()),
-        Attachment("provenance", "provenance.json", IN_TOTO, statement, ((PREDICATE, provenance.PREDICATE),)),
+        Attachment(manifest, "sbom", "sbom.cdx.json", CYCLONEDX, sbom.encode()),
+        Attachment(manifest, "provenance", "provenance.json", IN_TOTO, statement, said),
     )
 
 
-def compare(known: tuple[Attachment, ...], written: bytes, place: Place, access: Access) -> dict[str, str | None]:
-    """Return which documents are attached to an image with this manifest, by name: the digest, None without one.
+def compare(known: Sequence[Attachment], place: Place, access: Access) -> dict[str, str | None]:
+    """Return which documents are attached to the image of those that are known: name -> digest, None without one.
 
     Raises WorldFault where there are others of a kind, and not the one that is known.
     """
-    about = subject(written)
-    found = referrers.listed(about.digest, place, access)
-    return {document.name: _find(document, about, found, place) for document in known}
+    found = referrers.listed(digest_of(known[0].image), place, access)
+    return {document.name: _find(document, found, place) for document in known}
 
 
-def _find(document: Attachment, about: Descriptor, found: Sequence[referrers.Entry], place: Place) -> str | None:
-    others = [str(entry.get("digest")) for entry in found if entry.get("artifactType") == document.media_type]
-    digest = document.digest(about)
-    if others and digest not in others:
+def _find(document: Attachment, found: Sequence[Mapping[str, Any]], place: Place) -> str | None:
+    others = [str(entry["digest"]) for entry in found if entry.get("artifactType") == document.media_type]
+    if others and document.digest not in others:
         fact = f"the {document.name} that is attached to the image is not the one of this build"
         raise WorldFault(fact, place.called(others[0]), f"ask who pushed it; build.py {document.name} prints ours")
-    return digest if others else None
+    return document.digest if others else None

@@ -8,6 +8,8 @@ it neither asks for nor writes whole (1.9).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -16,62 +18,119 @@ from images.deliver.registry import Registry
 from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.store import Store
-from images.model import Descriptor
 from images.oci import manifest
-from images.oci.attachment import Attachment
-from images.oci.manifest import INDEXES
+from images.oci.manifest import INDEXES, MANIFESTS, descriptor, digest_of
 from images.oci.reference import Place
 
-Entry = Mapping[str, Any]
+EMPTY = "application/vnd.oci.empty.v1+json"  # a configuration for who has none ("Guidance for an Empty Descriptor")
+NOTHING = b"{}"
+TITLE = "org.opencontainers.image.title"  # as which file `oras pull` writes it
+
 # Kinds of refusals of a registry that takes images and not what is attached to them; another attempt does not help.
 NOT_TAKEN = ("plain", "certificate", "immutable", "denied", "absent", "form")
 
 
-def attach(documents: Sequence[Attachment], subject: Descriptor, place: Place, store: Store, access: Access) -> None:
-    """Push documents about an image that the registry has, and see to it that they are listed.
+@dataclass(frozen=True)
+class Attachment:
+    """A document about the image with a manifest: what people call it, the name of a file, its type, its annotations.
+
+    The media type is that of the content and of the manifest (`artifactType`), by which others look for it.
+    """
+
+    image: bytes
+    name: str
+    filename: str
+    media_type: str
+    data: bytes
+    annotations: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def manifest(self) -> bytes:
+        """Return its manifest; equal documents about the same image have equal ones."""
+        content = _described(self.media_type, self.data)
+        return manifest.encode(
+            {
+                "schemaVersion": 2,
+                "mediaType": MANIFESTS[0],
+                "artifactType": self.media_type,
+                "config": _described(EMPTY, NOTHING),
+                "layers": [{**content, "annotations": {TITLE: self.filename}}],
+                "subject": _described(MANIFESTS[0], self.image),
+                "annotations": dict(self.annotations),
+            }
+        )
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of its manifest, by which a registry has it."""
+        return digest_of(self.manifest)
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """Return how a list of what is attached to the image names it ("Listing Referrers")."""
+        found = _described(MANIFESTS[0], self.manifest)
+        return {**found, "artifactType": self.media_type, "annotations": dict(self.annotations)}
+
+    def write_layout(self, path: Path) -> None:
+        """Write it as the one entry of a new OCI layout."""
+        blobs = path / "blobs" / "sha256"
+        blobs.mkdir(parents=True)
+        for data in (NOTHING, self.data, self.manifest):
+            (blobs / digest_of(data).removeprefix("sha256:")).write_bytes(data)
+        (path / "oci-layout").write_bytes(manifest.LAYOUT)
+        (path / "index.json").write_bytes(manifest.write_list([self.entry]))
+
+
+def _described(media_type: str, data: bytes) -> dict[str, Any]:
+    return descriptor(media_type, digest_of(data), len(data))
+
+
+def attach(documents: Sequence[Attachment], place: Place, store: Store, access: Access) -> None:
+    """Push documents about one image, which the registry has, and see to it that they are listed.
 
     Raises a Fault where that cannot be done; the next call goes on.
     """
+    about = digest_of(documents[0].image)
     with store.temporary(directory=True) as aside:
         server = Server(place, access, aside)
         for document in documents:
-            document.write_layout(aside / document.name, subject)
-            server.push(document.digest(subject), document.name)
+            document.write_layout(aside / document.name)
+            server.push(document.digest, document.name)
     with Registry(place, access) as registry:
-        if _listed(registry, subject.digest) is None:
-            _add(registry, subject.digest, [document.entry(subject) for document in documents])
+        if _listed(registry, about) is None:
+            _add(registry, about, [document.entry for document in documents])
 
 
-def listed(digest: str, place: Place, access: Access) -> list[Entry]:
+def listed(digest: str, place: Place, access: Access) -> list[dict[str, Any]]:
     """Return the descriptors of what is attached to an image."""
     with Registry(place, access) as registry:
         found = _listed(registry, digest)
         return _tagged(registry, digest) if found is None else found
 
 
-def _listed(registry: Registry, digest: str) -> list[Entry] | None:
+def _listed(registry: Registry, digest: str) -> list[dict[str, Any]] | None:
     """Return what a registry lists by itself, None where it has no interface for that."""
     path = f"referrers/{digest}"
     answer = registry.ask("GET", path)
     if answer.status_code != requests.codes.ok or not answer.headers.get("Content-Type", "").startswith(INDEXES[0]):
         return None
-    return [*manifest.read_list(answer.content, path)]
+    return manifest.read_list(answer.content, path)
 
 
-def _tagged(registry: Registry, digest: str) -> list[Entry]:
+def _tagged(registry: Registry, digest: str) -> list[dict[str, Any]]:
     path = _path(digest)
     answer = registry.ask("GET", path)
     if answer.status_code == requests.codes.not_found:
         return []
     if not answer.ok:
         raise registry.refused(_said(answer), path)
-    return [*manifest.read_list(answer.content, path)]
+    return manifest.read_list(answer.content, path)
 
 
-def _add(registry: Registry, digest: str, entries: Sequence[Entry]) -> None:
+def _add(registry: Registry, digest: str, entries: Sequence[Mapping[str, Any]]) -> None:
     """Add entries to what the tag lists; what is there, others' too, stays."""
     before = _tagged(registry, digest)
-    known = {entry.get("digest") for entry in before}
+    known = {entry["digest"] for entry in before}
     if new := [entry for entry in entries if entry["digest"] not in known]:
         answer = registry.ask("PUT", _path(digest), manifest.write_list([*before, *new]))
         if not answer.ok:

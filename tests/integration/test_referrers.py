@@ -15,12 +15,12 @@ import requests
 
 from images.check import attached
 from images.deliver import referrers, transfer
+from images.deliver.referrers import Attachment
 from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.model import Image
 from images.oci import manifest, reference
-from images.oci.attachment import Attachment, subject
 from images.oci.reference import Place
 from tests.support import listing_registry, locks
 from tests.support.cut_connection import connection_to
@@ -55,7 +55,7 @@ def access(store: Store, login: str | None = None, host: str = "") -> Access:
 
 
 def documents(made: Image) -> tuple[Attachment, ...]:
-    return attached.documents(locks.lock(), '{"components": []}\n', made.digest)
+    return attached.documents(locks.lock(), '{"components": []}\n', made.manifest)
 
 
 def place_of(name: str) -> Place:
@@ -64,7 +64,7 @@ def place_of(name: str) -> Place:
 
 def push(made: Image, name: str, store: Store, known: Access) -> None:
     transfer.push([made], reference.push_target(name), store, known, "zstd")
-    referrers.attach(documents(made), subject(made.manifest), place_of(name), store, known)
+    referrers.attach(documents(made), place_of(name), store, known)
 
 
 def tag_of(digest: str) -> str:
@@ -95,7 +95,7 @@ def test_a_registry_with_the_interface_lists_both_and_gets_no_tag(store: Store, 
         read = referrers.listed(made.digest, place_of(f"{registry.host}/a/b:1"), known)
 
     assert [row["artifactType"] for row in found] == [attached.CYCLONEDX, attached.IN_TOTO]
-    assert [row["digest"] for row in read] == [one.digest(subject(made.manifest)) for one in documents(made)]
+    assert [row["digest"] for row in read] == [one.digest for one in documents(made)]
     assert list(registry.tags) == ["1"]
 
 
@@ -114,10 +114,10 @@ def test_a_registry_without_the_interface_gets_a_tag_that_lists_both(plain: str,
 
 def test_what_others_have_attached_stays_in_the_list(plain: str, store: Store) -> None:
     made, known = finished(store, SMALL), access(store)
-    name, about = f"{plain}/others/b", subject(made.manifest)
-    other = Attachment("signature", "signature", "application/vnd.example.signature", b"signed")
+    name = f"{plain}/others/b"
+    other = Attachment(made.manifest, "signature", "signature", "application/vnd.example.signature", b"signed")
     transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
-    referrers.attach([other], about, place_of(name), store, known)
+    referrers.attach([other], place_of(name), store, known)
 
     push(made, f"{name}:1", store, known)
 
@@ -142,7 +142,7 @@ def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain:
     with connection_to(plain) as way:
         way.limit = 1
         with pytest.raises(WorldFault) as caught:
-            referrers.attach(documents(made), subject(made.manifest), place_of(f"{way.host}/cut/b"), store, known)
+            referrers.attach(documents(made), place_of(f"{way.host}/cut/b"), store, known)
     assert listed_by_tag(f"{plain}/cut/b", made) == []
     assert caught.value.kind not in referrers.NOT_TAKEN
 
@@ -155,11 +155,11 @@ def test_attached_documents_are_those_of_a_build(plain: str, store: Store) -> No
     made, known, name = finished(store, SMALL), access(store), f"{plain}/compared/b"
     transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
     _, statement = documents(made)
-    referrers.attach([statement], subject(made.manifest), place_of(name), store, known)
+    referrers.attach([statement], place_of(name), store, known)
 
-    found = attached.compare(documents(made), made.manifest, place_of(name), known)
+    found = attached.compare(documents(made), place_of(name), known)
 
-    assert found == {"sbom": None, "provenance": statement.digest(subject(made.manifest))}
+    assert found == {"sbom": None, "provenance": statement.digest}
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["sbom", "provenance"])
@@ -167,29 +167,29 @@ def test_a_document_of_another_build_is_refused(plain: str, store: Store, number
     made, known, name = finished(store, SMALL), access(store), f"{plain}/forged/b{number}"
     transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
     forged = dataclasses.replace(documents(made)[number], data=b"{}")
-    referrers.attach([forged], subject(made.manifest), place_of(name), store, known)
+    referrers.attach([forged], place_of(name), store, known)
 
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare(documents(made), made.manifest, place_of(name), known)
+        attached.compare(documents(made), place_of(name), known)
 
-    assert forged.digest(subject(made.manifest)) in caught.value.value
+    assert forged.digest in caught.value.value
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["sbom", "provenance"])
 def test_a_document_about_another_image_is_refused(plain: str, store: Store, number: int) -> None:
     made, other = finished(store, SMALL), finished(store, {"etc/group": b"root:x:0:\n"})
     known, name = access(store), f"{plain}/refused/b{number}"
-    foreign, about = documents(other)[number], subject(other.manifest)
-    referrers.attach([foreign], about, place_of(name), store, known)
+    foreign = documents(other)[number]
+    referrers.attach([foreign], place_of(name), store, known)
     rows = listed_by_tag(name, other)
     wrong = manifest.write_list(rows)
     place = f"http://{plain}/v2/refused/b{number}/manifests/{tag_of(made.digest)}"
     assert requests.put(place, wrong, headers={"Content-Type": INDEX}).ok
 
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare(documents(made), made.manifest, place_of(name), known)
+        attached.compare(documents(made), place_of(name), known)
 
-    assert foreign.digest(about) in caught.value.value
+    assert foreign.digest in caught.value.value
 
 
 def test_a_page_in_place_of_a_registry_is_no_push(store: Store) -> None:
