@@ -7,16 +7,19 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping
 
+from cyclonedx.contrib.license.exceptions import InvalidSpdxLicenseException
+from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, Property, XsUri
 from cyclonedx.model.bom import Bom, BomMetaData
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.dependency import Dependency
+from cyclonedx.model.license import DisjunctiveLicense, License, LicenseExpression
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.metadata import RawMetadata
 
-from images.check import licences
 from images.debian import control
+from images.model import Wheel
 
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
 SERIAL = '"serialNumber": "urn:uuid:{}"'
@@ -24,6 +27,11 @@ SERIAL = '"serialNumber": "urn:uuid:{}"'
 # An address as RFC 3986 has it, without user and IPv6 host: the document's schema refuses anything looser.
 CHARACTERS = r"(?:[\w.~!$&()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
 ADDRESS = re.compile(rf"https?://[\w.-]+(?::\d+)?(?:/{CHARACTERS})?(?:\?{CHARACTERS})?(?:#{CHARACTERS})?", re.ASCII)
+
+SHORT = 80  # the License field of a wheel holds a name or a whole text; no name is longer
+# What people and tools write where they state no licence, or where they point at a file.
+NO_NAME = re.compile(r"(unknown|none|n/?a|see\b.*|file:.*|(the )?licen[cs]e(\.\w+)?|copying)?", re.IGNORECASE)
+CLASSIFIER = "License :: "
 
 # deb-control(5), deb-version(7)
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
@@ -42,15 +50,20 @@ def operating_system(name: str, version: str | None) -> Component:
     return Component(name=name, version=version, type=ComponentType.OPERATING_SYSTEM, bom_ref="operating-system")
 
 
-def of_wheels(wheels: Iterable[tuple[str, str, str, RawMetadata]]) -> list[Component]:
-    """Return a component for each wheel, given as (project, version, sha256, what its METADATA says)."""
-    return [_python(*wheel) for wheel in wheels]
+def of_wheel(wheel: Wheel, metadata: RawMetadata) -> Component:
+    """Return the component of a wheel that says this of itself; name and version are the lock's."""
+    component = _component(PackageURL("pypi", None, wheel.project, wheel.version), ComponentType.LIBRARY, wheel.sha256)
+    component.description = _line(metadata.get("summary", ""))
+    component.licenses = licences(metadata)
+    component.external_references = [
+        ExternalReference(type=ExternalReferenceType.WEBSITE, url=XsUri(url)) for url in _homepage(metadata)
+    ]
+    return component
 
 
-def of_installed(packages: Iterable[tuple[str, str]]) -> list[Component]:
-    """Return a component for each Python package that a base image has, given as (project, version)."""
-    purls = [PackageURL("pypi", None, name, version) for name, version in packages]
-    return [_component(purl, ComponentType.LIBRARY, None) for purl in purls]
+def of_installed(name: str, version: str) -> Component:
+    """Return the component of a Python package that a base image has."""
+    return _component(PackageURL("pypi", None, name, version), ComponentType.LIBRARY, None)
 
 
 def of_debian(
@@ -74,23 +87,23 @@ def archive(name: str, version: str | None, sha256: str) -> Component:
 def program(name: str, version: str | None, licence: str) -> Component:
     """Return the component of a program that comes from no package, such as the entrypoint."""
     component = _component(PackageURL("generic", None, name, version), ComponentType.APPLICATION, None)
-    component.licenses = licences.stated(licence)
+    component.licenses = _stated(licence)
     return component
 
 
-def document(name: str, version: str, created: datetime.datetime, components: Iterable[Component]) -> str:
-    """Return the document of an image called `name:version`, as JSON.
+def document(name: str, version: str, day: datetime.date, components: Iterable[Component]) -> str:
+    """Return the document of an image called `name:version`, made on a day, as JSON.
 
-    A `created` without a zone is UTC. The serial number follows from everything else in the document.
+    The serial number follows from everything else in the document.
     """
     # By the reference alone where that tells them apart: a component takes a hundred times longer to compare.
     ordered = sorted(components, key=lambda component: (str(component.bom_ref), component))
     unique = {str(component.bom_ref): component for component in ordered}
     image = Component(name=name, version=version, type=ComponentType.CONTAINER, bom_ref="image")
-    zoned = created if created.tzinfo else created.replace(tzinfo=datetime.timezone.utc)
+    created = datetime.datetime(day.year, day.month, day.day, tzinfo=datetime.timezone.utc)
     bom = Bom(
         serial_number=uuid.UUID(int=0),
-        metadata=BomMetaData(component=image, timestamp=zoned.astimezone(datetime.timezone.utc)),
+        metadata=BomMetaData(component=image, timestamp=created),
         components=unique.values(),
         dependencies=[Dependency(image.bom_ref, [Dependency(component.bom_ref) for component in unique.values()])],
     )
@@ -107,14 +120,36 @@ def _line(text: str) -> str | None:
     return " ".join(text.split()) or None
 
 
-def _python(project: str, version: str, sha256: str, metadata: RawMetadata) -> Component:
-    component = _component(PackageURL("pypi", None, project, version), ComponentType.LIBRARY, sha256)
-    component.description = _line(metadata.get("summary", ""))
-    component.licenses = licences.of_wheel(metadata)
-    component.external_references = [
-        ExternalReference(type=ExternalReferenceType.WEBSITE, url=XsUri(url)) for url in _homepage(metadata)
-    ]
-    return component
+def licences(metadata: RawMetadata) -> list[License]:
+    """Return the licences that a wheel states: License-Expression, else its classifiers, else a short License field.
+
+    They are SPDX identifiers and expressions where they are such, else names; nothing is guessed.
+    """
+    if expression := metadata.get("license_expression", "").strip():
+        return _stated(expression)
+    classified = [row.rpartition(" :: ")[2] for row in metadata.get("classifiers", []) if row.startswith(CLASSIFIER)]
+    names = {" ".join(name.split()) for name in classified} - {"OSI Approved", ""}  # which alone name no licence
+    if names:  # the format allows no expression among several licences
+        return [*sorted({_named(name) for name in names if not NO_NAME.fullmatch(name)})]
+    text = metadata.get("license", "").strip()
+    return _stated(text) if len(text) <= SHORT and "\n" not in text else []
+
+
+def _stated(text: str) -> list[License]:
+    """Return the licence of one statement: an SPDX identifier, an SPDX expression, or else a name."""
+    if NO_NAME.fullmatch(text):
+        return []
+    made = LicenseFactory().make_from_string(text)
+    # A single word that is no identifier passes for an expression if it is somebody's alias, as `GPL` is.
+    return [_named(text)] if isinstance(made, LicenseExpression) and " " not in text else [made]
+
+
+def _named(name: str) -> DisjunctiveLicense:
+    factory = LicenseFactory()
+    try:
+        return factory.make_with_id(name)
+    except InvalidSpdxLicenseException:
+        return factory.make_with_name(name)
 
 
 def _homepage(metadata: RawMetadata) -> list[str]:

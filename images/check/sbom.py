@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, time
+from collections.abc import Callable, Mapping, Sequence
 
-from packaging.metadata import RawMetadata
 from packaging.utils import canonicalize_name
 
 from images.debian.control import paragraphs
@@ -34,30 +32,19 @@ def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, contro
 
         parts = [
             components.operating_system(*_running(base.facts)),
-            *components.of_wheels(described(found, store)),
+            *(components.of_wheel(wheel, content(store, wheel.sha256, wheel.path).metadata) for wheel in found),
             *(part for packages in _systems(locked, base, control) for part in components.of_debian(*packages)),
-            *components.of_installed(installed),
+            *(components.of_installed(*row) for row in installed),
             components.program("multinode", None, "Apache-2.0"),
             *(components.archive(*row) for row in examples),
         ]
-        return components.document("multinode", name, datetime.combine(locked.family_as_of, time()), parts)
+        return components.document("multinode", name, locked.family_as_of, parts)
 
     wheels = [(wheel.project, wheel.version, wheel.sha256) for wheel in found]
     debs = [(deb.package, deb.version, deb.architecture, deb.sha256) for deb in locked.debian.debs]
     below = [locked.debian.suite, base.manifest is None, base.facts.status, base.facts.release, installed]
     inputs = [name, locked.family_as_of.isoformat(), wheels, debs, *below, examples]
     return str(store.cached("sboms", inputs, make).value)
-
-
-def described(wheels: Iterable[Wheel], store: Store) -> list[tuple[str, str, str, RawMetadata]]:
-    """Return the wheels as (project, version, sha256, what METADATA says); the first three are the lock's.
-
-    Raises WorldFault when a file cannot be read as a wheel.
-    """
-    return [
-        (wheel.project, wheel.version, wheel.sha256, content(store, wheel.sha256, wheel.path).metadata)
-        for wheel in wheels
-    ]
 
 
 def _systems(locked: Lock, base: Base, control: Control) -> list[Packages]:

@@ -103,8 +103,8 @@ def build_on(facts: Facts, scratch: Path) -> None:
     facts = dataclasses.replace(facts, pythons={PYTHON: path}, sites={PYTHON: facts.sites.get(PYTHON, (site,))})
     additions.lacking(facts), additions.links(facts, path)
     listed = components.of_debian(paragraphs(facts.status), _distro(facts))
-    listed += components.of_installed((found.name, found.version) for found in facts.distributions)
-    components.document("a", "1", datetime.datetime(2026, 1, 1), listed).encode()
+    listed += [components.of_installed(found.name, found.version) for found in facts.distributions]
+    components.document("a", "1", datetime.date(2026, 1, 1), listed).encode()
     try:
         hide(facts, scratch / "layer")
     except Fault as fault:

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.metadata import parse_email
 
-from images.check.licences import of_wheel
+from images.check.components import licences
 
 
-def shown(licences: Iterable[License]) -> list[str]:
+def shown(found: Iterable[License]) -> list[str]:
     return [
         f"expression {one.value}" if isinstance(one, LicenseExpression) else f"id {one.id}" if one.id else str(one.name)
-        for one in licences
+        for one in found
     ]
 
 
 @pytest.mark.parametrize(
-    ("metadata", "licences"),
+    ("metadata", "stated"),
     [
         ("", []),
         ("License-Expression: MIT", ["id MIT"]),
@@ -46,15 +46,15 @@ def shown(licences: Iterable[License]) -> list[str]:
         ("License: MIT\n        as is", []),
     ],
 )
-def test_a_wheel_has_the_licences_that_its_metadata_name(metadata: str, licences: list[str]) -> None:
+def test_a_wheel_has_the_licences_that_its_metadata_name(metadata: str, stated: list[str]) -> None:
     raw, _ = parse_email(f"Metadata-Version: 2.4\nName: a\n{metadata}\n")
 
-    assert shown(of_wheel(raw)) == licences
+    assert shown(licences(raw)) == stated
 
 
 @given(st.text(), st.lists(st.text()), st.text())
 def test_any_statement_of_a_wheel_is_read(expression: str, classifiers: list[str], text: str) -> None:
     named = [f"License :: {name}" for name in classifiers]
 
-    assert isinstance(of_wheel({"license_expression": expression}), list)
-    assert len(of_wheel({"classifiers": named, "license": text})) <= max(1, len(named))
+    assert isinstance(licences({"license_expression": expression}), list)
+    assert len(licences({"classifiers": named, "license": text})) <= max(1, len(named))

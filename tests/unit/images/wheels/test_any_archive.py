@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base.inspect import of_debian
-from images.check import components, sbom
+from images.check import components
 from images.foreign.paths import flaw
 from images.host.errors import Fault
 from images.host.store import Store, sha256
@@ -29,7 +29,7 @@ from tests.support.wheels import pack
 
 BELOW = ("usr/local/", "workspace/transformers/")
 INFO, DATA = "thing-1.0.dist-info", "thing-1.0.data"
-DAY = datetime.datetime(2026, 1, 1)
+DAY = datetime.date(2026, 1, 1)
 ROW = SourceOnly(name="thing", version="1.0", requires=())
 Built = Callable[[Path], None]
 
@@ -70,8 +70,8 @@ def install(path: Path) -> None:
 def describe(path: Path) -> None:
     """Read a wheel as an SBOM does."""
     found, store = [Wheel("thing", "1.0", sha256(path), path)], Store(path.parent / "store")
-    content(store, found[0].sha256, path)
-    components.document("a", "1", DAY, components.of_wheels(sbom.described(found, store))).encode()
+    said = content(store, found[0].sha256, path)
+    components.document("a", "1", DAY, [components.of_wheel(found[0], said.metadata)]).encode()
 
 
 def take_examples(path: Path) -> None:
