@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from images.base.overlay import EACH, LARGEST, too_many_files
 from images.check.opened import Inside, entries
@@ -19,6 +19,9 @@ from images.model import Image
 from images.oci import compression, manifest
 
 ABSENT, TWICE = "absent", "there twice"
+KINDS = {tarfile.DIRTYPE: "directory", tarfile.SYMTYPE: "link to", tarfile.LNKTYPE: "hard link to"}
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def _layers(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | No
             return Difference(name, "", f"{len(inside.layers)} layers", f"{len(made.layers)} layers")
         name, expected, digest = f"layer {layer.name}", layer.written.diff_id, _unpacked(theirs)
         if digest != expected:
-            found = _first(name, _listing(theirs), _listing(mine))
+            found = _first(name, "/{}".format, _listing(theirs), _listing(mine))
             return found or Difference(name, "", f"sha256:{digest}", f"sha256:{expected}")
     return None
 
@@ -76,13 +79,14 @@ def _unpacked(layer: Path) -> str:
         return plain.sha256
 
 
-def _first(name: str, left: Mapping[str, str], right: Mapping[str, str]) -> Difference | None:
-    """Find the first entry that differs, in the order of our layer, which is `right`."""
-    for path in [*right, *(path for path in left if path not in right)]:
-        if left.get(path) != right.get(path):
-            return Difference(name, f"/{path}", left.get(path, ABSENT), right.get(path, ABSENT))
-    order = next((pair for pair in zip(left, right, strict=False) if pair[0] != pair[1]), None)
-    return Difference(name, f"/{order[0]}", "another order of files", "the usual one") if order else None
+def _first(
+    part: str, show: Callable[[Key], str], left: Mapping[Key, str], right: Mapping[Key, str]
+) -> Difference | None:
+    """Find the first key with another value on either side, in the order of ours, which is `right`."""
+    for key in (*right, *left):
+        if left.get(key) != right.get(key):
+            return Difference(part, show(key), left.get(key, ABSENT), right.get(key, ABSENT))
+    return None
 
 
 def _listing(layer: Path) -> dict[str, str]:
@@ -101,29 +105,21 @@ def _listing(layer: Path) -> dict[str, str]:
 
 
 def _describe(info: tarfile.TarInfo, data: IO[bytes] | None) -> str:
-    rest = " ".join(
-        (f"mode {info.mode:o} owner {info.uid}:{info.gid} time {int(info.mtime)}", *sorted(info.pax_headers))
-    )
     if data is None:
-        return f"{_kind(info)} {info.linkname} {rest}".replace("  ", " ")
-    hashed = hashlib.sha256()
-    while chunk := data.read(CHUNK):
-        hashed.update(chunk)
-    return f"sha256:{hashed.hexdigest()} {rest}"
-
-
-def _kind(info: tarfile.TarInfo) -> str:
-    kinds = ((info.isdir(), "directory"), (info.issym(), "link to"), (info.islnk(), "hard link to"))
-    return next((kind for found, kind in kinds if found), "special file")
+        what = f"{KINDS.get(info.type, 'special file')} {info.linkname}".rstrip()
+    else:
+        hashed = hashlib.sha256()
+        while chunk := data.read(CHUNK):
+            hashed.update(chunk)
+        what = f"sha256:{hashed.hexdigest()}"
+    owner = f"mode {info.mode:o} owner {info.uid}:{info.gid} time {int(info.mtime)}"
+    return " ".join((what, owner, *sorted(info.pax_headers)))
 
 
 def _configuration(inside: Inside, made: Image) -> Difference | None:
     """Compare every value of the configurations; an engine may have written the same values in another order."""
     theirs, mine = dict(_values(inside.config)), dict(_values(json.loads(made.config)))
-    for path in [*mine, *(path for path in theirs if path not in mine)]:
-        if theirs.get(path) != mine.get(path):
-            return Difference("configuration", ".".join(path), theirs.get(path, ABSENT), mine.get(path, ABSENT))
-    return None
+    return _first("configuration", ".".join, theirs, mine)
 
 
 def _values(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -56,7 +56,7 @@ SAME: Files = {"a": "1", "b": "2"}
         ([{"a": "1"}], [SAME], ("layer part 0", "/b")),
         ([{**SAME, "c": "more"}], [SAME], ("layer part 0", "/c")),
         ([{"a": "->x", "b": "2"}], [SAME], ("layer part 0", "/a")),
-        ([{"b": "2", "a": "1"}], [SAME], ("layer part 0", "/b")),
+        ([{"b": "2", "a": "1"}], [SAME], ("layer part 0", "")),
         ([SAME, SAME], [SAME], ("the layers above", "")),
         ([SAME], [SAME, SAME], ("layer part 1", "")),
     ],

@@ -69,9 +69,9 @@ def install(path: Path) -> None:
 
 def describe(path: Path) -> None:
     """Read a wheel as an SBOM does."""
-    found, store = [Wheel("thing", "1.0", sha256(path), path)], Store(path.parent / "store")
-    said = content(store, found[0].sha256, path)
-    components.document("a", "1", DAY, [components.of_wheel(found[0], said.metadata)]).encode()
+    found = Wheel("thing", "1.0", sha256(path), path)
+    said = content(Store(path.parent / "store"), found.sha256, path)
+    components.document("a", "1", DAY, [components.of_wheel(found, said.metadata)]).encode()
 
 
 def take_examples(path: Path) -> None:
