@@ -63,7 +63,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     for each in verdicts:
         if difference := each.difference:
             value = f"{options.image} ({each.inside.where}, {each.inside.platform}): {difference.text}"
-            raise WorldFault("the image is not what the lock says", value, difference.remedy)
+            raise WorldFault("the image is not what the lock says", value, verify.REMEDY)
 
 
 def _verdict(inside: opened.Inside, lock: Lock, context: Context) -> report.Verdict:

@@ -14,10 +14,10 @@ from typing import IO, TypeVar
 from images.base.overlay import EACH, LARGEST, too_many_files
 from images.check.opened import Inside, entries
 from images.host.store import CHUNK
-from images.layers.entrypoint_layer import NAME
 from images.model import Image
 from images.oci import compression, manifest
 
+REMEDY = "build.py verify of the release of multinode that made the image; else find out who changed it"
 ABSENT, TWICE = "absent", "there twice"
 KINDS = {tarfile.DIRTYPE: "directory", tarfile.SYMTYPE: "link to", tarfile.LNKTYPE: "hard link to"}
 
@@ -41,13 +41,6 @@ class Difference:
         """Return it as one line."""
         place = f"{self.part}, {self.path}" if self.path else self.part
         return f"{place}: {self.image} in the image, {self.rebuilt} rebuilt"
-
-    @property
-    def remedy(self) -> str:
-        """Return what to do about it; our own layer comes from the release of multinode that builds."""
-        if self.part == f"layer {NAME}":
-            return "build.py verify of the release of multinode that made the image; else find out who changed it"
-        return "find out who changed it; build.py --lock builds what the lock says"
 
 
 def compare(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | None:
