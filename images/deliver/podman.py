@@ -19,7 +19,6 @@ INSTALL = "apt-get install podman"
 # Exit codes of podman itself, of the container's command not among them (podman-run(1), Exit Status).
 NOT_STARTED = (125, 126, 127)
 ABSENT = 1  # of podman-image-exists(1): the image is not there; any other but 0 is a failure
-LONGEST = 300  # characters of what is shown of a message
 
 
 def connect(environ: Mapping[str, str], seconds: int) -> Podman | None:
@@ -32,7 +31,7 @@ def connect(environ: Mapping[str, str], seconds: int) -> Podman | None:
         return None
     done = process.answer(["podman", "info", "--format", "{{.Host.Arch}}"], environ, INSTALL, seconds)
     if done is None or done.code:
-        said = _complaint(done) if done else f"no answer in {seconds} seconds"
+        said = done.failure if done else f"no answer in {seconds} seconds"
         raise WorldFault("podman does not work", said, "make `podman info` work")
     return Podman(environ)
 
@@ -52,7 +51,7 @@ class Podman:
             done = self._podman("load", "--quiet", "--input", str(path))
         if done.code:
             remedy = "do what it says, or look at `podman info`; --output FILE keeps the image as a file"
-            raise WorldFault("podman could not load the image", _complaint(done), remedy)
+            raise WorldFault("podman could not load the image", done.failure, remedy)
 
     def run(
         self, image: Image, command: Sequence[str], given: Path | None = None, out: Path | None = None
@@ -71,7 +70,7 @@ class Podman:
             raise
         if done.code in NOT_STARTED:
             remedy = f"make `podman run --rm {image.tag} true` work"
-            raise WorldFault("podman could not start the image", (done.failure or "")[:LONGEST], remedy)
+            raise WorldFault("podman could not start the image", done.failure, remedy)
         return done.failure
 
     def save(self, name: str, path: Path) -> bool:
@@ -82,15 +81,9 @@ class Podman:
         if not done.code:
             done = self._podman("save", "--quiet", "--format", "docker-archive", "--output", str(path), name)
         if done.code:
-            value = f"{name} ({_complaint(done)})"
+            value = f"{name} ({done.failure})"
             raise WorldFault("podman could not save the image", value, "podman save it by hand")
         return True
 
     def _podman(self, *arguments: str, feed: str | IO[bytes] = "", out: IO[bytes] | None = None) -> process.Result:
         return process.run(["podman", *arguments], self._environ, INSTALL, feed, out=out)
-
-
-def _complaint(done: process.Result) -> str:
-    """Return what podman said last, beginning with a whole word: the cause is at the end, after lines of advice."""
-    text = " ".join(done.err.split()) or f"exit code {done.code}"
-    return text if len(text) <= LONGEST else "... " + text[-LONGEST:].partition(" ")[2]
