@@ -1,4 +1,7 @@
-"""Images between registries and the store: only blobs that are missing travel, and the manifest goes last."""
+"""Images between registries and the store: only blobs that are missing travel, and the manifest goes last.
+
+That a blob has its digest is checked by skopeo, which gives it no name before.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import Fault, WorldFault
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.host.whole_files import link
 from images.model import Descriptor, Image, Manifest
 from images.oci import manifest
@@ -50,7 +53,7 @@ class Repository:
         advance(len(data))
         with self._store.temporary() as path:
             path.write_bytes(data)
-            return _keep(self._store, path, found.config, str(self._remote))
+            return self._store.keep(path, found.config.sha256)
 
     def layers(self, found: Manifest, advance: Advance) -> list[Path]:
         """Fetch the layers of an image into the store, but for those that are there undamaged."""
@@ -81,7 +84,7 @@ class Repository:
             counter.tick()
             for layer in missing:
                 if self._store.blob(layer.sha256) is None and (shared / layer.sha256).exists():
-                    _keep(self._store, shared / layer.sha256, layer, str(self._remote))
+                    self._store.keep(shared / layer.sha256, layer.sha256)
 
 
 class Counter:
@@ -104,13 +107,6 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:  # not there yet, or finished and renamed just now
         return 0
-
-
-def _keep(store: Store, path: Path, part: Descriptor, name: str) -> Path:
-    if (got := sha256(path)) != part.sha256:
-        value = f"{name}: {got}, not {part.sha256}"
-        raise WorldFault("a download has another sha256 than expected", value, ON_THE_WAY)
-    return store.keep(path, got)
 
 
 @contextmanager
