@@ -100,7 +100,7 @@ def _attach(made: Finished, target: reference.Remote, context: Context) -> None:
     """Attach the documents to an image that was pushed; a registry that takes none has the image all the same."""
     documents = attached.documents(made.lock, made.sbom, made.image.manifest)
     try:
-        referrers.attach(documents, transfer.origin(target), context.store, context.access)
+        referrers.attach(documents, target, context.store, context.access)
     except Fault as fault:
         if fault.kind not in referrers.NOT_TAKEN:
             raise

@@ -12,7 +12,6 @@ from rich.console import Console
 
 from images import building, inputs, pipeline, report
 from images.check import attached, opened, provenance, verify
-from images.deliver import transfer
 from images.host.context import Context, World
 from images.host.errors import UserFault, WorldFault
 from images.lock import bundle, lockfile
@@ -75,7 +74,7 @@ def _verdict(inside: opened.Inside, lock: Lock, context: Context) -> report.Verd
     there: Mapping[str, str | None] = {}
     if inside.remote and not difference:
         known = attached.documents(built.lock, built.sbom, inside.manifest)
-        there = attached.compare(known, transfer.origin(inside.remote), context.access)
+        there = attached.compare(known, inside.remote, context.access)
     return report.Verdict(inside, built.image.digest, difference, there)
 
 

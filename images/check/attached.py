@@ -12,7 +12,7 @@ from images.host.context import Access
 from images.host.errors import WorldFault
 from images.model import Lock
 from images.oci.manifest import digest_of
-from images.oci.reference import Place
+from images.oci.reference import Remote
 
 PREDICATE = "in-toto.io/predicate-type"  # by which BuildKit and Docker name what a statement says
 # artifactType: what Trivy and `oras discover` look for, and cosign lists.
@@ -29,18 +29,18 @@ def documents(lock: Lock, sbom: str, manifest: bytes) -> tuple[Attachment, ...]:
     )
 
 
-def compare(known: Sequence[Attachment], place: Place, access: Access) -> dict[str, str | None]:
+def compare(known: Sequence[Attachment], remote: Remote, access: Access) -> dict[str, str | None]:
     """Return which documents are attached to the image of those that are known: name -> digest, None without one.
 
     Raises WorldFault where there are others of a kind, and not the one that is known.
     """
-    found = referrers.listed(digest_of(known[0].image), place, access)
-    return {document.name: _find(document, found, place) for document in known}
+    found = referrers.listed(digest_of(known[0].image), remote, access)
+    return {document.name: _find(document, found, remote) for document in known}
 
 
-def _find(document: Attachment, found: Sequence[Mapping[str, Any]], place: Place) -> str | None:
+def _find(document: Attachment, found: Sequence[Mapping[str, Any]], remote: Remote) -> str | None:
     others = [str(entry["digest"]) for entry in found if entry.get("artifactType") == document.media_type]
     if others and document.digest not in others:
         fact = f"the {document.name} that is attached to the image is not the one of this build"
-        raise WorldFault(fact, place.called(others[0]), f"ask who pushed it; build.py {document.name} prints ours")
+        raise WorldFault(fact, remote.called(others[0]), f"ask who pushed it; build.py {document.name} prints ours")
     return document.digest if others else None

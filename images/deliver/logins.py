@@ -21,7 +21,7 @@ from docker.credentials.errors import CredentialsNotFound, StoreError
 
 from images.host.errors import WorldFault
 from images.host.home import home_of
-from images.oci.reference import Place
+from images.oci.reference import Remote
 
 Entry = Mapping[str, str]
 
@@ -30,17 +30,17 @@ HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's na
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")  # what goes into a header
 
 
-def find(place: Place, environ: Mapping[str, str]) -> Entry | None:
+def find(remote: Remote, environ: Mapping[str, str]) -> Entry | None:
     """Return the login for a repository that skopeo would take, None where there is none.
 
     That is Docker's helper's; else the first file counts that has one, and in it the longest name that the repository
     begins with: podman has logins for parts of a registry. Raises WorldFault for a helper that fails.
     """
-    if found := of_helper(place.host, environ):
+    if found := of_helper(remote.host, environ):
         return found
-    parts = f"{place.host}/{place.name}".split("/")
+    parts = f"{remote.host}/{remote.name}".split("/")
     names = ["/".join(parts[:number]) for number in range(len(parts), 0, -1)]
-    if place.host == INDEX_NAME:
+    if remote.host == INDEX_NAME:
         names.append(INDEX_URL)
     for path in _files(environ):
         known = _read(path).get("auths")

@@ -20,7 +20,7 @@ from images.host.context import Access
 from images.host.store import Store
 from images.oci import manifest
 from images.oci.manifest import INDEXES, MANIFESTS, descriptor, digest_of
-from images.oci.reference import Place
+from images.oci.reference import Remote
 
 EMPTY = "application/vnd.oci.empty.v1+json"  # a configuration for who has none ("Guidance for an Empty Descriptor")
 NOTHING = b"{}"
@@ -85,25 +85,25 @@ def _described(media_type: str, data: bytes) -> dict[str, Any]:
     return descriptor(media_type, digest_of(data), len(data))
 
 
-def attach(documents: Sequence[Attachment], place: Place, store: Store, access: Access) -> None:
+def attach(documents: Sequence[Attachment], remote: Remote, store: Store, access: Access) -> None:
     """Push documents about one image, which the registry has, and see to it that they are listed.
 
     Raises a Fault where that cannot be done; the next call goes on.
     """
     about = digest_of(documents[0].image)
     with store.temporary(directory=True) as aside:
-        server = Server(place, access, aside)
+        server = Server(remote, access, aside)
         for document in documents:
             document.write_layout(aside / document.name)
             server.push(document.digest, document.name)
-    with Registry(place, access) as registry:
+    with Registry(remote, access) as registry:
         if _listed(registry, about) is None:
             _add(registry, about, [document.entry for document in documents])
 
 
-def listed(digest: str, place: Place, access: Access) -> list[dict[str, Any]]:
+def listed(digest: str, remote: Remote, access: Access) -> list[dict[str, Any]]:
     """Return the descriptors of what is attached to an image."""
-    with Registry(place, access) as registry:
+    with Registry(remote, access) as registry:
         found = _listed(registry, digest)
         return _tagged(registry, digest) if found is None else found
 

@@ -15,7 +15,7 @@ from images.host.errors import Fault
 from images.host.pip_config import Sources
 from images.oci import reference
 from images.oci.manifest import INDEXES
-from images.oci.reference import Place
+from images.oci.reference import Remote
 
 HUB = "registry-1.docker.io"  # where the registry of docker.io is
 UNAUTHORIZED = 401
@@ -24,15 +24,15 @@ UNAUTHORIZED = 401
 class Registry:
     """One repository of a registry, whose indexes are read and written."""
 
-    def __init__(self, place: Place, access: Access) -> None:
-        self._place, self._access = place, access
+    def __init__(self, remote: Remote, access: Access) -> None:
+        self._remote, self._access = remote, access
         self._given: str | None = None  # what answered the last refusal
         trusted = access.certificate or certificates.usual(access.environ)
         self._session = download.session(Sources(certificate=trusted))
         self._session.auth = _as_it_is
-        host = HUB if place.host == reference.HUB else place.host
-        self._scheme = "http" if place.plain else "https"
-        self._url = f"{self._scheme}://{host}/v2/{place.name}"
+        host = HUB if remote.host == reference.HUB else remote.host
+        self._scheme = "http" if remote.is_plain else "https"
+        self._url = f"{self._scheme}://{host}/v2/{remote.name}"
 
     def __enter__(self) -> Registry:
         return self
@@ -56,8 +56,8 @@ class Registry:
 
     def refused(self, said: str, path: str) -> Fault:
         """Return the fault for what a registry, or the way to it, says."""
-        shown = f"{self._place.host}/{self._place.name} ({path})"
-        return refusal(said, shown, self._place.host)
+        shown = f"{self._remote.host}/{self._remote.name} ({path})"
+        return refusal(said, shown, self._remote.host)
 
     def _send(self, method: str, path: str, index: bytes | None) -> requests.Response:
         headers = {"Accept": INDEXES[0], "Content-Type": INDEXES[0] if index else None, "Authorization": self._given}
@@ -71,7 +71,7 @@ class Registry:
         without a login it is one for everybody. Where the registry is asked over TLS, so is who gives out its tokens.
         """
         scheme, _, rest = answer.headers.get("WWW-Authenticate", "").partition(" ")
-        login = logins.find(self._place, self._access.environ) or {}
+        login = logins.find(self._remote, self._access.environ) or {}
         basic = f"Basic {login['auth']}" if login else None
         if scheme.lower() == "basic":
             return basic

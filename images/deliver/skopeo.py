@@ -16,7 +16,7 @@ from images.host import process
 from images.host.certificates import trusted
 from images.host.context import Access
 from images.host.errors import Fault, WorldFault
-from images.oci.reference import Place
+from images.oci.reference import Remote
 
 OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
@@ -30,29 +30,29 @@ PATIENCE = 300.0
 class Server:
     """skopeo, talking to one registry: with its login in a private file, in a directory of its own."""
 
-    def __init__(self, place: Place, access: Access, aside: Path, patience: float = PATIENCE) -> None:
-        self.place, self._access, self._aside, self._patience = place, access, aside, patience
+    def __init__(self, remote: Remote, access: Access, aside: Path, patience: float = PATIENCE) -> None:
+        self._remote, self._access, self._aside, self._patience = remote, access, aside, patience
         self._trouble: Fault | None = None
 
     def inspect(self, tag_or_digest: str, *options: str) -> bytes:
         """Return a manifest by its tag or digest, or with `--config` the configuration, as the registry has it."""
-        tls = ["--tls-verify=false"] if self.place.plain else []
-        reference = self.place.called(tag_or_digest)
+        tls = ["--tls-verify=false"] if self._remote.is_plain else []
+        reference = self._remote.called(tag_or_digest)
         return self._run(["inspect", "--raw", *options, *tls, f"docker://{reference}"], reference)
 
     def pull(self, digest: str, tick: Callable[[], None]) -> None:
         """Copy the layers of a manifest to shared/sha256/; those that are there already are not fetched."""
-        tls = ["--src-tls-verify=false"] if self.place.plain else []
+        tls = ["--src-tls-verify=false"] if self._remote.is_plain else []
         # The first option keeps layers that are not compressed as they are. The manifest that skopeo writes may be
         # another one (OCI's for one of Docker's) and is not read: only the layers matter.
         options = ["--dest-oci-accept-uncompressed-layers", "--remove-signatures", "--dest-shared-blob-dir", "shared"]
-        reference = self.place.called(digest)
+        reference = self._remote.called(digest)
         self._run(["copy", *tls, *options, f"docker://{reference}", "oci:layout:pulled"], reference, tick)
 
     def push(self, tag_or_digest: str, layout: str = "layout") -> None:
         """Copy the one image, index or document in a layout beside it to a tag or a digest, as it is."""
-        tls = ["--dest-tls-verify=false"] if self.place.plain else []
-        reference = self.place.called(tag_or_digest)
+        tls = ["--dest-tls-verify=false"] if self._remote.is_plain else []
+        reference = self._remote.called(tag_or_digest)
         self._run(["copy", "--all", "--preserve-digests", *tls, f"oci:{layout}", f"docker://{reference}"], reference)
 
     def _run(self, arguments: Sequence[str], shown: str, tick: Callable[[], None] | None = None) -> bytes:
@@ -67,7 +67,7 @@ class Server:
                 done = process.run(line, environ, INSTALL, out=file, cwd=self._aside, tick=tick, idle=idle)
             if done.code == 0:
                 return answer.read_bytes()
-            fault = refusal(done.err, shown, self.place.host)
+            fault = refusal(done.err, shown, self._remote.host)
             if self._trouble and fault.kind == "denied":
                 raise self._trouble  # the login that could not be read may be the one that is missing
             if pause is None or fault.kind != OTHERWISE.kind:
@@ -80,7 +80,7 @@ class Server:
 
         def refuse(seconds: float) -> None:
             if seconds >= self._patience:
-                raise refused(SILENT, f"{shown} (nothing came or went for {seconds:.0f} s)", self.place.host)
+                raise refused(SILENT, f"{shown} (nothing came or went for {seconds:.0f} s)", self._remote.host)
 
         return refuse
 
@@ -88,7 +88,7 @@ class Server:
     def _environ(self) -> Mapping[str, str]:
         """Check that skopeo is there, and hand on the certificates that requests and pip trust."""
         environ = self._access.environ
-        require(environ, f"{self.place.host}/{self.place.name}")
+        require(environ, f"{self._remote.host}/{self._remote.name}")
         named = {name: str(Path(environ[name]).absolute()) for name in FILES if environ.get(name)}  # it runs elsewhere
         return {**environ, **named, **trusted(environ, self._access.certificate)}
 
@@ -99,14 +99,14 @@ class Server:
         Nothing of it is ever on a command line. All other logins of podman and Docker skopeo finds by itself.
         """
         try:
-            entry = logins.of_helper(self.place.host, self._access.environ)
+            entry = logins.of_helper(self._remote.host, self._access.environ)
         except Fault as fault:  # it matters where a login is wanted only
             self._trouble, entry = fault, {}
         if entry is None:
             return ()
         handle = os.open(self._aside / "auth.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as file:
-            json.dump({"auths": {self.place.host: entry}}, file)
+            json.dump({"auths": {self._remote.host: entry}}, file)
         return ("--authfile", "auth.json")
 
 

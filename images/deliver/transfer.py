@@ -5,7 +5,6 @@ That a blob has its digest is checked by skopeo, which gives it no name before.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,10 +22,7 @@ from images.oci.compression import of_registry
 from images.oci.image import published_digest
 from images.oci.layout_writer import write_layout
 from images.oci.manifest import ON_THE_WAY, digest_of
-from images.oci.reference import Place, Remote
-
-# Docker speaks plain HTTP with these only; `docker pull` of any other host needs `insecure-registries`.
-NEAR = re.compile(r"(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?")
+from images.oci.reference import Remote
 
 
 class Repository:
@@ -34,7 +30,7 @@ class Repository:
 
     def __init__(self, remote: Remote, store: Store, access: Access, aside: Path) -> None:
         self._remote, self._store, self._aside = remote, store, aside
-        self._server = Server(origin(remote), access, aside)
+        self._server = Server(remote, access, aside)
 
     def manifest(self, digest: str | None) -> bytes:
         """Return a manifest or an index by digest, or for None the one that the reference means."""
@@ -42,7 +38,7 @@ class Repository:
         called = known or self._remote.tag or "latest"
         data = self._server.inspect(called)
         if known:
-            manifest.check(data, known, self._server.place.called(called))
+            manifest.check(data, known, self._remote.called(called))
         return data
 
     def config(self, found: Manifest, advance: Advance) -> Path:
@@ -128,15 +124,10 @@ def push(images: Sequence[Image], target: Remote, store: Store, access: Access, 
     alone = [replace(image, tags=image.tags[:1]) for image in images]
     with store.temporary(directory=True) as aside:
         write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
-        server = Server(origin(target), access, aside)
+        server = Server(target, access, aside)
         try:
             server.push(tag)
         except Fault as fault:
             if fault.kind != "immutable" or digest_of(server.inspect(tag)) != published_digest(images):
                 raise
             access.say(f"note: {target} was this image already")
-
-
-def origin(remote: Remote) -> Place:
-    """Return the repository that a name is in."""
-    return Place(remote.host, remote.name, NEAR.fullmatch(remote.host) is not None)

@@ -17,6 +17,8 @@ NAME = re.compile(rf"{COMPONENT}(?:/{COMPONENT})*")
 LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 HOST = re.compile(rf"(?:{LABEL}(?:\.{LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]{{1,5}})?")
 ARCHIVE = re.compile(r".\.tar$", re.DOTALL)
+# Docker speaks plain HTTP with these only; `docker pull` of any other host needs `insecure-registries`.
+NEAR = re.compile(r"(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?")
 
 LONGEST = 255  # characters of a name with its host, by the same grammar
 
@@ -33,20 +35,16 @@ class Remote:
     digest: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.host}/{self.name}" + (f"@{self.digest}" if self.digest else f":{self.tag}")
-
-
-@dataclass(frozen=True)
-class Place:
-    """A repository in a registry, and whether plain HTTP is spoken there."""
-
-    host: str
-    name: str
-    plain: bool
+        return self.called(self.digest or str(self.tag))
 
     def called(self, tag_or_digest: str) -> str:
-        """Return the reference of a tag or a digest."""
+        """Return the name of another image in the same repository."""
         return f"{self.host}/{self.name}{'@' if ':' in tag_or_digest else ':'}{tag_or_digest}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether plain HTTP is spoken there."""
+        return NEAR.fullmatch(self.host) is not None
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,8 @@ def push_at_once(made: Image, host: str, store: Store) -> None:
     alone = dataclasses.replace(made, tags=made.tags[:1])
     with store.temporary(directory=True) as aside:
         write_layout(aside / "layout", [alone], store, "zstd", linked=True)
-        place = reference.Place(host, "s/t", plain=True)
-        skopeo.Server(place, access, aside, patience=1.5).push("1")
+        remote = reference.Remote(host, "s/t")
+        skopeo.Server(remote, access, aside, patience=1.5).push("1")
 
 
 def test_a_push_to_a_registry_that_falls_silent_is_given_up(registry: str, store: Store) -> None:

@@ -21,7 +21,7 @@ from images.host.errors import WorldFault
 from images.host.store import Store
 from images.model import Image
 from images.oci import manifest, reference
-from images.oci.reference import Place
+from images.oci.reference import Remote
 from tests.support import listing_registry, locks
 from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Reply, answering
@@ -58,8 +58,8 @@ def documents(made: Image) -> tuple[Attachment, ...]:
     return attached.documents(locks.lock(), '{"components": []}\n', made.manifest)
 
 
-def place_of(name: str) -> Place:
-    return transfer.origin(reference.push_target(name))
+def place_of(name: str) -> Remote:
+    return reference.push_target(name)
 
 
 def push(made: Image, name: str, store: Store, known: Access) -> None:

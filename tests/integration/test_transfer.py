@@ -323,7 +323,7 @@ def test_a_pull_from_a_registry_that_falls_silent_is_given_up(tmp_path: Path) ->
         connection_to(server.host) as way,
         store.temporary(directory=True) as aside,
     ):
-        place, way.limit, way.stall = reference.Place(way.host, "a/b", plain=True), 1, True
+        place, way.limit, way.stall = reference.Remote(way.host, "a/b"), 1, True
         with pytest.raises(WorldFault, match="does not answer") as caught:
             skopeo.Server(place, access, aside, patience=1.5).pull(Image().digest, lambda: came.append(1))
 

@@ -11,9 +11,9 @@ import pytest
 
 from images.deliver import logins
 from images.deliver.logins import Entry
-from images.oci.reference import Place
+from images.oci.reference import Remote
 
-REPOSITORY = Place("host:1", "team/image", plain=False)
+REPOSITORY = Remote("host:1", "team/image")
 PODMAN, DOCKER = "run/containers/auth.json", "docker/config.json"
 
 
@@ -21,7 +21,7 @@ def entry(user: str, **more: str) -> dict[str, str]:
     return {"auth": base64.b64encode(f"{user}:pass:word".encode()).decode(), **more}
 
 
-def find(tmp_path: Path, files: Mapping[str, object], place: Place = REPOSITORY, **environ: str) -> Entry | None:
+def find(tmp_path: Path, files: Mapping[str, object], remote: Remote = REPOSITORY, **environ: str) -> Entry | None:
     """Look for a login where these files are."""
     for name, content in files.items():
         path = tmp_path / name
@@ -29,7 +29,7 @@ def find(tmp_path: Path, files: Mapping[str, object], place: Place = REPOSITORY,
         path.write_text(content if isinstance(content, str) else json.dumps({"auths": content}))
     places = {"HOME": "home", "XDG_RUNTIME_DIR": "run", "DOCKER_CONFIG": "docker"}
     named = {name: str(tmp_path / path) for name, path in {**places, **environ}.items()}
-    return logins.find(place, {"PATH": "", **named})
+    return logins.find(remote, {"PATH": "", **named})
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_file_that_is_named_is_the_only_one(tmp_path: Path) -> None:
 def test_docker_has_its_own_registry_by_an_old_name(tmp_path: Path) -> None:
     files = {DOCKER: {"https://index.docker.io/v1/": entry("docker")}}
 
-    assert find(tmp_path, files, Place("docker.io", "a/b", plain=False)) == entry("docker")
+    assert find(tmp_path, files, Remote("docker.io", "a/b")) == entry("docker")
 
 
 def test_a_token_of_a_registry_stands_for_the_password(tmp_path: Path) -> None:
