@@ -19,7 +19,7 @@ from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.store import Store
 from images.oci import manifest
-from images.oci.manifest import INDEXES, MANIFESTS, descriptor, digest_of
+from images.oci.manifest import INDEXES, MANIFESTS, described, digest_of
 from images.oci.reference import Remote
 
 EMPTY = "application/vnd.oci.empty.v1+json"  # a configuration for who has none ("Guidance for an Empty Descriptor")
@@ -47,15 +47,15 @@ class Attachment:
     @property
     def manifest(self) -> bytes:
         """Return its manifest; equal documents about the same image have equal ones."""
-        content = _described(self.media_type, self.data)
+        content = described(self.media_type, self.data)
         return manifest.encode(
             {
                 "schemaVersion": 2,
                 "mediaType": MANIFESTS[0],
                 "artifactType": self.media_type,
-                "config": _described(EMPTY, NOTHING),
+                "config": described(EMPTY, NOTHING),
                 "layers": [{**content, "annotations": {TITLE: self.filename}}],
-                "subject": _described(MANIFESTS[0], self.image),
+                "subject": described(MANIFESTS[0], self.image),
                 "annotations": dict(self.annotations),
             }
         )
@@ -68,7 +68,7 @@ class Attachment:
     @property
     def entry(self) -> dict[str, Any]:
         """Return how a list of what is attached to the image names it ("Listing Referrers")."""
-        found = _described(MANIFESTS[0], self.manifest)
+        found = described(MANIFESTS[0], self.manifest)
         return {**found, "artifactType": self.media_type, "annotations": dict(self.annotations)}
 
     def write_layout(self, path: Path) -> None:
@@ -79,10 +79,6 @@ class Attachment:
             (blobs / digest_of(data).removeprefix("sha256:")).write_bytes(data)
         (path / "oci-layout").write_bytes(manifest.LAYOUT)
         (path / "index.json").write_bytes(manifest.write_list([self.entry]))
-
-
-def _described(media_type: str, data: bytes) -> dict[str, Any]:
-    return descriptor(media_type, digest_of(data), len(data))
 
 
 def attach(documents: Sequence[Attachment], remote: Remote, store: Store, access: Access) -> None:

@@ -257,7 +257,7 @@ def write(config: bytes, layers: Sequence[tuple[str, int, str]]) -> bytes:
         {
             "schemaVersion": 2,
             "mediaType": MANIFESTS[0],
-            "config": descriptor(CONFIGS[0], digest_of(config), len(config)),
+            "config": described(CONFIGS[0], config),
             "layers": [
                 descriptor(f"{OCI}.layer.v1.tar{_suffix(compression)}", f"sha256:{digest}", size)
                 for digest, size, compression in layers
@@ -281,17 +281,15 @@ def write_index(images: Sequence[tuple[bytes, Platform]], tags: Sequence[str], b
     `images` are its manifests, one for each platform. `before` is the index that is there already; one that cannot be
     read counts as none.
     """
-    whole = published(images)
-    entry = _entry_of(*images[0]) if len(images) == 1 else descriptor(INDEXES[0], digest_of(whole), len(whole))
+    entry = _entry_of(*images[0]) if len(images) == 1 else described(INDEXES[0], published(images))
     entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: full(tag)}} for tag in tags]
     replaced = {*tags, *map(full, tags)}  # skopeo writes a name as it is typed
-    others = [other for other in _entries_of(before) if _name(other) not in replaced]
+    others = [other for other in _entries_before(before) if names(other)[0] not in replaced]
     return write_list([*others, *entries])
 
 
 def _entry_of(manifest: bytes, platform: Platform) -> dict[str, Any]:
-    entry = descriptor(MANIFESTS[0], digest_of(manifest), len(manifest))
-    return {**entry, "platform": _system_of(platform)}
+    return {**described(MANIFESTS[0], manifest), "platform": _system_of(platform)}
 
 
 def _system_of(platform: Platform) -> dict[str, str]:
@@ -314,19 +312,30 @@ def read_list(data: bytes, name: str) -> list[dict[str, Any]]:
     return [{**_mapping(entry, name)} for entry in entries]
 
 
-def _entries_of(index: bytes) -> list[dict[str, Any]]:
+def _entries_before(index: bytes) -> list[dict[str, Any]]:
     try:
-        found = documents.parse(index).get("manifests")
-    except (ValueError, AttributeError):
+        return entries_of(documents.parse(index))
+    except ValueError:
         return []
+
+
+def entries_of(index: object) -> list[dict[str, Any]]:
+    """Return what in an index can be an entry; none of what is no index."""
+    found = index.get("manifests") if isinstance(index, dict) else None
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
-def _name(entry: Mapping[str, Any]) -> str:
-    """Return the whole name of an entry, or where there is none, its tag."""
-    annotations = entry.get("annotations")
-    found = annotations if isinstance(annotations, dict) else {}
-    return str(found.get(NAME) or found.get(TAG) or "")
+def annotations_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the annotations of an entry of an index."""
+    found = entry.get("annotations")
+    return found if isinstance(found, dict) else {}
+
+
+def names(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the whole name of an entry of an index, or where there is none its tag; and its tag alone."""
+    annotations = annotations_of(entry)
+    tag = str(annotations.get(TAG, ""))
+    return str(annotations.get(NAME, tag)), tag
 
 
 def write_docker(config: bytes, diff_ids: Sequence[str], tags: Sequence[str]) -> bytes:
@@ -339,6 +348,11 @@ def write_docker(config: bytes, diff_ids: Sequence[str], tags: Sequence[str]) ->
 def descriptor(media_type: str, digest: str, size: int) -> dict[str, Any]:
     """Return a content descriptor as JSON has it."""
     return {"mediaType": media_type, "digest": digest, "size": size}
+
+
+def described(media_type: str, data: bytes) -> dict[str, Any]:
+    """Return the descriptor of bytes."""
+    return descriptor(media_type, digest_of(data), len(data))
 
 
 def digest_of(data: bytes) -> str:

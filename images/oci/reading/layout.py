@@ -14,7 +14,7 @@ from images.foreign.files import Files, in_tar
 from images.host.errors import UserFault
 from images.host.store import Store
 from images.oci import manifest
-from images.oci.manifest import LIMIT, NAME, SUBJECT, TAG, encode
+from images.oci.manifest import LIMIT, SUBJECT, encode
 from images.oci.reading import saved
 from images.oci.reading.files import REMEDY, OnDisk, listed
 from images.oci.reference import Archive, Directory, full
@@ -68,7 +68,7 @@ def _manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
         return files.read(_place(digest), LIMIT)
     index = manifest.read(files.read(INDEX, LIMIT), files.name)
     entries = _entries(index)
-    names = [_names(entry) for entry in entries]
+    names = [manifest.names(entry) for entry in entries]
     wanted = {tag, full(tag)} if tag and ":" in tag else {tag}
     meant = [(entry, name) for entry, name in zip(entries, names, strict=True) if tag is None or wanted & {*name}]
     if not meant:
@@ -86,18 +86,5 @@ def _place(digest: str) -> str:
 
 def _entries(index: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of an index that are images; containerd puts signatures beside them, without names."""
-    found = index.get("manifests")
-    entries = [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-    return [entry for entry in entries if SUBJECT not in _annotations(entry) or any(_names(entry))]
-
-
-def _annotations(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = entry.get("annotations")
-    return found if isinstance(found, dict) else {}
-
-
-def _names(entry: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name of an entry of an index, and its tag alone."""
-    annotations = _annotations(entry)
-    tag = str(annotations.get(TAG, ""))
-    return str(annotations.get(NAME, tag)), tag
+    found = manifest.entries_of(index)
+    return [entry for entry in found if SUBJECT not in manifest.annotations_of(entry) or any(manifest.names(entry))]
