@@ -30,23 +30,19 @@ def output_target(text: str) -> Target:
     and where nothing can be written: the lock goes beside it.
     """
     given, path = Path(text), Path(os.path.realpath(text))
-    if given.exists() and not (given.is_file() or given.is_dir()):
-        raise UserFault("what is there is not a file", text, "--output with a path that is new, or an archive")
-    if path.is_symlink():
-        raise UserFault("what is there is a link to itself", text, "--output with a path that is new, or an archive")
+    is_layout = text.endswith("/") or path.is_dir()
+    if given.exists() and not (given.is_dir() if is_layout else given.is_file()):
+        kind = "directory" if is_layout else "file"
+        raise UserFault(f"what is there is not a {kind}", text, "--output with a path that is new, or an archive")
     if not path.parent.is_dir():
         raise UserFault("no such directory", path.parent, "--output with a path in a directory that exists")
     require_writable(path.parent)
-    if not text.endswith("/") and not path.is_dir():
-        return Target(path, is_layout=False)
-    if path.exists() and not path.is_dir():
-        raise UserFault("what is there is not a directory", text, "--output with another name, or without the /")
     if path.is_dir():
         require_writable(path)
         if any(path.iterdir()) and not (path / "oci-layout").is_file():
             remedy = "--output with one that is new, empty or a layout"
             raise UserFault("that directory has other things in it", text, remedy)
-    return Target(path, is_layout=True)
+    return Target(path, is_layout)
 
 
 def require_writable(directory: Path) -> None:
