@@ -1,29 +1,24 @@
-"""Images pushed to real registries (Debian's docker-registry): with and without TLS and login, cut, and again."""
+"""Images pushed to a real registry (Debian's docker-registry): whole, cut, and again."""
 
 from __future__ import annotations
 
-import base64
-import dataclasses
 import json
 import os
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from images.deliver import skopeo, transfer
+from images.deliver import transfer
 from images.host.context import Access
-from images.host.errors import Damaged, UserFault, WorldFault
+from images.host.errors import Damaged, WorldFault
 from images.host.store import Store
 from images.model import Image
 from images.oci import reference
 from images.oci.compression import packed
-from images.oci.layout_writer import write_layout
-from tests.support.certificates import certificate
 from tests.support.cut_connection import connection_to
 from tests.support.finished_images import SMALL, finished
-from tests.support.registry import PASSWORD, manifest, needed, running
+from tests.support.registry import manifest, needed, running
 from tests.support.stand_in import Files, digest
 
 pytestmark = needed
@@ -46,10 +41,10 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield host
 
 
-def push(made: Image, text: str, store: Store, *, compression: str = "zstd", **access: object) -> None:
-    environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root), **dict(access.pop("environ", {}))}  # type: ignore[call-overload]
-    known = Access(environ=environ, wait=lambda _: None, **access)  # type: ignore[arg-type]
-    transfer.push([made], reference.push_target(text), store, known, compression)
+def push(made: Image, text: str, store: Store, compression: str = "zstd") -> None:
+    environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root)}
+    access = Access(environ=environ, wait=lambda _: None)
+    transfer.push([made], reference.push_target(text), store, access, compression)
 
 
 @pytest.mark.parametrize(("compression", "suffix"), [("zstd", "zstd"), ("gzip", "gzip"), ("none", "zstd")])
@@ -58,7 +53,7 @@ def test_the_registry_has_the_digest_that_is_printed(
 ) -> None:
     made = finished(store, BIG, SMALL, compression="zstd" if compression == "none" else compression)
 
-    push(made, f"{registry}/a/{compression}:1", store, compression=compression)
+    push(made, f"{registry}/a/{compression}:1", store, compression)
 
     found = manifest(f"{registry}/a/{compression}:1")
     assert found and digest(found) == made.digest
@@ -98,17 +93,6 @@ def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, sto
     assert list((store.root / "aside").iterdir()) == []
 
 
-def test_an_older_image_stays_under_its_tag_while_a_push_fails(registry: str, store: Store) -> None:
-    old, new = finished(store, SMALL), finished(store, SMALL, new_to_every_registry(4))
-    push(old, f"{registry}/f/g:1", store)
-    with connection_to(registry) as way:
-        way.limit = 1_000_000
-        with pytest.raises(WorldFault):
-            push(new, f"{way.host}/f/g:1", store)
-
-    assert digest(manifest(f"{registry}/f/g:1") or b"") == old.digest
-
-
 def test_a_layer_that_is_damaged_in_place_is_removed(registry: str, store: Store) -> None:
     made = finished(store, new_to_every_registry(7))
     place = store.place(packed(store, made.layers[0], "zstd")[0])
@@ -119,68 +103,6 @@ def test_a_layer_that_is_damaged_in_place_is_removed(registry: str, store: Store
     with pytest.raises(Damaged, match=str(place)):
         push(made, f"{registry}/h/damaged:1", store)
     assert not place.exists()
-
-
-def push_at_once(made: Image, host: str, store: Store) -> None:
-    """Push with the patience of a second."""
-    access = Access(environ={"PATH": os.environ["PATH"]}, wait=lambda _: None)
-    alone = dataclasses.replace(made, tags=made.tags[:1])
-    with store.temporary(directory=True) as aside:
-        write_layout(aside / "layout", [alone], store, "zstd", linked=True)
-        remote = reference.Remote(host, "s/t")
-        skopeo.Server(remote, access, aside, patience=1.5).push("1")
-
-
-def test_a_push_to_a_registry_that_falls_silent_is_given_up(registry: str, store: Store) -> None:
-    made = finished(store, new_to_every_registry(6))
-    with connection_to(registry) as way:
-        way.limit, way.stall = 1_000_000, True
-        with pytest.raises(WorldFault, match="does not answer") as caught:
-            push_at_once(made, way.host, store)
-
-    assert way.host in caught.value.value and caught.value.remedy
-    assert list((store.root / "aside").iterdir()) == []
-
-
-def test_a_login_of_docker_opens_a_registry(store: Store, tmp_path: Path) -> None:
-    made = finished(store, SMALL)
-    with running(tmp_path / "locked", locked=True) as host:
-        for entry in ({}, {"auth": base64.b64encode(b"user:hidden").decode()}):
-            (store.root / "config.json").write_text(json.dumps({"auths": {host: entry}}))
-            with pytest.raises(UserFault, match="wants a login") as caught:
-                push(made, f"{host}/a/b:1", store)
-            assert f"docker login {host}" in caught.value.remedy
-            assert "hidden" not in str(caught.value)
-        known = base64.b64encode(f"user:{PASSWORD}".encode()).decode()
-        (store.root / "config.json").write_text(json.dumps({"auths": {host: {"auth": known}}}))
-
-        push(made, f"{host}/a/b:1", store)
-
-        found = manifest(f"{host}/a/b:1", f"--creds=user:{PASSWORD}")
-    assert found and digest(found) == made.digest
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make a certificate for 0.0.0.0, which leads to this machine and is not among the names that need no TLS."""
-    return certificate(tmp_path_factory.mktemp("certificate"), "IP:0.0.0.0")
-
-
-@pytest.mark.parametrize("given", ["pip", "REQUESTS_CA_BUNDLE"])
-def test_a_certificate_is_trusted_as_the_user_says(store: Store, own: Path, tmp_path: Path, given: str) -> None:
-    made, bundle = finished(store, SMALL), str(own)
-    with running(tmp_path / "tls", certificate=own) as host:
-        elsewhere = host.replace("127.0.0.1", "0.0.0.0")
-        with pytest.raises(WorldFault, match="certificate is not trusted"):
-            push(made, f"{elsewhere}/a/b:1", store)
-
-        if given == "pip":
-            push(made, f"{elsewhere}/a/b:1", store, certificate=bundle)
-        else:
-            relative = os.path.relpath(bundle)  # skopeo works in a directory of its own
-            push(made, f"{elsewhere}/a/b:1", store, environ={given: relative})
-
-        assert digest(manifest(f"{host}/a/b:1") or b"") == made.digest
 
 
 def test_plain_http_is_for_this_machine_only(registry: str, store: Store) -> None:

@@ -162,19 +162,6 @@ def test_a_wrong_password_is_refused_and_not_said(locked: str, pull: Pull) -> No
     assert "hidden" not in str(caught.value) and "somebody" not in str(caught.value)
 
 
-def test_a_login_of_podman_opens_a_registry(tmp_path: Path) -> None:
-    with serving(Faulty(Image(), login=BASIC)) as server:
-        text = json.dumps({"auths": {server.host: {"auth": BASIC.removeprefix("Basic ")}}})
-        (tmp_path / "containers").mkdir()
-        (tmp_path / "containers/auth.json").write_text(text)
-        environ = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
-        access = Access(environ={**os.environ, **environ})
-
-        found = fetch(reference.parse(f"{server.host}/a/b:1"), AMD64, Store(tmp_path / "store"), access, lambda _: None)
-
-    assert found.config["os"] == "linux"
-
-
 def helper(pull: Pull, monkeypatch: pytest.MonkeyPatch, key: str, script: str) -> None:
     path = pull.root / "docker-credential-test"
     path.write_text(f"#!/bin/sh\nread -r asked\n[ \"$1 $asked\" = 'get {key}' ] || exit 3\n{script}\n")
@@ -211,30 +198,11 @@ def test_a_missing_credential_helper_does_not_matter_where_no_login_is_wanted(re
     assert pull(f"{registry}/{NAME}:{TAG}").digest == Image().digest
 
 
-def test_a_mirror_of_registries_conf_is_asked_first(pull: Pull) -> None:
-    with serving(Faulty(Image())) as mirror:
-        pull.environ |= mirrored(pull.root, "registry.invalid", mirror.host, insecure=True)
-
-        assert pull("registry.invalid/a/b:1").digest == Image().digest
-
-
-def test_a_login_does_not_follow_a_redirect_to_another_server(pull: Pull) -> None:
-    with serving(Faulty(Image())) as storage, serving(Faulty(Image(), login=BASIC)) as server:
-        pull.login(server.host)
-        elsewhere = storage.host.replace("127.0.0.1", "localhost")
-        away = Reply(307, headers={"Location": f"http://{elsewhere}/v2/a/b/blobs/{LAYER}?sign=x"})
-        server.instead = {LAYER: [away]}
-
-        pull(f"{server.host}/a/b:1")
-
-    assert [("Authorization" in headers) for _, headers in storage.asked] == [False]
-
-
 @pytest.mark.parametrize("given", ["pip", "SSL_CERT_FILE", None])
 def test_tls_and_whose_certificates_are_trusted(folder: Path, pull: Pull, given: str | None, tmp_path: Path) -> None:
     certificate = certify(tmp_path, "IP:127.0.0.1,DNS:this-machine.example")
     if given and given != "pip":
-        pull.environ[given] = str(certificate)
+        pull.environ[given] = os.path.relpath(certificate)  # skopeo works in a directory of its own
     with running(tmp_path / "tls", certificate=certificate) as host:
         fill(f"{folder}/layout:{TAG}", f"{host}/{NAME}:{TAG}")
         pull.environ |= mirrored(pull.root, "registry.invalid", host)  # by its own name TLS is not checked here
