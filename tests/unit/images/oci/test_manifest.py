@@ -200,14 +200,6 @@ def test_what_is_no_image_is_refused(data: bytes, kind: type[Fault], fact: str) 
     assert "it" in caught.value.value and caught.value.remedy
 
 
-@given(st.binary())
-def test_any_bytes_are_a_manifest_or_a_fault(data: bytes) -> None:
-    try:
-        resolve(lambda _: data, "it", AMD64)
-    except Fault:
-        pass
-
-
 @given(JSON)
 def test_any_json_is_a_manifest_or_a_fault(value: object) -> None:
     try:

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
@@ -23,8 +21,7 @@ from images.oci.manifest import resolve
 from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
 from images.platforms import AMD64
-from tests.support import hostile
-from tests.support.hostile import END, entry, pax, watched
+from tests.support.hostile import END, entry, pax
 from tests.support.stand_in import SYSTEM, Image, digest, saved, write, write_tar
 from tests.support.stand_in import layout as laid_out
 
@@ -285,51 +282,6 @@ def test_what_is_no_file_is_not_there(tmp_path: Path, name: str, fact: str, kind
 
     with pytest.raises(Fault, match=fact):
         copied(str(tmp_path / "a.tar"), tmp_path / "store")
-
-
-SMALL = {name: data for name, data in {**ONE, **saved(IMAGE)}.items() if len(data) < 4096}
-NAMES = st.sampled_from([*SMALL, LAYER, "blobs", ".", "..", "oci-layout"]).map(str.encode)
-MEMBERS = st.builds(
-    hostile.named, NAMES, st.sampled_from([*SMALL.values()]) | hostile.contents, st.sampled_from(hostile.KINDS), NAMES
-)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("any")
-
-
-@given(members=st.lists(MEMBERS, max_size=8))
-def test_any_archive_is_an_image_or_a_fault(place: Path, members: list[bytes]) -> None:
-    with watched(place) as scratch:
-        (scratch / "a.tar").write_bytes(b"".join(members) + hostile.END)
-        try:
-            copied(f"archive:{scratch}/a.tar", scratch / "store")
-        except Fault as fault:
-            assert fault.value and fault.remedy
-
-
-ENTRIES = st.lists(
-    st.fixed_dictionaries(
-        {}, optional={key: hostile.values for key in ("mediaType", "digest", "size", "platform")} | {
-            "annotations": hostile.values | st.dictionaries(
-                st.sampled_from(["org.opencontainers.image.ref.name", CONTAINERD, "io.containerd.manifest.subject"]),
-                hostile.values, max_size=2,
-            ),
-        },
-    ),
-    max_size=4,
-)  # fmt: skip
-
-
-@given(entries=ENTRIES, tag=st.sampled_from(["", ":1"]))
-def test_any_index_is_of_an_image_or_a_fault(place: Path, entries: list[object], tag: str) -> None:
-    with watched(place) as scratch:
-        write(scratch / "layout", {"index.json": json.dumps({"manifests": entries}).encode()})
-        try:
-            copied(f"oci:{scratch}/layout{tag}", scratch / "store")
-        except Fault as fault:
-            assert fault.value and fault.remedy
 
 
 def test_a_compressed_archive_is_not_unpacked(tmp_path: Path) -> None:

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from typing import IO, Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from images.foreign.files import Files
 from images.host.errors import Fault, WorldFault
@@ -20,7 +18,6 @@ from images.oci.manifest import MOST_LAYERS
 from images.oci.reading import saved
 from images.oci.reading.files import OnDisk
 from images.platforms import AMD64
-from tests.support import hostile
 
 GOOD: dict[str, Any] = {"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["1/layer.tar", "2/layer.tar"]}
 NO_STORE = cast("Store", None)  # nothing is copied here
@@ -100,22 +97,3 @@ def test_what_is_no_whole_image_is_refused(images: object, fact: str, value: str
 
     assert (caught.value.fact, caught.value.value) == (fact, value)
     assert caught.value.remedy.startswith(remedy)
-
-
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {
-                "Config": st.just("c.json") | hostile.values,
-                "Layers": st.lists(st.sampled_from([*PARTS]) | hostile.values, max_size=3) | hostile.values,
-            },
-            optional={"RepoTags": hostile.values},
-        ),
-        max_size=3,
-    )
-)
-def test_any_list_of_images_is_an_image_or_a_fault(images: list[object]) -> None:
-    try:
-        assert read(images).manifest(None)
-    except Fault as fault:
-        assert fault.value and fault.remedy
