@@ -19,7 +19,6 @@ from images.lock.resolve import Making
 from images.model import EXAMPLES, Artifact, Base, BaseImage, Deb, Debian, Examples, Image, Lock, Pins, Plan, Wheel
 from images.oci import image as oci
 from images.oci import reference
-from images.oci.compression import of_registry
 from images.plan.planner import ARCHIVE
 from images.platforms import Platform
 
@@ -157,7 +156,7 @@ def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context,
     layers = (*base.layers, *above)
     settings, day = entrypoint_layer.settings(lock, base), f"{lock.family_as_of}T00:00:00Z"
     config = oci.config(layers, lock.platform, settings, day, base.history)
-    manifest = oci.registry_manifest(config, layers, context.store, of_registry(compression))
+    manifest = oci.registry_manifest(config, layers, context.store, compression)
     wanted = import_check.wanted_of(context.store, found)
     return Finished(Image(tags, config, manifest, layers), base, lock, write_sbom(), wanted)
 

@@ -18,7 +18,6 @@ from images.host.store import Store
 from images.host.whole_files import link
 from images.model import Descriptor, Image, Manifest
 from images.oci import manifest
-from images.oci.compression import of_registry
 from images.oci.image import published_digest
 from images.oci.layout_writer import write_layout
 from images.oci.manifest import ON_THE_WAY, digest_of
@@ -123,7 +122,7 @@ def push(images: Sequence[Image], target: Remote, store: Store, access: Access, 
     # skopeo takes a layout's only entry without a tag
     alone = [replace(image, tags=image.tags[:1]) for image in images]
     with store.temporary(directory=True) as aside:
-        write_layout(aside / "layout", alone, store, of_registry(compression), linked=True)
+        write_layout(aside / "layout", alone, store, compression, linked=True)
         server = Server(target, access, aside)
         try:
             server.push(tag)

@@ -106,9 +106,11 @@ def opened_tar(path: Path) -> Iterator[tuple[tarfile.TarFile, Plain]]:
 def uncompressed(store: Store, layer: Layer) -> Iterator[bytes]:
     """Yield a layer of the store uncompressed; its bytes are hashed as they pass.
 
-    Raises Damaged when they are not the layer's.
+    Raises Damaged when they are not the layer's, or it is gone.
     """
-    path = stored(store, layer)
+    path = store.blob(layer.written.digest, size=layer.written.size)
+    if path is None:
+        raise Damaged(store.place(layer.written.digest))
     try:
         with opened(path) as source:
             while chunk := source.read(CHUNK):
@@ -122,19 +124,8 @@ def uncompressed(store: Store, layer: Layer) -> Iterator[bytes]:
     raise Damaged(path)
 
 
-def stored(store: Store, layer: Layer) -> Path:
-    """Return where a layer is in the store.
-
-    Raises Damaged where it is gone or has another size.
-    """
-    path = store.blob(layer.written.digest, size=layer.written.size)
-    if path is None:
-        raise Damaged(store.place(layer.written.digest))
-    return path
-
-
 def packed(store: Store, layer: Layer, compression: str) -> tuple[str, int, str]:
-    """Return sha256, size in bytes and compression of a layer in none, gzip or zstd, which the store has.
+    """Return sha256, size in bytes and compression of a layer in gzip or zstd, which the store has.
 
     A layer of somebody else's base is what its registry has, however it is compressed.
     """
@@ -143,7 +134,7 @@ def packed(store: Store, layer: Layer, compression: str) -> tuple[str, int, str]
 
     def repack() -> dict[str, object]:
         with store.temporary() as path:
-            _repack(path, uncompressed(store, layer), compression)
+            _write_gzip(path, uncompressed(store, layer))
             digest, size = sha256(path), path.stat().st_size
             store.keep(path, digest)
         return {"digest": digest, "size": size}
@@ -153,15 +144,10 @@ def packed(store: Store, layer: Layer, compression: str) -> tuple[str, int, str]
     return made["digest"], made["size"], compression
 
 
-def of_registry(compression: str) -> str:
-    """Return the compression of an image in a registry: `none` is for files, a registry gets zstd then."""
-    return "zstd" if compression == "none" else compression
-
-
-def _repack(path: Path, chunks: Iterator[bytes], compression: str) -> None:
+def _write_gzip(path: Path, chunks: Iterator[bytes]) -> None:
     # wbits 31: gzip with an empty header, so no name and no time (zlib manual, deflateInit2)
-    packer = zlib.compressobj(level=6, wbits=31) if compression == "gzip" else None
+    packer = zlib.compressobj(level=6, wbits=31)
     with path.open("wb") as file:
         for chunk in chunks:
-            file.write(packer.compress(chunk) if packer else chunk)
-        file.write(packer.flush() if packer else b"")
+            file.write(packer.compress(chunk))
+        file.write(packer.flush())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import posixpath
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from images.oci import compression
 
 KINDS = {tarfile.REGTYPE: "-", tarfile.DIRTYPE: "d", tarfile.SYMTYPE: "l", tarfile.LNKTYPE: "h"}
 
@@ -35,8 +38,10 @@ class Entry:
 
 
 def read(layer: Path) -> list[Entry]:
-    """Read the entries of a layer that is not compressed, in their order."""
-    with tarfile.open(layer, "r:") as tar:
+    """Read the entries of a layer, in their order."""
+    with compression.opened(layer) as plain:
+        data = b"".join(iter(lambda: plain.read(1 << 20), b""))
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         return [_entry(info, tar) for info in tar]
 
 

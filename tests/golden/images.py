@@ -50,14 +50,14 @@ def described(recipe: Debian) -> str:
 
     Raises AssertionError when it cannot be built.
     """
-    to_layout = dataclasses.replace(recipe, typed=f"{recipe.typed} --output layout/ --compression none")
+    to_layout = dataclasses.replace(recipe, typed=f"{recipe.typed} --output layout/")
     with built(to_layout) as (said, place):
         assert said.code == 0, said.err
         return as_json(_image(Layout(place / "layout")))
 
 
 def _image(layout: Layout) -> dict[str, Any]:
-    """Describe an image whose layers are not compressed."""
+    """Describe an image."""
     config = layout.config
     *lower, highest = [entries.read(path) for path in layout.layers]
     *names, top = [row["created_by"] for row in config["history"]]

@@ -47,17 +47,15 @@ def push(made: Image, text: str, store: Store, compression: str = "zstd") -> Non
     transfer.push([made], reference.push_target(text), store, access, compression)
 
 
-@pytest.mark.parametrize(("compression", "suffix"), [("zstd", "zstd"), ("gzip", "gzip"), ("none", "zstd")])
-def test_the_registry_has_the_digest_that_is_printed(
-    registry: str, store: Store, compression: str, suffix: str
-) -> None:
-    made = finished(store, BIG, SMALL, compression="zstd" if compression == "none" else compression)
+@pytest.mark.parametrize("compression", ["zstd", "gzip"])
+def test_the_registry_has_the_digest_that_is_printed(registry: str, store: Store, compression: str) -> None:
+    made = finished(store, BIG, SMALL, compression=compression)
 
     push(made, f"{registry}/a/{compression}:1", store, compression)
 
     found = manifest(f"{registry}/a/{compression}:1")
     assert found and digest(found) == made.digest
-    assert {row["mediaType"].rpartition("+")[2] for row in json.loads(found)["layers"]} == {suffix}
+    assert {row["mediaType"].rpartition("+")[2] for row in json.loads(found)["layers"]} == {compression}
     assert list((store.root / "aside").iterdir()) == []
 
 
