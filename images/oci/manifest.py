@@ -149,21 +149,9 @@ def read(data: bytes, name: str) -> dict[str, Any]:
 
 
 def choose(entries: Sequence[object], name: str, platform: Platform) -> Descriptor:
-    """Choose the entry of an index for a platform.
+    """Choose the entry of an index for a platform, by preference the one for every such processor.
 
-    Raises UserFault when there is none.
-    """
-    if found := _entry(entries, name, platform):
-        return found
-    systems = dict.fromkeys("/".join(_system(entry, name)) for entry in entries)
-    offered = ", ".join(each for each in systems if each != UNKNOWN) or "nothing"
-    raise UserFault(f"no image for {platform}", f"{name} (it has {offered})", f"an image for {platform}")
-
-
-def _entry(entries: Sequence[object], name: str, platform: Platform) -> Descriptor | None:
-    """Return the entry of an index that is for a platform, by preference the one for every such processor.
-
-    One that does not say what it is for is for any.
+    One that does not say what it is for is for any. Raises UserFault when there is none.
     """
     found: list[tuple[bool, Descriptor]] = []
     for entry in entries:
@@ -171,7 +159,11 @@ def _entry(entries: Sequence[object], name: str, platform: Platform) -> Descript
         system = (said.get("os", platform.os), said.get("architecture", platform.architecture))
         if system == (platform.os, platform.architecture) and descriptor.media_type in (*MANIFESTS, *INDEXES):
             found.append((bool(said.get("variant")), descriptor))
-    return min(found, key=lambda pair: pair[0])[1] if found else None
+    if found:
+        return min(found, key=lambda pair: pair[0])[1]
+    systems = dict.fromkeys("/".join(_system(entry, name)) for entry in entries)
+    offered = ", ".join(each for each in systems if each != UNKNOWN) or "nothing"
+    raise UserFault(f"no image for {platform}", f"{name} (it has {offered})", f"an image for {platform}")
 
 
 def _platform(entry: object, name: str) -> Mapping[str, Any]:
