@@ -71,21 +71,17 @@ class Archive:
 Reference = Remote | Directory | Archive
 
 
-def parse(text: str) -> Reference:
+def parse(text: str, remedy: str = REMEDY) -> Reference:
     """Read a reference.
 
-    Raises UserFault when it is none.
+    Raises UserFault, with `remedy`, when it is none.
     """
     kind, colon, rest = text.partition(":")
     if colon and kind in ("oci", "archive"):
         if not rest or "\0" in rest:
-            raise UserFault("a reference has no path", repr(text), REMEDY)
+            raise UserFault("a reference has no path", repr(text), remedy)
         return Archive(rest) if kind == "archive" else _directory(rest)
-    return Archive(text) if _is_archive(text) else _remote(text)
-
-
-def _is_path(text: str) -> bool:
-    return text.startswith(("oci:", "archive:")) or _is_archive(text)
+    return Archive(text) if _is_archive(text) else _remote(text, remedy)
 
 
 def _is_archive(text: str) -> bool:
@@ -101,8 +97,7 @@ def name(text: str) -> str:
     found = _remote(text, remedy)
     if found.digest:
         raise UserFault("an image gets a name, not a digest", repr(text), remedy)
-    whole = text if text.rpartition("/")[2].count(":") else f"{text}:{found.tag}"
-    return whole
+    return text if ":" in text.rpartition("/")[2] else f"{text}:{found.tag}"
 
 
 def full(text: str) -> str:
@@ -119,8 +114,8 @@ def push_target(text: str) -> Remote:
     Raises UserFault when it is not a name in a registry.
     """
     remedy = "--push HOST/NAME:TAG"
-    found = None if _is_path(text) else _remote(text, remedy)
-    if found is None or found.digest:
+    found = parse(text, remedy)
+    if not isinstance(found, Remote) or found.digest:
         raise UserFault("an image is pushed to a name in a registry", repr(text), remedy)
     if found.host.startswith("[") or found.host != found.host.lower():
         remedy += ", its host in small letters and no IPv6 address"
