@@ -66,35 +66,26 @@ class Repository:
             if path and not (shared / layer.sha256).exists():
                 link(path, shared / layer.sha256)
         most = sum(layer.size for layer in missing) + manifest.LIMIT  # of the configuration, which comes with them
-        counter = Counter([shared / layer.sha256 for layer in missing], self._aside / "layout", advance)
+        finished, written = [shared / layer.sha256 for layer in missing], self._aside / "layout"
+        seen = 0
 
         def tick() -> None:
-            if (came := counter.tick()) > most:
+            nonlocal seen
+            came = sum(map(_size, (*finished, *written.glob("oci-put-blob*"))))
+            if came > most:
                 value = f"{self._remote} ({came} bytes of {most})"
                 raise WorldFault("a registry sends more than the manifest says", value, ON_THE_WAY)
+            if came > seen:
+                advance(came - seen)
+                seen = came
 
         try:
             self._server.pull(found.digest, tick)
+            tick()
         finally:  # what has come whole stays, even where the rest has not come
-            counter.tick()
             for layer in missing:
                 if self._store.blob(layer.sha256) is None and (shared / layer.sha256).exists():
                     self._store.keep(shared / layer.sha256, layer.sha256)
-
-
-class Counter:
-    """Bytes that have come: of finished blobs, and of those that skopeo is writing beside the layout."""
-
-    def __init__(self, finished: Sequence[Path], layout: Path, advance: Advance) -> None:
-        self._finished, self._layout, self._advance, self._seen = finished, layout, advance, 0
-
-    def tick(self) -> int:
-        """Announce what has come since the last time; return how many bytes have come."""
-        size = sum(_size(path) for path in (*self._finished, *self._layout.glob("oci-put-blob*")))
-        if size > self._seen:
-            self._advance(size - self._seen)
-            self._seen = size
-        return self._seen
 
 
 def _size(path: Path) -> int:

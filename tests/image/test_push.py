@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import subprocess
@@ -12,11 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from images.deliver import engine as engines
-from images.host.store import Store
 from tests.support.cut_connection import connection_to
-from tests.support.finished_images import SMALL as SMALL_LAYER
-from tests.support.finished_images import finished
 from tests.support.harness import EXAMPLES, IMAGES, ROOT, built, call
 from tests.support.registry import manifest, running
 from tests.support.stand_in import digest
@@ -50,21 +45,6 @@ def test_a_killed_push_leaves_no_tag_and_the_next_one_goes_on(registry: str) -> 
         assert way.sent < answer["size"]
 
     assert manifest(f"{registry}/team/image:2") == found
-
-
-def test_docker_has_every_name_of_an_image(engine: None, tmp_path: Path) -> None:
-    store, names = Store(tmp_path), (f"{IMAGES}:one", f"localhost:5000/{IMAGES}:two")
-    docker = engines.search(os.environ).engine
-    made = finished(store, SMALL_LAYER, tags=names)
-    assert docker
-
-    docker.load(made, store)
-    docker.load(dataclasses.replace(made, tags=(*names, f"{IMAGES}:three")), store)  # which it has by then
-
-    every = [*names, f"{IMAGES}:three"]
-    loaded = [call(["docker", "image", "inspect", "--format", "{{.Id}}", name]).out.strip() for name in every]
-    assert call(["docker", "rmi", *every]).code == 0
-    assert loaded == [made.id] * 3
 
 
 def test_a_build_has_every_name_that_it_was_given(image: str) -> None:

@@ -1,4 +1,4 @@
-"""The parts of a transfer that need no registry: how bytes are counted, and a tag that cannot be replaced."""
+"""The parts of a transfer that need no registry: a pull without an end, and a tag that cannot be replaced."""
 
 from __future__ import annotations
 
@@ -19,20 +19,6 @@ from images.model import Descriptor, Manifest
 from images.oci.manifest import LAYERS
 from images.oci.reference import Remote
 from tests.support.finished_images import SMALL, finished
-
-
-def test_bytes_are_counted_once_while_they_come(tmp_path: Path) -> None:
-    came = list[int]()
-    counter = transfer.Counter([tmp_path / "one", tmp_path / "two"], tmp_path, came.append)
-
-    (tmp_path / "oci-put-blob1").write_bytes(b"12345")
-    counter.tick()
-    (tmp_path / "oci-put-blob1").rename(tmp_path / "one")
-    counter.tick()
-    (tmp_path / "two").write_bytes(b"123")
-    counter.tick()
-
-    assert came == [5, 3]
 
 
 def test_a_registry_that_sends_more_than_the_manifest_says_is_stopped(
