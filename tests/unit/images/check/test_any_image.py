@@ -223,16 +223,6 @@ def test_any_documents_of_a_saved_image_are_read_or_refused(
         use({**files, where: json.dumps(value).encode()}, scratch, as_tar=True)
 
 
-@given(where=st.sampled_from(["manifest.json", "config.json"]), at=hostile.changes | st.binary(max_size=99))
-def test_any_bytes_in_a_saved_image_are_read_or_refused(
-    place: Path, where: str, at: list[hostile.Change] | bytes
-) -> None:
-    files = stand_in.saved(stand_in.Image([SYSTEM]))
-    data = at if isinstance(at, bytes) else hostile.changed(files[where], at)
-    with watched(place, MEMORY) as scratch:
-        use({**files, where: data}, scratch, as_tar=True)
-
-
 DEEP = b"d/" * 190
 HOSTILE = {
     "1500 directories": named(b"d/" * 1500 + b"x") + named(b".wh.d"),
