@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, Protocol, cast
 
 from images.base import additions, inspect
 from images.base.inspect import refuse
@@ -133,25 +133,16 @@ def read_base(parts: Parts, python: str, glibc: str, store: Store) -> Base:
     )
 
 
-class Contents(NamedTuple):
-    """An image in the store: its manifest and configuration as they are, and its layers, from the lowest.
-
-    `named` is the digest of what its name leads to: an index that it is one of, or its manifest.
-    """
-
-    manifest: bytes
-    config: bytes
-    layers: tuple[Path, ...]
-    named: str = ""
+Contents = tuple[bytes, bytes, tuple[Path, ...]]  # manifest and configuration as they are, layers from the lowest
 
 
 def contents(
     named: Reference, platform: Platform | None, store: Store, access: Access, advance: Advance
-) -> list[Contents]:
-    """Fetch an image into the store, without a platform one for each that it is there for, and return it as it is.
+) -> tuple[str, list[Contents]]:
+    """Fetch an image into the store, without a platform one for each that it is there for.
 
-    Its layers stay packed as they are. Raises UserFault where an engine might take another image for it, else as
-    `fetch` does.
+    Return the digest of what its name leads to, an index or a manifest, and each image as it is: its layers stay packed
+    as they are. Raises UserFault where an engine might take another image for it, else as `fetch` does.
     """
     name, found = str(named), list[Contents]()
     with _source(named, store, access) as source:
@@ -159,9 +150,8 @@ def contents(
         for each, image in images:
             _config(source, image, name, each, advance)
             config = source.config(image, advance).read_bytes()
-            layers = _fetched(source, image, name, advance)
-            found.append(Contents(source.manifest(image.digest), config, layers, digest))
-    return found
+            found.append((source.manifest(image.digest), config, _fetched(source, image, name, advance)))
+    return digest, found
 
 
 def _layers(parts: Parts, sizes: Sequence[int]) -> Iterator[Layer]:

@@ -97,9 +97,9 @@ def opened(name: str, platform: Platform | None, store: Store, access: Access) -
     """
     with store.temporary(directory=True) as place:
         named, where = _find(name, place / "image.tar", access)
-        found = pulled.contents(named, platform, Store(place), access, lambda _: None)
+        digest, found = pulled.contents(named, platform, Store(place), access, lambda _: None)
         remote = named if isinstance(named, reference.Remote) else None
-        yield [Inside(name, each.manifest, each.config, each.layers, where, remote, each.named) for each in found]
+        yield [Inside(name, *each, where, remote, digest) for each in found]
 
 
 def _find(name: str, place: Path, access: Access) -> tuple[reference.Reference, str]:

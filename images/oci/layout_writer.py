@@ -14,7 +14,6 @@ from images.host.whole_files import link, replacing
 from images.model import BLOB, Image, Layer
 from images.oci import manifest
 from images.oci.compression import packed
-from images.oci.image import registry_manifest
 from images.oci.manifest import LAYOUT, digest_of
 from images.platforms import Platform
 
@@ -22,11 +21,12 @@ from images.platforms import Platform
 def write_layout(path: Path, images: Sequence[Image], store: Store, compression: str, *, linked: bool = False) -> None:
     """Write an OCI layout: blobs first, the index last, which makes it whole.
 
-    `images` are one for each platform, under the names of the first. Other images in a layout that is there already
-    stay, under their names. `linked` blobs are hard links to those of the store where there can be links.
+    `images` are one for each platform, under the names of the first; their manifests say the `compression`. Other
+    images in a layout that is there already stay, under their names. `linked` blobs are hard links to those of the
+    store where there can be links.
     Raises Damaged when a layer is not what it should be.
     """
-    written = [(registry_manifest(each.config, each.layers, store, compression), each.platform) for each in images]
+    written = [(each.manifest, each.platform) for each in images]
     blobs = path / "blobs" / "sha256"
     path.mkdir(parents=True, exist_ok=True)
     (path / "oci-layout").touch()  # marks an interrupted layout as one, so that the next build may continue it

@@ -67,8 +67,8 @@ def take(path: Path, scratch: Path, *, built: bool = False) -> None:
     named = reference.Directory(str(path)) if path.is_dir() else reference.Archive(str(path))
     store = Store(scratch / "store")
     parts = pulled.fetch(named, AMD64, store, ACCESS, lambda _: None)
-    [found] = pulled.contents(named, AMD64, store, ACCESS, lambda _: None)
-    inside = Inside("it", found.manifest, found.config, found.layers)
+    _, [found] = pulled.contents(named, AMD64, store, ACCESS, lambda _: None)
+    inside = Inside("it", *found)
     facts, _ = inspect.read_facts([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment, AMD64)
     each_way: list[Callable[[], object]] = [
         lambda: inside.file(LOCK),

@@ -33,7 +33,7 @@ class Docker:
 def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an engine with one image, and open whatever is asked for."""
     monkeypatch.setattr(engine, "search", lambda _: Search(cast("Engine", Docker())))
-    monkeypatch.setattr(pulled, "contents", lambda named, *_: [pulled.Contents(str(named).encode(), b"{}", ())])
+    monkeypatch.setattr(pulled, "contents", lambda named, *_: ("", [(str(named).encode(), b"{}", ())]))
 
 
 @pytest.mark.parametrize(
