@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from images.base import pulled
-from images.deliver import engine
+from images.deliver import engine as engines
 from images.foreign import tars
 from images.foreign.tars import below_root
 from images.host.context import Access
@@ -20,6 +20,7 @@ from images.host.store import Store
 from images.layers.entrypoint_layer import MULTINODE, SBOM
 from images.lock import lockfile
 from images.oci import compression, manifest, reference
+from images.oci.reference import Archive, Directory, Reference, Remote
 from images.platforms import Platform
 
 LOCK, BILL = f"{MULTINODE}/{lockfile.NAME}", f"{MULTINODE}/{SBOM}"
@@ -40,7 +41,7 @@ class Inside:
     raw_config: bytes
     layers: tuple[Path, ...]
     where: str = ""
-    remote: reference.Remote | None = None
+    remote: Remote | None = None
     named: str = ""
 
     @property
@@ -98,34 +99,34 @@ def opened(name: str, platform: Platform | None, store: Store, access: Access) -
     with store.temporary(directory=True) as place:
         named, where = _find(name, place / "image.tar", access)
         digest, found = pulled.contents(named, platform, Store(place), access, lambda _: None)
-        remote = named if isinstance(named, reference.Remote) else None
+        remote = named if isinstance(named, Remote) else None
         yield [Inside(name, *each, where, remote, digest) for each in found]
 
 
-def _find(name: str, place: Path, access: Access) -> tuple[reference.Reference, str]:
+def _find(name: str, place: Path, access: Access) -> tuple[Reference, str]:
     """Return what to open, and what that is called; an engine writes out an image that it has."""
     if name.startswith(REGISTRY):
-        return _in_registry(reference.parse(name.removeprefix(REGISTRY)), name)
-    named = _on_disk(name) or reference.parse(name)  # what is no name in a registry is none in an engine
-    if isinstance(named, reference.Remote):
-        found = engine.search(access.environ)
-        if found.engine and found.engine.save(name, place):
-            return reference.Archive(str(place)), f"in {found.engine.name}"
-        if not found.engine and found.faults:  # it may have the image: another one of that name is not taken for it
-            remedy = f"{found.remedy}; {REGISTRY}{name} is the one in the registry"
-            raise WorldFault("whether an engine has the image cannot be known", f"{name} ({found.why})", remedy)
-        return _in_registry(named, name)
-    return named, "in a layout" if isinstance(named, reference.Directory) else "in an archive"
-
-
-def _in_registry(named: reference.Reference, name: str) -> tuple[reference.Reference, str]:
-    if isinstance(named, reference.Remote):
+        named: Reference = reference.remote(name.removeprefix(REGISTRY), f"{REGISTRY}HOST/NAME:TAG")
+    else:
+        named = _on_disk(name) or reference.parse(name)  # what is no name in a registry is none in an engine
+        if isinstance(named, Remote) and (engine := _engine_with(name, place, access)):
+            return Archive(str(place)), f"in {engine}"
+    if isinstance(named, Remote):
         return named, f"in the registry {named.host}"
-    raise UserFault("that is not a name in a registry", repr(name), f"{REGISTRY}HOST/NAME:TAG")
+    return named, "in a layout" if isinstance(named, Directory) else "in an archive"
 
 
-def _on_disk(name: str) -> reference.Reference | None:
+def _engine_with(name: str, place: Path, access: Access) -> str | None:
+    """Have an engine write out an image that it has; return what the engine is called, None where none has it."""
+    found = engines.search(access.environ)
+    if found.engine is None and found.faults:  # it may have the image: another one of that name is not taken for it
+        remedy = f"{found.remedy}; {REGISTRY}{name} is the one in the registry"
+        raise WorldFault("whether an engine has the image cannot be known", f"{name} ({found.why})", remedy)
+    return found.engine.name if found.engine and found.engine.save(name, place) else None
+
+
+def _on_disk(name: str) -> Reference | None:
     path = Path(name)
     if path.is_dir():
-        return reference.Directory(str(path))
-    return reference.Archive(str(path)) if path.is_file() else None
+        return Directory(str(path))
+    return Archive(str(path)) if path.is_file() else None

@@ -108,15 +108,26 @@ def full(text: str) -> str:
     return str(_remote(text))
 
 
+def remote(text: str, remedy: str) -> Remote:
+    """Read the name of an image in a registry.
+
+    Raises UserFault, with `remedy`, when it is none.
+    """
+    found = parse(text, remedy)
+    if not isinstance(found, Remote):
+        raise UserFault("that is not a name in a registry", repr(text), remedy)
+    return found
+
+
 def push_target(text: str) -> Remote:
     """Read where an image is to be pushed to.
 
     Raises UserFault when it is not a name in a registry.
     """
     remedy = "--push HOST/NAME:TAG"
-    found = parse(text, remedy)
-    if not isinstance(found, Remote) or found.digest:
-        raise UserFault("an image is pushed to a name in a registry", repr(text), remedy)
+    found = remote(text, remedy)
+    if found.digest:
+        raise UserFault("an image is pushed to a name, not a digest", repr(text), remedy)
     if found.host.startswith("[") or found.host != found.host.lower():
         remedy += ", its host in small letters and no IPv6 address"
         raise UserFault("skopeo does not take such a name", repr(text), remedy)
