@@ -18,7 +18,6 @@ SKIPPED = {
     "setuptools": "a build tool; importing it patches distutils",
     "pkg_resources": "part of setuptools",
     "_distutils_hack": "part of setuptools",
-    "distutils-precedence": "part of setuptools",
 }
 SCRIPT = Path(__file__).with_name("import_all.py").read_text()
 LONGEST = 1500  # characters of what is shown: there may be something to say of every module
