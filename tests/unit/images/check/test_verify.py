@@ -150,16 +150,22 @@ def test_what_a_manifest_says_more_is_named(more: dict[str, object], path: str) 
     assert (found.part, found.path) == ("manifest", path)
 
 
-def test_a_layer_is_compared_by_its_content_and_not_by_what_the_configuration_says(tmp_path: Path) -> None:
-    mine = layer(tmp_path / "mine", SAME)
-    layer(tmp_path / "theirs", {**SAME, "backdoor": "x"})
-    config = json.dumps({"rootfs": {"diff_ids": [f"sha256:{mine}"]}}).encode()
-    made = Image(("x",), config, b"", (Layer("part 0", Written(mine, mine, 1, 1), reused=True),))
+def with_layer(theirs: Path, mine: Path) -> verify.Difference | None:
+    """Compare images of one layer, of which the configuration of both says that it is ours."""
+    digest = sha256(mine)
+    config = json.dumps({"rootfs": {"diff_ids": [f"sha256:{digest}"]}}).encode()
+    made = Image(("x",), config, b"", (Layer("part", Written(digest, digest, 1, 1), reused=True),))
+    return verify.compare(Inside("x", MANIFEST, config, (theirs,)), made, [mine])
 
-    found = verify.compare(Inside("x", MANIFEST, config, (tmp_path / "theirs",)), made, [tmp_path / "mine"])
+
+def test_a_layer_is_compared_by_its_content_and_not_by_what_the_configuration_says(tmp_path: Path) -> None:
+    layer(tmp_path / "mine", SAME)
+    layer(tmp_path / "theirs", {**SAME, "backdoor": "x"})
+
+    found = with_layer(tmp_path / "theirs", tmp_path / "mine")
 
     assert found is not None
-    assert (found.part, found.path) == ("layer part 0", "/backdoor")
+    assert (found.part, found.path) == ("layer part", "/backdoor")
 
 
 @pytest.mark.parametrize("is_capable", [True, False])
@@ -176,11 +182,8 @@ def test_what_a_listing_could_hide_is_a_difference(tmp_path: Path, is_capable: b
                 tar.addfile(link)
             tar.addfile(first, io.BytesIO(b"good"))
             tar.addfile(link)
-    digest = hashlib.sha256(one.read_bytes()).hexdigest()
-    parts = (Layer("part", Written(digest, digest, 1, 1), reused=True),)
-    inside = Inside("x", MANIFEST, b"{}", (other,))
 
-    found = verify.compare(inside, Image(("x",), b'{"rootfs": {}}', b"", parts), [one])
+    found = with_layer(other, one)
 
     assert found is not None
     assert (found.part, found.path) == ("layer part", "/a")
@@ -206,14 +209,12 @@ def test_a_layer_of_too_many_files_is_not_listed(tmp_path: Path, monkeypatch: py
 )
 def test_a_layer_that_other_readers_read_in_another_way_differs(tmp_path: Path, more: bytes) -> None:
     left, right = tmp_path / "left", tmp_path / "right"
-    mine = layer(right, SAME)
+    layer(right, SAME)
     layer(left, SAME)
     left.write_bytes(left.read_bytes().rstrip(b"\0").ljust(4 * 512, b"\0") + more)
-    config = json.dumps({"rootfs": {"diff_ids": [f"sha256:{sha256(left)}"]}}).encode()
-    made = Image(("x",), config, b"", (Layer("part", Written(mine, mine, 1, 1), reused=True),))
 
     try:
-        found = verify.compare(Inside("x", MANIFEST, config, (left,)), made, [right])
+        found = with_layer(left, right)
     except WorldFault as fault:
         assert "last entry" in fault.value
     else:
