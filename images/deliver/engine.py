@@ -16,11 +16,9 @@ NONE, START = "no Docker, no podman", "start Docker (or install podman)"
 
 
 class Engine(Protocol):
-    """An engine on this machine that has answered."""
+    """An engine on this machine that has answered; `name` is what it is called."""
 
-    @property
-    def name(self) -> str:
-        """Return what it is called."""
+    name: str
 
     def load(self, image: Image, store: Store) -> None:
         """Load an image with all its names.
