@@ -8,6 +8,7 @@ from packaging.utils import canonicalize_name
 
 from images.debian.control import paragraphs
 from images.host.store import Store
+from images.lock import lockfile
 from images.model import Base, Deb, Facts, Lock, Wheel
 from images.wheels.content import content
 
@@ -40,10 +41,7 @@ def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, contro
         ]
         return components.document("multinode", name, locked.family_as_of, parts)
 
-    wheels = [(wheel.project, wheel.version, wheel.sha256) for wheel in found]
-    debs = [(deb.package, deb.version, deb.architecture, deb.sha256) for deb in locked.debian.debs]
-    below = [locked.debian.suite, base.manifest is None, base.facts.status, base.facts.release, installed]
-    inputs = [name, locked.family_as_of.isoformat(), wheels, debs, *below, examples]
+    inputs = [lockfile.text(locked), base.manifest is None, base.facts.status, base.facts.release, installed]
     return str(store.cached("sboms", inputs, make).value)
 
 

@@ -126,7 +126,7 @@ def check(data: bytes, digest: str, name: str) -> None:
 def read(data: bytes, name: str) -> dict[str, Any]:
     """Read a manifest or an index.
 
-    Raises WorldFault when it is not JSON, UserFault when it is in Docker's first format.
+    Raises WorldFault when it is neither.
     """
     try:
         raw = documents.parse(data)
@@ -135,9 +135,6 @@ def read(data: bytes, name: str) -> dict[str, Any]:
         raise WorldFault("a manifest is not JSON", f"{name} (it begins {start!r})", "check the address") from error
     if not isinstance(raw, dict):
         raise WorldFault("a manifest is not a JSON object", name, DAMAGED)
-    if raw.get("schemaVersion") == 1:
-        remedy = "docker pull it and docker push it again with today's Docker, or take a newer tag"
-        raise UserFault("that image is in Docker's first format (schema 1), which has no configuration", name, remedy)
     kinds = MANIFESTS if "manifests" not in raw else INDEXES
     if raw.get("mediaType", kinds[0]) not in kinds or {"manifests", "layers"} <= raw.keys():
         raise WorldFault(
@@ -233,14 +230,12 @@ def _mapping(value: object, name: str) -> Mapping[str, Any]:
 
 def _descriptor(value: object, name: str) -> Descriptor:
     entry = _mapping(value, name)
-    media_type, digest, size = (entry.get(key) for key in ("mediaType", "digest", "size"))
-    if not isinstance(media_type, str):
-        raise WorldFault("a manifest is damaged", f"{name} (mediaType {str(media_type)[:80]!r})", DAMAGED)
-    if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
-        raise WorldFault("a manifest is damaged", f"{name} (digest {str(digest)[:80]!r})", DAMAGED)
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise WorldFault("a manifest is damaged", f"{name} (size {str(size)[:40]!r})", DAMAGED)
-    return Descriptor(media_type, digest, size)
+    media_type, digest, size = (entry.get(key) for key in DESCRIPTOR)
+    is_digest = isinstance(digest, str) and DIGEST.fullmatch(digest)
+    if isinstance(media_type, str) and is_digest and type(size) is int and size >= 0:
+        return Descriptor(media_type, str(digest), size)
+    said = {key: entry.get(key) for key in DESCRIPTOR}
+    raise WorldFault("a manifest is damaged", f"{name} ({str(said)[:200]})", DAMAGED)
 
 
 def write(config: bytes, layers: Sequence[tuple[str, int, str]]) -> bytes:
