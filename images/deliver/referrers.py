@@ -107,20 +107,16 @@ def listed(digest: str, remote: Remote, access: Access) -> list[dict[str, Any]]:
 def _listed(registry: Registry, digest: str) -> list[dict[str, Any]] | None:
     """Return what a registry lists by itself, None where it has no interface for that."""
     path = f"referrers/{digest}"
-    answer = registry.ask("GET", path)
+    answer = registry.ask("GET", path, refusals=range(600))
     if answer.status_code != requests.codes.ok or not answer.headers.get("Content-Type", "").startswith(INDEXES[0]):
         return None
     return manifest.read_list(answer.content, path)
 
 
 def _tagged(registry: Registry, digest: str) -> list[dict[str, Any]]:
-    path = _path(digest)
-    answer = registry.ask("GET", path)
-    if answer.status_code == requests.codes.not_found:
-        return []
-    if not answer.ok:
-        raise registry.refused(_said(answer), path)
-    return manifest.read_list(answer.content, path)
+    """Return what the tag lists."""
+    answer = registry.ask("GET", _path(digest), refusals=(requests.codes.not_found,))
+    return manifest.read_list(answer.content, _path(digest)) if answer.ok else []
 
 
 def _add(registry: Registry, digest: str, entries: Sequence[Mapping[str, Any]]) -> None:
@@ -128,14 +124,8 @@ def _add(registry: Registry, digest: str, entries: Sequence[Mapping[str, Any]]) 
     before = _tagged(registry, digest)
     known = {entry["digest"] for entry in before}
     if new := [entry for entry in entries if entry["digest"] not in known]:
-        answer = registry.ask("PUT", _path(digest), manifest.write_list([*before, *new]))
-        if not answer.ok:
-            raise registry.refused(_said(answer), _path(digest))
+        registry.ask("PUT", _path(digest), manifest.write_list([*before, *new]))
 
 
 def _path(digest: str) -> str:
     return f"manifests/{digest.replace(':', '-')}"
-
-
-def _said(answer: requests.Response) -> str:
-    return f"status code {answer.status_code}: {answer.text[:200]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from urllib.parse import urlsplit
 
 import requests
@@ -11,7 +12,6 @@ from images.deliver import logins
 from images.deliver.refusals import refusal
 from images.host import certificates, download
 from images.host.context import Access
-from images.host.errors import Fault
 from images.host.pip_config import Sources
 from images.oci import reference
 from images.oci.manifest import INDEXES
@@ -40,24 +40,24 @@ class Registry:
     def __exit__(self, *_: object) -> None:
         self._session.close()
 
-    def ask(self, method: str, path: str, index: bytes | None = None) -> requests.Response:
+    def ask(
+        self, method: str, path: str, index: bytes | None = None, *, refusals: Container[int] = ()
+    ) -> requests.Response:
         """Return the answer to a request below the repository; where a login is wanted it is asked once more with it.
 
-        Raises a Fault where there is no answer.
+        Raises a Fault where there is none, or it is a refusal whose status code is not among `refusals`.
         """
+        shown = f"{self._remote.host}/{self._remote.name} ({path})"
         try:
             answer = self._send(method, path, index)
             if answer.status_code == UNAUTHORIZED and (given := self._authorization(answer)):
                 self._given = given
                 answer = self._send(method, path, index)
         except download.FAILED as error:
-            raise self.refused(download.reason(error), path) from error
+            raise refusal(download.reason(error), shown, self._remote.host) from error
+        if not answer.ok and answer.status_code not in refusals:
+            raise refusal(f"status code {answer.status_code}: {answer.text[:200]}", shown, self._remote.host)
         return answer
-
-    def refused(self, said: str, path: str) -> Fault:
-        """Return the fault for what a registry, or the way to it, says."""
-        shown = f"{self._remote.host}/{self._remote.name} ({path})"
-        return refusal(said, shown, self._remote.host)
 
     def _send(self, method: str, path: str, index: bytes | None) -> requests.Response:
         headers = {"Accept": INDEXES[0], "Content-Type": INDEXES[0] if index else None, "Authorization": self._given}
