@@ -17,10 +17,10 @@ from images.oci import manifest
 from images.oci.manifest import LIMIT, SUBJECT, encode
 from images.oci.reading import saved
 from images.oci.reading.files import REMEDY, OnDisk, listed
-from images.oci.reference import Archive, Directory, full
+from images.oci.reference import Archive, Directory
 
 INDEX = "index.json"
-SEVERAL = "oci:DIRECTORY:TAG, or oci:DIRECTORY:NAME:TAG"
+SEVERAL = "oci:DIRECTORY:TAG, or a layout with only that image"
 
 
 def in_directory(reference: Directory, store: Store) -> OnDisk:
@@ -28,18 +28,10 @@ def in_directory(reference: Directory, store: Store) -> OnDisk:
 
     Raises UserFault when there is none.
     """
-    root, tag = _split(reference)
+    root = Path(reference.path)
     if not (root / INDEX).is_file():
         raise UserFault("that is not an OCI layout", f"{reference} (no {INDEX})", REMEDY)
-    return _layout(foreign.in_directory(root, str(reference)), tag, store)
-
-
-def _split(reference: Directory) -> tuple[Path, str | None]:
-    """Return the directory of a layout, and which image in it is meant: by its tag, or by NAME:TAG."""
-    whole, (path, _, name) = Path(reference.path), reference.path.partition(":")
-    if name and reference.tag and not (whole / INDEX).is_file() and (Path(path) / INDEX).is_file():
-        return Path(path), f"{name}:{reference.tag}"
-    return whole, reference.tag
+    return _layout(foreign.in_directory(root, str(reference)), reference.tag, store)
 
 
 @contextmanager
@@ -63,19 +55,17 @@ def _layout(files: Files, tag: str | None, store: Store) -> OnDisk:
 
 
 def _manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
-    """Read a manifest by digest, or for None the part of the index that the tag or NAME:TAG means."""
+    """Read a manifest by digest, or for None the part of the index that the tag means."""
     if digest is not None:
         return files.read(_place(digest), LIMIT)
     index = manifest.read(files.read(INDEX, LIMIT), files.name)
-    entries = _entries(index)
-    names = [manifest.names(entry) for entry in entries]
-    wanted = {tag, full(tag)} if tag and ":" in tag else {tag}
-    meant = [(entry, name) for entry, name in zip(entries, names, strict=True) if tag is None or wanted & {*name}]
+    entries = [(entry, *manifest.names(entry)) for entry in _entries(index)]
+    meant = [(entry, name) for entry, name, its_tag in entries if tag in (None, its_tag)]
     if not meant:
-        has = listed(name for name, _ in names) or "none"
+        has = listed(name for _, name, _ in entries) or "none"
         raise UserFault("there is no such image", f"{files.name} (it has {has})", REMEDY)
     if len({name for _, name in meant}) > 1 and len({str(entry.get("digest")) for entry, _ in meant}) > 1:
-        has = listed(name for _, (name, _) in meant)
+        has = listed(name for _, name in meant)
         raise UserFault("there are several images", f"{files.name} ({has})", SEVERAL)
     return encode({**index, "manifests": [entry for entry, _ in meant]})
 

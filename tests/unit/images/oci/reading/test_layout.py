@@ -71,7 +71,6 @@ BOTH = index(named(IMAGE, tag="1", name="docker.io/library/a:1"), named(OTHER, t
 TWINS = index(
     named(IMAGE, tag="1", name="docker.io/library/a:1"),
     named(OTHER, tag="1", name="docker.io/library/b:1"),
-    named(OTHER, tag="2", name="localhost:5000/b:1"),
 )
 
 
@@ -79,11 +78,6 @@ TWINS = index(
     ("files", "tag", "meant"),
     [
         (laid_out({"1": IMAGE}), "", IMAGE),
-        (TWINS, ":docker.io/library/a:1", IMAGE),
-        (TWINS, ":docker.io/library/b:1", OTHER),
-        (TWINS, ":b:1", OTHER),
-        (TWINS, ":localhost:5000/b:1", OTHER),
-        (index(named(IMAGE, tag="a:1"), named(OTHER, tag="b:1")), ":b:1", OTHER),  # as skopeo names them
         (index(named(OTHER, tag="1", name="b:1"), named(OTHER, tag="1", name="c:1")), ":1", OTHER),
         (laid_out({"": IMAGE}), "", IMAGE),
         (BOTH, ":1", IMAGE),
@@ -230,8 +224,6 @@ def test_a_tag_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) 
 
     with pytest.raises(UserFault, match=r"no such image: oci:.*:3 \(it has docker.io/library/a:1, docker.io/librar"):
         copied(f"oci:{tmp_path}/layout:3", tmp_path / "store")
-    with pytest.raises(UserFault, match=r"that is not an OCI layout: oci:.*/layout:host/a .no index.json"):
-        copied(f"oci:{tmp_path}/layout:host/a", tmp_path / "store")
 
 
 def test_a_tag_of_two_images_is_refused_with_their_names(tmp_path: Path) -> None:
@@ -241,7 +233,6 @@ def test_a_tag_of_two_images_is_refused_with_their_names(tmp_path: Path) -> None
         copied(f"oci:{tmp_path}/layout:1", tmp_path / "store")
 
     assert caught.value.value == f"oci:{tmp_path}/layout:1 (docker.io/library/a:1, docker.io/library/b:1)"
-    assert caught.value.remedy.endswith("oci:DIRECTORY:NAME:TAG")
 
 
 @pytest.mark.parametrize(
