@@ -12,7 +12,6 @@ from images.host.store import Store
 from images.model import Image
 
 KEEP = "--output FILE"
-NONE, START = "no Docker, no podman", "start Docker (or install podman)"
 
 
 class Engine(Protocol):
@@ -57,13 +56,13 @@ class Search(NamedTuple):
 
     @property
     def why(self) -> str:
-        """Return why engines were not taken."""
-        return "; ".join(f"{fault.fact}: {fault.value}" for fault in self.faults)
+        """Return why no engine was taken, or not the first."""
+        return "; ".join(f"{fault.fact}: {fault.value}" for fault in self.faults) or "no Docker, no podman"
 
     @property
     def remedy(self) -> str:
         """Return what to do where no engine was found."""
-        return self.faults[0].remedy if self.faults else START
+        return self.faults[0].remedy if self.faults else "start Docker (or install podman)"
 
 
 def search(environ: Mapping[str, str], seconds: int = 10) -> Search:
@@ -93,9 +92,9 @@ def choose(
         if found.faults:
             say(f"note: the image goes into {engine.name}: {found.why}")
     elif asked:
-        raise Fault("no engine to load the image into", found.why or NONE, f"{found.remedy}, or --no-load {KEEP}")
+        raise Fault("no engine to load the image into", found.why, f"{found.remedy}, or --no-load {KEEP}")
     elif not elsewhere:
-        say(f"note: no engine answers, the image is kept nowhere: {found.why or NONE}; {found.remedy}, or {KEEP}")
+        say(f"note: no engine answers, the image is kept nowhere: {found.why}; {found.remedy}, or {KEEP}")
     elif found.faults:
         say(f"note: no engine answers, the image is not loaded: {found.why}")
     return engine

@@ -78,8 +78,8 @@ def _engine(base: str, refusal: str, context: Context) -> Engine:
     """Return an engine, for a Python that may not run as it is."""
     found = engines.search(context.environ, SECONDS)
     if found.engine is None:
-        fact, why = "nothing here may run the Python of the base, which compiles", found.why or engines.NONE
-        raise WorldFault(fact, f"{base} ({refusal}; {why})", f"{found.remedy}, or {WITHOUT}")
+        fact = "nothing here may run the Python of the base, which compiles"
+        raise WorldFault(fact, f"{base} ({refusal}; {found.why})", f"{found.remedy}, or {WITHOUT}")
     return found.engine
 
 
