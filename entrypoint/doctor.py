@@ -45,7 +45,9 @@ from entrypoint.tasks.defaults import OUTPUT
 from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
-SECONDS = 120  # importing torch takes seconds, tens of them from a slow disk
+# Only against a hang: importing torch takes seconds, but minutes from a slow disk, with a small share of a core, or
+# under emulation.
+SECONDS = 600
 # Processes and threads of two ranks with a DataLoader each, with room; open files of a rank that has some workers.
 PROCESSES, FILES = 256, 1024
 NAMED = "correct what is named; the other rows may say why"

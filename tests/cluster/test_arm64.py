@@ -50,8 +50,8 @@ def test_the_start_is_decided_for_the_machine(emulated: str) -> None:
 def test_doctor_finds_nothing_wrong_in_it(emulated: str) -> None:
     done = start(emulated, "doctor", "--json")
 
-    found = {each["name"]: each for each in json.loads(done.out)["checks"]}
-    assert done.code == 0 and (found["preloads"]["state"], found["backend"]["state"]) == ("ok", "ok")
+    wrong = [each for each in json.loads(done.out)["checks"] if each["state"] == "wrong"]
+    assert (done.code, wrong) == (0, [])
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
