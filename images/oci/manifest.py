@@ -90,11 +90,13 @@ def every(
 def _each(
     get: Callable[[str | None], bytes], raw: Mapping[str, Any], name: str
 ) -> list[tuple[Platform | None, Manifest]]:
-    """Return the images of an index that has one for each of its platforms, and nothing else that an engine may run."""
+    """Return the images of an index that has one for each of its platforms, and nothing else.
+
+    What is for no platform, as an attestation of BuildKit, is run by whoever asks for unknown/unknown.
+    """
     entries = [_mapping(entry, name) for entry in _list(raw, "manifests", name)]
-    images = [entry for entry in entries if "/".join(_system(entry, name)) != UNKNOWN]
     free = {str(each): each for each in PLATFORMS}
-    found = [(free.pop("/".join(_system(entry, name)), None), entry) for entry in images]
+    found = [(free.pop("/".join(_system(entry, name)), None), entry) for entry in entries]
     odd = [*(raw.keys() - {"schemaVersion", "mediaType", "manifests"})]
     odd += [entry["digest"] for platform, entry in found if platform is None or not _is_plain(entry, platform)]
     if odd or not found:
