@@ -6,7 +6,6 @@ It does what the distribution specification asks of a registry for pushes in one
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,20 +13,20 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.stand_in import digest as name_of
 from tests.support.web import Reply, Request, listening
 
 INDEX = "application/vnd.oci.image.index.v1+json"
 TOKEN = "a-token-that-only-the-login-gives"
-
-
-def name_of(data: bytes) -> str:
-    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+DENIED = b'{"errors": [{"code": "UNAUTHORIZED"}]}'
 
 
 @dataclass
 class Listing:
-    """What a registry has: blobs and manifests by digest, tags; with `login` (USER:PASSWORD, or an identity token) it
-    wants a token."""
+    """What a registry has: blobs and manifests by digest, tags; with `login` it wants a token.
+
+    login: USER:PASSWORD, an identity token, or a whole value of Authorization.
+    """
 
     login: str | None = None
     host: str = ""
@@ -39,13 +38,10 @@ class Listing:
         """Answer one request; every repository has the same content."""
         authorization = request.headers.get("Authorization", "")
         if request.path == "/token":
-            known = f"Basic {base64.b64encode((self.login or '').encode()).decode()}"
-            refresh = parse_qs(request.body.decode()).get("refresh_token", [""])[0]
-            given = Reply(200, json.dumps({"access_token": TOKEN, "token": TOKEN}).encode())
-            return given if authorization == known or refresh == self.login else Reply(401)
+            return self._token(authorization, request.body.decode())
         if self.login and authorization != f"Bearer {TOKEN}":
             realm = f'Bearer realm="http://{self.host}/token",service="{self.host}",scope="repository:a/b:pull,push"'
-            return Reply(401, headers={"WWW-Authenticate": realm})
+            return Reply(401, DENIED, {"WWW-Authenticate": realm})
         if request.path == "/v2/":
             return Reply(200)
         kind, _, name = request.path.rpartition("/")
@@ -53,6 +49,13 @@ class Listing:
         if "/blobs/uploads" in request.path:
             return self._upload(request)
         return actions[kind.rpartition("/")[2]](request, name)
+
+    def _token(self, authorization: str, form: str) -> Reply:
+        known = f"Basic {base64.b64encode((self.login or '').encode()).decode()}"
+        refresh = parse_qs(form).get("refresh_token", [""])[0]
+        if self.login in (authorization, refresh) or authorization == known:
+            return Reply(200, json.dumps({"access_token": TOKEN, "token": TOKEN}).encode())
+        return Reply(401, DENIED)
 
     def _upload(self, request: Request) -> Reply:
         digest = parse_qs(urlsplit(request.target).query).get("digest", [""])[0]

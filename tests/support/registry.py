@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from images.host.context import default_root
+from tests.support.containers import Started
 from tests.support.harness import call
 
 PASSWORD = "secret:word"
@@ -58,31 +57,14 @@ def mirrored(home: Path, registry: str, mirror: str, *, insecure: bool = False) 
 
 @contextmanager
 def _started(config: Path) -> Iterator[str]:
-    env = {**os.environ, "OTEL_TRACES_EXPORTER": "none"}
-    command = ["docker-registry", "serve", str(config)]
-    child = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    said: list[str] = []
-    listening = threading.Event()
-
-    def listen() -> None:
-        for line in child.stderr or ():
-            said.append(line)
-            if "listening on" in line:
-                listening.set()
-
-    reader = threading.Thread(target=listen)
-    reader.start()
+    child = Started(["env", "OTEL_TRACES_EXPORTER=none", "docker-registry", "serve", str(config)])
     try:
-        assert listening.wait(timeout=60), "".join(said)
-        found = re.search(r"listening on (127\.0\.0\.1:[0-9]+)", "".join(said))
+        assert child.said("listening on", 60), child.text
+        found = re.search(r"listening on (127\.0\.0\.1:[0-9]+)", child.text)
         assert found
         yield found[1]
     finally:
-        child.terminate()
-        child.wait(timeout=30)
-        reader.join(timeout=30)
-        assert child.stderr
-        child.stderr.close()
+        child.end()
 
 
 def fill(source: str, target: str, *options: str) -> None:
