@@ -10,7 +10,7 @@ import io
 import json
 import pwd
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from unittest import mock
 
@@ -76,126 +76,90 @@ ARGFILE = '{"output_dir": "/workspace/output/mine", "bf16": true, "model_name_or
 
 
 class Case(NamedTuple):
-    """One decision: the files of launchers and more variables, the arguments, the machine, the stack, and the user."""
+    """One decision: the files of launchers and more variables, what is typed, the machine, the stack, and the user."""
 
     name: str
     left: tuple[str, ...] = ()
-    more: tuple[tuple[str, str], ...] = ()
-    argv: tuple[str, ...] = ("smoke", "--bf16")
+    more: Mapping[str, str] = {}
+    typed: str = "smoke --bf16"
     box: Box = SERVER
-    limit: tuple[tuple[str, str], ...] = ()
-    stack: tuple[tuple[str, str], ...] = tuple(GLOO.items())
+    limit: Mapping[str, str] = {}
+    stack: Mapping[str, str] = GLOO
     uid: int = 1000
     cpus: str = ""
     shm: int = 1 << 30
     libraries: tuple[str, ...] = LIBRARIES
 
 
-def rows(values: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    """Freeze a mapping."""
-    return tuple(values.items())
-
-
-NODE0 = rows({"MASTER_ADDR": "node0"})
-WITH_CCL = rows(CCL)
-BY_HAND = rows({"MASTER_ADDR": "node0", "RANK": "1", "WORLD_SIZE": "2"})
-WITHOUT_BF16 = rows({"/proc/cpuinfo": "processor: 0\nflags: fpu avx2 avx512f\n"})
+NODE0 = {"MASTER_ADDR": "node0"}
+BY_HAND = {"MASTER_ADDR": "node0", "RANK": "1", "WORLD_SIZE": "2"}
+WITHOUT_BF16 = {"/proc/cpuinfo": "processor: 0\nflags: fpu avx2 avx512f\n"}
 # Machines of arm64: no processor has a second thread.
 GRAVITON3 = Box(1, 64)
-WITH_SVE = rows({"/proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd asimddp sve i8mm bf16\nCPU part\t: 0xd40\n"})
-WITHOUT_SVE = rows({"/proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd asimddp\nCPU part\t: 0xd0c\n"})
+WITH_SVE = {"/proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd asimddp sve i8mm bf16\nCPU part\t: 0xd40\n"}
+WITHOUT_SVE = {"/proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd asimddp\nCPU part\t: 0xd0c\n"}
 CHOSEN = (
-    Case("arm64", argv=("qa", "--bf16"), box=GRAVITON3, limit=WITH_SVE, libraries=ARM64_LIBRARIES),
-    Case("arm64-without-bf16", argv=("qa", "--bf16"), box=Box(1, 80), limit=WITHOUT_SVE, libraries=ARM64_LIBRARIES),
+    Case("arm64", typed="qa --bf16", box=GRAVITON3, limit=WITH_SVE, libraries=ARM64_LIBRARIES),
+    Case("arm64-without-bf16", typed="qa --bf16", box=Box(1, 80), limit=WITHOUT_SVE, libraries=ARM64_LIBRARIES),
     Case(
-        "arm64-in-a-pod",
-        ("pytorchjob-master",),
-        box=GRAVITON3,
-        limit=(*WITH_SVE, *rows(pod(8))),
-        libraries=ARM64_LIBRARIES,
+        "arm64-in-a-pod", ("pytorchjob-master",), box=GRAVITON3, limit={**WITH_SVE, **pod(8)}, libraries=ARM64_LIBRARIES
     ),
     Case("arm64-of-launch", ("mpich-1",), box=GRAVITON3, limit=WITH_SVE, libraries=ARM64_LIBRARIES),
     Case("alone-laptop", box=LAPTOP, shm=64 << 20),
     Case("alone-numa", box=HOST),
-    Case("alone-one-process", argv=("--nproc", "1", "smoke"), box=HOST),
-    Case("alone-too-many-processes", argv=("--nproc=9", "smoke"), box=LAPTOP),
-    Case("alone-quota", box=HOST, limit=rows(pod(4))),
-    Case("alone-quota-of-half-a-core", box=LAPTOP, limit=rows(docker(0.5))),
-    Case("alone-nested-quota", box=HOST, limit=rows(nested(32, 16))),
-    Case("alone-cpuset", box=HOST, limit=rows(cpuset("0-7")), cpus="0-7"),
-    Case("alone-ccl", stack=WITH_CCL, argv=("--nproc", "2", "smoke")),
-    Case("alone-unknown-user", uid=123456, more=(("HOME", "/"),)),
-    Case("alone-own-threads", more=(("OMP_NUM_THREADS", "3"), ("KMP_BLOCKTIME", "0")), box=LAPTOP),
-    Case("alone-command", argv=("true",)),
-    Case("alone-script", argv=("--nproc", "1", "/workspace/train.py", "--hub_token", "hf_x")),
-    Case("alone-task", argv=("qa", "--bf16", "--max_steps", "2")),
-    Case("alone-task-of-another-release", argv=("qa", "--no_cuda", "--evaluation_strategy", "epoch", "--use_ipex")),
-    Case("alone-task-without-trainer", argv=("qa-no-trainer",), box=LAPTOP),
-    Case("alone-task-with-argfile", argv=("qa", "/workspace/arguments.json"), box=LAPTOP),
-    Case("alone-task-without-defaults", argv=("audio-classification",)),
-    Case("alone-without-bf16", argv=("qa", "--bf16"), limit=WITHOUT_BF16),
-    Case("alone-without-bf16-by-a-script", argv=("/workspace/train.py", "--bf16"), limit=WITHOUT_BF16),
+    Case("alone-one-process", typed="--nproc 1 smoke", box=HOST),
+    Case("alone-too-many-processes", typed="--nproc=9 smoke", box=LAPTOP),
+    Case("alone-quota", box=HOST, limit=pod(4)),
+    Case("alone-quota-of-half-a-core", box=LAPTOP, limit=docker(0.5)),
+    Case("alone-nested-quota", box=HOST, limit=nested(32, 16)),
+    Case("alone-cpuset", box=HOST, limit=cpuset("0-7"), cpus="0-7"),
+    Case("alone-ccl", stack=CCL, typed="--nproc 2 smoke"),
+    Case("alone-unknown-user", uid=123456, more={"HOME": "/"}),
+    Case("alone-own-threads", more={"OMP_NUM_THREADS": "3", "KMP_BLOCKTIME": "0"}, box=LAPTOP),
+    Case("alone-command", typed="true"),
+    Case("alone-script", typed="--nproc 1 /workspace/train.py --hub_token hf_x"),
+    Case("alone-task", typed="qa --bf16 --max_steps 2"),
+    Case("alone-task-of-another-release", typed="qa --no_cuda --evaluation_strategy epoch --use_ipex"),
+    Case("alone-task-without-trainer", typed="qa-no-trainer", box=LAPTOP),
+    Case("alone-task-with-argfile", typed="qa /workspace/arguments.json", box=LAPTOP),
+    Case("alone-task-without-defaults", typed="audio-classification"),
+    Case("alone-without-bf16", typed="qa --bf16", limit=WITHOUT_BF16),
+    Case("alone-without-bf16-by-a-script", typed="/workspace/train.py --bf16", limit=WITHOUT_BF16),
     Case(
         "nodes-without-bf16-by-ipex",
         ("pytorchjob-master",),
-        argv=("qa", "--bf16", "--use_ipex"),
-        stack=WITH_CCL,
+        typed="qa --bf16 --use_ipex",
+        stack=CCL,
         limit=WITHOUT_BF16,
     ),
-    Case("alone-torchrun-typed", argv=("torchrun", "--nproc_per_node=2", "/workspace/train.py")),
-    Case("torchrun-typed-in-a-pod", ("pytorchjob-master",), argv=("torchrun", "/workspace/train.py"), box=HOST),
-    Case("alone-python", argv=("python3", "/workspace/train.py"), box=HOST),
-    Case("alone-mpirun-typed", argv=("mpirun", "-n", "4", "python3", "/workspace/train.py"), box=HOST),
-    Case("alone-accelerate-typed", argv=("accelerate", "launch", "--cpu", "--num_processes", "2", "train.py")),
-    Case("alone-nproc-for-a-shell", argv=("--nproc", "2", "bash")),
-    Case(
-        "torchrun-typed-below-a-step", ("slurm-step", "slurm-pmi2"), argv=("torchrun", "--nproc-per-node=auto", "x.py")
-    ),
+    Case("alone-torchrun-typed", typed="torchrun --nproc_per_node=2 /workspace/train.py"),
+    Case("torchrun-typed-in-a-pod", ("pytorchjob-master",), typed="torchrun /workspace/train.py", box=HOST),
+    Case("alone-python", typed="python3 /workspace/train.py", box=HOST),
+    Case("alone-mpirun-typed", typed="mpirun -n 4 python3 /workspace/train.py", box=HOST),
     Case(
         "torchrun-typed-for-two-nodes",
-        argv=(
-            "torchrun",
-            "--nnodes",
-            "2",
-            "--node-rank",
-            "1",
-            "--master-addr",
-            "node0",
-            "--nproc-per-node",
-            "4",
-            "x.py",
-        ),
+        typed="torchrun --nnodes 2 --node-rank 1 --master-addr node0 --nproc-per-node 4 x.py",
     ),
     Case("by-hand", more=BY_HAND),
-    Case("by-hand-worker", more=(*BY_HAND, ("LOCAL_RANK", "0"))),
-    Case("elastic-ccl", ("pytorchjob-elastic",), stack=WITH_CCL, box=HOST),
-    Case("elastic-in-a-small-pod", ("pytorchjob-elastic",), box=HOST, limit=rows(pod(4))),
+    Case("by-hand-worker", more={**BY_HAND, "LOCAL_RANK": "0"}),
+    Case("elastic-ccl", ("pytorchjob-elastic",), stack=CCL, box=HOST),
+    Case("elastic-in-a-small-pod", ("pytorchjob-elastic",), box=HOST, limit=pod(4)),
     Case("mpi-in-a-pod", ("pytorchjob-master", "intel-mpi-1"), box=HOST),
-    Case("mpi-ccl", ("intel-mpi-two-hosts-1",), NODE0, stack=WITH_CCL),
-    Case("mpi-two-hosts-with-master", ("intel-mpi-two-hosts-0",), NODE0, argv=("qa", "--ddp_backend", "ccl")),
+    Case("mpi-ccl", ("intel-mpi-two-hosts-1",), NODE0, stack=CCL),
+    Case("mpi-two-hosts-with-master", ("intel-mpi-two-hosts-0",), NODE0, typed="qa --ddp_backend ccl"),
     Case("mpich-two-hosts-with-master", ("mpich-two-hosts-1",), NODE0),
     Case("mpi-pinned", ("intel-mpi-1",), cpus="6-11,18-23"),
-    Case("mpi-pinned-ccl", ("intel-mpi-1",), stack=WITH_CCL, cpus="6-11"),
-    Case("mpi-too-small", ("intel-mpi-1",), (("MULTINODE_WORLD_SIZE", "4"),)),
-    Case("mpi-broken-beside-a-command", more=(("PMI_RANK", "0"), ("PMI_SIZE", "x")), argv=("true",)),
-    Case("mpi-with-nproc", ("intel-mpi-1",), argv=("--nproc", "2", "smoke")),
-    Case("mpijob-launcher", ("mpijob-launcher-intel",), argv=("true",)),
-    Case("mpijob-worker-waits", ("mpijob-worker",), argv=("worker",)),
+    Case("mpi-pinned-ccl", ("intel-mpi-1",), stack=CCL, cpus="6-11"),
+    Case("mpi-broken-beside-a-command", more={"PMI_RANK": "0", "PMI_SIZE": "x"}, typed="true"),
+    Case("mpijob-launcher", ("mpijob-launcher-intel",), typed="true"),
+    Case("mpijob-worker-waits", ("mpijob-worker",), typed="worker"),
     Case("slurm-in-pmi2", ("slurm-step", "slurm-pmi2")),
-    Case("slurm-with-master", ("slurm-step",), NODE0, argv=("/workspace/train.py",)),
+    Case("slurm-with-master", ("slurm-step",), NODE0, typed="/workspace/train.py"),
     Case("slurm-and-torchrun", ("slurm-step", "torchrun-worker")),
-    Case("master-on-the-bridge", ("pytorchjob-master",), (("MASTER_ADDR", ""), ("PET_MASTER_ADDR", "192.0.2.5"))),
-    Case("sign-of-more", more=(("WORLD_SIZE", "2"),)),
-    Case("results-that-cannot-be-written", argv=("qa", "--output_dir", "/etc/results")),
-    Case("argfile-that-is-missing", argv=("qa", "/workspace/missing.json")),
-    Case("argfile-that-is-no-object", argv=("glue", "/workspace/list.json")),
-    Case("ccl-without-a-worker", ("pytorchjob-elastic",), (("CCL_WORKER_COUNT", "0"),), stack=WITH_CCL),
-    Case("backend-for-one-process", argv=("qa", "--ddp_backend", "gloo"), box=LAPTOP),
-    Case("mpijob-worker-that-trains", ("mpijob-worker",)),
-    Case("word-before-the-flags", argv=("qa", "squad")),
-    Case("script-that-is-missing", argv=("missing.py",)),
-    Case("name-that-is-none", argv=("smok",)),
-    Case("option-that-is-none", argv=("--nproc", "x", "smoke")),
+    Case("master-on-the-bridge", ("pytorchjob-master",), {"MASTER_ADDR": "", "PET_MASTER_ADDR": "192.0.2.5"}),
+    Case("argfile-that-is-no-object", typed="glue /workspace/list.json"),
+    Case("ccl-without-a-worker", ("pytorchjob-elastic",), {"CCL_WORKER_COUNT": "0"}, stack=CCL),
+    Case("backend-for-one-process", typed="qa --ddp_backend gloo", box=LAPTOP),
 )
 
 
@@ -206,11 +170,11 @@ def cases() -> list[Case]:
 
 def produce() -> dict[str, str]:
     """Make the golden data of all cases: name of the file -> text."""
-    environments = {case: {**IMAGE, **left_by(*case.left), **dict(case.more)} for case in cases()}
+    environments = [(case, {**IMAGE, **left_by(*case.left), **case.more}) for case in cases()]
     texts = {}
     with Patcher() as patcher:
         assert patcher.fs is not None
-        for case, environ in environments.items():
+        for case, environ in environments:
             patcher.fs.reset()
             texts[f"{case.name}.json"] = decide(case, environ, patcher.fs)
     return texts
@@ -221,10 +185,10 @@ def decide(case: Case, environ: dict[str, str], system: FakeFilesystem) -> str:
     furnish(case, system)
     set_uid(case.uid)
     with pretend(case):
-        code, out, err = run(["--explain=json", *case.argv], environ)
+        code, out, err = run(["--explain=json", *case.typed.split()], environ)
         if code:
             return write({"exit": code, "stderr": err.splitlines()})
-        text = run(["--explain", *case.argv], environ)[1]
+        text = run(["--explain", *case.typed.split()], environ)[1]
     return write({**json.loads(out), "text": text.splitlines()})
 
 
@@ -247,11 +211,11 @@ def run(argv: list[str], environ: dict[str, str]) -> tuple[int, str, str]:
 
 def furnish(case: Case, system: FakeFilesystem) -> None:
     """Fill the file system of a container; nobody may write in /etc."""
-    stack = json.dumps({**dict(case.stack), "examples": EXAMPLES, "site": SITE})
+    stack = json.dumps({**case.stack, "examples": EXAMPLES, "site": SITE})
     mine = {f"{ROOT}/stack.json": stack, "/workspace/train.py": "", "/workspace/arguments.json": ARGFILE}
     mine["/workspace/list.json"] = "[]"
     scripts = {f"{EXAMPLES}/examples/pytorch/{script}": text for script, text in SCRIPTS.items()}
-    texts = {**case.box.files(), **PROC, **ETC, **mine, **scripts, **dict(case.limit)}
+    texts = {**case.box.files(), **PROC, **ETC, **mine, **scripts, **case.limit}
     texts[f"/proc/{PARENT}/status"] = f"Cpus_allowed_list:\t{case.box.files()[ONLINE]}\n"
     for path, text in texts.items():
         system.create_file(path, contents=text)
