@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import pytest
-
 import entrypoint.__main__ as program
 from entrypoint.decide import Plan, decide, look_ahead
 from entrypoint.errors import Refusal
@@ -35,7 +33,7 @@ from tests.support.machines import Box, look_at
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
 PLENTY = Limits(1 << 30, 64 << 30, frozenset({"avx512_bf16"}))
-OWN = "10.77.0.2"
+NODE0, OWN = "10.77.0.1", "10.77.0.2"
 SMOKE = Command(command.SMOKE, "smoke", [])
 
 
@@ -68,52 +66,39 @@ def find_situation(job: Command, facts: Facts, nproc: int | None = None) -> Situ
 
 def make_plan(job: Command, facts: Facts, nproc: int | None = None) -> Plan:
     """Return the plan of a command, on a network where every other host has an address."""
+    here = find_situation(job, facts, nproc)
     with network():
-        here = detect(job, facts, find_launcher(facts.environ), nproc)
         return decide(here, look_ahead(here, facts), facts)
 
 
-@contextmanager
-def network(hosts: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Replace the network: names have the addresses of `hosts`, any other 10.77.0.9, and ours is on eth0."""
-    known = hosts or {}
-
-    def look_up(host: str, *_: object) -> list[tuple[int, tuple[str, int]]]:
-        return [(2, (known.get(host, "10.77.0.9"), 9))]
-
-    with (
-        mock.patch("entrypoint.machine.network.look_up", look_up),
-        mock.patch("entrypoint.machine.network.find_way", lambda to: (to[1][0], OWN)),
-        mock.patch("entrypoint.machine.network.list_ipv4", lambda: [("lo", "127.0.0.1"), ("eth0", OWN)]),
-        mock.patch("entrypoint.machine.network.try_port", lambda port: None),
-    ):
-        yield
-
-
-NODE0 = "10.77.0.1"
-# The addresses of names, for `pretend_names`.
+# The addresses of names; any other name has that of ELSEWHERE.
 ADDRESSES: Mapping[str, Sequence[str]] = {
     NODE0: [NODE0],
-    "pod": [NODE0, "10.77.0.2"],
-    "others": ["10.77.0.2", "10.77.0.3"],
-    "here": [NODE0, "10.77.0.2"],
+    "pod": [NODE0, OWN],
+    "others": [OWN, "10.77.0.3"],
+    "here": [NODE0, OWN],
     "nobody": [],
 }
+ELSEWHERE = "10.77.0.9"
 
 
-def pretend_names(monkeypatch: pytest.MonkeyPatch, tried: Mapping[int, OSError]) -> None:
-    """Give names their addresses, and let this machine have NODE0 on the way to any of them.
+@contextmanager
+def network(own: str = OWN, taken: Mapping[int, OSError] = {}) -> Iterator[None]:
+    """Replace the network: names have their addresses, and `own` is ours on the way to any of them, on eth0.
 
-    tried: why ports cannot be had.
+    taken: why ports cannot be had.
     """
 
     def look_up(host: str, *_: object) -> list[tuple[int, tuple[str, int]]]:
-        return [(2, (each, 9)) for each in ADDRESSES.get(host, ["10.77.0.9"])]
+        return [(2, (each, 9)) for each in ADDRESSES.get(host, [ELSEWHERE])]
 
-    monkeypatch.setattr("entrypoint.machine.network.look_up", look_up)
-    monkeypatch.setattr("entrypoint.machine.network.find_way", lambda to: (to[1][0], NODE0))
-    monkeypatch.setattr("entrypoint.machine.network.try_port", tried.get)
-    monkeypatch.setattr("socket.gethostname", lambda: "here")
+    with (
+        mock.patch("entrypoint.machine.network.look_up", look_up),
+        mock.patch("entrypoint.machine.network.find_way", lambda to: (to[1][0], own)),
+        mock.patch("entrypoint.machine.network.list_ipv4", lambda: [("lo", "127.0.0.1"), ("eth0", own)]),
+        mock.patch("entrypoint.machine.network.try_port", taken.get),
+    ):
+        yield
 
 
 # The kernel's files of a container with one interface, eth0.
@@ -156,7 +141,6 @@ class Container:
 
     home: Path
     box: Box = SERVER
-    hosts: Mapping[str, str] | None = None
 
     def furnish(self, **stack: object) -> Container:
         """Write what the image has, and return the container; stack: other values in stack.json."""
@@ -175,12 +159,12 @@ class Container:
 
     def start(self, words: str | Sequence[str], environ: Mapping[str, str] | None = None) -> Started:
         """Start a command up to exec; its variables are over PATH and HOME."""
-        argv = words.split() if isinstance(words, str) else list(words)
+        argv = words.split() if isinstance(words, str) else words
         variables = {"PATH": str(self.home), "HOME": str(self.home), **(environ or {})}
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out), self._entered():
             try:
-                code = program.run(argv, variables, str(self.home))
+                code = program.run([*argv], variables, str(self.home))
                 return Started(code, err=err.getvalue(), out=out.getvalue())
             except Refusal as refusal:
                 return Started(refusal.code, refusal, err=err.getvalue())
@@ -189,11 +173,8 @@ class Container:
 
     def explain(self, words: str | Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return what `--explain=json` says of a command."""
-        argv = words.split() if isinstance(words, str) else list(words)
-        variables = {"PATH": str(self.home), "HOME": str(self.home), **(environ or {})}
-        with contextlib.redirect_stdout(io.StringIO()) as out, self._entered():
-            assert program.run(["--explain=json", *argv], variables, str(self.home)) == 0
-        found: dict[str, Any] = json.loads(out.getvalue())
+        argv = words.split() if isinstance(words, str) else words
+        found: dict[str, Any] = json.loads(self.start(["--explain=json", *argv], environ).out)
         return found
 
     @contextmanager
@@ -208,7 +189,7 @@ class Container:
             raise _Replaced(argv, environ)
 
         with (
-            network(self.hosts),
+            network(),
             mock.patch("entrypoint.facts.read_text", read),
             mock.patch("os.sched_getaffinity", lambda _: self.box.cpus(range(self.box.total))),
             mock.patch("os.execvpe", replace),

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from entrypoint.__main__ import main
 from tests.support.environments import CHANGED, ENVIRONMENTS
+from tests.support.starts import Container
 
-STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "site": "/site"}
 COMMANDS = (
     ["smoke"], ["--nproc", "2", "smoke"], ["python3", "train.py"], ["torchrun", "train.py"], ["sh"], ["qa"],
     ["accelerate", "launch", "train.py"], ["mpirun", "-n", "2", "python3", "train.py"],
@@ -49,12 +49,7 @@ BEFORE = ("", "smoke", "sh -c", "qa", "doctor", "launch --hosts a", "train.py", 
 def root(module_path: Path) -> Path:
     for backend in ("gloo", "ccl"):
         (module_path / backend).mkdir()
-        facts = {**STACK, "backend": backend, "examples": None}
-        (module_path / backend / "stack.json").write_text(json.dumps(facts))
-    for name in ("torchrun", "accelerate", "mpirun"):
-        (module_path / name).write_text("#!/bin/sh\n")
-        (module_path / name).chmod(0o755)
-    (module_path / "home").mkdir()
+        Container(module_path / backend).furnish(backend=backend, examples=None)
     return module_path
 
 
@@ -78,7 +73,7 @@ def apart() -> Iterator[None]:
 def run(argv: list[str], environ: Mapping[str, str], root: Path, backend: str = "gloo") -> tuple[int, str, str]:
     """Run the entrypoint up to exec: exit code, stdout, stderr."""
     out, err = io.StringIO(), io.StringIO()
-    settled = {"PATH": f"{root}:/usr/bin:/bin", "HOME": str(root / "home")}
+    settled = {"PATH": f"{root / backend}:/usr/bin:/bin", "HOME": str(root / backend)}
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), apart():
         try:
             code = main(argv, {**environ, **settled}, str(root / backend))

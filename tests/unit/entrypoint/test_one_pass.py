@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -16,15 +15,10 @@ import entrypoint.__main__ as program
 from entrypoint import decide, situation
 from entrypoint.world import table
 from tests.support.launchers import left_by
-from tests.support.starts import network
+from tests.support.starts import Container, network
 
-STACK = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo", "examples": None}
 # What every process reads for itself: Python's own modules, and files that are not the kernel's.
 KERNEL = ("/proc/", "/sys/")
-
-
-class Replaced(BaseException):
-    """In the place of exec."""
 
 
 @pytest.mark.parametrize(
@@ -38,9 +32,7 @@ class Replaced(BaseException):
     ],
 )
 def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[str], environ: dict[str, str]) -> None:
-    (tmp_path / "stack.json").write_text(json.dumps({**STACK, "site": str(tmp_path)}))
-    (tmp_path / "torchrun").write_text("#!/bin/sh\n")
-    (tmp_path / "torchrun").chmod(0o755)
+    Container(tmp_path).furnish()
     reads: Counter[str] = Counter()
     really_open = builtins.open
 
@@ -49,18 +41,15 @@ def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[st
             reads[str(path)] += 1
         return really_open(path, *args, **more)
 
-    def replace(*_: object) -> None:
-        raise Replaced
-
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), **environ}
     with (
         network(),
         mock.patch.object(builtins, "open", count),
-        mock.patch.object(os, "execvpe", replace),
+        mock.patch.object(os, "execvpe", side_effect=SystemExit),
         mock.patch("entrypoint.__main__.detect", wraps=situation.detect) as detected,
         mock.patch("entrypoint.__main__.decide", wraps=decide.decide) as decided,
         mock.patch("entrypoint.__main__.find_launcher", wraps=table.find_launcher) as found,
-        pytest.raises(Replaced),
+        pytest.raises(SystemExit),
     ):
         program.main(argv, environ, str(tmp_path))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,25 +11,27 @@ from entrypoint.errors import EXIT_USER, LATER, Refusal
 from entrypoint.rendezvous import master
 from entrypoint.rendezvous.master import TYPED, check_master, wait_for_master, wait_for_name
 from entrypoint.world.model import World
-from tests.support.starts import NODE0, pretend_names
+from tests.support.starts import NODE0, network
 
 RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
 FIRST, ELASTIC = AGENT._replace(node_rank=0), AGENT._replace(node_rank=None)
 WORKER = RANKS._replace(launcher="torchrun-worker")
-OWN, TAKEN, PRIVILEGED = NODE0, 29501, 80
+TAKEN, PRIVILEGED = 29501, 80
 
 
 @pytest.fixture(autouse=True)
-def network(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = {
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    taken = {
         TAKEN: OSError(errno.EADDRINUSE, "Address already in use"),
         PRIVILEGED: PermissionError(13, "Permission denied"),
     }
-    pretend_names(monkeypatch, tried)
-    monkeypatch.setattr("entrypoint.rendezvous.master.try_port", tried.get)
+    monkeypatch.setattr(master, "try_port", taken.get)
     monkeypatch.setattr(master, "can_resolve", lambda name: name != "nobody")
     monkeypatch.setattr(master, "PAUSE", 0)
+    monkeypatch.setattr("socket.gethostname", lambda: "here")
+    with network(NODE0, taken):
+        yield
 
 
 @pytest.mark.parametrize(

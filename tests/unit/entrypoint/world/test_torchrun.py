@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from entrypoint.world.torchrun import (
     tell,
     tell_meeting,
 )
-from tests.support.starts import NODE0, pretend_names
+from tests.support.starts import NODE0, network
 
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
 RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
@@ -30,8 +31,10 @@ OWN, TAKEN = NODE0, 29501
 
 
 @pytest.fixture(autouse=True)
-def network(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend_names(monkeypatch, {TAKEN: OSError(errno.EADDRINUSE, "Address already in use")})
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("socket.gethostname", lambda: "here")
+    with network(NODE0, {TAKEN: OSError(errno.EADDRINUSE, "Address already in use")}):
+        yield
 
 
 @pytest.mark.parametrize(
