@@ -49,9 +49,13 @@ HOSTS = "launch --hosts 192.0.2.1,192.0.2.2"
 REFUSED = (
     # what is no command
     Row("qaa", {}, "qaa", 127),
+    Row("sumarization", {}, "sumarization", 127),
+    Row("translate", {}, "translate", 127),
+    Row("sum", {}, "sum", 127),
     Row("''", {}, "", 127),
     Row("-m train", {}, "-m", 127),
     Row("missing.py", {}, "missing.py"),
+    Row("/etc/passwd", {}, "/etc/passwd", 126),
     Row("--explain=xml sh", {}, "--explain=xml"),
     Row("--explain doctor", {}, "doctor"),
     Row("--explain tasks", {}, "tasks"),

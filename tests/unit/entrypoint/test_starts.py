@@ -5,6 +5,7 @@ The words of the refusals are in tests/data/golden/messages; here are their exit
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -20,7 +21,7 @@ from entrypoint.tuning.bind import RANK_PROGRAM
 from tests.support.launchers import left_by
 from tests.support.machines import Box
 from tests.support.refusals import REFUSED, Row
-from tests.support.starts import Container, Started
+from tests.support.starts import GLOO, Container, Started
 
 WORKER = {"PET_NNODES": "2", "PET_MASTER_ADDR": "late", "PET_NODE_RANK": "1"}
 MASTER = {**WORKER, "PET_NODE_RANK": "0"}
@@ -259,9 +260,14 @@ def test_a_pipe_is_not_read(container: Container) -> None:
     assert started.refusal is None
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"torch": 1}'])
-def test_a_damaged_stack_ends_with_1(container: Container, text: str) -> None:
-    (container.home / "stack.json").write_text(text)
+DAMAGED = ("", "{", "{}", "[]", "null", '{"torch": 1}', json.dumps({**GLOO._asdict(), "environment": "A=1"}))
+
+
+@pytest.mark.parametrize("text", [None, *DAMAGED])
+def test_a_stack_that_is_missing_or_damaged_ends_with_1(container: Container, text: str | None) -> None:
+    (container.home / "stack.json").unlink()
+    if text is not None:
+        (container.home / "stack.json").write_text(text)
 
     assert container.start("smoke").code == 1
 

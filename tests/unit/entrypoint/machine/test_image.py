@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.image import (
     LAUNCHED,
     list_hidden,
@@ -42,24 +41,6 @@ def test_the_variables_of_an_image_are_in_its_stack() -> None:
     text = json.dumps({**FACTS, "environment": {"I_MPI_ROOT": "/usr/local/opt/mpi"}})
     stack = read_stack(text)
     assert (stack.environment, stack.examples) == ({"I_MPI_ROOT": "/usr/local/opt/mpi"}, None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        json.dumps({**FACTS, "environment": "A=1"}),
-        None,
-        "",
-        "{",
-        "[]",
-        "null",
-        *(json.dumps({**FACTS, "x": 0}).replace('"site"', '"y"'),),
-    ],
-)
-def test_a_stack_that_is_missing_or_damaged(text: str | None) -> None:
-    with pytest.raises(Refusal, match=r"stack\.json") as caught:
-        read_stack(text)
-    assert caught.value.code == EXIT_OUTSIDE
 
 
 @pytest.mark.parametrize(

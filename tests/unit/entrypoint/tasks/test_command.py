@@ -33,22 +33,3 @@ def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:
         )
     with pytest.raises(Refusal):
         read_command(["mim"], {}, lambda *_: None, str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("word", "remedy", "code"),
-    [
-        ("sumarization", "summarization", 127),
-        ("smok", "smoke", 127),
-        ("zzzz", "`tasks` lists", 127),
-        ("nosuch", "`tasks` lists", 127),
-        ("sum", "`tasks` lists", 127),
-        ("translate", "translation", 127),
-        ("no.py", "-v $PWD/no.py:/workspace/no.py:ro", 2),
-        ("/etc/passwd", "chmod +x /etc/passwd", 126),
-    ],
-)
-def test_an_unknown_word_has_a_remedy(word: str, remedy: str, code: int) -> None:
-    with pytest.raises(Refusal) as caught:
-        read_command(word.split(), {}, lambda *_: None)
-    assert remedy in caught.value.remedy and caught.value.code == code
