@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
 from typing import Any
 
 import jsonschema
@@ -14,8 +17,8 @@ from entrypoint.world.table import detect
 from manifests.pod import limit_restarts
 from tests.support.admission import list_flaws
 from tests.support.definitions import schema
-from tests.support.documents import Page, pages
-from tests.support.manifests import write
+from tests.support.documents import Page, page, pages
+from tests.support.manifests import run, write
 
 
 def shown_in(page: Page) -> list[dict[str, Any]]:
@@ -114,3 +117,37 @@ def test_the_pods_of_the_indexed_job_find_each_other() -> None:
     assert spec["completionMode"] == "Indexed" and spec["completions"] == spec["parallelism"] == world.nodes[1]
     assert (world.node_rank, world.master) == (1, f"{name}-0.{service['metadata']['name']}")
     assert read_command(container["args"], {}, lambda *_: None).trains
+
+
+# What the pages on Kubernetes type, in their order: what makes objects, and what names them.
+TYPED = [each.text for path in ("docs/kubernetes.md", "docs/kubernetes-reference.md") for each in page(path).shown]
+KINDS = {"pvc": "PersistentVolumeClaim", "job": "Job", "trainjob": "TrainJob", "pod": "Pod"}
+NAMED = re.compile(r"\b(pvc|job|trainjob|pod)(?:/| -n training )([\w-]+)")
+
+
+def made() -> list[dict[str, Any]]:
+    """List the objects that the commands of these pages print, and those that the pages show."""
+    printed = [re.split(" [|>] ", each)[0] for each in TYPED if each.startswith("python scripts/manifest.py ")]
+    manifests = [run(*shlex.split(each.replace("<DIGEST>", "0" * 64))[2:]).manifest for each in printed]
+    return [*manifests, *(each for each in SHOWN if each["kind"] == "Pod")]
+
+
+@pytest.mark.parametrize("typed", [each for each in TYPED if each.startswith("kubectl ")])
+def test_kubectl_names_what_a_page_has_made(typed: str) -> None:
+    there = [each for each in made() if each["metadata"].get("namespace") == "training"]
+    named = {(KINDS[kind], name) for kind, name in NAMED.findall(typed)}
+    named |= {("TrainJob", name) for name in re.findall(r"jobset-name=([\w-]+)", typed)}
+    named |= {("Pod", name) for name in re.findall(r"training/([\w-]+):", typed)}
+    saved = {*re.findall(r"> (\S+\.yaml)", "\n".join(TYPED)), "copy.yaml"}
+
+    assert named <= {(each["kind"], each["metadata"]["name"]) for each in there}
+    assert {*re.findall(r"-f (\S+\.yaml)", typed)} <= saved
+
+
+def test_a_claim_and_a_secret_that_a_pod_asks_for_are_made_by_the_pages() -> None:
+    text = json.dumps(made())
+    claims = {each["metadata"]["name"] for each in made() if each["kind"] == "PersistentVolumeClaim"}
+    secrets = set(re.findall(r"create secret generic ([\w-]+)", "\n".join(TYPED)))
+
+    assert {*re.findall(r'"claimName": "([\w-]+)"', text)} - claims == {"corpus"}, "the reader's own"
+    assert set(re.findall(r'"secretKeyRef": {"name": "([\w-]+)"', text)) == secrets
