@@ -107,16 +107,6 @@ def test_launch_by_names_and_by_addresses(store: Store, pair: Sequence[Host], na
     assert places(done.out) == BOTH
 
 
-@pytest.mark.parametrize("address", ["node0", "10.77.0.10"])
-def test_torchrun_by_a_name_and_by_an_address(store: Store, pair: Sequence[Host], address: str) -> None:
-    assert places(meet(store, pair, master(address, 0), master(address, 1))) == BOTH
-
-
-@pytest.mark.parametrize("address", ["node0", "10.77.0.10"])
-def test_an_elastic_rendezvous(store: Store, pair: Sequence[Host], address: str) -> None:
-    assert sorted(places(meet(store, pair, elastic(address), elastic(address)))) == BOTH
-
-
 @pytest.fixture
 def any_address(pair: Sequence[Host]) -> Iterator[None]:
     """Let programs bind addresses that a host does not have, as keepalived sets it."""
@@ -202,15 +192,3 @@ def test_a_firewall_that_lets_only_ssh_of_the_host_in(store: Store, pair: Sequen
     assert done.code == 1
     assert "not every host answered within 5 s: node1 (ssh does not answer)" in done.err
     assert "reachable on port 2222" in done.err
-
-
-def test_a_key_that_only_its_owner_reads(store: Store, pair: Sequence[Host]) -> None:
-    for host in pair:
-        assert host.run("cp -r keys own && chmod 600 own/id_ed25519").code == 0
-    own = "-v ~/own:/etc/multinode/ssh:ro --user $(id -u):0"
-    assert pair[1].run(start(store, f"-d {own}", "worker")).code == 0
-
-    done = pair[0].run(start(store, own, "launch --hosts node0,node1 -n 2 --ppn 1", MEET))
-
-    assert done.code == 0
-    assert places(done.out) == BOTH

@@ -6,33 +6,7 @@ import pytest
 
 from tests.cluster.nodes import Cluster
 
-LISTEN = "import socket, time; s = socket.create_server(('', {port})); print('ready', flush=True); time.sleep(300)"
-
 MEETS = 'import torch.distributed; torch.distributed.init_process_group("gloo")'
-
-
-def occupy(cluster: Cluster, number: int, port: int) -> None:
-    """Listen on a port of a node until the test ends."""
-    job = cluster.start(number, "python3", "-c", LISTEN.format(port=port))
-    assert job.said("ready")
-
-
-def test_two_that_were_meant_to_be_one_world_do_not_train_alone(cluster: Cluster) -> None:
-    done = cluster.both("smoke", environ=[{"WORLD_SIZE": "2", "RANK": str(number)} for number in (0, 1)])
-
-    assert [each.code for each in done] == [2, 2]
-    assert all("meant to be one of many" in each.out for each in done)
-
-
-def test_the_rendezvous_port_is_in_use(cluster: Cluster) -> None:
-    occupy(cluster, 0, 23456)
-    environ = {"MASTER_ADDR": "node0", "MASTER_PORT": "23456", "WORLD_SIZE": "2", "RANK": "0"}
-
-    done = cluster.nodes[0].run("smoke", environ=environ)
-
-    assert done.code == 138
-    assert "in use: 23456" in done.err
-    assert "Traceback" not in done.err
 
 
 @pytest.mark.slow

@@ -61,15 +61,6 @@ def test_the_systems_certificates_stay(image: str, given: Path) -> None:
     assert mode == "600"
 
 
-def test_a_file_of_the_users_wins(image: str, given: Path) -> None:
-    options = ("--volume", f"{given}/ca.pem:/etc/multinode/ca.pem:ro", "--env", "SSL_CERT_FILE=/mine")
-
-    done = run(image, "bash", "-c", "echo $SSL_CERT_FILE $REQUESTS_CA_BUNDLE", options=options)
-
-    mine, bundle = done.out.split()
-    assert mine == "/mine" and bundle.endswith("/ca-bundle.pem")
-
-
 INSTALL = 'subprocess.run(["pip", "install", "--no-index", "--find-links", url, "extra"], check=True)\n'
 
 

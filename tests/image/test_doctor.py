@@ -50,18 +50,3 @@ def test_everything_that_is_wrong_is_named_at_once(image: str, tmp_path: Path) -
     }  # fmt: skip
     assert found.keys() == said.keys()
     assert {name for name, part in said.items() if part not in found[name]} == set()
-
-
-def test_a_training_is_warned_once_and_another_command_is_not(image: str, tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    (tmp_path / "train.py").write_text("")
-    small = ("--memory", "512m", "--volume", f"{tmp_path}:/given:ro")
-    rank = ("--env", "PMI_SIZE=2", "--env", "MPI_LOCALNRANKS=2", "--env", "MASTER_ADDR=127.0.0.1")
-
-    def warnings(local_rank: int, *command: str) -> int:
-        numbers = ("--env", f"PMI_RANK={local_rank}", "--env", f"MPI_LOCALRANKID={local_rank}")
-        done = run(image, *command, options=(*small, *rank, *numbers))
-        return done.err.count("results there are lost with the container")
-
-    assert [warnings(number, "/given/train.py") for number in (0, 1)] == [1, 0]
-    assert warnings(0, "true") == 0

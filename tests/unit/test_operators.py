@@ -23,39 +23,32 @@ def variables(pod: dict[str, Any]) -> dict[str, str]:
     return {row["name"]: row.get("value") for row in pod["spec"]["containers"][0]["env"]}
 
 
-def test_a_worker_beside_a_master_has_the_variables_that_were_recorded() -> None:
-    worker = variables(made("--elastic", "off")[1])
+@pytest.mark.parametrize(
+    ("words", "recorded", "waits"),
+    [
+        (("--elastic", "off"), "pytorchjob-master", [False, True]),
+        (("--elastic", "1:4", "--max-restarts", "3"), "pytorchjob-elastic", [False, False]),
+    ],
+)
+def test_the_pods_of_a_pytorchjob_have_the_variables_that_were_recorded(
+    words: tuple[str, ...], recorded: str, waits: list[bool]
+) -> None:
+    """The recorded elastic job had `standalone: true`, which is the only reason for PET_STANDALONE."""
+    pods, known = made(*words), left_by(recorded)
+    known.pop("PET_STANDALONE", None)
 
-    assert {**left_by("pytorchjob-master")}.items() <= worker.items()
-
-
-def test_an_elastic_worker_has_the_variables_that_were_recorded() -> None:
-    """The recorded job had `standalone: true`, which is the only reason for PET_STANDALONE."""
-    recorded = left_by("pytorchjob-elastic")
-    del recorded["PET_STANDALONE"]
-
-    for pod in made("--elastic", "1:4", "--max-restarts", "3"):
-        assert recorded.items() <= variables(pod).items()
-        assert "RANK" not in variables(pod)
-
-
-def test_the_operators_variables_come_last() -> None:
-    [first, _] = made("--elastic", "off", "--env", "LOGLEVEL=INFO")
-
-    names = [row["name"] for row in first["spec"]["containers"][0]["env"]]
-    assert names.index("LOGLEVEL") < names.index("RANK")
+    assert known.items() <= variables(pods[1]).items()
+    assert ["RANK" in variables(pod) for pod in pods] == ["RANK" in known] * 2
+    assert ["initContainers" in pod["spec"] for pod in pods] == waits
 
 
-@pytest.mark.parametrize(("form", "waits"), [("off", [False, True]), ("1:2", [False, False])])
-def test_workers_wait_for_a_master(form: str, waits: list[bool]) -> None:
-    assert ["initContainers" in pod["spec"] for pod in made("--elastic", form)] == waits
-
-
-def test_a_pod_knows_the_other_by_its_service() -> None:
-    first, second = made("--elastic", "off")
+def test_a_pod_knows_the_other_by_its_service_and_the_operators_variables_come_last() -> None:
+    first, second = made("--elastic", "off", "--env", "LOGLEVEL=INFO")
 
     assert first["spec"]["hostAliases"] == [{"ip": "10.0.0.3", "hostnames": ["job-worker-0"]}]
     assert second["spec"]["hostAliases"] == [{"ip": "10.0.0.2", "hostnames": ["job-master-0"]}]
+    names = [row["name"] for row in first["spec"]["containers"][0]["env"]]
+    assert names.index("LOGLEVEL") < names.index("RANK")
 
 
 def trained(runtime: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -65,8 +58,12 @@ def trained(runtime: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     return make_trainjob_pods(job, runtime or TORCH_DISTRIBUTED, ADDRESSES)
 
 
-def test_a_pod_of_a_trainjob_has_the_variables_that_were_recorded() -> None:
-    assert left_by("trainer-v2").items() <= variables(trained()[1]).items()
+def test_the_pods_of_a_trainjob_have_the_variables_that_were_recorded_and_a_name_of_the_first() -> None:
+    pods = trained()
+
+    assert left_by("trainer-v2").items() <= variables(pods[1]).items()
+    for pod in pods:
+        assert {"ip": "10.0.0.2", "hostnames": ["job-node-0-0.job"]} in pod["spec"]["hostAliases"]
 
 
 def test_a_trainjob_patches_its_runtime() -> None:
@@ -83,11 +80,6 @@ def test_a_trainjob_patches_its_runtime() -> None:
         assert container == {key: same[key] for key in container}
         assert [*one["spec"]["volumes"], {"name": "home", "emptyDir": {}}] == other["spec"]["volumes"]
         assert (one["spec"]["restartPolicy"], other["spec"]["restartPolicy"]) == ("OnFailure", "Never")
-
-
-def test_the_first_node_of_a_trainjob_has_a_name_for_all() -> None:
-    for pod in trained():
-        assert {"ip": "10.0.0.2", "hostnames": ["job-node-0-0.job"]} in pod["spec"]["hostAliases"]
 
 
 def test_the_pods_of_an_mpijob_have_what_its_operator_gives_them(tmp_path: Path) -> None:
