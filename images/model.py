@@ -38,9 +38,13 @@ SWITCHES = ("trim", "bytecode")  # options of a request that are on by default, 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for; None and () stand for the default."""
+    """What the user asked for; None and () stand for the default.
+
+    `index` are the platforms of the images that make one index together, this one among them.
+    """
 
     platform: Platform | None = None
+    index: tuple[Platform, ...] = ()
     torch: str | None = None
     transformers: str | None = None
     python: str | None = None

@@ -57,6 +57,8 @@ def _platform(typed: str) -> Platform:
     """Read a platform; raise ArgumentTypeError for one that no image is made for."""
     if found := platform_of(typed):
         return found
+    if "," in typed:
+        raise argparse.ArgumentTypeError(f"{typed!r} is more than one platform; only a build takes several")
     raise argparse.ArgumentTypeError(f"{typed!r} is none of {', '.join(map(str, PLATFORMS))}")
 
 
@@ -172,7 +174,7 @@ def request(options: argparse.Namespace) -> Request:
     tag = next(iter(names(options)), None)
     if options.base not in (None, "debian", "intel") and options.base.strip():  # a blank one is the planner's matter
         reference.parse(options.base)
-    same = {field.name for field in fields(Request)} - {"tasks", "tag"}
+    same = {field.name for field in fields(Request)} - {"index", "tasks", "tag"}
     return Request(tasks=tasks, tag=tag, **{name: getattr(options, name) for name in same})
 
 
@@ -182,7 +184,9 @@ def requests(options: argparse.Namespace) -> list[Request]:
     Raises UserFault as `request` does.
     """
     one = request(argparse.Namespace(**{**vars(options), "platform": None}))
-    return [replace(one, platform=each) for each in options.platform or (None,)]
+    platforms = options.platform or (None,)
+    index = platforms if len(platforms) > 1 else ()
+    return [replace(one, platform=each, index=index) for each in platforms]
 
 
 def names(options: argparse.Namespace) -> list[str]:

@@ -227,5 +227,5 @@ def _resolve(plan: Plan, sources: Sources, context: Context) -> Pylock:
         raise missing.explain(said, plan, sources, context.store.root, context.wheelhouse)
     if unfit := uv.for_gpu(found, plan, context.wheelhouse):
         remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + uv.TORCH_INDEX
-        raise UserFault("the resolution has packages for a GPU", ", ".join(unfit), remedy)
+        raise UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
     return found

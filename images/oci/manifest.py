@@ -162,7 +162,9 @@ def choose(entries: Sequence[object], name: str, platform: Platform) -> Descript
         return min(found, key=lambda pair: pair[0])[1]
     systems = dict.fromkeys("/".join(_system(entry, name)) for entry in entries)
     offered = ", ".join(each for each in systems if each != UNKNOWN) or "nothing"
-    raise UserFault(f"no image for {platform}", f"{name} (it has {offered})", f"an image for {platform}")
+    others = [f"--platform {each}" for each in PLATFORMS if str(each) in systems]
+    remedy = " or ".join([f"an image for {platform}", *others])
+    raise UserFault(f"no image for {platform}", f"{name} (it has {offered})", remedy)
 
 
 def _platform(entry: object, name: str) -> Mapping[str, Any]:

@@ -54,7 +54,8 @@ def select(request: Request, catalog: Catalog, today: datetime.date) -> Selectio
     if good is None or early:
         facts = [] if good else [fact for conflicts in against.values() for fact in conflicts]
         value = "; ".join(dict.fromkeys([*facts, *early]))
-        raise UserFault("these do not go together", value, _instead(torch, transformers, request, catalog))
+        where = f" on {request.platform}" if request.platform else ""
+        raise UserFault(f"these do not go together{where}", value, _instead(torch, transformers, request, catalog))
     backend, reasons = compatibility.backend(torch, transformers, good.base.python, request)
     return Selection(torch, transformers, good, backend, tuple(reasons))
 
@@ -154,20 +155,29 @@ def _by_nearness(asked: Version, known: Iterable[Version]) -> list[Version]:
 def _instead(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> str:
     """Return the command of a request that works: another release of one of both, then with fewer wishes."""
     own = [replace(request, python=python) for python in torch.python] if _is_own(request) else []
-    plain = Request(platform=request.platform, as_of=request.as_of)
+    plain = Request(platform=request.platform, index=request.index, as_of=request.as_of)
     kept, found = request, None
-    for kept in (request, *own, replace(request, backend=None), plain):
+    for kept in map(_common, (request, *own, replace(request, backend=None), plain)):
         open_ = replace(kept, torch=None, transformers=None)
         if found := _fitting(torch, transformers, open_, catalog):
             break
     rows = found or (catalog.torch[catalog.default_torch], catalog.transformers[catalog.default_transformers])
-    words = ["python", "build.py", *(["--platform", str(request.platform)] if request.platform else [])]
+    platforms = request.index or ((request.platform,) if request.platform else ())
+    words = ["python", "build.py", *(["--platform", ",".join(map(str, platforms))] if platforms else [])]
     words += ["--torch", str(rows[0].version), "--transformers", str(rows[1].version)]
     for name, value in (("python", kept.python), ("base", kept.base), ("backend", kept.backend)):
         words += [f"--{name}", value] if value else []
     if request.as_of:
         words += ["--as-of", max(request.as_of, str(_earliest_day(*rows)))]
     return shlex.join(words)
+
+
+def _common(request: Request) -> Request:
+    """Return a request as every image of its index can have it: what is Intel's is for one platform only."""
+    if not request.index:
+        return request
+    base = request.base if _is_own(request) else "debian"
+    return replace(request, base=base, backend=None if request.backend == "ccl" else request.backend)
 
 
 def _earliest_day(torch: Torch, transformers: Transformers) -> datetime.date:

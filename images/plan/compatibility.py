@@ -87,9 +87,8 @@ def _versions(torch: Torch, transformers: Transformers) -> Iterable[str]:
 def _base(torch: Torch, choice: BaseChoice, request: Request) -> Iterable[str]:
     if Version(choice.base.python) < ENTRYPOINT:
         yield f"the entrypoint requires Python {ENTRYPOINT} or newer, {choice.name} has {choice.base.python}"
-    on = f" on {request.platform}" if request.platform else ""
     if request.base == "intel" and not torch.image:
-        yield f"Intel has no image for several nodes with torch {torch.version}{on} (ai-containers pytorch/README.md)"
+        yield f"Intel has no image for several nodes with torch {torch.version} (ai-containers pytorch/README.md)"
     if request.python and request.python != choice.base.python:
         yield f"Python {request.python} was asked for, {choice.name} has {choice.base.python}"
     if torch.glibc and Version(torch.glibc) > Version(choice.base.glibc):

@@ -157,8 +157,10 @@ def test_a_manifest_that_engines_read_in_another_way_is_refused(more: dict[str, 
 
 
 def test_a_missing_platform_is_said_with_those_that_are_there() -> None:
-    with pytest.raises(UserFault, match=r"linux/arm64, windows/amd64\)"):
+    with pytest.raises(UserFault, match=r"linux/arm64, windows/amd64\)") as caught:
         choose([entry("arm64"), entry("amd64", system="windows"), entry("unknown", system="unknown")], "it", AMD64)
+
+    assert caught.value.remedy == "an image for linux/amd64 or --platform linux/arm64"
 
 
 def changed(**changes: object) -> bytes:

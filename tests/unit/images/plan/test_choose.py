@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import shlex
+from dataclasses import replace
 
 import pytest
 
 from images.host.errors import UserFault
 from images.model import Request
 from images.plan import catalog, choose
+from images.platforms import PLATFORMS
 
 TABLE = catalog.load()
 TODAY = datetime.date(2026, 11, 21)
@@ -83,6 +85,29 @@ def test_every_pair_plans_or_is_told_what_does(wishes: dict[str, str]) -> None:
     assert planned > 10 and suggested
     for command in suggested:
         select(typed(command))
+
+
+@pytest.mark.parametrize("wishes", [{}, {"backend": "ccl"}, {"base": "intel"}, {"base": "mine:1", "python": "3.9"}])
+def test_what_is_told_of_one_image_of_an_index_works_for_all(wishes: dict[str, str]) -> None:
+    tables = {each: TABLE.on(each) for each in PLATFORMS}
+    suggested = set()
+
+    for torch in TABLE.torch:
+        for transformers in sorted(TABLE.transformers)[::40]:
+            asked = Request(index=PLATFORMS, torch=str(torch), transformers=str(transformers), **wishes)  # type: ignore[arg-type]
+            for each, table in tables.items():
+                try:
+                    choose.select(replace(asked, platform=each), table, TODAY)
+                except UserFault as fault:
+                    assert fault.fact.endswith(f"on {each}")
+                    suggested.add(fault.remedy)
+
+    assert suggested
+    for command in suggested:
+        asked = typed(command)
+        assert asked.platform == ",".join(map(str, PLATFORMS))
+        made = [choose.select(replace(asked, platform=each), table, TODAY) for each, table in tables.items()]
+        assert len({each.base.base.python for each in made}) == 1
 
 
 MINOR = "that is not a minor release of Python"
