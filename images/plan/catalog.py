@@ -149,6 +149,9 @@ class Undeclared(Row):
 OF_INTEL = ("bindings", "ipex", "module", "index", "find_links", "image", "impi", "openmp")  # fields of Torch
 
 
+CPU_INDEX = "PyTorch's own index"
+
+
 class Machine(Row):
     """What a kind of machine has in the place of Intel's parts, and from when on PyPI's torch for it is for CUDA."""
 
@@ -185,7 +188,9 @@ class Catalog(Row):
             return self
         rows = {version: _on(machine, row) for version, row in self.torch.items()}
         own = {"torch": rows, "default_torch": machine.torch, "tested_torch": (machine.torch,)}
-        return self.model_copy(update={**own, "lacks": f"not made for {platform}: {machine.lacks} ({machine.source})"})
+        cuda = f"from torch {machine.gpu} on PyPI's wheels for it are for CUDA: those for the CPU are at {CPU_INDEX}"
+        lacks = f"not made for {platform}: {machine.lacks}; {cuda} ({machine.source})"
+        return self.model_copy(update={**own, "lacks": lacks})
 
     @property
     def debian(self) -> Base:
@@ -204,7 +209,7 @@ def _on(machine: Machine, row: Torch) -> Torch:
     """Return a release of torch as it is on a kind of machine."""
     for_gpu, notes = row.version >= machine.gpu, [f"no {machine.lacks}: they are not made for this machine"]
     if for_gpu:
-        notes.append(f"PyPI's wheels of torch {row.version} for it are for CUDA, PyTorch's own index has others")
+        notes.append(f"PyPI's wheels of torch {row.version} for it are for CUDA: those for the CPU are at {CPU_INDEX}")
     own: dict[str, Any] = dict.fromkeys(OF_INTEL)
     own |= {"backend": "gloo", "ccl_python": (), "mpich": machine.mpich, "cpu_suffix": for_gpu}
     return row.model_copy(update={**own, "notes": tuple(notes), "source": machine.source})
