@@ -19,7 +19,6 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +117,9 @@ def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
         sources = replace(sources, index=options.index)
     context = quiet.context(environ, sources)
     found = []
-    with package_index.client(None, sources) as index:
-        asked = resolvable.outcomes(plans, context, partial(package_index.requirements, index, "torch"), options.jobs)
-        for outcome in asked:
-            _say(f"{outcome.line}\n")
-            found.append(outcome)
+    for outcome in resolvable.outcomes(plans, context, options.jobs):
+        _say(f"{outcome.line}\n")
+        found.append(outcome)
     print(resolvable.summary(found), file=sys.stderr)
     return resolvable.exit_code(found)
 

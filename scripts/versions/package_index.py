@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import datetime
-import io
 import re
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import requests
-from packaging.metadata import parse_email
 from packaging.version import InvalidVersion, Version
-from pypi_simple import (
-    DistributionPackage,
-    NoMetadataError,
-    NoSuchProjectError,
-    PyPISimple,
-    UnsupportedRepoVersionError,
-)
+from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple, UnsupportedRepoVersionError
 
 from images.host import download
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
+from images.platforms import AMD64
 
-METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
-LINUX = re.compile(r"linux.*x86_64\.whl")
+LINUX = re.compile(rf"(?:-cp3(\d+)-cp3\d+)?-[^-]*linux[^-]*_{AMD64.machine}\.whl")  # the end of a wheel's name
 UNREADABLE = (
     requests.RequestException, NoSuchProjectError, UnsupportedRepoVersionError, ValueError, KeyError, RecursionError,
-    zipfile.BadZipFile,
 )  # fmt: skip
-PIECE = 1 << 16  # bytes of one request, at least
 
 
 @dataclass(frozen=True)
@@ -68,69 +56,6 @@ def releases(index: PyPISimple, name: str) -> Releases:
         return found
     except UNREADABLE as error:
         raise _unread(index, name, error) from error
-
-
-def requirements(index: PyPISimple, name: str, version: str) -> list[str]:
-    """Return what a release's newest wheel for Linux requires, without downloading it.
-
-    The metadata lies beside the wheel (PEP 658), or is read out of it. Raises WorldFault when that cannot be done.
-    """
-    try:
-        listed = index.get_project_page(name, timeout=download.TIMEOUT).packages
-        wheels = [file for file in listed if file.version == version and LINUX.search(file.filename)]
-        if not wheels:
-            raise ValueError(f"no wheel of {version} for Linux")
-        return parse_email(_metadata(index, wheels[-1]))[0].get("requires_dist", [])
-    except UNREADABLE as error:
-        raise _unread(index, name, error) from error
-
-
-def _metadata(index: PyPISimple, wheel: DistributionPackage) -> str:
-    try:
-        return index.get_package_metadata(wheel, verify=bool(wheel.metadata_digests), timeout=download.TIMEOUT)
-    except NoMetadataError:
-        with zipfile.ZipFile(io.BufferedReader(RemoteFile(index.s, wheel.url), PIECE)) as archive:
-            (name,) = [name for name in archive.namelist() if METADATA.fullmatch(name)]
-            return archive.read(name).decode(errors="replace")
-
-
-class RemoteFile(io.RawIOBase):
-    """A file on a server that is read in pieces (RFC 9110, range requests).
-
-    Raises ValueError where the server does not answer them.
-    """
-
-    def __init__(self, session: requests.Session, url: str) -> None:
-        self._session, self._url, self._at = session, url, 0
-        asked = session.head(url, timeout=download.TIMEOUT, allow_redirects=True)
-        asked.raise_for_status()
-        self._size = int(asked.headers["Content-Length"])
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        end = min(self._at + len(buffer), self._size)
-        if self._at >= end:
-            return 0
-        place = {"Range": f"bytes={self._at}-{end - 1}"}
-        with self._session.get(self._url, headers=place, timeout=download.TIMEOUT, stream=True) as answer:
-            if answer.status_code != requests.codes.partial_content:
-                raise ValueError(f"the server answers no range requests: {answer.status_code}")
-            data = answer.content
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
 
 
 def _unread(index: PyPISimple, name: str, error: Exception) -> WorldFault:
@@ -185,7 +110,7 @@ def newest(index: Mapping[str, Releases], name: str, on: datetime.date) -> Versi
     """
     found = []
     for version, files in index[name].items():
-        standing = [file for file in files if re.search(r"linux.*x86_64", file.name) and not file.yanked]
+        standing = [file for file in files if LINUX.search(file.name) and not file.yanked]
         if standing and day(standing) <= on:
             found.append(version)
     if not found:
@@ -196,5 +121,5 @@ def newest(index: Mapping[str, Releases], name: str, on: datetime.date) -> Versi
 
 def pythons(files: Iterable[File]) -> list[str]:
     """Return the Pythons with a Linux wheel: 3.9, 3.10."""
-    found = {match[1] for file in files if (match := re.search(r"-cp3(\d+)-cp3\d+-.*linux.*x86_64", file.name))}
+    found = {match[1] for file in files if (match := LINUX.search(file.name)) and match[1]}
     return [f"3.{minor}" for minor in sorted(map(int, found))]

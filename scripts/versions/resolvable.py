@@ -16,23 +16,19 @@ from images.host.context import Context, background
 from images.host.errors import Fault, WorldFault
 from images.host.store import UV, Store
 from images.lock import resolve
-from images.lock.resolve import Resolved
 from images.model import Plan, Request
 from images.plan import choose, compatibility, planner
 from images.plan.catalog import Catalog, Torch
-from scripts.versions import stand_ins
-from scripts.versions.stand_ins import Requires
 
 OWN = "IMAGE"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a row: the number of its packages and which of them were stand-ins, or why there are none."""
+    """What became of a row: the number of its packages, or why there are none."""
 
     plan: Plan
     packages: int = 0
-    replaced: tuple[str, ...] = ()
     fault: Fault | None = None
 
     @property
@@ -42,8 +38,7 @@ class Outcome:
         where = f"{plan.base}, Python {plan.python}, {plan.backend}"
         row = f"torch {plan.torch}, transformers {plan.transformers} ({where})"
         if self.fault is None:
-            aside = f", with a stand-in for {' and '.join(self.replaced)}" if self.replaced else ""
-            return f"{row}: ok, {self.packages} packages{aside}"
+            return f"{row}: ok, {self.packages} packages"
         word = "not asked" if isinstance(self.fault, WorldFault) else "fails"
         return f"{row}: {word}: {self.fault.fact}: {self.fault.value}"
 
@@ -56,9 +51,7 @@ def exit_code(outcomes: Iterable[Outcome]) -> int:
 def summary(outcomes: Sequence[Outcome]) -> str:
     """Return how many rows there were, and what became of them."""
     codes = [outcome.fault.exit_code if outcome.fault else 0 for outcome in outcomes]
-    aside = sum(bool(outcome.replaced) for outcome in outcomes)
-    good = f"{codes.count(0)} ok ({aside} with stand-ins)"
-    return f"{len(codes)} rows: {good}, {codes.count(2)} fail, {codes.count(1)} not asked"
+    return f"{len(codes)} rows: {codes.count(0)} ok, {codes.count(2)} fail, {codes.count(1)} not asked"
 
 
 def chosen(catalog: Catalog) -> list[Plan]:
@@ -114,57 +107,30 @@ def _request(torch: Version, transformers: Version, limits: Request) -> Request:
     return Request(torch=str(torch), transformers=str(transformers), base=limits.base, python=limits.python)
 
 
-def outcomes(plans: Iterable[Plan], context: Context, requires: Requires, jobs: int) -> Iterator[Outcome]:
+def outcomes(plans: Iterable[Plan], context: Context, jobs: int) -> Iterator[Outcome]:
     """Resolve plans, `jobs` at a time, and yield what became of each, in order.
 
-    What was resolved before is resolved again. Where torch or the bindings cannot be had, a stand-in takes their place.
-    What has begun is ended where nobody asks for the rest.
+    What was resolved before is resolved again. What has begun is ended where nobody asks for the rest.
     """
-    runs = [list(run) for _, run in groupby(plans, key=lambda plan: plan.torch)]
-    with _fresh(context) as (fresh, directory), background(jobs) as start:
-        found = [start(partial(_of_torch, run, fresh, requires, directory)) for run in runs]
+    with _fresh(context) as fresh, background(jobs) as start:
+        found = [start(partial(_outcome, plan, fresh)) for plan in plans]
         for each in found:
-            yield from each.result()
+            yield each.result()
 
 
 @contextmanager
-def _fresh(context: Context) -> Iterator[tuple[Context, Path]]:
-    """Yield a context whose store has nothing but what uv keeps of the indexes, and a directory for stand-ins."""
+def _fresh(context: Context) -> Iterator[Context]:
+    """Yield a context whose store has nothing but what uv keeps of the indexes."""
     kept = context.store.root / UV
     kept.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         store = Store(Path(directory) / "store")
         (store.root / UV).symlink_to(kept)
-        yield replace(context, store=store), Path(directory)
+        yield replace(context, store=store)
 
 
-def _of_torch(plans: Sequence[Plan], context: Context, requires: Requires, directory: Path) -> list[Outcome]:
-    """Resolve the plans of one torch: a stand-in that one needs is there for those after it."""
-    wheels = directory / plans[0].torch
-    wheels.mkdir()
-    return [_outcome(plan, context, requires, wheels) for plan in plans]
-
-
-def _outcome(plan: Plan, context: Context, requires: Requires, wheels: Path) -> Outcome:
+def _outcome(plan: Plan, context: Context) -> Outcome:
     try:
-        found = _resolved(plan, context, requires, wheels).artifacts
+        return Outcome(plan, len(resolve.packages(plan, context).artifacts))
     except Fault as fault:
         return Outcome(plan, fault=fault)
-    replaced = tuple(artifact.name for artifact in found if artifact.url.startswith(wheels.as_uri()))
-    return Outcome(plan, len(found), replaced)
-
-
-def _resolved(plan: Plan, context: Context, requires: Requires, wheels: Path) -> Resolved:
-    """Resolve a plan; once more with a stand-in for a project whose own index cannot be reached from here.
-
-    Raises Fault when nothing fits, or when something else cannot be reached.
-    """
-    while True:
-        try:
-            own = str(wheels) if any(wheels.iterdir()) else None
-            return resolve.packages(plan, replace(context, wheelhouse=own))
-        except WorldFault as fault:
-            name = stand_ins.needed(plan, fault)
-            if name is None or any(wheels.glob(f"{name}-*")):
-                raise
-        stand_ins.of(name, plan, requires, wheels)

@@ -1,19 +1,14 @@
-"""Which pairs cover the table, what is said of each, and what takes the place of what cannot be downloaded."""
+"""Which pairs cover the table, and what is said of each."""
 
 from __future__ import annotations
-
-import zipfile
-from pathlib import Path
 
 import pytest
 from packaging.version import Version
 
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store, sha256
 from images.model import Request
 from images.plan import catalog, planner
-from images.wheels.content import content
-from scripts.versions import resolvable, stand_ins
+from scripts.versions import resolvable
 from scripts.versions.resolvable import Outcome
 
 TABLE = catalog.load()
@@ -73,10 +68,10 @@ def test_every_base_of_a_torch_is_asked(torch: str, row: tuple[str, str, str]) -
 @pytest.mark.parametrize(
     ("faults", "code", "said"),
     [
-        ([], 0, "0 rows: 0 ok (0 with stand-ins), 0 fail, 0 not asked"),
-        ([None, None], 0, "2 rows: 2 ok (0 with stand-ins), 0 fail, 0 not asked"),
-        ([None, NO_INDEX], 1, "2 rows: 1 ok (0 with stand-ins), 0 fail, 1 not asked"),
-        ([NOTHING, None, NO_INDEX], 2, "3 rows: 1 ok (0 with stand-ins), 1 fail, 1 not asked"),
+        ([], 0, "0 rows: 0 ok, 0 fail, 0 not asked"),
+        ([None, None], 0, "2 rows: 2 ok, 0 fail, 0 not asked"),
+        ([None, NO_INDEX], 1, "2 rows: 1 ok, 0 fail, 1 not asked"),
+        ([NOTHING, None, NO_INDEX], 2, "3 rows: 1 ok, 1 fail, 1 not asked"),
     ],
 )
 def test_a_row_that_fails_decides_before_one_that_was_not_asked(
@@ -85,15 +80,3 @@ def test_a_row_that_fails_decides_before_one_that_was_not_asked(
     found = [Outcome(CCL, fault=fault) for fault in faults]
 
     assert (resolvable.exit_code(found), resolvable.summary(found)) == (code, said)
-
-
-def test_the_stand_in_of_torch_is_a_good_wheel_without_what_is_for_a_gpu(tmp_path: Path) -> None:
-    requires = ["filelock", "sympy (==1.13.1) ; python_version >= '3.9'", "nvidia-nccl-cu12==1", "triton (==3.0.0)",
-                "cuda-bindings<14", "pytorch-triton-rocm==3"]  # fmt: skip
-
-    path = stand_ins.of("torch", CCL, lambda _: requires, tmp_path)
-
-    assert content(Store(tmp_path / "store"), sha256(path), path)
-    with zipfile.ZipFile(path) as file:
-        lines = file.read("torch-2.4.0+cpu.dist-info/METADATA").decode().splitlines()
-    assert [line.partition(": ")[2] for line in lines if line.startswith("Requires-Dist")] == requires[:2]
