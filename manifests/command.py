@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide
+from entrypoint.rendezvous.master import MASTER_SECONDS
 from entrypoint.results.record import OUTPUTS, RESULTS
 from entrypoint.tasks.aliases import plain, split_flags
 from entrypoint.tasks.command import OWN, SMOKE
@@ -23,6 +24,11 @@ GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 OTHERS = tuple(name for name, kind in OWN.items() if not kind.is_script)
 TEXT = (*TASKS, SMOKE.name)  # what is known here; the other examples of an image are not
 EXAMPLE = "/workspace/transformers/examples/pytorch/DIRECTORY/run_NAME.py"
+# How long a pod waits for the others, which may pull the image first. In an elastic PyTorchJob a pod that gives up is a
+# restart, of which the job has so many; without a Master, no init container of the operator waits. An MPIJob of Kueue is
+# suspended before there are workers, and then the operator makes the launcher at once: none of none are missing
+# (countReadyWorkerPods in pkg/controller/mpi_job_controller.go, mpi-operator v0.8.0).
+WAIT = "MULTINODE_TIMEOUT"
 PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
 
 
@@ -40,7 +46,10 @@ def finish(request: Request) -> Request:
         # Jobs share the claim, and each directory has the results of one: what a task gets, and a script can read.
         words += [f"--{OUTPUT_DIR}", own] if names_results(words) else []
         env |= {} if words[0] in TEXT else {RESULTS: env.get(RESULTS, own)}
-    finished = replace(request, words=words, env=env, elastic=choose_bounds(request, words[0]))
+    bounds = choose_bounds(request, words[0])
+    if bounds or (request.kind == MPIJOB and request.queue):
+        env.setdefault(WAIT, str(MASTER_SECONDS))
+    finished = replace(request, words=words, env=env, elastic=bounds)
     check_results(finished)
     return finished
 

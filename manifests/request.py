@@ -6,6 +6,7 @@ only in pods that do not start, or that train wrongly.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from argparse import REMAINDER, ArgumentParser
 from argparse import ArgumentTypeError as Wrong
@@ -33,15 +34,12 @@ HELP = {
 }
 JOBS = (PYTORCHJOB, TRAINJOB, MPIJOB)
 TRAINING, PODS = (*JOBS, RUNTIME), (*JOBS, RUNTIME, PREFETCH)
-MOST_CPUS, MOST_PODS, MOST_SECONDS = 4096, 10_000, (1 << 31) - 1
-# Uids of Linux have 32 bits, of which the last stands for none; 0 is root, which these pods never are.
-MOST_UID = (1 << 32) - 2
 OFF = (0, 0)
 # A quantity of Kubernetes with its unit, without which it would be bytes.
 SIZE = re.compile(r"\d{1,9}(\.\d{1,9})?(k|[MGTPE]|[KMGTPE]i)", re.ASCII)
-# Where a volume would hide what the image or the kernel has there, or another volume is.
-TAKEN = ("/bin", "/dev", "/etc", "/home/multinode", "/lib", "/lib64", "/opt/multinode", "/proc", "/run", "/sbin",
-         "/sys", "/usr", "/var", "/workspace/transformers")  # fmt: skip
+# What a volume would hide that is mounted there or above it.
+NEEDED = ("/dev/shm", "/etc", "/home/multinode", "/opt/multinode", "/proc", "/sys", "/tmp", "/usr/lib", "/usr/local",
+          "/workspace/transformers")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -115,13 +113,13 @@ class Parser(ArgumentParser):
         raise Refusal("the command line cannot be read", message, f"{self.prog} --help")
 
 
-def count(least: int, most: int) -> Callable[[str], int]:
-    """Return a reader of a number between two others."""
+def count(least: int) -> Callable[[str], int]:
+    """Return a reader of a number that is not smaller than another."""
 
     def read(text: str) -> int:
         value = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
-        if not least <= value <= most:
-            raise Wrong(f"takes a number from {least} to {most}, not {text!r}")
+        if value < least:
+            raise Wrong(f"takes a number, at least {least}, not {text!r}")
         return value
 
     return read
@@ -130,7 +128,7 @@ def count(least: int, most: int) -> Callable[[str], int]:
 def read_elastic(text: str) -> tuple[int, int]:
     """Return the fewest and the most pods of an elastic job, from `2:4`; OFF for `off`."""
     low, _, high = text.partition(":")
-    return OFF if text == "off" else (count(1, MOST_PODS)(low), count(1, MOST_PODS)(high))
+    return OFF if text == "off" else (count(1)(low), count(1)(high))
 
 
 def read_size(text: str) -> str:
@@ -141,11 +139,9 @@ def read_size(text: str) -> str:
 
 
 def read_path(text: str) -> str:
-    """Return an absolute directory in a container that hides nothing of it, without a slash at its end."""
-    parts = text.split("/")
-    path = "/" + "/".join(part for part in parts if part)
-    good = text.startswith("/") and path not in ("/", "/tmp") and ":" not in text and not {".", ".."} & set(parts)
-    if not good or any(f"{path}/".startswith(f"{each}/") or each.startswith(f"{path}/") for each in TAKEN):
+    """Return an absolute directory in a container that hides nothing of what it needs, without a slash at its end."""
+    path = "/" + posixpath.normpath(text).strip("/")
+    if not text.startswith("/") or any(f"{each}/".startswith(f"{path.rstrip('/')}/") for each in NEEDED):
         raise Wrong(f"takes a directory that hides nothing of the image, such as /workspace/data, not {text!r}")
     return path
 
@@ -211,11 +207,11 @@ def add_options(parser: Parser, kind: str) -> None:
     add("--name", "NAME", "name of the object", tuple(HELP), default=name)
     add("--namespace", "NAME", "its namespace; default: that of kubectl", (*JOBS, PREFETCH, PVC))
     add("--image", "IMAGE", "image, best with @sha256:...", required=True)
-    add("--workers", "N", "number of pods that train", TRAINING, type=count(1, MOST_PODS), default=4)
+    add("--workers", "N", "number of pods that train", TRAINING, type=count(1), default=4)
     processes = "processes of each pod, one for each NUMA node that its cores fill"
-    add("--nproc", "N", processes, TRAINING, type=count(1, MOST_CPUS))
+    add("--nproc", "N", processes, TRAINING, type=count(1))
     sizes: Any = {"required": True} if kind in TRAINING else {}
-    add("--cpu", "CPUS", "request and limit of each pod", type=count(1, MOST_CPUS), **(sizes or {"default": 1}))
+    add("--cpu", "CPUS", "request and limit of each pod", type=count(1), **(sizes or {"default": 1}))
     add("--memory", "BYTES", "request and limit of each pod", type=read_size, **(sizes or {"default": "4Gi"}))
     add("--shm", "BYTES", "size of /dev/shm, part of the memory; default: all of it", type=read_size)
     add("--pvc", "NAME", "claim for results and downloads, which all pods mount", default="transformers-pvc")
@@ -225,15 +221,15 @@ def add_options(parser: Parser, kind: str) -> None:
     add("--queue", "NAME", "queue of Kueue", (*JOBS, PREFETCH))
     add("--env", "NAME=VALUE", "variable of every pod", type=read_variable, **many)
     add("--env-secret", "NAME=SECRET:KEY", "variable of every pod, from a Secret", type=read_secret, **many)
-    add("--uid", "UID", "user of the processes", type=count(1, MOST_UID), default=1000)
+    add("--uid", "UID", "user of the processes", type=count(1), default=1000)
     bounds = "fewest and most pods, or off; default: 1 and --workers, for a script --workers alone"
     add("--elastic", "MIN:MAX", bounds, (PYTORCHJOB,), type=read_elastic)
     again = (PYTORCHJOB, MPIJOB, RUNTIME)
-    add("--max-restarts", "N", "restarts before the job fails", again, type=count(0, 1000), default=10)
-    add("--deadline", "SECONDS", "how long the job may run", (*JOBS, PREFETCH), type=count(1, MOST_SECONDS))
+    add("--max-restarts", "N", "restarts before the job fails", again, type=count(0), default=10)
+    add("--deadline", "SECONDS", "how long the job may run", (*JOBS, PREFETCH), type=count(1))
     removed = (PYTORCHJOB, MPIJOB, PREFETCH)
-    add("--ttl", "SECONDS", "how long the job is kept after its end", removed, type=count(0, MOST_SECONDS))
-    add("--runtime", "NAME", "ClusterTrainingRuntime", (TRAINJOB,), default=TORCH_DISTRIBUTED)
+    add("--ttl", "SECONDS", "how long the job is kept after its end", removed, type=count(0))
+    add("--runtime", "NAME", "ClusterTrainingRuntime, one of torch", (TRAINJOB,), default=TORCH_DISTRIBUTED)
     add("--size", "BYTES", "size of the storage", (PVC,), default="30Gi")
     add("--storage-class", "NAME", "class of the storage; default: the cluster's", (PVC,))
 

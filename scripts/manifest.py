@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -20,6 +19,4 @@ except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e . (in a virtual environment)")
 
 if __name__ == "__main__":
-    # What is typed is UTF-8, whatever the locale; Kubernetes knows nothing else.
-    words = [os.fsencode(word).decode(errors="surrogateescape") for word in sys.argv[1:]]
-    sys.exit(cli.main(words, sys.stdout, sys.stderr))
+    sys.exit(cli.main(sys.argv[1:], sys.stdout, sys.stderr))

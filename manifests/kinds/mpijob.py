@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from entrypoint.mpi.keys import MOUNT, read_ssh_port
-from entrypoint.rendezvous.master import MASTER_SECONDS
 from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
 from manifests.request import Request
 
-WAIT = "MULTINODE_TIMEOUT"
 # One core is enough for the launcher: it starts ranks on the workers and none in its own pod.
 SMALL = {"cpu": "1", "memory": "1Gi"}
 
@@ -21,10 +19,6 @@ def write_mpijob(request: Request) -> dict[str, Any]:
     """
     check_name(request, max(f"-worker-{request.workers - 1}", "-launcher", key=len))
     launcher = write_container("launcher", request, request.words, {"requests": SMALL, "limits": SMALL})
-    if request.queue and WAIT not in request.listed:
-        # Kueue suspends the job before there are workers, and then the operator makes the launcher at once: none of
-        # none are missing (countReadyWorkerPods in pkg/controller/mpi_job_controller.go, mpi-operator v0.8.0).
-        launcher["env"] += [{"name": WAIT, "value": str(MASTER_SECONDS)}]
     return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",

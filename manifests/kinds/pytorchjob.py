@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from entrypoint.rendezvous.master import MASTER_SECONDS
 from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
 from manifests.request import Request
 
 CONTAINER = "pytorch"  # PyTorchJobDefaultContainerName; without it the webhook refuses the job
 MASTER, WORKER = "Master", "Worker"
-# How long a pod waits for the name of the first Worker. The operator's init container waits for a Master; in an elastic
-# job a pod that gives up is a restart, of which the job has so many.
-WAIT = "MULTINODE_TIMEOUT"
 
 
 def write_pytorchjob(request: Request) -> dict[str, Any]:
@@ -43,30 +39,23 @@ def write_pytorchjob(request: Request) -> dict[str, Any]:
 def write_replica(request: Request, count: int) -> dict[str, Any]:
     """Return one kind of replica; restartPolicy belongs here, for the operator writes it over that of the pod."""
     container = write_container(CONTAINER, request, request.words)
-    if request.elastic and WAIT not in request.listed:
-        container["env"] += [{"name": WAIT, "value": str(MASTER_SECONDS)}]
     return {"replicas": count, "restartPolicy": "OnFailure", "template": write_template(request, container)}
 
 
 def list_notes(request: Request) -> list[str]:
     """Return what somebody should know of this job before it runs.
 
-    The container that the operator adds to Workers of a Master has other requests than limits, an image of its own, and
-    no securityContext (initcontainer.go; PyTorchInitContainerImageDefault in pkg/config/config.go).
+    The container that the operator adds to Workers of a Master has an image of its own, and no securityContext
+    (initcontainer.go; PyTorchInitContainerImageDefault in pkg/config/config.go).
     Torch closes an elastic rendezvous half a minute after it has the fewest nodes (last_call_timeout in
     torch/distributed/elastic/rendezvous/dynamic_rendezvous.py).
     """
-    notes = []
     if request.elastic and request.elastic[0] < request.workers:
-        alike = f"--elastic {request.workers}:{request.elastic[1]} waits"
-        notes.append(f"training begins without pods that start 30 s after the first {request.elastic[0]}; {alike}")
+        low, high = request.elastic
+        fact = f"training begins without pods that start 30 s after the first {low}"
+        return [f"{fact}; --elastic {request.workers}:{high} waits"]
     if not request.elastic and request.workers > 1:
-        added = "the init container that the operator adds to them"
-        notes += [
-            f"Workers are Burstable, not Guaranteed: {added} has smaller requests",
-            f"Workers do not start where the `restricted` profile refuses {added}, or a node cannot pull its image, "
-            f"alpine:3.10 of Docker Hub; --elastic {request.workers}:{request.workers} waits for all pods without it",
-        ]
-    if request.queue:  # kubernetes-sigs/kueue#12601
-        notes.append("Kueue has deprecated PyTorchJob, and a release to come will not queue it: trainjob goes on")
-    return notes
+        fact = "Workers do not start where the `restricted` profile refuses the init container that the operator adds"
+        instead = f"--elastic {request.workers}:{request.workers} waits without it"
+        return [f"{fact}, or a node cannot pull its image, alpine:3.10 of Docker Hub; {instead}"]
+    return []

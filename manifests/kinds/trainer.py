@@ -107,14 +107,9 @@ def write_torch_jobs(request: Request) -> dict[str, Any]:
 
 
 def list_job_notes(request: Request) -> list[str]:
-    """Return how many crashes a TrainJob survives with the runtime of Trainer; of another what it has to be.
-
-    The image and the sizes of a TrainJob go to the replicated job that trains, which with the mpi policy is the
-    launcher (newRuntimeInfo in pkg/runtime/core/trainingruntime.go, v2.3.0).
-    """
+    """Return how many crashes a TrainJob survives with the runtime of Trainer."""
     if request.runtime != TORCH_DISTRIBUTED:
-        fact = f"{request.runtime} has to be a runtime of torch"
-        return [f"{fact}: with the mpi policy this image and these sizes would be those of the launcher alone"]
+        return []
     most = (BACKOFF_LIMIT - 1) // request.workers
     fact = f"with {request.runtime} a job fails at restart {BACKOFF_LIMIT} of all its pods together"
     return [

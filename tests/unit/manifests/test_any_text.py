@@ -12,8 +12,8 @@ from tests.support.manifests import KINDS, list_options, write
 # Texts near what options take, beside texts of any kind.
 NEAR = st.text("aA1.-_:/=@xmGi0 \n\0é\udcff", max_size=12)
 VALUES = st.one_of(
-    NEAR, st.text(max_size=12), st.integers().map(str), st.sampled_from(["auto", "off", "2x4", "1:4", "--"])
-)
+    NEAR, st.text(max_size=12), st.integers().map(str), st.sampled_from(["auto", "off", "2x4", "1:4"])
+).filter(lambda text: text != "--")  # which argparse took for nothing until 2024: python/cpython#109475
 
 
 # Each option in the last kind that has it.
