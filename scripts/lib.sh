@@ -114,27 +114,8 @@ find_engine() {
         fail 1 "no container engine" "no Docker daemon answers, and no podman" "start Docker, or apt-get install podman"
 }
 
-# Let podman start containers inside a container or a small virtual machine, and find them by name on a network.
+# Let podman's containers find each other by name on a network.
 prepare_podman() {
-    local settings="" files processes most
-    # podman raises its limits as far as the kernel allows, which root may not do everywhere.
-    if [ "$(id -u)" -eq 0 ] && ! (ulimit -n 1048576) 2> /dev/null; then
-        files=$(ulimit -Hn) processes=$(ulimit -Hu) most=$(< /proc/sys/kernel/pid_max)
-        # podman lowers its own limit to pid_max, above which it may not raise it again.
-        [ "$processes" != unlimited ] && [ "$processes" -le "$most" ] || processes=$most
-        settings+="[containers]"$'\n'"default_ulimits = [\"nofile=$files:$files\", \"nproc=$processes:$processes\"]"$'\n'
-    fi
-    # crun refuses control groups of which some are in version 1 and some in version 2; runc takes them.
-    if grep -qs . /sys/fs/cgroup/unified/cgroup.controllers &&
-        [ "$(podman info --format '{{.Host.OCIRuntime.Name}}')" = crun ]; then
-        install_missing runc=runc
-        settings+="[engine]"$'\n''runtime = "runc"'$'\n'
-    fi
-    if [ -n "$settings" ] && [ -z "${CONTAINERS_CONF:-}" ]; then
-        mkdir -p "$here/.venv"
-        export CONTAINERS_CONF="$here/.venv/containers.conf"
-        printf '%s' "$settings" > "$CONTAINERS_CONF"
-    fi
     case $(podman info --format '{{.Host.NetworkBackend}}') in
         cni) install_missing golang-github-containernetworking-plugin-dnsname=/usr/lib/cni/dnsname iptables=iptables ;;
         netavark) install_missing aardvark-dns=/usr/lib/podman/aardvark-dns iptables=iptables ;;
