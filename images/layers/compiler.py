@@ -113,7 +113,7 @@ def in_engine(engine: Engine, lock: Lock, context: Context, base: Base | None) -
         return None
     store = context.store
     if base.manifest:
-        source = interpreter.of_base(base, lock.platform)
+        source = PythonSource(lock.platform, base.interpreter, base.site, base.identity)
     else:
         source = interpreter.of_packages(store, lock.debian.debs, lock.platform, lock.python)
     settings = {"User": "65534:65534", "Env": [f"{name}={value}" for name, value in SEED.items()]}

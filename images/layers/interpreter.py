@@ -15,7 +15,7 @@ from images.debian.packages import of_python
 from images.debian.tree import FILE, LINK, Tree
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
-from images.model import Base, Deb, Site
+from images.model import Deb, Site
 from images.platforms import Platform
 
 PACKAGES = ("site-packages", "dist-packages", "__pycache__")  # of no use to an interpreter that only compiles
@@ -34,11 +34,6 @@ class PythonSource:
     site: Site
     identity: str
     debs: tuple[Path, ...] = ()
-
-
-def of_base(base: Base, platform: Platform) -> PythonSource:
-    """Return the Python that lies in the layers of a base for a platform."""
-    return PythonSource(platform, base.interpreter, base.site, base.identity)
 
 
 def of_packages(store: Store, debs: Sequence[Deb], platform: Platform, python: str) -> PythonSource:

@@ -123,15 +123,6 @@ def _in_wheel(scheme: str, path: str) -> str:
     return path if scheme in MODULES else f"{scheme}/{path}"
 
 
-def names(wheel: Path) -> list[str]:
-    """Return the paths of the files in a wheel.
-
-    Raises WorldFault when it cannot be installed.
-    """
-    with archive.opened(wheel) as opened:
-        return [*opened.members]
-
-
 def write(layer: LayerWriter, wheel: Path, site: Site, parts: Parts, *, trimmed: bool) -> None:
     """Install a wheel into a layer, whose files are what RECORD says: `content` has compared them.
 

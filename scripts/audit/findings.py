@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from images.host.errors import UserFault
 from images.host.toml import tomllib
@@ -62,7 +62,8 @@ def read_allowed(path: Path, today: datetime.date) -> tuple[Allowed, ...]:
         allowed = _List.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).allow
     except (OSError, ValueError) as error:
         remedy = "rows [[allow]] with id, package, reason and until, as the first lines of scripts/audit/allowed.toml"
-        raise UserFault("the list of what is allowed cannot be read", f"{path}: {_reason(error)}", remedy) from error
+        value = f"{path}: {' '.join(str(error).split())}"
+        raise UserFault("the list of what is allowed cannot be read", value, remedy) from error
     if expired := [row for row in allowed if row.until < today]:
         said = "; ".join(f"{row.id} of {row.package} until {row.until} ({row.reason})" for row in expired)
         remedy = f"remove the row and build with what mends it, or look at it again and give a later day: {path}"
@@ -70,16 +71,7 @@ def read_allowed(path: Path, today: datetime.date) -> tuple[Allowed, ...]:
     return allowed
 
 
-def _reason(error: OSError | ValueError) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
-
-
-def without_allowed(
-    found: Sequence[Finding], allowed: Sequence[Allowed]
-) -> tuple[list[Finding], list[Allowed]]:  # fmt: skip
+def without_allowed(found: Sequence[Finding], allowed: Sequence[Allowed]) -> tuple[list[Finding], list[Allowed]]:
     """Return what no row covers, and the rows that cover nothing."""
     left = [finding for finding in found if not any(row.covers(finding) for row in allowed)]
     idle = [row for row in allowed if not any(row.covers(finding) for finding in found)]

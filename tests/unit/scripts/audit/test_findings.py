@@ -59,7 +59,7 @@ def test_a_row_that_has_expired_is_named_with_what_to_do(tmp_path: Path) -> None
         (ROW.replace('"only of a server"', '" "'), "allow.0.reason"),
         (ROW.replace("2026-11-26", '"soon"'), "allow.0.until"),
         (f"{ROW}severity = 1\n", "allow.0.severity"),
-        (ROW.replace("[[allow]]", "[[allowed]]"), "allowed: Extra"),
+        (ROW.replace("[[allow]]", "[[allowed]]"), "allowed Extra"),
         ("[[allow]]", "allow.0.id"),
         ("allow = 1", "allow"),
         ("allow", "Expected '='"),
