@@ -87,7 +87,7 @@ def compile_beside(
     The largest is the first, so that none is long at the end. What is left when the base is there is compiled for its
     layer.
     """
-    site = compiler.source.site.directory
+    site = compiler.site.directory
 
     def compile_(wheel: Wheel) -> None:
         if not making.done():

@@ -83,7 +83,7 @@ def make(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]:
     Modules that this Python cannot compile (templates, other languages' dialects) are left out, as pip does.
     Raises WorldFault when the interpreter itself fails.
     """
-    keys = [[compiler.source.identity, job.site, job.inputs] for job in jobs]
+    keys = [[compiler.identity, job.site, job.inputs] for job in jobs]
     lacking = [n for n, key in enumerate(keys) if store.known("bytecode", key, store.has) is None]
     made = dict(zip(lacking, _compile(store, [jobs[n] for n in lacking], compiler), strict=True)) if lacking else {}
     return [str(store.cached("bytecode", key, partial(made.get, n), store.has).value) for n, key in enumerate(keys)]
@@ -95,7 +95,7 @@ def _compile(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]
         with given.open("wb") as stream:
             for job in jobs:
                 _write(stream, ((posixpath.join(job.site, path), text) for path, text in job.modules()))
-        if failure := compiler.run(_arguments(compiler.source.site.python), given, out):
+        if failure := compiler.run(_arguments(compiler.site.python), given, out):
             raise WorldFault("the Python of the base cannot compile", f"{names}: {failure}", REMEDY)
         with out.open("rb") as stream:
             made = [_kept(store, job, _read(stream, out.stat().st_size, names)) for job in jobs]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from images.base.inspect import of_debian
 from images.debian import packages
 from images.deliver import engine as engines
 from images.deliver.engine import Engine
@@ -22,8 +23,7 @@ from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import key_of
 from images.layers import interpreter
-from images.layers.interpreter import PythonSource
-from images.model import Base, Deb, Image, Lock, Plan
+from images.model import Base, Deb, Image, Lock, Plan, Site
 from images.oci import image as oci
 from images.platforms import TWIN, Platform
 
@@ -41,9 +41,10 @@ Run = Callable[[Sequence[str], Path, Path], "str | None"]
 
 @dataclass(frozen=True)
 class Compiler:
-    """A base's Python that is ready to compile."""
+    """A base's Python that is ready to compile; `identity` is what its bytecode depends on, beside the modules."""
 
-    source: PythonSource
+    site: Site
+    identity: str
     run: Run
 
 
@@ -104,7 +105,7 @@ def directly(lock: Lock, context: Context, _: Base | None) -> Compiler:
             interpreter.remove(store, root)
         return failure
 
-    return Compiler(source, run)
+    return Compiler(of_debian(lock.python), source.identity, run)
 
 
 def in_engine(engine: Engine, lock: Lock, context: Context, base: Base | None) -> Compiler | None:
@@ -112,18 +113,17 @@ def in_engine(engine: Engine, lock: Lock, context: Context, base: Base | None) -
     if base is None:
         return None
     store = context.store
-    if base.manifest:
-        source = PythonSource(lock.platform, base.interpreter, base.site, base.identity)
-    else:
-        source = interpreter.of_packages(store, lock.debian.debs, lock.platform, lock.python)
+    identity = base.identity
+    if base.manifest is None:
+        identity = interpreter.of_packages(store, lock.debian.debs, lock.platform, lock.python).identity
     settings = {"User": "65534:65534", "Env": [f"{name}={value}" for name, value in SEED.items()]}
     config = oci.config(base.layers, lock.platform, settings, CREATED, base.history)
-    image = Image((f"multinode-base:{key_of(source.identity)[:12]}",), config, b"", base.layers)
+    image = Image((f"multinode-base:{key_of(identity)[:12]}",), config, b"", base.layers)
     alone, load = threading.Lock(), functools.cache(partial(engine.load, image, store))
 
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
         with alone:
             load()
-        return engine.run(image, [f"/{source.path}", *arguments], given, out)
+        return engine.run(image, [f"/{base.interpreter}", *arguments], given, out)
 
-    return Compiler(source, run)
+    return Compiler(base.site, identity, run)

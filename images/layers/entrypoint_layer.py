@@ -176,7 +176,7 @@ def compiled(store: Store, sources: Mapping[str, bytes], compiler: Compiler) -> 
     start = f"{MULTINODE}/"
     own = {path.removeprefix(start): data for path, data in sources.items() if path.startswith(start)}
     [made] = bytecode.make(store, [bytecode.of_files("the entrypoint", MULTINODE, own)], compiler)
-    python = compiler.source.site.python
+    python = compiler.site.python
     return {bytecode.place_of(start + name, python): data for name, data in bytecode.read(store, made).items()}
 
 

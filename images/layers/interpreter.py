@@ -9,48 +9,46 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.base.inspect import of_debian
 from images.debian.deb import load
 from images.debian.packages import of_python
 from images.debian.tree import FILE, LINK, Tree
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
-from images.model import Deb, Site
+from images.model import Deb
 from images.platforms import Platform
 
 PACKAGES = ("site-packages", "dist-packages", "__pycache__")  # of no use to an interpreter that only compiles
 
 
 @dataclass(frozen=True)
-class PythonSource:
-    """Where a Python comes from, and what bytecode of it depends on (`identity`).
-
-    `path` is its own in the image, `site` where packages go; `debs` are what it is unpacked from, none for a Python of
-    a pulled base.
-    """
+class Packaged:
+    """Debian's Python of a release (3.X): the packages that it is in, and what bytecode of it depends on."""
 
     platform: Platform
-    path: str
-    site: Site
+    release: str
+    debs: tuple[Path, ...]
     identity: str
-    debs: tuple[Path, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Return its place, relative to the root."""
+        return f"usr/bin/python{self.release}"
 
 
-def of_packages(store: Store, debs: Sequence[Deb], platform: Platform, python: str) -> PythonSource:
-    """Return Debian's own Python (3.X), out of its packages: it is the same in the base that is made of them.
+def of_packages(store: Store, debs: Sequence[Deb], platform: Platform, release: str) -> Packaged:
+    """Return the Python in some packages: it is the same in the base that is made of them.
 
     Raises WorldFault when one is missing.
     """
-    names = of_python(python)
+    names = of_python(release)
     found = {deb.package: deb for deb in debs if deb.package in names}
     if lacking := [name for name in names if name not in found]:
         raise WorldFault("packages of Debian's Python are missing", ", ".join(lacking), "make a new lock")
-    identity = key_of([sorted(deb.sha256 for deb in found.values()), python])
-    paths = tuple(store.place(deb.sha256, deb.filename) for deb in found.values())
-    return PythonSource(platform, f"usr/bin/python{python}", of_debian(python), identity, paths)
+    identity = key_of([sorted(deb.sha256 for deb in found.values()), release])
+    return Packaged(platform, release, tuple(store.place(deb.sha256, deb.filename) for deb in found.values()), identity)
 
 
-def unpack(store: Store, source: PythonSource) -> Path:
+def unpack(store: Store, source: Packaged) -> Path:
     """Unpack an interpreter once and return its root directory; any user may, because owners are not kept.
 
     Raises WorldFault for packages that do not go together.
@@ -74,7 +72,7 @@ def remove(store: Store, root: Path) -> None:
         root.rename(aside / "damaged")
 
 
-def command(root: Path, source: PythonSource) -> list[str]:
+def command(root: Path, source: Packaged) -> list[str]:
     """Say how one is started without root and without entering its root file system: through its own loader."""
     there = [place for directory in source.platform.libraries if (place := root / directory).is_dir()]
     name = posixpath.basename(source.platform.loader)
@@ -82,7 +80,7 @@ def command(root: Path, source: PythonSource) -> list[str]:
     return [*loaders[:1], "--library-path", ":".join(map(str, there)), str(root / source.path)]
 
 
-def _fill(root: Path, source: PythonSource) -> None:
+def _fill(root: Path, source: Packaged) -> None:
     """Write what packages have of an interpreter; all directories above a file are real ones in a complete tree."""
     tree = Tree()
     for deb in source.debs:

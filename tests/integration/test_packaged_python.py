@@ -9,7 +9,7 @@ import pytest
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import interpreter
-from images.layers.interpreter import PythonSource
+from images.layers.interpreter import Packaged
 from images.model import Deb
 from images.platforms import AMD64
 from tests.support.packages import make
@@ -35,7 +35,7 @@ def debs(store: Store, tmp_path: Path) -> list[Deb]:
     return [make(store, tmp_path / "packages", name, files) for name, files in FILES.items()]
 
 
-def source(store: Store, debs: list[Deb]) -> PythonSource:
+def source(store: Store, debs: list[Deb]) -> Packaged:
     return interpreter.of_packages(store, debs, AMD64, "3.11")
 
 

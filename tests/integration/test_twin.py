@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from images.base.inspect import of_debian
 from images.debian import deb, packages
 from images.host import process
 from images.host.pip_config import Sources
@@ -53,7 +54,7 @@ def emulated(store: Store, debs: Sequence[Deb], python: str, qemu: Path) -> Comp
         with given.open("rb") as feed, out.open("wb") as written:
             return process.run(line, compiler.SEED, "", feed, out=written).failure
 
-    return Compiler(source, run)
+    return Compiler(of_debian(python), source.identity, run)
 
 
 @pytest.mark.slow
@@ -74,6 +75,6 @@ def test_a_twin_gives_the_bytes_of_the_images_own_python(row: Row, qemu: Path, t
     [made] = bytecode.make(store, [job], by_twin)
     [expected] = bytecode.make(store, [job], emulated(store, own, row.python, qemu))
 
-    assert by_twin.source.identity != interpreter.of_packages(store, own, ARM64, row.python).identity
+    assert by_twin.identity != interpreter.of_packages(store, own, ARM64, row.python).identity
     assert len(bytecode.read(store, expected)) > 500
     assert made == expected

@@ -6,9 +6,7 @@ import marshal
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,10 +19,8 @@ from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.layers import bytecode
 from images.layers.bytecode import Job
-from images.layers.compiler import Compiler
-from images.layers.interpreter import PythonSource
+from images.layers.compiler import Compiler, Run
 from images.model import Site, Wheel
-from images.platforms import AMD64
 from tests.support.wheels import pack
 
 MTIME = 1_704_067_200
@@ -32,8 +28,8 @@ HEADER = 16  # bytes (PEP 552)
 GOOD = b"6 7\none.pybytecod0 0\n"
 
 
-def source(release: str = "3.11") -> PythonSource:
-    return PythonSource(AMD64, "usr/bin/python", Site(release, "usr/lib/site", "/usr/bin/python"), "")
+def compiler(run: Run, release: str = "3.11") -> Compiler:
+    return Compiler(Site(release, "usr/lib/site", "/usr/bin/python"), "", run)
 
 
 @dataclass
@@ -51,7 +47,7 @@ class Running:
 
 def made(tmp_path: Path, *jobs: Job, running: Running | None = None) -> list[Mapping[str, bytes]]:
     store = Store(tmp_path / "store")
-    digests = bytecode.make(store, jobs, Compiler(source(), running or Running()))
+    digests = bytecode.make(store, jobs, compiler(running or Running()))
     return [bytecode.read(store, digest) for digest in digests]
 
 
@@ -130,7 +126,7 @@ def test_each_is_compiled_once_and_again_when_it_changed_or_is_gone(tmp_path: Pa
 def test_sets_have_one_order(tmp_path: Path, release: str, options: str) -> None:
     """Before 3.11 by a seed, which -I would ignore."""
     running = Running()
-    bytecode.make(Store(tmp_path), [wheel(tmp_path, {"a.py": b"x in {None, 1}"})], Compiler(source(release), running))
+    bytecode.make(Store(tmp_path), [wheel(tmp_path, {"a.py": b"x in {None, 1}"})], compiler(running, release))
 
     ((first, *_, program, _),) = running.asked
     assert (first, "def settle(" in program) == (options, release == "3.10")
@@ -171,23 +167,9 @@ def test_whatever_it_wrote_is_taken_or_refused(tmp_path_factory: pytest.TempPath
             pass
 
 
-def test_nothing_is_begun_that_is_not_wanted_any_more(tmp_path: Path) -> None:
-    stop = threading.Event()
-    stop.set()
-
-    def sleeping(*_: object) -> str | None:
-        return process.run(["sleep", "60"], {}, "").failure
-
-    def task() -> None:
-        bytecode.make(Store(tmp_path), [wheel(tmp_path, {})], Compiler(source(), sleeping))
-
-    with pytest.raises(process.Stopped):
-        copy_context().run(process.run_stoppable, stop, task)
-
-
 def test_an_interpreter_that_fails_is_named_with_what_it_said(tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match=r"cannot compile: thing-1\.0-py3-none-any\.whl: no memory\n  try: ") as caught:
-        bytecode.make(Store(tmp_path), [wheel(tmp_path, {})], Compiler(source(), lambda *_: "no memory"))
+        bytecode.make(Store(tmp_path), [wheel(tmp_path, {})], compiler(lambda *_: "no memory"))
 
     assert "--no-bytecode" in caught.value.remedy
 
