@@ -89,25 +89,6 @@ def test_kubernetes_takes_the_objects_and_pods_of_a_manifest(name: str) -> None:
         kubernetes_validate.validate(each, RELEASE, strict=True)
 
 
-def test_a_wrong_field_is_found_by_all_of_them() -> None:
-    manifest = form("prefetch")
-    pod = list_pods(manifest)[0]
-    pod["containers"][0]["arguments"] = ["qa"]
-
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(manifest, RELEASE, strict=True)
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**form("pytorchjob"), "specs": {}}, schema("PyTorchJob"))
-    with pytest.raises(ValueError, match="run_policy"):
-        ApiClient().deserialize(
-            SimpleNamespace(data=json.dumps({"spec": {"pytorchReplicaSpecs": {}}})), "KubeflowOrgV1PyTorchJob"
-        )
-    for kind in ("TrainJob", "ClusterTrainingRuntime"):
-        assert "extra" not in getattr(models, f"TrainerV1alpha1{kind}").from_dict({"extra": 1}).to_dict()
-    with pytest.raises(ValueError, match="numNodes"):
-        models.TrainerV1alpha1ClusterTrainingRuntime.from_dict({"spec": {"mlPolicy": {"numNodes": "four"}}})
-
-
 TEXTS = {name.removesuffix(", all"): FORMS[name] for name in FORMS if name.endswith(", all")}
 
 

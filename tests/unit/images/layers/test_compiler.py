@@ -38,15 +38,23 @@ def pulled() -> Lock:
     return locks.lock(bytecode=True, base="a/b:1", base_image=BaseImage(manifest, ()))
 
 
+OWN = locks.lock(bytecode=True)
+TWIN = locks.lock(platform=ARM64, bytecode=True, twin=(locks.TINI,))
+
+
 @pytest.mark.parametrize(
     ("lock", "native", "signed", "refusal"),
     [
-        (locks.lock(bytecode=True), AMD64, True, None),
-        (locks.lock(bytecode=True), AMD64, False, UNSIGNED),
-        (locks.lock(bytecode=True), ARM64, True, FOREIGN),
-        (locks.lock(bytecode=True), None, True, FOREIGN),
+        (OWN, AMD64, True, None),
+        (OWN, AMD64, False, UNSIGNED),
+        (OWN, ARM64, True, FOREIGN),
+        (OWN, None, True, FOREIGN),
         (pulled(), AMD64, True, UNSIGNED),
         (pulled(), None, True, FOREIGN),
+        (TWIN, AMD64, True, None),  # the same Python for this machine
+        (TWIN, ARM64, True, None),  # its own
+        (replace(TWIN, twin=None), AMD64, True, FOREIGN),
+        (TWIN, None, True, FOREIGN),
     ],
 )
 def test_a_python_runs_as_it_is_only_where_debian_signed_it_else_in_an_engine(
@@ -64,31 +72,6 @@ def test_a_python_runs_as_it_is_only_where_debian_signed_it_else_in_an_engine(
         assert caught.value.value.startswith(f"{lock.base} ({refusal}; Docker cannot be used")
         assert "--no-bytecode" in caught.value.remedy
         assert compiler.choose(lock, machine(tmp_path, "podman", native=native))
-
-
-TWIN = locks.lock(platform=ARM64, bytecode=True, twin=(locks.TINI,))
-
-
-@pytest.mark.parametrize(
-    ("native", "lock", "starts"),
-    [
-        (AMD64, TWIN, True),  # the same Python for this machine
-        (ARM64, TWIN, True),  # its own
-        (AMD64, replace(TWIN, twin=None), False),
-        (None, TWIN, False),
-    ],
-)
-def test_a_twin_compiles_where_the_python_of_the_image_cannot_be_started(
-    tmp_path: Path, native: Platform | None, lock: Lock, starts: bool
-) -> None:
-    context = machine(tmp_path, native=native)
-    context.store.write_record(packages.SIGNED, locks.TINI.sha256, "")
-
-    if starts:
-        assert compiler.choose(lock, context)
-    else:
-        with pytest.raises(WorldFault, match="nothing here may run"):
-            compiler.choose(lock, context)
 
 
 @pytest.mark.parametrize(("wanted", "compiles"), [(False, True), (True, False)])

@@ -228,11 +228,6 @@ def test_an_archive_that_cannot_be_read_is_refused(tmp_path: Path, change: Calla
     assert reason in refused(change(pack(tmp_path, {"thing.py": b"x = 1\n" * 1000})))
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_method_without_bounds_is_refused(tmp_path: Path, method: int) -> None:
-    assert f"compressed by method {method}" in refused(pack(tmp_path, {"thing.py": b"x" * 99}, method=method))
-
-
 def test_a_directory_that_points_outside_of_the_archive_is_refused(tmp_path: Path) -> None:
     path = pack(tmp_path, {"thing/__init__.py": b"x"})
     data = bytearray(path.read_bytes())

@@ -1,29 +1,16 @@
-"""What an index lists -> the releases of a project, the newest of a day, and what was withdrawn."""
+"""Files of an index -> the newest release of a day, and what was withdrawn."""
 
 from __future__ import annotations
 
 import datetime
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from packaging.version import Version
 
-from scripts.versions.package_index import File, newest, releases, yanked
+from scripts.versions.package_index import File, newest, yanked
 
 DAY = datetime.date(2030, 1, 2)
 WHEEL = "torch-9.0-cp311-cp311-manylinux_2_28_x86_64.whl"
-
-
-def test_a_release_candidate_and_what_is_no_version_are_no_releases() -> None:
-    uploaded = datetime.datetime(2030, 1, 2, tzinfo=datetime.timezone.utc)
-    more = {"filename": WHEEL, "upload_time": uploaded, "is_yanked": False, "yanked_reason": None}
-    listed = [SimpleNamespace(version=text, **more) for text in ("9.0", "9.1rc1", "9.2.dev1", "odd", None, "9.0.post1")]
-    index: Any = SimpleNamespace(get_project_page=lambda *_, **__: SimpleNamespace(packages=listed))
-
-    found = releases(index, "torch")
-
-    assert found == {Version("9.0"): [File(WHEEL, DAY, None)], Version("9.0.post1"): [File(WHEEL, DAY, None)]}
 
 
 @pytest.mark.parametrize(
