@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
+import datetime
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 
 from packaging.version import Version
 
 from images.host.context import Context, background
 from images.host.errors import Fault, WorldFault
-from images.host.store import UV, Store
 from images.lock import resolve
 from images.model import Plan, Request
 from images.plan import choose, compatibility, planner
@@ -112,21 +109,11 @@ def outcomes(plans: Iterable[Plan], context: Context, jobs: int) -> Iterator[Out
 
     What was resolved before is resolved again. What has begun is ended where nobody asks for the rest.
     """
-    with _fresh(context) as fresh, background(jobs) as start:
-        found = [start(partial(_outcome, plan, fresh)) for plan in plans]
+    anew = replace(context, today=datetime.date.min)  # no day is over then, and what is not is not kept
+    with background(jobs) as start:
+        found = [start(partial(_outcome, plan, anew)) for plan in plans]
         for each in found:
             yield each.result()
-
-
-@contextmanager
-def _fresh(context: Context) -> Iterator[Context]:
-    """Yield a context whose store has nothing but what uv keeps of the indexes."""
-    kept = context.store.root / UV
-    kept.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as directory:
-        store = Store(Path(directory) / "store")
-        (store.root / UV).symlink_to(kept)
-        yield replace(context, store=store)
 
 
 def _outcome(plan: Plan, context: Context) -> Outcome:
