@@ -15,7 +15,6 @@ import argparse
 import datetime
 import difflib
 import os
-import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,18 +33,17 @@ try:
     from packaging.version import Version
 
     from images.host import pip_config
-    from images.host.errors import Fault, UserFault, of_system
+    from images.host.errors import UserFault
     from images.host.text import shown
     from images.host.whole_files import write_whole
     from images.options import Parser
     from images.plan import catalog
-    from scripts import quiet
+    from scripts import program
     from scripts.versions import package_index, resolvable
     from scripts.versions.package_index import File, Releases
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e '.[test]'")
 
-INTERRUPTED = 128 + signal.SIGINT
 NAMES = ("torch", "transformers", "impi-rt", "intel-openmp")
 
 
@@ -58,21 +56,12 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     what.add_argument("--write", action="store_true", help="change the table instead of only printing the change")
     what.add_argument("--check", action="store_true", help="resolve rows of the table; download no wheel")
     parser.add_argument("--jobs", type=int, metavar="N", default=os.cpu_count(), help="rows resolved at once")
-    try:
-        options = parser.parse_args(argv)
-        _check_index(options.index)
-        return (_check if options.check else _propose)(options, environ)
-    except Fault as fault:
-        print(fault, file=sys.stderr)
-        return fault.exit_code
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except OSError as error:
-        print(of_system(error), file=sys.stderr)
-        if not error.filename:
-            terminal.mute(sys.stdout)
-        return 1
+    return program.ended(lambda: _run(parser.parse_args(argv), environ))
+
+
+def _run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    _check_index(options.index)
+    return (_check if options.check else _propose)(options, environ)
 
 
 def _check_index(url: str | None) -> None:
@@ -115,7 +104,7 @@ def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     plans, sources = resolvable.chosen(catalog.load(options.table)), pip_config.read(environ)
     if options.index:
         sources = replace(sources, index=options.index)
-    context = quiet.context(environ, sources)
+    context = program.context(environ, sources)
     found = []
     for outcome in resolvable.outcomes(plans, context, options.jobs):
         _say(f"{outcome.line}\n")

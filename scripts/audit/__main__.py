@@ -19,10 +19,10 @@ if __name__ == "__main__":
 
 try:
     from images.host import pip_config
-    from images.host.errors import Fault, UserFault, WorldFault, of_system
+    from images.host.errors import UserFault, WorldFault
     from images.lock import lockfile
     from images.options import Parser
-    from scripts import quiet
+    from scripts import program
     from scripts.audit import findings, of_debian, of_python
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e '.[audit]'")
@@ -37,22 +37,14 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     parser.add_argument("--allow", type=Path, metavar="FILE", default=ALLOWED, help="the list of what is allowed")
     parser.add_argument("--osv", metavar="URL", default=of_python.OSV, help="OSV, or a mirror of its queries")
     parser.add_argument("--tracker", metavar="URL", default=of_debian.TRACKER, help="Debian's security tracker as JSON")
-    try:
-        _audit(parser.parse_args(argv), environ)
-    except Fault as fault:
-        print(fault, file=sys.stderr)
-        return fault.exit_code
-    except OSError as error:
-        print(of_system(error), file=sys.stderr)
-        return 1
-    return 0
+    return program.ended(lambda: _audit(parser.parse_args(argv), environ))
 
 
-def _audit(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
+def _audit(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Raise WorldFault where something counts that is not allowed."""
     if not options.lock.is_file():
         raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
-    context = quiet.context(environ, pip_config.read(environ))
+    context = program.context(environ, pip_config.read(environ))
     allowed = findings.read_allowed(options.allow, context.today)
     lock = lockfile.contents(options.lock.read_text(encoding="utf-8", errors="replace"), str(options.lock))
     used = of_debian.sources(lock, context)
@@ -70,6 +62,7 @@ def _audit(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
         raise WorldFault("packages have known vulnerabilities", ", ".join(sorted({f.package for f in left})), remedy)
     number = f"{len(lock.artifacts)} Python packages, {len(used)} sources of Debian {lock.debian.suite}"
     print(f"nothing counts against {number} ({len(allowed) - len(idle)} allowed)")
+    return 0
 
 
 if __name__ == "__main__":

@@ -25,25 +25,17 @@ from scripts.audit.findings import Finding
 TRACKER = "https://security-tracker.debian.org/tracker/data/json"
 AGAIN = "check the network and the proxy (HTTPS_PROXY), or name a mirror: --tracker URL"
 
-# Urgency -> what ends the audit: a vulnerability that the suite has a fix for, and one that is open. What has a fix and
-# no urgency counts as high, since Debian found it worth an update, and a new lock takes that. What is open and has none
-# would end every audit for something that nobody can mend yet.
-UNRATED = "not yet assigned"
-COUNTS: Mapping[str, tuple[bool, bool]] = {
-    "high": (True, True),
-    "end-of-life": (True, True),  # of the package in this suite: nobody is going to mend it
-    UNRATED: (True, False),
-    "medium": (False, False),
-    "low": (False, False),
-    "unimportant": (False, False),
-}
+# Urgencies that end the audit, and those that do not. One without an urgency does where the suite has a fix, since Debian
+# found it worth an update, and a new lock takes that; while it is open, nobody can mend it yet.
+SEVERE = ("high", "end-of-life")  # the latter of the package in this suite: nobody is going to mend it
+LESS = ("medium", "low", "unimportant")
 
 
 class Release(BaseModel):
     """What the tracker says of a vulnerability in a suite; fixed in 0: it was never in it."""
 
     status: str
-    urgency: str = UNRATED
+    urgency: str = ""
     fixed_version: str = ""
 
 
@@ -104,9 +96,9 @@ def _of_source(known: Mapping[str, Any], suite: str, source: str, version: str) 
     for name, issue in sorted(issues.items()):
         if (release := issue.releases.get(suite)) is None:
             continue
-        fixed = release.fixed_version if release.status == "resolved" else ""
-        with_fix, still_open = COUNTS.get(release.urgency.rstrip("*"), COUNTS[UNRATED])
-        if fixed and with_fix and control.key(version) < control.key(fixed):
-            yield Finding(source, version, (name,), fixed)
-        elif release.status == "open" and still_open:
+        urgency, fixed = release.urgency.rstrip("*"), release.fixed_version
+        if release.status == "open" and urgency in SEVERE:
             yield Finding(source, version, (name,), None)
+        elif release.status == "resolved" and fixed and urgency not in LESS:
+            if control.key(version) < control.key(fixed):
+                yield Finding(source, version, (name,), fixed)

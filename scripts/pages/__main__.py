@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from images.host import process
-from images.host.errors import Fault
 from images.lock import lockfile
+from scripts import program
 from scripts.pages import built, tables
 
 
@@ -25,12 +25,14 @@ def record(lock: Path, said: Path) -> None:
     built.RECORD.write_text(built.text(built.add(built.read(), new)))
 
 
-if __name__ == "__main__":
-    try:
-        if sys.argv[1:]:
-            record(*map(Path, sys.argv[1:]))
-    except Fault as fault:
-        print(fault, file=sys.stderr)
-        sys.exit(fault.exit_code)
+def main() -> int:
+    """Record an image where one was named, and write the pages."""
+    if sys.argv[1:]:
+        record(*map(Path, sys.argv[1:]))
     for page, text in tables.written().items():
         page.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(program.ended(main))

@@ -1,7 +1,7 @@
 """What the PyTorchJobs of the Hugging Face guide and its claim ask for, each with one command.
 
-The three jobs are those of the guide to many CPUs (docs/source/en/perf_train_cpu_many.md of transformers), of its
-first version, and of its translation to Chinese, as far as their fields matter to a cluster. Not compared, because the
+The two jobs are those of the guide to many CPUs (docs/source/en/perf_train_cpu_many.md of transformers) and of its
+first version, as far as their fields matter to a cluster. Not compared, because the
 image takes their place: the shell around torchrun, `pip install`, setvars.sh, and the names of volumes.
 """
 
@@ -21,7 +21,7 @@ CACHES = {
     "LOGLEVEL": "INFO",
     "CCL_WORKER_COUNT": "1",
 }
-# Arguments of run_qa.py behind the model, in all three.
+# Arguments of run_qa.py behind the model, in both.
 SQUAD = (
     "--dataset_name squad --do_train --do_eval --per_device_train_batch_size 12 --learning_rate 3e-5 "
     "--num_train_epochs 2 --max_seq_length 384 --doc_stride 128"
@@ -45,13 +45,6 @@ GUIDE: dict[str, dict[str, Any]] = {
         "cpu": "200",
         "nodeSelector": {"node-type": "spr"},
         "env": CACHES,
-        "args": OLD.split(),
-    },
-    "many CPUs, in Chinese": {
-        "namespace": "kubeflow",
-        "cpu": "200",
-        "nodeSelector": {"node-type": "spr"},
-        "env": {**CACHES, "OMP_NUM_THREADS": "56"},
         "args": OLD.split(),
     },
 }

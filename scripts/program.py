@@ -1,0 +1,42 @@
+"""What the programs here share: how each ends, and the store of this machine where no build is shown."""
+
+from __future__ import annotations
+
+import datetime
+import signal
+import sys
+from collections.abc import Callable, Mapping
+
+from rich.console import Console
+
+from images import terminal
+from images.host.context import Access, Context, default_root
+from images.host.errors import Fault, of_system
+from images.host.pip_config import Sources
+from images.host.progress import Progress
+from images.host.store import Store
+
+
+def ended(run: Callable[[], int]) -> int:
+    """Run a program, say what failed, and return its exit code."""
+    try:
+        return run()
+    except Fault as fault:
+        print(fault, file=sys.stderr)
+        return fault.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except OSError as error:
+        print(of_system(error), file=sys.stderr)
+        if error.filename is None:  # stdout, of which Python would report at its end what is left in it
+            terminal.mute(sys.stdout)
+        return 1
+
+
+def context(environ: Mapping[str, str], sources: Sources) -> Context:
+    """Return what steps of a build work with, for today (UTC), with pip's settings and without progress."""
+    return Context(
+        store=Store(default_root(environ)), environ=environ, today=datetime.datetime.now(datetime.timezone.utc).date(),
+        progress=Progress(Console(quiet=True)), jobs=1, pip=sources, access=Access(environ=environ),
+    )  # fmt: skip
