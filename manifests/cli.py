@@ -101,6 +101,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
         return EXIT_USER  # everything is known before anything could fail outside
     except OSError as error:
         mute(out, out.fileno())
-        print(f"error: the manifest cannot be written: {error.strerror}\n  try: > FILE, with room for it", file=err)
+        said = error.strerror or error
+        print(f"error: the manifest cannot be written: {said}\n  try: > FILE, where there is room for it", file=err)
         return EXIT_OUTSIDE
     return 0

@@ -9,7 +9,6 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from images.foreign.paths import flaw
 from images.host.download import Advance, fetch
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
@@ -86,9 +85,6 @@ def _pack(store: Store, directory: Path) -> tuple[str, Path]:
 
 
 def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    if found := flaw(name):
-        fact, remedy = "a file of the examples cannot go into an image", "another name for it, or leave it out"
-        raise UserFault(fact, f"{path} (its name {found})", remedy)
     info = tarfile.TarInfo(name)
     with path.open("rb") as file:
         about = os.fstat(file.fileno())
@@ -125,7 +121,7 @@ def members(path: Path) -> Iterator[Member]:
     try:
         yield from source_archive.members(path, lambda name: name.startswith(TAKEN), bare=True)
     except ValueError as error:
-        remedy = "fetch it again: it is cut short, changed or not a tar archive"
+        remedy = "another copy: it is cut short, changed or not a tar archive, or has a name that no image can have"
         raise WorldFault("cannot read the archive of the examples", f"{path} ({error})", remedy) from error
 
 

@@ -35,7 +35,7 @@ def test_a_mistake_ends_with_2(tmp_path: Path) -> None:
 
 def test_a_manifest_that_cannot_be_written_ends_with_1() -> None:
     with Path("/dev/full").open("w") as full:
-        words = [sys.executable, PROGRAM, "pvc"]
+        words = [sys.executable, str(PROGRAM), "pvc"]
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
 
     first, second = done.stderr.splitlines()

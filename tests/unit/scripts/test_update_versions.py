@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from images.host import pip_config
 from images.plan import catalog
 from scripts import update_versions
-from scripts.versions import package_index
 from scripts.versions.package_index import File, Releases
 
 TEXT = catalog.TABLE.read_text()
@@ -105,23 +103,3 @@ def test_what_of_torch_changes_no_row_is_said(releases: Any, expected: list[str]
 
     assert list(update_versions.notes(TEXT, found["torch"])) == expected
     assert added(update_versions.proposed(TEXT, found)) == []
-
-
-@pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Write a table, for which an index has one release more."""
-    path = tmp_path / "versions.toml"
-    path.write_text(TEXT)
-    known = index(transformers={"99.0.0": [wheel("t", "2026-11-20")]})
-    monkeypatch.setattr(package_index, "releases", lambda _, name: known[name])
-    monkeypatch.setattr(pip_config, "read", lambda _: pip_config.Sources())
-    return path
-
-
-@pytest.mark.parametrize("write", [False, True])
-def test_nothing_is_written_unasked(write: bool, capsys: pytest.CaptureFixture[str], table: Path) -> None:
-    code = update_versions.main(["--table", str(table), *(["--write"] if write else [])], {})
-
-    assert code == 0
-    assert '+"99.0.0" = 2026-11-20' in capsys.readouterr().out
-    assert (table.read_text() != TEXT) is write

@@ -112,20 +112,6 @@ def test_of_a_directory_only_the_examples_are_packed_the_same_way_twice(tmp_path
     assert obtain(tmp_path, source) == first
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [(".wh.a", "would hide a file"), ("a\nb.py", "a control character"), ("\udcff.py", "is not UTF-8")],
-)
-def test_a_name_that_no_layer_can_have_is_said_as_one_of_the_directory(tmp_path: Path, name: str, said: str) -> None:
-    place = fill(tmp_path / "src/examples/pytorch", "run.py", name)
-
-    with pytest.raises(UserFault, match="a file of the examples cannot go into an image") as caught:
-        obtain(tmp_path, tmp_path / "src")
-
-    assert caught.value.value.startswith(f"{place}/") and said in caught.value.value
-    assert caught.value.remedy == "another name for it, or leave it out"
-
-
 @pytest.mark.parametrize("name", ["src/b.py", "README.md", "examples/README.md", "examples/pytorch/README.md"])
 def test_an_archive_of_something_else_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UserFault, match="no examples there") as caught:
