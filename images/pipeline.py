@@ -12,7 +12,7 @@ from images.check import import_check, sbom
 from images.debian import packages
 from images.host.context import Context, Start
 from images.host.errors import Damaged, UserFault
-from images.layers import assemble, compiler, entrypoint_layer, examples, on_base
+from images.layers import assemble, compiler, entrypoint_layer, examples, on_base, oneccl
 from images.lock import collect
 from images.lock import resolve as resolving
 from images.lock.resolve import Making
@@ -147,7 +147,7 @@ def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context,
         base = pulled.read_base(files.base, lock.python, lock.glibc, context.store)
     else:
         base = _debian_base(locked, context)
-    base = on_base.with_bindings(base, lock, found)
+    base = oneccl.with_links(base, lock, found)
     extras = on_base.extras(base, lock, on_base.hidden(base, lock), context)
     ingredients = assemble.Ingredients(lock, found, base, files.examples, chosen(base) if chosen else None)
     control = partial(packages.control, context.store)

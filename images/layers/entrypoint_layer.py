@@ -72,7 +72,7 @@ def _of_mpich(lock: Lock) -> dict[str, str]:
 
 def settings(lock: Lock, base: Base) -> dict[str, Any]:
     """Say what a container starts from (OCI image configuration, `config`)."""
-    below, more = base.environment, of_backend(lock, base)
+    below, more = base.environment, oneccl.environment(lock, base)
     libraries = [path for each in (more, below) if (path := each.get("LD_LIBRARY_PATH"))]
     joined = {"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {}
     variables = {
@@ -94,13 +94,6 @@ def settings(lock: Lock, base: Base) -> dict[str, Any]:
     }
 
 
-def of_backend(lock: Lock, base: Base) -> dict[str, str]:
-    """Return the variables that oneCCL needs; empty where the stack has none."""
-    # A lock names the module of its torch also where gloo was asked for.
-    has_it = lock.backend == "ccl" and lock.module is not None
-    return oneccl.environment(str(lock.module), base.site.directory) if has_it else {}
-
-
 def _path(below: str) -> str:
     """Keep the base's search path behind the directory of what stands in front of programs, and add what it lacks."""
     ours = ENVIRONMENT["PATH"].split(":")
@@ -116,7 +109,7 @@ def stack(lock: Lock, base: Base) -> dict[str, Any]:
         "backend": lock.backend,
         "examples": f"/{PLACE}" if lock.examples else None,
         "site": f"/{base.site.directory}",
-        **({"environment": more} if (more := of_backend(lock, base)) else {}),
+        **({"environment": more} if (more := oneccl.environment(lock, base)) else {}),
     }
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from installer.records import RecordEntry
 
 from images.layers import trim
-from images.model import BINDINGS, IPEX
+from images.model import BINDINGS, IPEX, Base, Lock, Wheel
 from images.wheels import archive
 
 STACK = (BINDINGS, IPEX)
@@ -29,18 +30,25 @@ PLACES = (*(f"{COMMANDS}/{name}" for name in PROGRAMS), MPI)
 GUIDE = "usr/local/lib/python3.10/dist-packages"
 
 
-def environment(module: str, site: str) -> dict[str, str]:
+def module_of(lock: Lock) -> str | None:
+    """Return the package of the bindings that an image uses; a lock names that of its torch also beside gloo."""
+    return lock.module if lock.backend == "ccl" else None
+
+
+def environment(lock: Lock, base: Base) -> dict[str, str]:
     """Return what lets ranks of oneCCL and mpirun start where nothing has sourced setvars.sh, as in a shell of a pod.
 
-    The transport is the entrypoint's choice: over MPI hydra kills ranks that end well. Releases before 2021.12 have
-    libfabric's providers in Intel MPI's own lib.
+    Empty where the stack has no oneCCL. The transport is the entrypoint's choice: over MPI hydra kills ranks that end
+    well. Releases before 2021.12 have libfabric's providers in Intel MPI's own lib.
     """
-    mpi = f"/{MPI}"
+    mpi, module = f"/{MPI}", module_of(lock)
+    if module is None:
+        return {}
     return {
         "CCL_ATL_TRANSPORT": "ofi",
         "FI_PROVIDER_PATH": f"{mpi}/libfabric/lib/prov:{mpi}/lib/prov",
         "I_MPI_ROOT": mpi,
-        "LD_LIBRARY_PATH": f"{mpi}/lib:{mpi}/libfabric/lib:/{site}/{module}/lib",
+        "LD_LIBRARY_PATH": f"{mpi}/lib:{mpi}/libfabric/lib:/{base.site.directory}/{module}/lib",
     }
 
 
@@ -74,3 +82,28 @@ def links(names: Iterable[str], module: str, site: str) -> dict[str, str]:
     if site != GUIDE:
         targets[f"{GUIDE}/{module}"] = f"{site}/{module}"
     return {place: posixpath.relpath(target, posixpath.dirname(place)) for place, target in targets.items()}
+
+
+def with_links(base: Base, lock: Lock, found: Sequence[Wheel]) -> Base:
+    """Return the base with links to the bindings, whether a wheel or the base brings them."""
+    module = module_of(lock)
+    if module is None:
+        return base
+    listing = base.facts.listing
+    taken = {place for place in PLACES if posixpath.basename(place) in listing.get(posixpath.dirname(place), ())}
+    if any(artifact.name == "impi-rt" for artifact in lock.artifacts):
+        taken |= {*PLACES}
+    made = links(_names(base, found), module, base.site.directory)
+    kept = {place: target for place, target in made.items() if place not in taken}
+    return replace(base, links={**base.links, **kept})
+
+
+def _names(base: Base, found: Sequence[Wheel]) -> list[str]:
+    """List the files of the bindings, as their wheel has them."""
+    for wheel in found:
+        if wheel.project == BINDINGS:
+            with archive.opened(wheel.path) as opened:
+                return [*opened.members]
+    site, installed = base.site.directory, base.facts.distributions
+    files = next((d.files for d in installed if (d.name, d.directory) == (BINDINGS, site)), None)
+    return [path.removeprefix(f"{site}/") for path in files or () if path.startswith(f"{site}/")]

@@ -1,22 +1,19 @@
-"""What goes directly on a base: paths that are hidden, files that it lacks, and links to oneCCL's bindings."""
+"""What goes directly on a base: paths that are hidden, and files that it lacks."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from images.host.store import Store
 from images.layers import on_base
-from images.model import BINDINGS, Lock, Wheel
-from tests.support import ccl_wheels
+from images.model import Lock
 from tests.support.bases import base
 from tests.support.locks import artifact, context, lock
-from tests.support.stand_in import LIBRARY, PACKAGES, SITE, SYSTEM, Files
+from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files
 
-MODULE = ccl_wheels.BINDINGS
 WHOLE: Files = {
     f"{LIBRARY}/libtcmalloc.so.4": b"",
     f"{LIBRARY}/libnss_wrapper.so": b"",
@@ -25,8 +22,8 @@ WHOLE: Files = {
 }
 
 
-def planned(*versions: tuple[str, str], **changes: Any) -> Lock:
-    return lock([artifact(name, version) for name, version in versions], python="3.10", **changes)
+def planned(*versions: tuple[str, str]) -> Lock:
+    return lock([artifact(name, version) for name, version in versions], python="3.10")
 
 
 OTHER = planned(("intel-extension-for-pytorch", "2.4.0"))
@@ -78,21 +75,3 @@ def test_what_is_added_depends_on_glibc_and_on_debians_directory(tmp_path: Path)
     inputs = [on_base.extras(one, OTHER, (), context(Store(tmp_path), None, {}))[0].inputs for one in found]
 
     assert inputs[0] not in inputs[1:] and inputs[1] != inputs[2]
-
-
-CCL = {"backend": "ccl", "module": MODULE}
-
-
-def test_without_bindings_there_are_no_links_to_programs() -> None:
-    found = base(SYSTEM, {f"{SITE}/{MODULE}/opt/mpi/bin/nothing": b""})
-
-    links = on_base.with_bindings(found, planned(("torch", "2.4.0"), **CCL), []).links
-    assert not [path for path in links if "/bin/" in path]
-
-
-def test_the_programs_of_the_package_of_intel_mpi_stay(tmp_path: Path) -> None:
-    wheels = [Wheel(BINDINGS, "2.4.0", "0" * 64, ccl_wheels.bindings(tmp_path))]
-
-    links = on_base.with_bindings(base(SYSTEM), planned(("impi-rt", "2021.12"), **CCL), wheels).links
-
-    assert "usr/local/bin/mpirun" not in links

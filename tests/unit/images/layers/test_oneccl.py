@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from images.layers import oneccl
 from images.layers.oneccl import GUIDE, MPI
-from images.model import BINDINGS, IPEX
+from images.model import BINDINGS, IPEX, Base, Wheel
 from tests.support import ccl_wheels
+from tests.support.bases import base
+from tests.support.locks import artifact, lock
+from tests.support.stand_in import SITE as OF_BASE
+from tests.support.stand_in import SYSTEM
 
 MODULE = ccl_wheels.BINDINGS
 SITE = "usr/local/lib/python3.11/dist-packages"
@@ -42,3 +47,22 @@ def test_programs_are_found_wherever_the_wheel_has_them(root: str, mpi: str) -> 
 
 def test_in_the_guides_python_its_folder_is_no_link() -> None:
     assert oneccl.links([f"{MODULE}/__init__.py"], MODULE, GUIDE) == {}
+
+
+def links_of(found: Base, package: str, wheels: Sequence[Wheel] = ()) -> Mapping[str, str]:
+    """Return the links on a base, of a lock with one more package."""
+    planned = lock([artifact(package, "1.0")], python="3.10", backend="ccl", module=MODULE)
+    return oneccl.with_links(found, planned, wheels).links
+
+
+def test_without_bindings_there_are_no_links_to_programs() -> None:
+    found = base(SYSTEM, {f"{OF_BASE}/{MODULE}/opt/mpi/bin/nothing": b""})
+
+    assert not [path for path in links_of(found, "torch") if "/bin/" in path]
+
+
+def test_the_programs_of_the_package_of_intel_mpi_stay(tmp_path: Path) -> None:
+    wheels = [Wheel(BINDINGS, "2.4.0", "0" * 64, ccl_wheels.bindings(tmp_path))]
+
+    assert "usr/local/bin/mpirun" in links_of(base(SYSTEM), "torch", wheels)
+    assert "usr/local/bin/mpirun" not in links_of(base(SYSTEM), "impi-rt", wheels)
