@@ -72,11 +72,6 @@ def _check_index(url: str | None) -> None:
             raise UserFault("that is not an address", "--index ''", "https://HOST/PATH")
 
 
-def _say(text: str) -> None:
-    """Print on stdout at once."""
-    print(text, end="", flush=True)
-
-
 def _propose(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the change and what goes with it; make it where that is asked for."""
     old = options.table.read_text(encoding="utf-8", errors="replace")
@@ -84,7 +79,7 @@ def _propose(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     with package_index.client(options.index, pip_config.read(environ)) as index:
         found = {name: package_index.releases(index, name) for name in NAMES}
     new = proposed(old, found)
-    _say(diff(old, new, options.table.name))
+    print(diff(old, new, options.table.name), end="", flush=True)
     for note in notes(old, found["torch"]):
         print(shown(note), file=sys.stderr)
     if new == old:
@@ -107,7 +102,7 @@ def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     context = program.context(environ, sources)
     found = []
     for outcome in resolvable.outcomes(plans, context, options.jobs):
-        _say(f"{outcome.line}\n")
+        print(outcome.line, flush=True)
         found.append(outcome)
     print(resolvable.summary(found), file=sys.stderr)
     return resolvable.exit_code(found)
