@@ -24,10 +24,10 @@ GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 OTHERS = tuple(name for name, kind in OWN.items() if not kind.is_script)
 TEXT = (*TASKS, SMOKE.name)  # what is known here; the other examples of an image are not
 EXAMPLE = "/workspace/transformers/examples/pytorch/DIRECTORY/run_NAME.py"
-# How long a pod waits for the others, which may pull the image first. In an elastic PyTorchJob a pod that gives up is a
-# restart, of which the job has so many; without a Master, no init container of the operator waits. An MPIJob of Kueue is
-# suspended before there are workers, and then the operator makes the launcher at once: none of none are missing
-# (countReadyWorkerPods in pkg/controller/mpi_job_controller.go, mpi-operator v0.8.0).
+# How long a pod waits for the others, which may pull the image first. In an elastic PyTorchJob no init container waits
+# for a Master, and a pod that gives up is a restart, of which the job has so many. Kueue suspends an MPIJob before it
+# has workers, and then the operator makes the launcher at once: none of none are missing (countReadyWorkerPods in
+# pkg/controller/mpi_job_controller.go, mpi-operator v0.8.0).
 WAIT = "MULTINODE_TIMEOUT"
 PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
 

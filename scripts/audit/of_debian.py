@@ -25,7 +25,7 @@ from scripts.audit.findings import Finding
 TRACKER = "https://security-tracker.debian.org/tracker/data/json"
 AGAIN = "check the network and the proxy (HTTPS_PROXY), or name a mirror: --tracker URL"
 
-# Urgencies that end the audit, and those that do not. One without an urgency does where the suite has a fix, since Debian
+# Urgencies that end the audit, and those that do not. One that has none ends it where the suite has a fix, since Debian
 # found it worth an update, and a new lock takes that; while it is open, nobody can mend it yet.
 SEVERE = ("high", "end-of-life")  # the latter of the package in this suite: nobody is going to mend it
 LESS = ("medium", "low", "unimportant")
@@ -99,6 +99,6 @@ def _of_source(known: Mapping[str, Any], suite: str, source: str, version: str) 
         urgency, fixed = release.urgency.rstrip("*"), release.fixed_version
         if release.status == "open" and urgency in SEVERE:
             yield Finding(source, version, (name,), None)
-        elif release.status == "resolved" and fixed and urgency not in LESS:
-            if control.key(version) < control.key(fixed):
-                yield Finding(source, version, (name,), fixed)
+        counts = release.status == "resolved" and fixed and urgency not in LESS
+        if counts and control.key(version) < control.key(fixed):
+            yield Finding(source, version, (name,), fixed)

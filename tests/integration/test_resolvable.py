@@ -1,4 +1,4 @@
-"""The rows of a small table, resolved by uv from a directory of wheels: one can be had, and one was broken on purpose."""
+"""The rows of a small table, resolved by uv from a directory of wheels: one fits, and one was broken on purpose."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEBIAN = "debian, Python 3.11, gloo"
 
 
 def check(directory: Path, broken: str, environ: dict[str, str]) -> int:
-    """Resolve the rows of one torch and two ranges of transformers, of which the newer one requires what is `broken`."""
+    """Resolve the rows of one torch and two ranges of transformers, of which the newer one requires `broken`."""
     made = deepcopy(WHOLE)
     made["torch"] = [row for row in made["torch"] if row["line"] == "2.13"]
     made["transformers"] = [row for row in made["transformers"] if row["era"] in ("4.57", "5.21 and later")]
