@@ -7,13 +7,14 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from packaging.version import Version
 from pydantic import TypeAdapter
 
 from images.base.installed import debian_packages, distributions_in, listing
 from images.base.overlay import Tree
+from images.foreign.tars import Readable
 from images.host.errors import UserFault, WorldFault
 from images.model import Directories, Facts, Site
 from images.oci import compression
@@ -51,13 +52,12 @@ def add_layer(tree: Tree, path: Path, diff_id: str) -> int:
     """Add one layer to a tree, check it against its diff_id, and return its size unpacked, in bytes."""
     with compression.opened_tar(path) as (tar, plain):
         tree.add(tar, keep_text)
-        plain.rest()
     if f"sha256:{plain.sha256}" != diff_id:
         raise WorldFault("a layer is not what the configuration says", f"{plain.sha256}, not {diff_id}", DAMAGED)
     return plain.size
 
 
-def keep_text(path: str, content: IO[bytes]) -> str | None:
+def keep_text(path: str, content: Readable) -> str | None:
     """Return what `gather` needs of a file: its text, or of the C library its release."""
     if TEXTS.match(path):
         return content.read(LONGEST).decode(errors="replace")

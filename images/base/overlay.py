@@ -6,10 +6,9 @@ import posixpath
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import IO
 
-from images.foreign.paths import HOPS, OPAQUE, WHITEOUT
-from images.foreign.tars import DEEPEST, below_root, entries
+from images.foreign.paths import DEEPEST, HOPS, OPAQUE, WHITEOUT, below_root
+from images.foreign.tars import Readable, Tar
 from images.host.errors import WorldFault
 from images.oci.manifest import DAMAGED
 
@@ -20,7 +19,7 @@ LARGEST, EACH = 512 << 20, 256
 FOLLOWED = 64 << 20
 
 # What to keep of a file, by its path and with its content at hand; None means nothing.
-Keep = Callable[[str, IO[bytes]], "str | None"]
+Keep = Callable[[str, Readable], "str | None"]
 
 
 @dataclass(slots=True)
@@ -46,10 +45,10 @@ class Tree:
         self.root = Node("d")
         self._size = self._followed = 0
 
-    def add(self, tar: tarfile.TarFile, keep: Keep) -> None:
+    def add(self, tar: Tar, keep: Keep) -> None:
         """Add a layer above those that are there: first all that it hides of them, then what it has, in its order."""
         hidden, ahead = list[tuple[str, str]](), list[tuple[str, Node]]()
-        for info in entries(tar):
+        for info in tar:
             path = below_root(info.name)
             above, name = posixpath.split(path)
             if name.startswith(WHITEOUT):
@@ -159,12 +158,11 @@ class Tree:
             raise too_many_files()
 
 
-def _node(tar: tarfile.TarFile, info: tarfile.TarInfo, path: str, keep: Keep) -> Node:
+def _node(tar: Tar, info: tarfile.TarInfo, path: str, keep: Keep) -> Node:
     if info.islnk():
         return Node("h", target=info.linkname)
     kind = "d" if info.isdir() else "l" if info.issym() else "f" if info.isreg() else "o"
-    content = tar.extractfile(info) if kind == "f" else None
-    text = keep(path, content) if content else None
+    text = keep(path, tar) if kind == "f" else None
     return Node(kind, info.mode, info.uid, info.gid, info.linkname if kind == "l" else "", text)
 
 

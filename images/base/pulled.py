@@ -201,8 +201,7 @@ def _source(named: Reference, store: Store, access: Access) -> Iterator[Source]:
     elif isinstance(named, reference.Directory):
         yield layout.in_directory(named, store)
     else:
-        with layout.in_archive(named, store) as archive:
-            yield archive
+        yield layout.in_archive(named, store)
 
 
 def _config(

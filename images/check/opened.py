@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from images.base import pulled
 from images.deliver import engine as engines
-from images.foreign import tars
-from images.foreign.tars import below_root
+from images.foreign.paths import below_root
+from images.foreign.tars import Readable
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
@@ -78,14 +78,14 @@ class Inside:
         raise UserFault("this image was not made here", f"{self.name} (no /{path})", remedy)
 
 
-def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
+def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, Readable | None]]:
     """Yield the entries of a layer with their data, which must be read before the next one.
 
     Raises WorldFault when it is not a whole tar.
     """
     with compression.opened_tar(layer) as (tar, _):
-        for info in tars.entries(tar):
-            yield info, tar.extractfile(info) if info.isreg() else None
+        for info in tar:
+            yield info, tar if info.isreg() else None
 
 
 @contextmanager

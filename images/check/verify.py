@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 from images.base.overlay import EACH, LARGEST, too_many_files
 from images.check.opened import Inside, entries
+from images.foreign.tars import Readable
 from images.host.store import CHUNK
 from images.model import Image
 from images.oci import compression, manifest
@@ -97,7 +98,7 @@ def _listing(layer: Path) -> dict[str, str]:
     return found
 
 
-def _describe(info: tarfile.TarInfo, data: IO[bytes] | None) -> str:
+def _describe(info: tarfile.TarInfo, data: Readable | None) -> str:
     if data is None:
         what = f"{KINDS.get(info.type, 'special file')} {info.linkname}".rstrip()
     else:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from images.debian import control
-from images.foreign import bounds, tars
+from images.foreign import bounds
 from images.foreign.paths import flaw
+from images.foreign.tars import Tar
 from images.host.errors import WorldFault
 
 MAGIC, HEADER = b"!<arch>\n", 60
@@ -21,7 +22,7 @@ MEMBERS = ("debian-binary", "control.tar.xz", "data.tar.xz")
 NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 SCRIPT = re.compile(r"[A-Za-z0-9_-]+")  # the name of a control file
 REMEDY = "make a new lock (build.py lock); a package of Debian's own is never like that"
-UNREADABLE = (*tars.CONTENT, UnicodeError)
+UNREADABLE = (tarfile.TarError, lzma.LZMAError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ def entries(package: Package) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
     Raises WorldFault for paths outside of the root, and for what is neither a file, a directory nor a link.
     """
     try:
-        with tars.open_seekable(io.BytesIO(package.data)) as tar:
-            for info in tars.entries(tar):
-                yield _path(info), info, _content(tar, info)
+        tar = Tar(io.BytesIO(package.data))
+        for info in tar:
+            yield _path(info), info, tar.read() if info.isreg() else b""
     except UNREADABLE as error:
         value = f"{package.name} {package.version}: {error}"
         raise WorldFault("a Debian package has files that no image can have", value, REMEDY) from error
@@ -134,13 +135,12 @@ def unpacked(data: bytes, most: int) -> bytes:
     return found
 
 
-def _control(tar: bytes) -> dict[str, tuple[bytes, int]]:
-    found = {}
-    with tars.open_seekable(io.BytesIO(tar)) as opened:
-        for info in tars.entries(opened):
-            name = info.name.removeprefix("./")
-            if info.isreg() and SCRIPT.fullmatch(name):
-                found[name] = (_content(opened, info), info.mode & 0o777)
+def _control(data: bytes) -> dict[str, tuple[bytes, int]]:
+    found, tar = {}, Tar(io.BytesIO(data))
+    for info in tar:
+        name = info.name.removeprefix("./")
+        if info.isreg() and SCRIPT.fullmatch(name):
+            found[name] = (tar.read(), info.mode & 0o777)
     return found
 
 
@@ -152,11 +152,3 @@ def _path(info: tarfile.TarInfo) -> str:
     if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
         raise ValueError(f"{info.name[:200]!r} is neither file, directory nor link")
     return "" if path == "." else path
-
-
-def _content(tar: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
-    file = tar.extractfile(info) if info.isreg() else None
-    data = file.read() if file else b""
-    if len(data) != (info.size if file else 0):
-        raise ValueError("it is cut short")
-    return data

@@ -3,48 +3,47 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import posixpath
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO
+from pathlib import Path, PurePosixPath
 
 from images.foreign import tars
+from images.foreign.paths import HOPS, below_root
 from images.host.errors import UserFault, WorldFault
 from images.host.store import CHUNK, Store
 
 AGAIN = "copy or save it again: it is damaged"
+MOST = 20_000  # entries of a tar: an image has two for each layer, a bundle some hundreds
 
 
 @dataclass(frozen=True)
 class Files:
     """Files by their paths; `name` is what messages call all of them.
 
-    `has` says whether anything is at a path; `open` raises FileNotFoundError for what is no file.
+    `has` says whether anything is at a path; `pieces` raises FileNotFoundError for what is no file.
     """
 
     name: str
     has: Callable[[str], bool]
-    open: Callable[[str], IO[bytes]]
+    pieces: Callable[[str], Iterator[bytes]]
 
     def chunks(self, path: str, most: int | None = None) -> Iterator[bytes]:
         """Yield the content of a file.
 
         Raises WorldFault where it is missing, cannot be read or has more than `most` bytes.
         """
-        try:
-            file = self.open(path)
-        except FileNotFoundError as error:
-            raise WorldFault("a file is missing", f"{self.name}: {path}", AGAIN) from error
         size = 0
         try:
-            with file:
-                while chunk := file.read(CHUNK):
-                    size += len(chunk)
-                    if most is not None and size > most:
-                        raise WorldFault("a file is too long", f"{self.name}: {path} (more than {most} bytes)", AGAIN)
-                    yield chunk
-        except tars.CONTENT as error:
+            for piece in self.pieces(path):
+                size += len(piece)
+                if most is not None and size > most:
+                    raise WorldFault("a file is too long", f"{self.name}: {path} (more than {most} bytes)", AGAIN)
+                yield piece
+        except FileNotFoundError as error:
+            raise WorldFault("a file is missing", f"{self.name}: {path}", AGAIN) from error
+        except OSError as error:
             raise WorldFault("a file cannot be read", f"{self.name}: {path} ({error})", AGAIN) from error
 
     def read(self, path: str, most: int) -> bytes:
@@ -77,43 +76,77 @@ class Files:
 def in_directory(root: Path, name: str) -> Files:
     """Return the files of a directory."""
 
-    def open_(path: str) -> IO[bytes]:
+    def pieces(path: str) -> Iterator[bytes]:
         if not (root / path).is_file():  # a pipe would be waited for, and a device read without end
             raise FileNotFoundError(path)
-        return (root / path).open("rb")
+        return _pieces(root / path, 0, (root / path).stat().st_size)
 
-    return Files(name, lambda path: (root / path).exists(), open_)
+    return Files(name, lambda path: (root / path).exists(), pieces)
 
 
-@contextmanager
-def in_tar(path: Path, name: str, remedy: str, *, plain: bool) -> Iterator[Files]:
-    """Open a tar; one that is `plain` has no headers that readers of tars read in several ways.
+def in_tar(place: Path, name: str, remedy: str, *, plain: bool) -> Files:
+    """Return the files of a tar; one that is `plain` has nothing that readers of tars read in several ways.
 
     Raises UserFault with `remedy` when it is none that can be read, WorldFault when it is cut short.
     """
+    if place.exists() and not place.is_file() and not place.is_dir():  # a pipe would be waited for
+        raise UserFault("what is there is not a file", place, "save it to a file first, and name that")
+    members: dict[str, tarfile.TarInfo] = {}
     try:
-        tar = tars.open_file(path)
-        try:
-            members = tars.listed(tar)
-            if plain:
-                tars.refuse_unusual(tar, members)
-        except BaseException:
-            tar.close()
-            raise
-    except tars.CutShort as error:
-        raise WorldFault("the archive is cut short", name, AGAIN) from error
-    except tars.CONTENT as error:
+        with place.open("rb") as file:
+            for info in tars.Tar(file, plain=plain):
+                info.offset_data = file.tell()
+                _add(members, info)
+        if not members:
+            raise tarfile.ReadError("it has no entries")
+        if plain:
+            _refuse_below_files(members)
+    except (tarfile.TarError, OSError) as error:
+        if isinstance(error, tars.CutShort) and members:
+            raise WorldFault("the archive is cut short", name, AGAIN) from error
         said = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole tar, or compressed"
         raise UserFault("cannot read the archive", f"{name} ({said})", remedy) from error
 
-    def open_(path: str) -> IO[bytes]:
-        try:
-            file = tar.extractfile(members[tars.below_root(path)])
-        except (KeyError, RecursionError):  # the latter follows a link to itself
-            file = None
-        if file is None:
-            raise FileNotFoundError(path)
-        return file
+    def pieces(path: str) -> Iterator[bytes]:
+        found = _found(members, path)
+        return _pieces(place, found.offset_data, found.size)
 
-    with tar:
-        yield Files(name, lambda path: path in members, open_)
+    return Files(name, members.__contains__, pieces)
+
+
+def _pieces(path: Path, start: int, size: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        file.seek(start)
+        while size > 0 and (piece := file.read(min(size, CHUNK))):
+            size -= len(piece)
+            yield piece
+
+
+def _add(members: dict[str, tarfile.TarInfo], info: tarfile.TarInfo) -> None:
+    """Add an entry by its path; refuse two of one path, unless both are directories."""
+    path = below_root(info.name)
+    if path in members and not (info.isdir() and members[path].isdir()):
+        raise tarfile.ReadError(f"{path[:80]!r} is there twice")
+    members[path] = info
+    if len(members) > MOST:
+        raise tarfile.ReadError("too large")
+
+
+def _refuse_below_files(members: Mapping[str, tarfile.TarInfo]) -> None:
+    """Raise ReadError for an entry below what is no directory: readers follow a link there, or make a directory."""
+    for path in members:
+        for above in map(str, PurePosixPath(path).parents):
+            if above in members and not members[above].isdir():
+                raise tarfile.ReadError(f"{path[:80]!r} is below {above[:80]!r}, which is no directory")
+
+
+def _found(members: Mapping[str, tarfile.TarInfo], path: str) -> tarfile.TarInfo:
+    """Return the file at a path, through links: `docker save` writes one to a layer that it has written already."""
+    for _ in range(HOPS):
+        info = members.get(below_root(path))
+        if info is None or info.isreg():
+            break
+        path = posixpath.join(posixpath.dirname(info.name), info.linkname) if info.issym() else info.linkname
+    if info is None or not info.isreg():
+        raise FileNotFoundError(path)
+    return info

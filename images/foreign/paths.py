@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
-from images.foreign.tars import DEEPEST, LONGEST, LONGEST_PART
-
+# Bytes of a name, which is NAME_MAX of Linux, and of a path, for which PATH_MAX leaves room below a store of any place.
+LONGEST_PART, LONGEST = 255, 3000
+DEEPEST = 200  # directories in a path: to remove a tree that is much deeper, Python runs out of stack
 # OCI image specification 1.1, "Image Layer Filesystem Changeset", whiteouts.
 WHITEOUT = ".wh."
 OPAQUE = ".wh..wh..opq"
@@ -28,9 +30,17 @@ def flaw(path: str) -> str | None:
     """Return what keeps a path out of a layer, in words that go after it; None for a good one."""
     if len(path) <= LONGEST_PART and PLAIN.fullmatch(path):
         return None
-    for pattern, words in FLAWS:
-        if re.search(pattern, path):
-            return words
-    if len(path.encode()) > LONGEST or any(len(part.encode()) > LONGEST_PART for part in path.split("/")):
+    return next((words for pattern, words in FLAWS if re.search(pattern, path)), None) or excess(path)
+
+
+def excess(path: str) -> str | None:
+    """Return what is too much of a path for a file system, in words that go after it."""
+    encoded = path.encode(errors="replace")
+    if len(encoded) > LONGEST or any(len(part) > LONGEST_PART for part in encoded.split(b"/")):
         return "is too long"
     return f"has more than {DEEPEST} directories" if path.count("/") > DEEPEST else None
+
+
+def below_root(path: str) -> str:
+    """Return a path as seen from the root, which `..` does not leave, without the slash in front."""
+    return posixpath.normpath(f"/{path}").lstrip("/")

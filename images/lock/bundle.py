@@ -64,10 +64,10 @@ def take(place: str, store: Store) -> str:
 
     Raises UserFault when it is no bundle, WorldFault when it is cut short, or a file in it is damaged or missing.
     """
-    with in_tar(Path(place), place, REMEDY, plain=False) as files:
-        if not files.has(LOCK):
-            raise UserFault("that is not a bundle", f"{place} (no {LOCK})", REMEDY)
-        text = files.read(LOCK, LONGEST).decode(errors="replace")
-        for digest, name in lockfile.contents(text, f"{place}/{LOCK}").files():
-            files.keep(_place(digest, name), (digest, name), store)
+    files = in_tar(Path(place), place, REMEDY, plain=False)
+    if not files.has(LOCK):
+        raise UserFault("that is not a bundle", f"{place} (no {LOCK})", REMEDY)
+    text = files.read(LOCK, LONGEST).decode(errors="replace")
+    for digest, name in lockfile.contents(text, f"{place}/{LOCK}").files():
+        files.keep(_place(digest, name), (digest, name), store)
     return text

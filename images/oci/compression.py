@@ -13,7 +13,8 @@ from typing import IO, cast
 
 import zstandard
 
-from images.foreign import bounds, tars
+from images.foreign import bounds
+from images.foreign.tars import Tar
 from images.host.errors import Damaged, WorldFault
 from images.host.store import CHUNK, Store, sha256
 from images.model import Layer
@@ -36,10 +37,7 @@ def detect(path: Path) -> str:
 
 
 class Plain:
-    """A layer as its tar: `read` for tarfile, `rest` for the bytes after the last entry; hashed as it passes.
-
-    `most` is how many bytes it may have.
-    """
+    """A layer as its tar, hashed as it is read; `most` is how many bytes it may have."""
 
     def __init__(self, source: IO[bytes], most: int) -> None:
         self._source, self._most, self._hash = source, most, hashlib.sha256()
@@ -90,15 +88,14 @@ def opened(path: Path) -> Iterator[Plain]:
 
 
 @contextmanager
-def opened_tar(path: Path) -> Iterator[tuple[tarfile.TarFile, Plain]]:
+def opened_tar(path: Path) -> Iterator[tuple[Tar, Plain]]:
     """Open a layer as a tar, whose entries are read once and in their order.
 
     Raises WorldFault when it is damaged, also from within the block.
     """
     with opened(path) as plain:
         try:
-            with tars.open_stream(plain) as tar:
-                yield tar, plain
+            yield Tar(plain), plain
         except tarfile.TarError as error:
             raise WorldFault("a layer is not a tar", f"{path.parent.name} ({error})", "another image") from error
 

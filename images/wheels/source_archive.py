@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import tarfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from images.foreign import bounds, tars
+from images.foreign import bounds
+from images.foreign.bounds import Bounded
 from images.foreign.paths import flaw
+from images.foreign.tars import Tar
 
 GZIP = b"\x1f\x8b"  # how a compressed one begins (RFC 1952): those of releases, and of PyPI (PEP 625)
 
@@ -21,21 +25,6 @@ class Member(NamedTuple):
     mode: int
 
 
-class Bounded:
-    """An unpacked stream that ends in a ValueError where it is longer than `most` bytes."""
-
-    def __init__(self, file: IO[bytes], most: int) -> None:
-        self._file, self._most, self._passed = file, most, 0
-
-    def read(self, count: int) -> bytes:
-        """Read up to so many bytes, fewer only at the end."""
-        data = self._file.read(count)
-        self._passed += len(data)
-        if self._passed > self._most:
-            raise ValueError(f"it unpacks to more than {self._most} bytes")
-        return data
-
-
 def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = False) -> Iterator[Member]:
     """Yield the files of an archive that a caller asks for, in its order, also two at one path: the later one counts.
 
@@ -44,17 +33,18 @@ def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = Fal
     Raises ValueError when it cannot be read, when a name leads elsewhere, or when it unpacks to too much.
     """
     try:
-        with _opened(path) as file, tars.open_stream(Bounded(file, bounds.WHEEL.of(path.stat().st_size))) as tar:
-            for info in tars.entries(tar):
+        with _opened(path) as file:
+            tar = Tar(Bounded(file, bounds.WHEEL.of(path.stat().st_size)))
+            for info in tar:
                 name = info.name.removeprefix("./")
                 if info.isdir():
                     continue
                 if found := flaw(name):
                     raise ValueError(f"the name {info.name!r} {found}")
                 below = name if bare and is_asked_for(name) else name.partition("/")[2]
-                if is_asked_for(below) and info.isfile() and (content := tar.extractfile(info)):
-                    yield Member(below, content.read(), 0o755 if info.mode & 0o111 else 0o644)
-    except tars.CONTENT as error:
+                if is_asked_for(below) and info.isfile():
+                    yield Member(below, tar.read(), 0o755 if info.mode & 0o111 else 0o644)
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ValueError(str(error) or "it is cut short") from error
 
 

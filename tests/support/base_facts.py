@@ -6,7 +6,7 @@ import io
 
 from images.base.inspect import gather, keep_text
 from images.base.overlay import Tree
-from images.foreign import tars
+from images.foreign.tars import Tar
 from images.model import Facts
 from images.platforms import AMD64
 from tests.support.stand_in import Files, layer
@@ -16,6 +16,5 @@ def facts_of(*layers: Files, path: str = "/usr/local/bin:/usr/bin") -> Facts:
     """Inspect layers of files, from the lowest; `path` is the image's PATH."""
     tree = Tree()
     for files in layers:
-        with tars.open_stream(io.BytesIO(layer(files))) as tar:
-            tree.add(tar, keep_text)
+        tree.add(Tar(io.BytesIO(layer(files))), keep_text)
     return gather(tree, {"PATH": path}, AMD64)

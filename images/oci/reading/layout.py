@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,19 +33,17 @@ def in_directory(reference: Directory, store: Store) -> OnDisk:
     return _layout(foreign.in_directory(root, str(reference)), reference.tag, store)
 
 
-@contextmanager
-def in_archive(reference: Archive, store: Store) -> Iterator[OnDisk]:
+def in_archive(reference: Archive, store: Store) -> OnDisk:
     """Open an archive; where it is both, the OCI layout counts, since its blobs have digests.
 
     Raises UserFault when it is not a tar that can be read, WorldFault when it is cut short.
     """
-    with in_tar(Path(reference.path), str(reference), REMEDY, plain=True) as files:
-        if files.has(INDEX):
-            agrees = any(map(files.has, ("manifest.json", "repositories")))
-            check = partial(saved.require_same, files) if agrees else lambda _: None
-            yield replace(_layout(files, None, store), check=check)
-        else:
-            yield saved.read(files, store)
+    files = in_tar(Path(reference.path), str(reference), REMEDY, plain=True)
+    if not files.has(INDEX):
+        return saved.read(files, store)
+    agrees = any(map(files.has, ("manifest.json", "repositories")))
+    check = partial(saved.require_same, files) if agrees else lambda _: None
+    return replace(_layout(files, None, store), check=check)
 
 
 def _layout(files: Files, tag: str | None, store: Store) -> OnDisk:

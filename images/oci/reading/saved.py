@@ -8,7 +8,7 @@ from typing import Any
 
 from images.foreign import documents
 from images.foreign.files import Files
-from images.foreign.tars import below_root
+from images.foreign.paths import below_root
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.model import Manifest

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from images.base import inspect
 from images.base.installed import debian_packages, distributions_in, record_paths
 from images.base.overlay import Tree
-from images.foreign import tars
+from images.foreign.tars import Tar
 from tests.support.stand_in import SITE, Files, layer
 
 
@@ -24,8 +24,7 @@ from tests.support.stand_in import SITE, Files, layer
 )
 def test_an_installed_package_is_known_by_its_name_in_normal_form(files: Files, name: str, version: str) -> None:
     tree = Tree()
-    with tars.open_stream(io.BytesIO(layer({**files, f"{SITE}/module.py": b""}))) as tar:
-        tree.add(tar, inspect.keep_text)
+    tree.add(Tar(io.BytesIO(layer({**files, f"{SITE}/module.py": b""}))), inspect.keep_text)
 
     assert [(d.name, d.version) for d in distributions_in(tree, SITE)] == [(name, version)]
 

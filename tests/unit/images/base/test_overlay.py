@@ -9,7 +9,7 @@ import pytest
 
 from images.base import overlay
 from images.base.overlay import Tree
-from images.foreign import tars
+from images.foreign.tars import Tar
 from images.host.errors import WorldFault
 from tests.support.stand_in import Files, layer
 
@@ -17,8 +17,7 @@ from tests.support.stand_in import Files, layer
 def tree(*layers: Files) -> Tree:
     made = Tree()
     for files in layers:
-        with tars.open_stream(io.BytesIO(layer(files))) as tar:
-            made.add(tar, lambda _, content: content.read().decode())
+        made.add(Tar(io.BytesIO(layer(files))), lambda _, content: content.read(1 << 20).decode())
     return made
 
 
@@ -92,8 +91,7 @@ def test_a_hard_link_has_the_text_of_its_target() -> None:
     stream.seek(0)
     made = Tree()
 
-    with tars.open_stream(stream) as tar:
-        made.add(tar, lambda _, content: content.read().decode())
+    made.add(Tar(stream), lambda _, content: content.read(1 << 20).decode())
 
     assert made.text("b") == "text"
 

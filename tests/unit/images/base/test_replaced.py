@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from images.base import inspect, replaced
 from images.base.overlay import Tree
-from images.foreign import tars
+from images.foreign.tars import Tar
 from images.model import Facts
 from images.platforms import AMD64
 from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files, layer
@@ -28,8 +28,7 @@ PLANNED = [
 def merged(*layers: bytes) -> Tree:
     tree = Tree()
     for data in layers:
-        with tars.open_stream(io.BytesIO(data)) as tar:
-            tree.add(tar, inspect.keep_text)
+        tree.add(Tar(io.BytesIO(data)), inspect.keep_text)
     return tree
 
 

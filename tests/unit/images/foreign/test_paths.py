@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.foreign.paths import flaw
-from images.foreign.tars import DEEPEST, LONGEST, LONGEST_PART, below_root
+from images.foreign.paths import DEEPEST, LONGEST, LONGEST_PART, below_root, flaw
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import gzip
 import json
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,25 +32,21 @@ CONTAINERD = "io.containerd.image.name"
 ONE = laid_out({"1": IMAGE})
 
 
-@contextmanager
-def opened(name: str, store: Path) -> Iterator[OnDisk]:
+def opened(name: str, store: Path) -> OnDisk:
     """Open an image as it is named on a command line."""
     named = reference.parse(name)
-    assert isinstance(named, (reference.Directory, reference.Archive))
-    with (
-        nullcontext(layout.in_directory(named, Store(store)))
-        if isinstance(named, reference.Directory)
-        else layout.in_archive(named, Store(store))
-    ) as image:
-        yield image
+    if isinstance(named, reference.Directory):
+        return layout.in_directory(named, Store(store))
+    assert isinstance(named, reference.Archive)
+    return layout.in_archive(named, Store(store))
 
 
 def copied(name: str, store: Path) -> tuple[Manifest, bytes, list[bytes]]:
     """Copy an image into a store, and return its manifest, its configuration and its layers."""
-    with opened(name, store) as image:
-        found = resolve(image.manifest, name, AMD64)
-        config = image.config(found, lambda _: None).read_bytes()
-        return found, config, [path.read_bytes() for path in image.layers(found, lambda _: None)]
+    image = opened(name, store)
+    found = resolve(image.manifest, name, AMD64)
+    config = image.config(found, lambda _: None).read_bytes()
+    return found, config, [path.read_bytes() for path in image.layers(found, lambda _: None)]
 
 
 def index(*entries: Mapping[str, Any] | int) -> dict[str, bytes]:
@@ -93,8 +88,9 @@ def test_the_image_of_this_platform_and_tag_is_taken(
 ) -> None:
     write(tmp_path / "layout", files)
 
-    with opened(f"oci:{tmp_path}/layout{tag}", tmp_path / "store") as image:
-        assert resolve(image.manifest, "it", AMD64).digest == meant.digest
+    image = opened(f"oci:{tmp_path}/layout{tag}", tmp_path / "store")
+
+    assert resolve(image.manifest, "it", AMD64).digest == meant.digest
 
 
 def test_archives_of_both_kinds_hold_the_same_image(tmp_path: Path) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-from collections.abc import Mapping
-from typing import IO, Any, cast
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 import pytest
 
@@ -29,14 +28,14 @@ def read(images: object, parts: Mapping[str, bytes] = PARTS, read_paths: list[st
     listed = images if isinstance(images, bytes) else json.dumps(images).encode()
     files = {**parts, "manifest.json": listed}
 
-    def open_(path: str) -> IO[bytes]:
+    def pieces(path: str) -> Iterator[bytes]:
         if read_paths is not None:
             read_paths.append(path)
         if path not in files:
             raise FileNotFoundError(path)
-        return io.BytesIO(files[path])
+        yield files[path]
 
-    return saved.read(Files("it", files.__contains__, open_), NO_STORE)
+    return saved.read(Files("it", files.__contains__, pieces), NO_STORE)
 
 
 def test_layers_get_the_digests_of_their_tars() -> None:
