@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from images.base import additions, inspect
 from images.base.inspect import refuse
@@ -37,16 +37,10 @@ class Parts:
 
     name: str
     reference: str | None
+    platform: Platform
     manifest: Manifest
     config: Mapping[str, Any]
     layers: tuple[Path, ...]
-
-    @property
-    def platform(self) -> Platform:
-        """Return what it is for, as the configuration says."""
-        found = platform_of(_system(self.config))
-        assert found, "a configuration for anything else was refused"
-        return found
 
     @property
     def diff_ids(self) -> list[str]:
@@ -62,17 +56,7 @@ class Parts:
         return {name: value for name, _, value in pairs if name != "PYTHONPATH"}  # what is there would go first
 
 
-class Source(Protocol):
-    """Where an image comes from; what it brings is in the store, and its digests are checked."""
-
-    def manifest(self, digest: str | None) -> bytes:
-        """Return a manifest or an index by digest, or for None the one that is meant."""
-
-    def config(self, found: Manifest, advance: Advance) -> Path:
-        """Return where the configuration is in the store."""
-
-    def layers(self, found: Manifest, advance: Advance) -> list[Path]:
-        """Return where the layers are in the store, from the lowest."""
+Source = OnDisk | transfer.Repository  # what it brings is in the store, and its digests are checked
 
 
 def fetch(named: Reference, platform: Platform, store: Store, access: Access, advance: Advance) -> Parts:
@@ -172,9 +156,8 @@ def _history(parts: Parts) -> tuple[Mapping[str, Any], ...]:
 
 def _parts(source: Source, found: Manifest, name: str, platform: Platform, advance: Advance) -> Parts:
     config = _config(source, found, name, platform, advance)
-    return Parts(
-        name=name, reference=None, manifest=found, config=config, layers=_fetched(source, found, name, advance)
-    )
+    layers = _fetched(source, found, name, advance)
+    return Parts(name=name, reference=None, platform=platform, manifest=found, config=config, layers=layers)
 
 
 def _fetched(source: Source, found: Manifest, name: str, advance: Advance) -> tuple[Path, ...]:
@@ -213,7 +196,7 @@ def _config(
     try:
         config = documents.parse(source.config(found, advance).read_bytes())
         diff_ids = config["rootfs"]["diff_ids"]
-        system = _system(config)
+        system = f"{config['os']}/{config['architecture']}"
         if not all(reference.DIGEST.fullmatch(diff_id) for diff_id in diff_ids):
             raise ValueError("diff_ids")
     except (ValueError, KeyError, TypeError) as error:
@@ -225,7 +208,3 @@ def _config(
     if not isinstance(diff_ids, list) or len(diff_ids) != len(found.layers):
         raise WorldFault("configuration and manifest do not agree", f"{name} (number of layers)", DAMAGED)
     return cast("Mapping[str, Any]", config)
-
-
-def _system(config: Mapping[str, Any]) -> str:
-    return f"{config['os']}/{config['architecture']}"
