@@ -332,7 +332,6 @@ class Facts:
 
     release: Mapping[str, str]
     glibc: str | None
-    musl: bool
     pythons: Mapping[str, str]
     sites: Mapping[str, tuple[str, ...]]
     distributions: tuple[Distribution, ...]

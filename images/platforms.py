@@ -23,7 +23,6 @@ class Platform:
     spellings: tuple[str, ...]
     multiarch: str
     loader: str
-    musl_loader: str
     elf: int
     cache_flags: int
     legacy: Mapping[int, str] = field(hash=False)
@@ -46,12 +45,12 @@ class Platform:
 PLATFORMS = (
     Platform(
         architecture="amd64", machine="x86_64", spellings=("amd64", "x86_64", "x86-64"), multiarch="x86_64-linux-gnu",
-        loader="lib64/ld-linux-x86-64.so.2", musl_loader="ld-musl-x86_64.so.1", elf=62, cache_flags=0x0303,
+        loader="lib64/ld-linux-x86-64.so.2", elf=62, cache_flags=0x0303,
         legacy={17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}, oldest_glibc=5,
     ),
     Platform(
         architecture="arm64", machine="aarch64", spellings=("arm64", "aarch64"), multiarch="aarch64-linux-gnu",
-        loader="lib/ld-linux-aarch64.so.1", musl_loader="ld-musl-aarch64.so.1", elf=183, cache_flags=0x0A03,
+        loader="lib/ld-linux-aarch64.so.1", elf=183, cache_flags=0x0A03,
         legacy={17: "manylinux2014"}, oldest_glibc=17,
     ),
 )  # fmt: skip

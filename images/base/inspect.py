@@ -77,10 +77,8 @@ def gather(tree: Tree, environment: Mapping[str, str], platform: Platform) -> Fa
     directories = dict.fromkeys(directory for found in sites.values() for directory in found)
     distributions = tuple(d for directory in directories for d in distributions_in(tree, directory))
     libraries = platform.libraries
-    glibc = _glibc(tree, libraries, packages)
     return Facts(
-        release=release, glibc=glibc, musl=glibc is None and _has(tree, libraries, platform.musl_loader) is not None,
-        pythons=pythons, sites=sites,
+        release=release, glibc=_glibc(tree, libraries, packages), pythons=pythons, sites=sites,
         distributions=distributions, listing=listing(tree, distributions),
         packages=packages, passwd=tree.text("etc/passwd"), shell=_has(tree, ["bin"], "sh"),
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), tini=_has(tree, [*bins, ""], "tini"),
@@ -98,7 +96,7 @@ def of_debian(python: str) -> Site:
 
 
 def refuse(facts: Facts, name: str, python: str, glibc: str) -> None:
-    """Refuse a base that cannot work: musl, a glibc too old for wheels of `glibc`, no Python `python` (3.X).
+    """Refuse a base that cannot work: no glibc, one too old for wheels of `glibc`, no Python `python` (3.X).
 
     Raises UserFault that names every reason at once.
     """
@@ -108,10 +106,8 @@ def refuse(facts: Facts, name: str, python: str, glibc: str) -> None:
 
 
 def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
-    if known.musl:
-        yield "its C library is musl, and wheels of torch need glibc"
-    elif known.glibc is None:
-        yield "it has no glibc that could be found"
+    if known.glibc is None:
+        yield "it has no glibc, which wheels of torch need"
     elif Version(known.glibc) < Version(glibc):
         yield f"its glibc is {known.glibc}, {glibc} is needed"
     if known.shell is None:

@@ -47,7 +47,6 @@ def again(place: Path) -> None:
 
 
 BASES = {
-    "musl": on({"lib/ld-musl-x86_64.so.1": b"", "usr/bin/python3.11": b""}),
     "nothing in it": on({"etc": None}),
     "another machine": on(SYSTEM, architecture="arm64"),
     "an old glibc": on({**SYSTEM, "var/lib/dpkg/status": OLD}),
