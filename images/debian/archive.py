@@ -56,25 +56,23 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """What an index says of one package, read where it is asked, and its `Suite`: as dictionaries they took 100 MB."""
+    """What the index of a suite says of one package, read where it is asked: as dictionaries they took 100 MB."""
 
     suite: str
     text: bytes
     start: int
     end: int
 
-    def get(self, name: str, default: str, /) -> str:
-        """Return a field of one line, or the default."""
-        if name == "Suite":
-            return self.suite
+    def get(self, name: str) -> str:
+        """Return a field of one line, empty where it is not said."""
         field = f"\n{name}: ".encode()
         if (at := self.text.find(field, self.start - 1, self.end)) == -1:
-            return default
+            return ""
         value = at + len(field)
         return self.text[value : self.text.index(b"\n", value)].decode(errors="replace")
 
-    def __getitem__(self, name: str, /) -> str:
-        if found := self.get(name, ""):
+    def __getitem__(self, name: str) -> str:
+        if found := self.get(name):
             return found
         said = self.text[self.start : self.end][:80]
         raise WorldFault("Debian's index cannot be read", f"{self.suite}: no {name} in {said!r}", DAMAGED)

@@ -29,7 +29,6 @@ NOLOGIN = "/usr/sbin/nologin"
 # What one script has in different words for each machine.
 MACHINES = re.compile("|".join(f"{each.multiarch}|:{each.architecture}" for each in PLATFORMS))
 
-
 PAM, PAM_MODULE = "usr/share/pam", "pam_unix.so"
 PAM_KINDS = ("auth", "account", "password", "session", "session-noninteractive")
 
@@ -65,7 +64,8 @@ def apply(tree: Tree, packages: Mapping[str, Package], suite: str, platform: Pla
 
     Raises WorldFault where a file is not there, or not as it should be.
     """
-    for name, effect, *given in (*TABLE, *OF_SUITES.get(suite, _nothing)(platform)):
+    of_suite = OF_SUITES[suite](platform) if suite in OF_SUITES else ()
+    for name, effect, *given in (*TABLE, *of_suite):
         package = packages.get(name)
         if package is None or not any(script in package.control for script in RUN_FIRST):
             continue
@@ -261,10 +261,6 @@ TABLE: tuple[Row, ...] = (
     ("ca-certificates", directory, "usr/local/share/ca-certificates"),
     ("ca-certificates", trust),
 )  # fmt: skip
-
-
-def _nothing(_: Platform) -> tuple[Row, ...]:
-    return ()
 
 
 def _bookworm(_: Platform) -> tuple[Row, ...]:

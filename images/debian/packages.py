@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from images.debian import archive, deb, mirrors, snapshot, solve
-from images.debian.archive import Index, Unverified
+from images.debian.archive import Index, Paragraph, Unverified
 from images.debian.mirrors import Source
-from images.debian.solve import Row, Universe
+from images.debian.solve import Universe
 from images.host.context import Context, background
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
@@ -25,6 +25,8 @@ ALWAYS = ("apt",)
 AT_ONCE = 8  # downloads: most packages are small
 # What Debian's Python needs to compile: what it imports at its start, and what it is linked with.
 PYTHON = ("python{0}-minimal", "libpython{0}-minimal", "libc6", "libexpat1", "zlib1g")
+
+Choice = Callable[[Universe], list[Paragraph]]
 
 
 class Part(NamedTuple):
@@ -40,8 +42,7 @@ def resolve(suite: str, packages: Sequence[str], platform: Platform, context: Co
     Raises WorldFault as `named` does.
     """
 
-    def choose(rows: Iterable[Row]) -> list[Row]:
-        universe = Universe(rows)
+    def choose(universe: Universe) -> list[Paragraph]:
         names = (*universe.essential(suite), *ALWAYS, *packages)
         return solve.closure(universe, list(dict.fromkeys(names)))
 
@@ -57,8 +58,7 @@ def named(suite: str, names: Sequence[str], platform: Platform, context: Context
     where there is none, and Unverified even if there is one.
     """
 
-    def choose(rows: Iterable[Row]) -> list[Row]:
-        universe = Universe(rows)
+    def choose(universe: Universe) -> list[Paragraph]:
         return [universe.named(name) for name in sorted(set(names))]
 
     return _chosen(["alone", names], Part(suite, platform), choose, context) if names else ()
@@ -142,7 +142,7 @@ def _note_signed(store: Store, debs: Sequence[Deb]) -> None:
 
 
 def _chosen(
-    asked: Sequence[object], part: Part, choose: Callable[[Iterable[Row]], list[Row]], context: Context
+    asked: Sequence[object], part: Part, choose: Choice, context: Context
 ) -> tuple[Deb, ...]:
     """Choose anew where an index has changed; remember the choice for days on which no mirror can be reached."""
     store, last = context.store, key_of([*asked, part.suite, str(part.platform)])
@@ -159,7 +159,7 @@ def _chosen(
 
 
 def _choose_now(
-    asked: Sequence[object], part: Part, choose: Callable[[Iterable[Row]], list[Row]], context: Context
+    asked: Sequence[object], part: Part, choose: Choice, context: Context
 ) -> tuple[Deb, ...]:
     sources, indexes = _indexes(part, context)
     inputs = [*asked, [index.digest for index in indexes]]
@@ -171,18 +171,18 @@ def _choose_now(
     return tuple(found)
 
 
-def _plain(suite: str, choose: Callable[[Iterable[Row]], list[Row]], indexes: Sequence[Index]) -> list[Any]:
+def _plain(suite: str, choose: Choice, indexes: Sequence[Index]) -> list[Any]:
     """Return a choice as JSON can hold it: what a lock says of each package, and suite and path of its file."""
-    rows = (row for index in indexes for row in index.rows())
     try:
-        chosen = {_listed(row): row for row in choose(rows)}
+        universe = Universe(row for index in indexes for row in index.rows())
+        chosen = {_listed(row): row for row in choose(universe)}
     except (solve.Unsolvable, ValueError) as error:
         remedy = "other packages in the row of this base in images/versions.toml, or run it again later"
         raise WorldFault("Debian's packages do not go together", f"{suite}: {error}", remedy) from error
-    return [[asdict(one), row["Suite"], quote(row["Filename"])] for one, row in sorted(chosen.items())]
+    return [[asdict(one), row.suite, quote(row["Filename"])] for one, row in sorted(chosen.items())]
 
 
-def _listed(row: Row) -> Deb:
+def _listed(row: Paragraph) -> Deb:
     name, version, architecture = row["Package"], row["Version"], row["Architecture"]
     kept_as = f"{name}_{version.replace(':', '%3a')}_{architecture}.deb"  # as apt calls it
     return Deb(name, version, architecture, kept_as, row["SHA256"])

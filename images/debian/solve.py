@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
 
+from images.debian.archive import Paragraph
 from images.debian.control import Relation, key, relations
-
-
-class Row(Protocol):
-    """What an index says of a package."""
-
-    def get(self, name: str, default: str, /) -> str:
-        """Return a field, or the default where it is not said."""
-
-    def __getitem__(self, name: str, /) -> str:
-        """Return a field that every package has."""
 
 
 class Unsolvable(Exception):
@@ -26,25 +16,25 @@ class Unsolvable(Exception):
 class Universe:
     """The newest of each package in some indexes, and which packages provide what (Debian Policy 7.5)."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self.candidates: dict[str, Row] = {}
+    def __init__(self, rows: Iterable[Paragraph]) -> None:
+        self.candidates: dict[str, Paragraph] = {}
         self._essential: dict[str, list[str]] = defaultdict(list)
         for row in rows:
-            if row.get("Essential", "") == "yes" or row.get("Priority", "") == "required":
-                self._essential[row.get("Suite", "")].append(row["Package"])
+            if row.get("Essential") == "yes" or row.get("Priority") == "required":
+                self._essential[row.suite].append(row["Package"])
             known = self.candidates.get(row["Package"])
             if known is None or key(row["Version"]) > key(known["Version"]):
                 self.candidates[row["Package"]] = row
-        self._provides: dict[str, list[tuple[Row, str]]] = defaultdict(list)
+        self._provides: dict[str, list[tuple[Paragraph, str]]] = defaultdict(list)
         for row in self.candidates.values():
-            for (one,) in relations(row.get("Provides", "")):
+            for (one,) in relations(row.get("Provides")):
                 self._provides[one.name].append((row, one.version))
 
     def essential(self, suite: str) -> list[str]:
         """Return the packages without which no system works: those that a suite calls essential or required."""
         return self._essential[suite]
 
-    def named(self, name: str) -> Row:
+    def named(self, name: str) -> Paragraph:
         """Return the package of a name.
 
         Raises Unsolvable where there is none.
@@ -53,7 +43,7 @@ class Universe:
             raise Unsolvable(f"there is no package {name}")
         return self.candidates[name]
 
-    def matching(self, one: Relation) -> list[Row]:
+    def matching(self, one: Relation) -> list[Paragraph]:
         """Return what a relation means: the package of that name first, then what provides it."""
         own = self.candidates.get(one.name)
         found = [own] if own and one.holds(own["Version"]) else []
@@ -61,7 +51,7 @@ class Universe:
         return found + [row for row, version in provided if not one.operator or (version and one.holds(version))]
 
 
-def closure(universe: Universe, names: Sequence[str]) -> list[Row]:
+def closure(universe: Universe, names: Sequence[str]) -> list[Paragraph]:
     """Return the packages that are installed for `names`, in the order of their names.
 
     All of `names` come first, and then for each dependency that nothing fulfils yet the first alternative there is.
@@ -71,7 +61,7 @@ def closure(universe: Universe, names: Sequence[str]) -> list[Row]:
     ahead = deque(chosen.values())
     while ahead:
         row = ahead.popleft()
-        for group in (*relations(row.get("Pre-Depends", "")), *relations(row.get("Depends", ""))):
+        for group in (*relations(row.get("Pre-Depends")), *relations(row.get("Depends"))):
             found = [each for one in group for each in universe.matching(one)]
             if not found:
                 raise Unsolvable(f"{row['Package']} needs {' or '.join(one.name for one in group)}")
@@ -82,9 +72,9 @@ def closure(universe: Universe, names: Sequence[str]) -> list[Row]:
     return [chosen[name] for name in sorted(chosen)]
 
 
-def _refuse_conflicts(universe: Universe, chosen: Mapping[str, Row]) -> None:
+def _refuse_conflicts(universe: Universe, chosen: Mapping[str, Paragraph]) -> None:
     for row in chosen.values():
-        for (one,) in (*relations(row.get("Conflicts", "")), *relations(row.get("Breaks", ""))):
+        for (one,) in (*relations(row.get("Conflicts")), *relations(row.get("Breaks"))):
             for other in universe.matching(one):
                 if other["Package"] in chosen and other is not row:
                     raise Unsolvable(f"{row['Package']} does not go with {other['Package']}")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from images.debian.solve import Row, Universe, Unsolvable, closure
+from images.debian.archive import Paragraph
+from images.debian.solve import Universe, Unsolvable, closure
 
 
-def rows(*said: str) -> list[Row]:
+def rows(*said: str, suite: str = "bookworm") -> list[Paragraph]:
     """Read `NAME VERSION; Field: value; ...`."""
-    found: list[Row] = []
-    for text in said:
-        head, *others = text.split("; ")
+    found = []
+    for each in said:
+        head, *others = each.split("; ")
         name, version = head.split()
-        found.append({"Package": name, "Version": version, **dict(each.split(": ", 1) for each in others)})
+        text = "\n".join(["", f"Package: {name}", f"Version: {version}", *others, ""]).encode()
+        found.append(Paragraph(suite, text, 1, len(text)))
     return found
 
 
@@ -48,10 +50,7 @@ def test_what_cannot_be_is_said(universe: list[str], said: str) -> None:
 
 
 def test_what_no_system_is_without_is_in_every_base() -> None:
-    suite = "Suite: bookworm"
-    found = rows(
-        f"a 1; Essential: yes; {suite}", f"b 1; Priority: required; {suite}", f"c 1; Priority: important; {suite}",
-        "d 1; Essential: yes; Suite: bookworm-updates",
-    )  # fmt: skip
+    found = rows("a 1; Essential: yes", "b 1; Priority: required", "c 1; Priority: important")
+    updates = rows("d 1; Essential: yes", suite="bookworm-updates")
 
-    assert Universe(found).essential("bookworm") == ["a", "b"]
+    assert Universe([*found, *updates]).essential("bookworm") == ["a", "b"]
