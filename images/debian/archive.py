@@ -6,7 +6,7 @@ import datetime
 import lzma
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
@@ -123,15 +123,12 @@ def release(
 
 
 def fetch(url: str, digest: str | None, name: str, context: Context) -> str:
-    """Download a file of an archive into the store, by the proxy of this machine's apt where no other is set.
+    """Download a file of an archive into the store.
 
     Raises WorldFault where it cannot be had.
     """
-    sources, apt = context.sources, mirrors.setting("Acquire::http::Proxy")
-    if apt.startswith("http") and not (sources.proxy or context.environ.get("http_proxy")):
-        sources = replace(sources, proxy=apt)
     try:
-        return download.fetch(context.store, url, digest, name, sources, context.progress.advance)
+        return download.fetch(context.store, url, digest, name, context.sources, context.progress.advance)
     except Fault as fault:
         raise WorldFault("cannot download from Debian's mirror", fault.value, REACH, fault.kind) from fault
 
@@ -141,9 +138,8 @@ def _index(source: Source, architecture: str, context: Context) -> Index:
     signed = context.store.place(fetch(f"{place}/InRelease", None, "InRelease", context), "InRelease")
     if signed.stat().st_size > LONGEST:
         raise Unverified("what Debian's mirror sent is too long for an index", f"{place}/InRelease", RENEW)
-    may_expire = mirrors.setting("Acquire::Check-Valid-Until") not in ("false", "no", "0")
     text = verified(signed.read_bytes(), KEYRING)
-    files = release(text, source.suite, context.today, may_expire=may_expire)
+    files = release(text, source.suite, context.today, may_expire=mirrors.may_expire())
     directory = f"main/binary-{architecture}"
     plain, packed = f"{directory}/Packages", f"{directory}/Packages.xz"
     if not {plain, packed} <= files.keys():

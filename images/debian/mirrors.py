@@ -12,7 +12,7 @@ DOMAIN = "debian.org"
 OWN, SECURITY = f"http://deb.{DOMAIN}/debian", f"http://security.{DOMAIN}/debian-security"
 PARTS = ("", "-updates", "-security")  # what follows a suite's name, as in bookworm-security
 APT = Path("/etc/apt")
-SETTING = re.compile(r'^\s*([A-Za-z0-9:_-]+)\s+"([^"\n]*)"\s*;', re.MULTILINE)
+ANY_AGE = re.compile(r'^\s*Acquire::Check-Valid-Until\s+"(?:false|no|0)"\s*;', re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,9 @@ def named(suite: str, environ: Mapping[str, str]) -> tuple[Source, ...]:
     return tuple(Source(mirror + part.replace("-updates", ""), suite + part) for part in PARTS) if mirror else ()
 
 
-def setting(name: str, apt: Path = APT) -> str:
-    """Return what the configuration of this machine's apt says in one line, as `Acquire::http::Proxy "..."` does."""
-    texts = map(_text, [*sorted((apt / "apt.conf.d").glob("*")), apt / "apt.conf"])
-    said = [value for text in texts for key, value in SETTING.findall(text) if key.lower() == name.lower()]
-    return said[-1] if said else ""
+def may_expire(apt: Path = APT) -> bool:
+    """Return whether an index may be too old: not where this machine's apt takes one of any age, as of a snapshot."""
+    return not any(ANY_AGE.search(_text(path)) for path in (*(apt / "apt.conf.d").glob("*"), apt / "apt.conf"))
 
 
 def listed(sources: tuple[Source, ...]) -> str:

@@ -190,13 +190,20 @@ def test_files_are_known_by_name() -> None:
         assert found == {"main/binary-amd64/Packages.xz": ("0" * 64, 12)}
 
 
-def test_a_setting_of_apt_is_that_of_its_last_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "may"),
+    [
+        ('// Acquire::Check-Valid-Until "false";', True),
+        ('acquire::check-valid-until "false";', False),
+        ('Acquire::Check-Valid-Until "true";', True),
+    ],
+)
+def test_an_index_may_be_of_any_age_where_apt_says_so(line: str, may: bool, tmp_path: Path) -> None:
+    assert mirrors.may_expire(tmp_path)
     (tmp_path / "apt.conf.d").mkdir()
-    text = '// Acquire::http::Proxy "http://no";\nAcquire::http::Proxy "http://proxy:3142";\n'
-    (tmp_path / "apt.conf.d/9proxy").write_text(text)
+    (tmp_path / "apt.conf.d/9any").write_text(f"# a comment\n{line}\n")
 
-    assert mirrors.setting("acquire::HTTP::proxy", tmp_path) == "http://proxy:3142"
-    assert mirrors.setting("Acquire::Check-Valid-Until", tmp_path) == mirrors.setting("x", tmp_path / "none") == ""
+    assert mirrors.may_expire(tmp_path) is may
 
 
 def test_a_mirror_that_is_named_is_the_only_one() -> None:
