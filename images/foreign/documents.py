@@ -18,7 +18,7 @@ def parse(data: bytes) -> Any:
     are written in Go, put the values of both together.
     """
     try:
-        found = json.loads(data, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_object)
+        found = json.loads(data, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object)
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
     if is_deep(found):
@@ -60,14 +60,10 @@ def misspelled(value: object, known: Iterable[str]) -> str | None:
     return None
 
 
-def _refuse(text: str) -> None:
-    raise ValueError(f"{text} is no number of JSON")
-
-
 def _finite(text: str) -> float:
     number = float(text)
-    if math.isinf(number):  # 1e999, which would be written as no number of JSON
-        raise ValueError(f"{text[:20]} is too large")
+    if not math.isfinite(number):  # NaN and Infinity, and 1e999, which would be written as that
+        raise ValueError(f"{text[:20]} is no number of JSON")
     return number
 
 
