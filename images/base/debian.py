@@ -6,7 +6,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +54,8 @@ def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mappi
     """Let another process make the layer: it takes seconds of one processor, which this one needs."""
     debs = [str(store.place(deb.sha256, deb.filename)) for deb in sorted(recipe.debs)]
     with store.temporary(directory=True) as place:
-        asked = {"suite": recipe.suite, "debs": debs, "packages": recipe.packages, "sources": recipe.sources}
-        asked |= {"platform": str(platform), "place": str(place)}
+        apart = asdict(replace(recipe, debs=()))
+        asked = {"recipe": apart, "debs": debs, "platform": str(platform), "place": str(place)}
         command = [sys.executable, "-m", __name__]
         own = {**environ, "TMPDIR": tempfile.gettempdir()}
         done = process.run(command, own, AGAIN, json.dumps(asked), cwd=fingerprint.SOURCES.parent)
@@ -73,8 +73,7 @@ def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mappi
 def _make_here(asked: Mapping[str, Any]) -> dict[str, object]:
     place, platform = Path(asked["place"]), platform_of(asked["platform"])
     assert platform, "the process above asks for one of PLATFORMS"
-    debs = [Path(path) for path in asked["debs"]]
-    tree = rootfs.make(rootfs.Asked(platform, asked["suite"], debs, asked["packages"], asked["sources"]))
+    tree = rootfs.make(Debian(**asked["recipe"]), [Path(path) for path in asked["debs"]], platform)
     rootfs.write_modules(tree, place / "modules")
     written = rootfs.write(tree, place / "layer")
     del tree

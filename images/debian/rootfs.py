@@ -7,7 +7,6 @@ import stat
 import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from images.debian import database, effects, ldcache
@@ -15,7 +14,7 @@ from images.debian.deb import Package, load
 from images.debian.packages import ALWAYS
 from images.debian.tree import DPKG_OPTIONS, FILE, Tree
 from images.host.errors import WorldFault
-from images.model import Directories, Written
+from images.model import Debian, Directories, Written
 from images.oci import packing
 from images.oci.layer import LayerWriter
 from images.platforms import Platform
@@ -36,35 +35,24 @@ DIRTY = re.compile("|".join(f"(?:{pattern})" for pattern, _ in CLEANED))
 MODULES = re.compile(r"usr/(?:lib/python3[^/]*|share/python3)/.*\.py$")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a root file system is made of: its platform, a suite, files of its packages, those that were asked for by
-    name, its sources.list.
-    """
-
-    platform: Platform
-    suite: str
-    debs: Sequence[Path]
-    packages: Sequence[str]
-    sources: str
-
-
-def make(asked: Asked) -> Tree:
-    """Return the tree of some packages.
+def make(recipe: Debian, debs: Sequence[Path], platform: Platform) -> Tree:
+    """Return the tree of the packages of a recipe, which lie at `debs`.
 
     Raises WorldFault for what no image can have, and for a script that is not known.
     """
     tree, packages, listed = Tree(), dict[str, Package](), dict[str, list[str]]()
-    paths = sorted(asked.debs, key=lambda path: path.name)
+    paths = sorted(debs, key=lambda path: path.name)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for at in range(0, len(paths), AHEAD):
             for package in pool.map(load, paths[at : at + AHEAD]):
-                _refuse(package, asked.platform, packages)
+                _refuse(package, platform, packages)
                 listed[package.name] = tree.unpack(package)
                 packages[package.name] = package.without_data()
     packages = dict(sorted(packages.items()))
     effects.require_known(packages.values())
-    _finish(tree, packages, listed, asked)
+    effects.apply(tree, packages, recipe.suite, platform)
+    _configure(tree, packages, listed, recipe, platform)
+    _clean(tree)
     return tree
 
 
@@ -92,19 +80,25 @@ def _refuse(package: Package, platform: Platform, others: Mapping[str, Package])
         raise WorldFault("a Debian package is for another machine", value, "make a new lock (build.py lock)")
 
 
-def _finish(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], asked: Asked) -> None:
-    effects.apply(tree, packages, asked.suite, asked.platform)
-    tree.file("etc/apt/sources.list", asked.sources)
+def _configure(
+    tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], recipe: Debian, platform: Platform
+) -> None:
+    """Write what apt, dpkg and ldconfig look into."""
+    tree.file("etc/apt/sources.list", recipe.sources)
     tree.file("etc/fstab", "# UNCONFIGURED FSTAB FOR BASE SYSTEM\n")  # what scripts of packages look into
     tree.file("etc/dpkg/dpkg.cfg.d/99multinode", "".join(f"{option}\n" for option in DPKG_OPTIONS))
     try:
         if C_LIBRARY in packages:
-            ldcache.write(tree, asked.platform)
-        database.write(tree, packages, listed, asked.platform)
+            ldcache.write(tree, platform)
+        database.write(tree, packages, listed, platform)
     except (LookupError, ValueError) as error:
         fact = "a Debian package has not what dpkg or ldconfig need"
         raise WorldFault(fact, error, "make a new lock (build.py lock)") from error
-    database.mark_automatic(tree, packages.keys() - _wanted(packages, asked.packages), asked.platform)
+    database.mark_automatic(tree, packages.keys() - _wanted(packages, recipe.packages), platform)
+
+
+def _clean(tree: Tree) -> None:
+    """Remove what no image has, and let nothing run as another user."""
     for path in [path for path in tree.entries if DIRTY.match(path)]:
         del tree.entries[path]
     tree.complete()

@@ -6,7 +6,7 @@ import base64
 import io
 import tarfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,22 +16,23 @@ from hypothesis import strategies as st
 
 from images.debian import certificates, control, deb, effects, ldcache, rootfs
 from images.debian.deb import Package
-from images.debian.rootfs import DIRTY, Asked
+from images.debian.rootfs import DIRTY
 from images.debian.tree import DIRECTORY, LINK, MERGED, Tree
 from images.host.errors import WorldFault
+from images.model import Debian
 from images.oci.layer import EPOCH
 from images.platforms import AMD64, ARM64, Platform
 from tests.support.packages import package
 from tests.support.stand_in import Directory, Files, layer
 
 
-def tree_of(*packages: bytes, place: Path, named: Sequence[str] = ()) -> Tree:
+def tree_of(*packages: bytes, place: Path, named: tuple[str, ...] = ()) -> Tree:
     """Make the tree of packages, whose names are their numbers."""
     paths = []
     for number, content in enumerate(packages):
         paths.append(place / f"{number}.deb")
         paths[-1].write_bytes(content)
-    return rootfs.make(Asked(AMD64, "bookworm", paths, named, "deb somewhere\n"))
+    return rootfs.make(Debian("bookworm", named, "deb somewhere\n", ()), paths, AMD64)
 
 
 @pytest.mark.parametrize(
@@ -389,13 +390,13 @@ def test_a_base_for_arm64_has_its_own_names(tmp_path: Path) -> None:
     paths[0].write_bytes(package("libc-bin", layer({}), Architecture="arm64"))
     paths[1].write_bytes(package("tool", layer(files), Architecture="arm64"))
 
-    tree = rootfs.make(Asked(ARM64, "bookworm", paths, (), ""))
+    tree = rootfs.make(Debian("bookworm", (), "", ()), paths, ARM64)
 
     assert tree.text("var/lib/dpkg/arch") == "arm64\n"
     assert [name for name in MERGED if name in tree.entries] == ["bin", "lib"]
     assert tree.entries["etc/ld.so.cache"].data.startswith(ldcache.MAGIC)
     with pytest.raises(WorldFault, match="another machine"):
-        rootfs.make(Asked(AMD64, "bookworm", paths, (), ""))
+        rootfs.make(Debian("bookworm", (), "", ()), paths, AMD64)
 
 
 @pytest.mark.parametrize(("platform", "own"), [(AMD64, {"lib64"}), (ARM64, set())])
