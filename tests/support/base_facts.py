@@ -5,16 +5,21 @@ from __future__ import annotations
 import io
 
 from images.base.inspect import gather, keep_text
-from images.base.overlay import Tree
+from images.base.overlay import Keep, Tree
 from images.foreign.tars import Tar
 from images.model import Facts
 from images.platforms import AMD64
 from tests.support.stand_in import Files, layer
 
 
-def facts_of(*layers: Files, path: str = "/usr/local/bin:/usr/bin") -> Facts:
-    """Inspect layers of files, from the lowest; `path` is the image's PATH."""
+def tree_of(*layers: Files, keep: Keep = keep_text) -> Tree:
+    """Lay layers of files over each other, from the lowest."""
     tree = Tree()
     for files in layers:
-        tree.add(Tar(io.BytesIO(layer(files))), keep_text)
-    return gather(tree, {"PATH": path}, AMD64)
+        tree.add(Tar(io.BytesIO(layer(files))), keep)
+    return tree
+
+
+def facts_of(*layers: Files, path: str = "/usr/local/bin:/usr/bin") -> Facts:
+    """Inspect layers of files; `path` is the image's PATH."""
+    return gather(tree_of(*layers), {"PATH": path}, AMD64)

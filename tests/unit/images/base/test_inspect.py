@@ -6,8 +6,6 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from packaging.version import Version
 
 from images.base import inspect
@@ -66,9 +64,6 @@ def test_what_forbids_pip_to_install_is_found() -> None:
     assert facts_of(SYSTEM).marks == {}
 
 
-WHOLE = library("liba.so.1", needs=["GLIBC_2.2.5", "GLIBC_2.29"], has=["GLIBCXX_3.4", "GLIBCXX_3.4.30"])
-
-
 @pytest.mark.parametrize(
     ("versions", "newest"),
     [([], "0"), (["GLIBC_2.2.5", "GLIBC_2.29", "GLIBC_2.4", "GLIBCXX_3.4.99"], "2.29"), (["GLIBC_PRIVATE"], "0")],
@@ -86,15 +81,3 @@ def test_a_name_of_megabytes_is_not_read_for_every_entry() -> None:
         assert tracemalloc.get_traced_memory()[1] < 256 << 20
     finally:
         tracemalloc.stop()
-
-
-@given(st.binary() | st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)) | st.integers(0, len(WHOLE)))
-def test_any_file_is_read(change: bytes | tuple[int, int] | int) -> None:
-    if isinstance(change, bytes):
-        data = change
-    elif isinstance(change, int):
-        data = WHOLE[:change]
-    else:
-        data = WHOLE[: change[0]] + bytes([change[1]]) + WHOLE[change[0] + 1 :]
-
-    assert inspect.needed(data, "GLIBC") <= Version("2.29")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base import inspect
 from images.base.installed import debian_packages, distributions_in, record_paths
-from images.base.overlay import Tree
-from images.foreign.tars import Tar
-from tests.support.stand_in import SITE, Files, layer
+from tests.support.base_facts import tree_of
+from tests.support.stand_in import SITE, Files
 
 
 @pytest.mark.parametrize(
@@ -23,8 +19,7 @@ from tests.support.stand_in import SITE, Files, layer
     ],
 )
 def test_an_installed_package_is_known_by_its_name_in_normal_form(files: Files, name: str, version: str) -> None:
-    tree = Tree()
-    tree.add(Tar(io.BytesIO(layer({**files, f"{SITE}/module.py": b""}))), inspect.keep_text)
+    tree = tree_of({**files, f"{SITE}/module.py": b""})
 
     assert [(d.name, d.version) for d in distributions_in(tree, SITE)] == [(name, version)]
 
@@ -54,8 +49,3 @@ Version: 0.19.0-1
 
 def test_packages_of_debian_have_the_version_of_their_status() -> None:
     assert debian_packages(STATUS) == {"python3": "3.11.2-1+b1", "tini": "0.19.0-1"}
-
-
-@given(st.text())
-def test_any_status_is_read(status: str) -> None:
-    assert isinstance(debian_packages(status), dict)

@@ -9,16 +9,18 @@ import pytest
 
 from images.base import overlay
 from images.base.overlay import Tree
-from images.foreign.tars import Tar
+from images.foreign.tars import Readable, Tar
 from images.host.errors import WorldFault
-from tests.support.stand_in import Files, layer
+from tests.support.base_facts import tree_of
+from tests.support.stand_in import Files
+
+
+def whole(_: str, content: Readable) -> str:
+    return content.read(1 << 20).decode()
 
 
 def tree(*layers: Files) -> Tree:
-    made = Tree()
-    for files in layers:
-        made.add(Tar(io.BytesIO(layer(files))), lambda _, content: content.read(1 << 20).decode())
-    return made
+    return tree_of(*layers, keep=whole)
 
 
 def paths(made: Tree) -> list[str]:
@@ -91,7 +93,7 @@ def test_a_hard_link_has_the_text_of_its_target() -> None:
     stream.seek(0)
     made = Tree()
 
-    made.add(Tar(stream), lambda _, content: content.read(1 << 20).decode())
+    made.add(Tar(stream), whole)
 
     assert made.text("b") == "text"
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base import inspect, replaced
-from images.base.overlay import Tree
-from images.foreign.tars import Tar
+from images.base import replaced
 from images.model import Facts
-from images.platforms import AMD64
-from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files, layer
+from tests.support.base_facts import facts_of, tree_of
+from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files
 
 OLD = f"{SITE}/intel_extension_for_pytorch-2.3.0+cpu.dist-info"
 PLANNED = [
@@ -23,17 +20,6 @@ PLANNED = [
     ("six", "1.17.0"),
     ("torch", "2.4.0+cpu"),
 ]
-
-
-def merged(*layers: bytes) -> Tree:
-    tree = Tree()
-    for data in layers:
-        tree.add(Tar(io.BytesIO(data)), inspect.keep_text)
-    return tree
-
-
-def known(*more: Files) -> Facts:
-    return inspect.gather(merged(*(layer(files) for files in (SYSTEM, PACKAGES, *more))), {}, AMD64)
 
 
 @pytest.mark.parametrize(
@@ -57,16 +43,16 @@ def hidden(found: Facts) -> tuple[str, ...]:
 
 
 def test_bytecode_that_no_list_has_is_hidden_too() -> None:
-    more = {f"{IPEX}/__pycache__/__init__.cpython-310.opt-1.pyc": b"", f"{OLD}/direct_url.json": b""}
+    more: Files = {f"{IPEX}/__pycache__/__init__.cpython-310.opt-1.pyc": b"", f"{OLD}/direct_url.json": b""}
 
-    assert hidden(known(more)) == ("usr/local/bin/ipexrun", IPEX, OLD)
+    assert hidden(facts_of(SYSTEM, PACKAGES, more)) == ("usr/local/bin/ipexrun", IPEX, OLD)
 
 
 def test_a_hidden_folder_is_not_opened_again() -> None:
     record = RECORD + f"{Path(OLD).name}/licenses/LICENSE,,\n"
-    more = {f"{OLD}/RECORD": record.encode(), f"{OLD}/licenses/LICENSE": b"", f"{OLD}/licenses/unlisted": b""}
+    more: Files = {f"{OLD}/RECORD": record.encode(), f"{OLD}/licenses/LICENSE": b"", f"{OLD}/licenses/unlisted": b""}
 
-    assert hidden(known(more)) == ("usr/local/bin/ipexrun", IPEX, OLD)
+    assert hidden(facts_of(SYSTEM, PACKAGES, more)) == ("usr/local/bin/ipexrun", IPEX, OLD)
 
 
 PLACES = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
@@ -75,19 +61,19 @@ PLACES = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map("/".join)
 @given(st.sets(PLACES), st.sets(PLACES), st.sets(PLACES))
 def test_what_is_hidden_is_the_old_and_nothing_else(old: set[str], kept: set[str], nobodys: set[str]) -> None:
     """Whatever lies beside it: what stays is as it was, and no path is hidden below another."""
-    files = {f"{SITE}/p/{place}.py": b"" for place in old | kept | nobodys}
-    lists = {
+    files: Files = {f"{SITE}/p/{place}.py": b"" for place in old | kept | nobodys}
+    lists: Files = {
         f"{SITE}/{name}-1.dist-info/RECORD": "".join(f"p/{place}.py,,\n" for place in sorted(places)).encode() + b"x,,"
         for name, places in (("old", old), ("kept", kept))
     }
-    below = [layer(SYSTEM), layer({**files, **lists})]
-    found = inspect.gather(merged(*below), {}, AMD64)
+    below: list[Files] = [SYSTEM, {**files, **lists}]
+    found = facts_of(*below)
     paths = replaced.hidden(found, [d for d in found.distributions if d.name == "old"])
 
-    whiteouts = layer({str(Path(path).with_name(f".wh.{Path(path).name}")): b"" for path in paths})
-    left = {path for path, node in merged(*below, whiteouts).walk() if node.kind == "f"}
+    whiteouts: Files = {str(Path(path).with_name(f".wh.{Path(path).name}")): b"" for path in paths}
+    left = {path for path, node in tree_of(*below, whiteouts).walk() if node.kind == "f"}
 
-    assert left == {path for path, node in merged(*below).walk() if node.kind == "f"} - {
+    assert left == {path for path, node in tree_of(*below).walk() if node.kind == "f"} - {
         f"{SITE}/old-1.dist-info/RECORD",
         *(f"{SITE}/p/{place}.py" for place in old - kept),
     }
@@ -95,7 +81,6 @@ def test_what_is_hidden_is_the_old_and_nothing_else(old: set[str], kept: set[str
 
 
 def test_the_folders_of_packages_and_programs_stay_even_when_empty() -> None:
-    alone = {path: data for path, data in PACKAGES.items() if "oneccl" not in path}
-    found = inspect.gather(merged(layer(SYSTEM), layer(alone)), {}, AMD64)
+    alone: Files = {path: data for path, data in PACKAGES.items() if "oneccl" not in path}
 
-    assert hidden(found) == ("usr/local/bin/ipexrun", IPEX, OLD)
+    assert hidden(facts_of(SYSTEM, alone)) == ("usr/local/bin/ipexrun", IPEX, OLD)

@@ -143,12 +143,6 @@ def test_what_is_not_signed_by_debian_is_refused(keyring: Path, signed: bytes) -
     assert "clock" in caught.value.remedy
 
 
-@given(st.binary(max_size=300))
-def test_no_bytes_are_signed_by_chance(data: bytes) -> None:
-    with pytest.raises(Unverified):
-        verified(data, archive.KEYRING)
-
-
 def test_the_keys_that_come_with_us_are_debians() -> None:
     users = {str(user) for key in pysequoia.Cert.split_bytes(archive.KEYRING.read_bytes()) for user in key.user_ids}
 
