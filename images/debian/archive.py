@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import lzma
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -78,14 +78,6 @@ class Paragraph:
         raise WorldFault("Debian's index cannot be read", f"{self.suite}: no {name} in {said!r}", DAMAGED)
 
 
-def indexes(sources: Sequence[Source], architecture: str, context: Context) -> list[Index]:
-    """Fetch the indexes of some suites.
-
-    Raises Unverified for one without a good signature, WorldFault for one that cannot be had.
-    """
-    return [_index(source, architecture, context) for source in sources]
-
-
 def verified(signed: bytes, keyring: Path) -> str:
     """Return the text that a key of the keyring has signed, and nothing of what stands around it.
 
@@ -133,7 +125,11 @@ def fetch(url: str, digest: str | None, name: str, context: Context) -> str:
         raise WorldFault("cannot download from Debian's mirror", fault.value, REACH, fault.kind) from fault
 
 
-def _index(source: Source, architecture: str, context: Context) -> Index:
+def index(source: Source, architecture: str, context: Context) -> Index:
+    """Fetch the index of a suite.
+
+    Raises Unverified for one without a good signature, WorldFault for one that cannot be had.
+    """
     place = f"{source.uri}/dists/{source.suite}"
     signed = context.store.place(fetch(f"{place}/InRelease", None, "InRelease", context), "InRelease")
     if signed.stat().st_size > LONGEST:

@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from images.debian import archive, deb, mirrors, snapshot, solve
 from images.debian.archive import Index, Paragraph, Unverified
-from images.debian.mirrors import Source
 from images.debian.solve import Universe
 from images.host.context import Context, background
 from images.host.errors import WorldFault
@@ -75,11 +74,10 @@ def bring(suite: str, debs: Iterable[Deb], platform: Platform, context: Context)
     A mirror that the user names is the only place that is asked. Raises WorldFault where no mirror can be reached.
     """
     debs = list(debs)
-    _, indexes = _indexes(Part(suite, platform), context)
     wanted = {one.sha256: one for one in debs}
     found = {
         wanted[row["SHA256"]]: f"{index.source.uri}/{quote(row['Filename'])}"
-        for index in indexes
+        for index in _indexes(Part(suite, platform), context)
         for row in index.rows()
         if row["SHA256"] in wanted
     }
@@ -141,9 +139,7 @@ def _note_signed(store: Store, debs: Sequence[Deb]) -> None:
         store.write_record(SIGNED, one.sha256, one.filename)
 
 
-def _chosen(
-    asked: Sequence[object], part: Part, choose: Choice, context: Context
-) -> tuple[Deb, ...]:
+def _chosen(asked: Sequence[object], part: Part, choose: Choice, context: Context) -> tuple[Deb, ...]:
     """Choose anew where an index has changed; remember the choice for days on which no mirror can be reached."""
     store, last = context.store, key_of([*asked, part.suite, str(part.platform)])
     try:
@@ -158,13 +154,11 @@ def _chosen(
     return debs
 
 
-def _choose_now(
-    asked: Sequence[object], part: Part, choose: Choice, context: Context
-) -> tuple[Deb, ...]:
-    sources, indexes = _indexes(part, context)
+def _choose_now(asked: Sequence[object], part: Part, choose: Choice, context: Context) -> tuple[Deb, ...]:
+    indexes = _indexes(part, context)
     inputs = [*asked, [index.digest for index in indexes]]
     made = context.store.cached("choices", inputs, lambda: _plain(part.suite, choose, indexes)).value
-    archives = {source.suite: source.uri for source in sources}
+    archives = {index.source.suite: index.source.uri for index in indexes}
     found = {Deb(**fields): f"{archives[suite]}/{path}" for fields, suite, path in made}
     _note_signed(context.store, list(found))
     _download(found, context)
@@ -188,10 +182,10 @@ def _listed(row: Paragraph) -> Deb:
     return Deb(name, version, architecture, kept_as, row["SHA256"])
 
 
-def _indexes(part: Part, context: Context) -> tuple[tuple[Source, ...], list[Index]]:
+def _indexes(part: Part, context: Context) -> list[Index]:
     """Ask the mirror that the user names, else Debian's own."""
     sources = mirrors.named(part.suite, context.environ) or mirrors.own(part.suite)
-    return sources, archive.indexes(sources, part.platform.architecture, context)
+    return [archive.index(source, part.platform.architecture, context) for source in sources]
 
 
 def _download(places: Mapping[Deb, str], context: Context) -> None:
