@@ -1,4 +1,4 @@
 """Programs of our own beside torch and the libraries of the hub: `smoke`, doctor's probe, `prefetch`.
 
-Two more take part in every training: one at its end, one where ranks exchange gradients.
+Two more take part in trainings: `follow` in one of an example, from its start, and `at_exit` in every one, at its end.
 """

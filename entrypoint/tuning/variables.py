@@ -95,6 +95,7 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         ("I_MPI_PIN", None if context.machine.owned or world.rank is not None or is_mpich else "0", SHARED_CORES),
         *((name, PACE if logged else None, "progress in a log") for name in ("TQDM_MININTERVAL", "TQDM_MAXINTERVAL")),
         ("TQDM_BAR_FORMAT", PROGRESS if logged else None, "progress in a log, line by line"),
+        ("TQDM_POSITION", "0" if logged else None, "no escape codes in a log: bars do not move to lines of their own"),
         ("PYTHONUNBUFFERED", "1" if logged else None, "the loss is in the log as soon as it is known"),
         ("MULTINODE_WORLD_SIZE", required_size(context), "the ranks that are to be there"),
         ("MULTINODE_JOB", (process.training and world.job) or None, "only its ranks share this"),

@@ -12,7 +12,7 @@ import pytest
 from entrypoint.machine.limits import has_bf16, read_flags
 from tests.cluster.nodes import MEET, MEETS, places
 from tests.support import wheels
-from tests.support.harness import HARDENED, IMAGES, ROOT, Done, built, call, env_options, run
+from tests.support.harness import HARDENED, IMAGES, OFFLINE, ROOT, Done, built, call, env_options, run
 from tests.support.launchers import left_by
 
 FAULTS = ROOT / "tests/data/faults"
@@ -190,6 +190,20 @@ def test_qa_runs_the_example_with_the_guides_defaults(image: str) -> None:
     assert said["bf16"] is HAS_BF16
     assert said["device"] == "cpu"
     assert said["output_dir"] == "/workspace/output/qa"
+
+
+def test_a_log_tells_how_two_ranks_train(image: str) -> None:
+    """Rank 0 waits for the other, which needs 0.2 s for a step more than it."""
+    environ = {"STEP_SECONDS": "0.2", "SLOW_RANK": "1", "TQDM_MININTERVAL": "1"}
+    words = ("--max_steps", "20", "--logging_steps", "5", "--report_to", "none", "--per_device_train_batch_size", "8")
+
+    done = run(image, "--nproc", "2", "clm", *words, options=[*OFFLINE, *env_options(environ)])
+
+    assert done.code == 0
+    found = re.findall(r" (\d+)/20, .+, loss ([\d.]+), ([\d.]+) samples/s, waiting (\d+)%$", done.err, re.MULTILINE)
+    assert found[-1][0] == "20" and 3 <= len(found) <= 8
+    assert all(0 < float(speed) < 16 / 0.2 and 50 < int(share) <= 100 for *_, speed, share in found[1:])
+    assert "\x1b" not in done.text
 
 
 def test_a_file_of_arguments_of_another_release_is_one_that_the_trainer_takes(image: str, tmp_path: Path) -> None:

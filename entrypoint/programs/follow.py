@@ -1,0 +1,120 @@
+"""What runs an example script of the Trainer, so that a line of progress in a log tells of all ranks.
+
+The line has the loss as it was last logged, the examples that all ranks have trained on in a second, and which part of
+the time this rank has waited for the gradients of others: all since the line before, at the end since the beginning.
+The callback takes the place of the Trainer's own as that of a notebook does (transformers/trainer.py).
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import transformers.trainer
+from torch.nn.modules.module import register_module_forward_pre_hook
+from transformers.trainer_callback import ProgressCallback
+
+
+class Point(NamedTuple):
+    """A moment of a training: its step, the time, and the seconds waited until then; None where nobody counts them."""
+
+    step: int
+    time: float
+    waited: float | None
+
+
+class Progress(ProgressCallback):
+    """The Trainer's progress, with more in the line; where tqdm is disabled, as it is."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Let the bar begin at the step of the checkpoint: the time left would be far too short after it."""
+        super().on_train_begin(args, state, control, **more)
+        self.hook: Any = None
+        self.parallel: Any = None
+        self.first = self.last = self._now(state)
+        if not self._is_shown():
+            return
+        bar = self.training_bar
+        self.current_step = bar.n = bar.initial = bar.last_print_n = state.global_step
+        # tqdm guesses by how many steps its next line is away, and where it guessed too many repeats the last one.
+        bar.miniters, bar.dynamic_miniters = 1, False
+        bar.write = print  # its own prints the bar again, as if it had been in the way
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Ask for the model of the first step: a callback is given the one inside."""
+        super().on_step_begin(args, state, control, **more)
+        if self.hook is None and self._is_shown() and args.world_size > 1:
+            self.hook = register_module_forward_pre_hook(self._keep_parallel)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Add what there is to say if a line is due."""
+        bar = self.training_bar
+        if self._is_shown() and time.time() - bar.last_print_t >= bar.mininterval:
+            self.last = self._say(args, state, self.last)
+        super().on_step_end(args, state, control, **more)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Let the last line tell of the whole training."""
+        if self._is_shown():
+            self._say(args, state, self.first)
+        super().on_train_end(args, state, control, **more)
+
+    def _is_shown(self) -> bool:
+        return self.training_bar is not None and not self.training_bar.disable
+
+    def _say(self, args: Any, state: Any, since: Point) -> Point:
+        now = self._now(state)
+        samples = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
+        self.training_bar.set_postfix_str(describe(since, now, samples, state.log_history), refresh=False)
+        return now
+
+    def _now(self, state: Any) -> Point:
+        return Point(state.global_step, time.monotonic(), self.parallel and count_waited(self.parallel))
+
+    def _keep_parallel(self, module: Any, _: Any) -> None:
+        """Keep DDP, which a step calls first, and let it measure every step and not every hundredth."""
+        self.hook.remove()
+        module = getattr(module, "_orig_mod", module)  # where it is compiled
+        if hasattr(module, "_get_ddp_logging_data"):
+            module._set_ddp_runtime_logging_sample_rate(1)
+            self.parallel = module
+
+
+def count_waited(parallel: Any) -> float | None:
+    """Return the seconds in which a backward pass had computed all, and gradients were still exchanged.
+
+    parallel: a DistributedDataParallel, whose averages are in nanoseconds and end with the step before the last
+    (torch/csrc/distributed/c10d/logger.cpp).
+    """
+    found = parallel._get_ddp_logging_data()
+    if not found["iteration"]:
+        return None
+    each = found["avg_backward_comm_time"] - found["avg_backward_compute_comm_overlap_time"]
+    return float(each * found["iteration"] / 1e9)
+
+
+def describe(since: Point, now: Point, samples: int, history: Iterable[Mapping[str, Any]]) -> str:
+    """Return what is added to a line; samples: of a step, on all ranks; history: what has been logged."""
+    seconds = now.time - since.time
+    losses = [row["loss"] for row in history if "loss" in row]
+    parts = [f"loss {losses[-1]:.4g}"] if losses else []
+    parts.append(f"{(now.step - since.step) * samples / seconds:.1f} samples/s")
+    if now.waited is not None:
+        parts.append(f"waiting {(now.waited - (since.waited or 0)) / seconds:.0%}")
+    return ", ".join(parts)
+
+
+def main(argv: list[str], root: str) -> None:
+    """Run a script with its arguments as Python does; root: the directory of this package, which is none of the script.
+
+    Its exit code, its signals and the last lines of its traceback are its own.
+    """
+    if not os.isatty(2):  # where a bar is drawn again at each step
+        transformers.trainer.DEFAULT_PROGRESS_CALLBACK = Progress
+    sys.argv[:] = argv
+    sys.path[:] = [os.path.dirname(os.path.realpath(argv[0])), *(path for path in sys.path if path != root)]
+    runpy.run_path(argv[0], run_name="__main__")
