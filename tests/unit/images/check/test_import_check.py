@@ -84,7 +84,7 @@ def test_python_says_which_modules_and_releases_it_does_not_find(
 
 
 def test_what_is_wanted_is_what_wheels_have_and_say_in_order(tmp_path: Path, store: Store) -> None:
-    wheels = []
+    wheels = list[Wheel]()
     for name, modules in (("A.b", ("c/__init__", "a_b", "setuptools")), ("six", ("six", "a_b"))):
         project = name.lower().replace(".", "_")
         metadata = f"Name: {name}\nVersion: 1.0\n\nVersion: 2\n".encode()
