@@ -44,46 +44,41 @@ ON_THE_WAY = "run it again; if it stays so, a proxy or the registry itself serve
 DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
 
 
-def resolve(get: Callable[[str | None], bytes], name: str, platform: Platform, *, alone: bool = False) -> Manifest:
+def resolve(get: Callable[[str | None], bytes], name: str, platform: Platform) -> Manifest:
     """Find the manifest for a platform; `get` brings one by its digest, or for None the one that the name means.
 
-    With `alone` there may be no other that an engine could choose. Raises UserFault when there is none for this
-    platform or it is no image, WorldFault when it is damaged.
+    Raises UserFault when there is none for this platform or it is no image, WorldFault when it is damaged.
     """
     data = get(None)
     for _ in range(NESTED):
         raw = read(data, name)
         if "manifests" not in raw:
             return parse(raw, digest_of(data), name)
-        entries = _list(raw, "manifests", name)
-        chosen = choose(entries, name, platform)
-        if alone:
-            _refuse_others(entries, platform, chosen, name)
-        data = _checked(get, chosen.digest, name)
+        data = _checked(get, choose(_list(raw, "manifests", name), name, platform).digest, name)
     raise WorldFault("an index holds an index, again and again", name, DAMAGED)
 
 
 def every(
     get: Callable[[str | None], bytes], name: str, asked: Platform | None
 ) -> tuple[str, list[tuple[Platform | None, Manifest]]]:
-    """Find the image of a name for a platform, else all, with what an index says that each is for.
+    """Find the images of a name, or the one for a platform, with what an index says that each is for.
 
-    `get` is that of `resolve`. The digest is that of the index of all, or of the only image. Raises UserFault where an
-    engine might run something else: for an index of several that `published` never writes.
+    `get` is that of `resolve`. The digest is that of the index of several, or of the only image. Raises UserFault where
+    an engine might run something else: for an index of several that `published` never writes.
     """
-    if asked:
-        found = resolve(get, name, asked, alone=True)
-        return found.digest, [(asked, found)]
-    data, platform = get(None), None
+    data, platform = get(None), asked
     for _ in range(NESTED):
         raw = read(data, name)
         if "manifests" not in raw:
             return digest_of(data), [(platform, parse(raw, digest_of(data), name))]
-        listed = {(_descriptor(entry, name).digest, _system(entry, name)) for entry in _list(raw, "manifests", name)}
+        entries = _list(raw, "manifests", name)
+        if asked:
+            choose(entries, name, asked)
+        listed = {(_descriptor(entry, name).digest, _system(entry, name)) for entry in entries}
         if len(listed) != 1:
-            return digest_of(data), _each(get, raw, name)
+            return digest_of(data), [each for each in _each(get, raw, name) if asked in (None, each[0])]
         [(digest, system)] = listed
-        data, platform = _checked(get, digest, name), platform_of("/".join(system))
+        data, platform = _checked(get, digest, name), asked or platform_of("/".join(system))
     raise WorldFault("an index holds an index, again and again", name, DAMAGED)
 
 
@@ -101,8 +96,7 @@ def _each(
     odd += [entry["digest"] for platform, entry in found if platform is None or not _is_plain(entry, platform)]
     if odd or not found:
         fact = "an index has something else than one image for each platform"
-        remedy = f"--platform {PLATFORMS[0]}, which looks at the image of that one"
-        raise UserFault(fact, f"{name} ({', '.join(sorted(odd)) or 'nothing'})", remedy)
+        raise UserFault(fact, f"{name} ({', '.join(sorted(odd)) or 'nothing'})", "NAME@sha256:... of the one you mean")
     digests = [(platform, entry["digest"]) for platform, entry in found]
     return [(each, parse(read(_checked(get, digest, name), name), digest, name)) for each, digest in digests]
 
@@ -175,19 +169,6 @@ def _system(entry: object, name: str) -> tuple[str, str]:
     """Return the operating system and the architecture of an entry, empty where it does not say them."""
     said = _platform(entry, name)
     return str(said.get("os") or ""), str(said.get("architecture") or "")
-
-
-def _refuse_others(entries: Sequence[object], platform: Platform, chosen: Descriptor, name: str) -> None:
-    """Raise UserFault where an index has another entry that some engine may take here: each has a rule of its own."""
-    others = []
-    for entry in entries:
-        system, machine = (part.lower() for part in _system(entry, name))
-        fits = system in ("", platform.os) and machine in ("", *platform.spellings)
-        if fits and _descriptor(entry, name).digest != chosen.digest:
-            others.append(_descriptor(entry, name).digest)
-    if others:
-        fact = f"an index has several images for {platform}, and engines choose among them by rules of their own"
-        raise UserFault(fact, f"{name} ({', '.join([chosen.digest, *others])})", "NAME@sha256:... of the one you mean")
 
 
 def parse(raw: Mapping[str, Any], digest: str, name: str) -> Manifest:

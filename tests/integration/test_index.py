@@ -145,7 +145,7 @@ def test_an_index_that_leads_an_engine_to_another_image_is_refused(made: Made) -
     beside = [amd64, arm64, {**arm64, "platform": {"os": "linux", "architecture": "riscv64"}}]
 
     assert_three_parts(made.verify(made.put("swapped", swapped)), 2, f"({AMD64})", f"an image for {ARM64}")
-    assert_three_parts(made.verify(made.put("beside", beside)), 2, arm64["digest"], f"--platform {AMD64}")
+    assert_three_parts(made.verify(made.put("beside", beside)), 2, arm64["digest"], "NAME@sha256:")
     assert_three_parts(made.verify(made.put("one", [amd64]), "--platform", str(ARM64)), 2, str(AMD64), str(ARM64))
 
 

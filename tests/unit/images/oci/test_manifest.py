@@ -7,21 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci import manifest
 from images.oci.manifest import INDEXES, MANIFESTS, choose, resolve
 from images.platforms import AMD64, ARM64, PLATFORMS, Platform
 from tests.support.stand_in import Image, digest
-
-KEYS = st.sampled_from(["manifests", "config", "layers", "mediaType", "digest", "size", "platform", "schemaVersion"])
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=5),
-    max_leaves=12,
-)
 
 
 def entry(architecture: str, *, digest: str = "a", system: str = "linux", **more: str) -> dict[str, Any]:
@@ -48,29 +39,6 @@ def test_amd64_for_every_processor_is_preferred() -> None:
     assert choose(entries, "it", AMD64).digest == "sha256:" + "c" * 64
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        entry("amd64", digest="b", variant="v2"),
-        entry("amd64", digest="b"),
-        {**entry("amd64", digest="b"), "mediaType": "x"},
-        {key: value for key, value in entry("amd64", digest="b").items() if key != "platform"},
-        entry("x86_64", digest="b"),  # as containerd reads it
-        entry("AMD64", digest="b", system="Linux"),
-    ],
-)
-def test_an_index_from_which_engines_may_choose_another_image_is_refused_alone(other: dict[str, Any]) -> None:
-    image = Image()
-    entries = [{**image.entry, "platform": {"os": "linux", "architecture": "amd64"}}, entry("arm64"), other]
-    served = {"it": json.dumps({"manifests": entries}).encode(), **image.blobs}
-
-    assert resolve(lambda wanted: served[wanted or "it"], "it", AMD64).digest == image.digest
-    with pytest.raises(UserFault, match="several images for linux/amd64"):
-        resolve(lambda wanted: served[wanted or "it"], "it", AMD64, alone=True)
-    served["it"] = json.dumps({"manifests": [*entries[:2], entries[0], entry("unknown", system="unknown")]}).encode()
-    assert resolve(lambda wanted: served[wanted or "it"], "it", AMD64, alone=True).digest == image.digest
-
-
 OURS = (Image(), Image(architecture="arm64"))
 INDEX = manifest.published([(image.blobs[image.digest], each) for image, each in zip(OURS, PLATFORMS, strict=True)])
 ROWS: list[dict[str, Any]] = json.loads(INDEX)["manifests"]
@@ -93,9 +61,9 @@ def test_each_image_of_an_index_of_ours_is_found() -> None:
 
 @pytest.mark.parametrize(("platform", "number"), [(AMD64, 0), (ARM64, 1)])
 def test_one_image_of_an_index_is_found_by_its_platform(platform: Platform, number: int) -> None:
-    for rows in (ROWS, ROWS[number:][:1], [*ROWS, entry("riscv64")]):
-        named, [(found, image)] = manifest.every(served(rows), "it", platform)
-        assert (named, found, image.digest) == (OURS[number].digest, platform, OURS[number].digest)
+    for rows in (ROWS, ROWS[number:][:1]):
+        _, [(found, image)] = manifest.every(served(rows), "it", platform)
+        assert (found, image.digest) == (platform, OURS[number].digest)
 
 
 def test_the_only_image_of_an_index_is_found() -> None:
@@ -120,10 +88,9 @@ ODD: dict[str, list[object]] = {
 
 @pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
 def test_an_index_with_anything_else_in_it_is_not_every_image(rows: list[object]) -> None:
-    with pytest.raises(UserFault, match="something else than one image") as caught:
-        manifest.every(served(rows), "it", None)
-
-    assert caught.value.remedy.startswith("--platform linux/amd64")
+    for asked in (None, AMD64):
+        with pytest.raises(UserFault, match="something else than one image"):
+            manifest.every(served(rows), "it", asked)
 
 
 @pytest.mark.parametrize("key", ["subject", "annotations", "artifactType"])
@@ -194,14 +161,6 @@ def test_what_is_no_image_is_refused(data: bytes, kind: type[Fault], fact: str) 
         resolve(lambda _: data, "it", AMD64)
 
     assert "it" in caught.value.value and caught.value.remedy
-
-
-@given(JSON)
-def test_any_json_is_a_manifest_or_a_fault(value: object) -> None:
-    try:
-        resolve(lambda _: json.dumps(value).encode(), "it", AMD64)
-    except Fault:
-        pass
 
 
 def test_a_name_without_its_host_in_an_earlier_index_is_the_same_name() -> None:
