@@ -184,9 +184,9 @@ def requests(options: argparse.Namespace) -> list[Request]:
     Raises UserFault as `request` does.
     """
     one = request(argparse.Namespace(**{**vars(options), "platform": None}))
-    platforms = options.platform or (None,)
+    platforms: tuple[Platform, ...] = options.platform or ()
     index = platforms if len(platforms) > 1 else ()
-    return [replace(one, platform=each, index=index) for each in platforms]
+    return [replace(one, platform=each, index=index) for each in platforms or (None,)]
 
 
 def names(options: argparse.Namespace) -> list[str]:
