@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
-import tomli_w
 from packaging.markers import Environment
 from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, PylockSelectError
 from packaging.tags import Tag
@@ -22,7 +21,6 @@ from images.debian import packages as debs
 from images.host.context import Context, Start
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.pip_config import Sources, check_addresses
-from images.host.toml import tomllib
 from images.lock import missing, uv
 from images.model import Artifact, Base, Deb, Debian, Lock, Plan, SourceOnly
 from images.platforms import TWIN
@@ -108,33 +106,24 @@ def packages(planned: Plan, context: Context) -> Resolved:
     # A directory of wheels has no days, so a change of it makes another question.
     inputs = [str(plan.platform), decisive, rows, context.wheelhouse, asdict(sources), listing, version("uv")]
 
-    def ask() -> str:
-        return tomli_w.dumps(_resolve(plan, sources, context).to_dict())
-
-    def chosen() -> object:
-        artifacts, undated = _chosen(Pylock.from_dict(tomllib.loads(found)), plan, context.wheelhouse)
-        return [[asdict(artifact) for artifact in artifacts], undated]
+    def ask() -> tuple[list[dict[str, str]], tuple[str, ...]]:
+        artifacts, undated = choose(_resolve(plan, sources, context), plan, context.wheelhouse)
+        return [asdict(artifact) for artifact in artifacts], undated
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
-    found = context.store.cached("locks", inputs, ask).value if is_over else ask()
-    artifacts, undated = context.store.cached("files of locks", [inputs, found], chosen).value
+    artifacts, undated = context.store.cached("locks", inputs, ask).value if is_over else ask()
     return Resolved(tuple(Artifact(**fields) for fields in artifacts), tuple(undated))
-
-
-def _chosen(pylock: Pylock, plan: Plan, directory: str | None) -> Resolved:
-    """Choose files of a resolution, by preference those of the user's directory, all of which must be usable."""
-    if directory:
-        pins = [(package.name, str(package.version)) for package in pylock.packages]
-        wheelhouse.refuse(Path(directory), pins, plan.python, plan.glibc, plan.platform)
-    return choose(pylock, plan, directory)
 
 
 def choose(pylock: Pylock, plan: Plan, directory: str | None = None) -> Resolved:
     """Choose the file of each package that fits the image best, as an installer would (PEP 751, "Installation").
 
-    One of the user's own wheelhouse wins over others of the same release, if it fits at all.
-    Raises UserFault when none fits.
+    One of the user's own wheelhouse wins over others of the same release.
+    Raises UserFault when none fits, or when those of the wheelhouse cannot be used.
     """
+    if directory:
+        pins = [(package.name, str(package.version)) for package in pylock.packages]
+        wheelhouse.refuse(Path(directory), pins, plan.python, plan.glibc, plan.platform)
     tags = wheelhouse.tags(plan.python, plan.glibc, plan.platform)
     preferred = [_preferred(package, directory, frozenset(tags)) for package in pylock.packages]
     artifacts, undated = [], []
