@@ -27,9 +27,8 @@ ALONE = "a lock is for one platform"
 def context(options: argparse.Namespace, world: World) -> Context:
     """Return what every step of a command works with.
 
-    Raises a Fault where pip's configuration, its certificates or the clock cannot be used.
+    Raises a Fault where pip's configuration or its certificates cannot be used.
     """
-    world.require_clock()
     if options.jobs < 1:
         raise UserFault("cannot work with that many jobs", options.jobs, "--jobs 2")
     pip = None if options.offline is not None else pip_config.read(world.environ)

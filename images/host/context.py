@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from images.host import process
-from images.host.errors import UserFault, WorldFault, require_text
+from images.host.errors import UserFault, require_text
 from images.host.home import home_of
 
 if TYPE_CHECKING:  # --help does without
@@ -33,11 +32,6 @@ class Start(Protocol):
         """Return what waits for the result of a task, and raises its fault."""
 
 
-UNFIT = r"[:;\n]"  # in the path of the store, which is written into --library-path of ld.so(8)
-
-FIRST_DAY = datetime.date(2024, 1, 1)  # of oci/layer.py, EPOCH
-
-
 @dataclass(frozen=True)
 class World:
     """What the program is given from outside: environment variables, the day, and a clock in seconds."""
@@ -45,12 +39,6 @@ class World:
     environ: Mapping[str, str]
     today: datetime.date
     clock: Callable[[], float]
-
-    def require_clock(self) -> None:
-        """Raise WorldFault before FIRST_DAY: the files of a base would have earlier times than on other machines."""
-        if self.today < FIRST_DAY:
-            fact = "the clock of this machine is wrong"
-            raise WorldFault(fact, f"{self.today} (UTC)", "set it (as root: date --set, or a service of time)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,14 +131,11 @@ def default_root(environ: Mapping[str, str]) -> Path:
     """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification).
 
     A path that is not absolute is ignored, as the specification says. Raises UserFault where no variable and no home
-    directory names a place, and where its path has a character that other programs cannot take (UNFIT).
+    directory names a place, and where its path is not UTF-8, which other programs are given.
     """
     root = _root(environ)
     for variable, path in {"XDG_CACHE_HOME": str(root), "TMPDIR": environ.get("TMPDIR", "")}.items():
         require_text(path, f"{variable} {path}")
-    if found := re.search(UNFIT, str(root)):
-        fact = f"the path of a directory cannot have {found[0]!r} in it"
-        raise UserFault(fact, repr(str(root)), "set XDG_CACHE_HOME to a directory without it")
     return root
 
 

@@ -80,17 +80,6 @@ def test_what_is_not_utf_8_is_refused_where_it_enters(
     assert capsys.readouterr().err.startswith(f"error: that is not UTF-8: {value}\n")
 
 
-@pytest.mark.parametrize("words", [["build", "--no-load"], ["verify", "oci:x"], ["bundle", "--output", "x"]])
-def test_a_clock_of_long_ago_is_said_before_anything_is_made(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    world = cli.World({"XDG_CACHE_HOME": str(tmp_path)}, datetime.date(1970, 1, 1), WORLD.clock)
-
-    assert cli.main(words, world) == 1
-
-    assert capsys.readouterr().err.startswith("error: the clock of this machine is wrong: 1970-01-01 (UTC)\n")
-
-
 def test_certificates_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     environ = {"XDG_CACHE_HOME": str(tmp_path), "PIP_CERT": "/no/such.pem", "PIP_CONFIG_FILE": "/dev/null"}
 

@@ -1,38 +1,25 @@
-"""Tasks side by side: their results, the first fault, and ^C while their threads are started; and the store's place."""
+"""Tasks side by side: their results, the first fault, and ^C while their threads are started; and the certificates of other programs."""
 
 from __future__ import annotations
 
-import datetime
 import signal
 import threading
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from images.host import process
 from images.host.certificates import trusted
-from images.host.context import Context, World, background, default_root
-from images.host.errors import UserFault, WorldFault
+from images.host.context import Context, background
+from images.host.errors import WorldFault
 from images.host.store import Store
-from images.oci.layer import EPOCH
 from tests.support import locks
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Context:
     return locks.context(Store(tmp_path), None, {})
-
-
-@pytest.mark.parametrize(("days", "is_wrong"), [(-1, True), (0, False)])
-def test_a_clock_before_the_time_of_every_file_is_wrong(days: int, is_wrong: bool) -> None:
-    """A base takes from each of its files the earlier time of both: it would have other bytes."""
-    first = datetime.datetime.fromtimestamp(EPOCH, datetime.timezone.utc).date()
-    world = World({}, first + datetime.timedelta(days=days), lambda: 0.0)
-
-    with pytest.raises(WorldFault, match=r"clock of this machine is wrong: 2023-12-31") if is_wrong else nullcontext():
-        world.require_clock()
 
 
 def test_results_have_the_order_of_the_tasks(context: Context) -> None:
@@ -118,23 +105,6 @@ def test_an_interrupt_waits_until_the_threads_have_started(
     with pytest.raises(KeyboardInterrupt):
         context.side_by_side("starting", [threading.Event().is_set] * 3, 1)
     assert len(started) == 1
-
-
-@pytest.mark.parametrize(
-    ("environ", "sign"), [({"XDG_CACHE_HOME": "/a:b"}, ":"), ({"HOME": "/a;b"}, ";"), ({"HOME": "/a\nb"}, "\n")]
-)
-def test_a_path_that_programs_cannot_be_given_is_refused(environ: dict[str, str], sign: str) -> None:
-    with pytest.raises(UserFault) as caught:
-        default_root(environ)
-
-    assert caught.value.fact == f"the path of a directory cannot have {sign!r} in it"
-    assert caught.value.value.startswith(repr([*environ.values()][-1])[:-1])
-    assert caught.value.remedy == "set XDG_CACHE_HOME to a directory without it"
-
-
-@pytest.mark.parametrize("path", ["/a b", "/a%b", "/é", "/a'b", "/a\\b"])
-def test_another_path_is_the_stores(path: str) -> None:
-    assert default_root({"XDG_CACHE_HOME": path}) == Path(path, "multinode")
 
 
 @pytest.mark.parametrize(
