@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from images import pipeline
-from images.host import download, pip_config
+from images.host import pip_config
 from images.host.context import Access, Context, Start, World, default_root
 from images.host.errors import UserFault
 from images.host.progress import Progress
@@ -33,8 +33,6 @@ def context(options: argparse.Namespace, world: World) -> Context:
         raise UserFault("cannot work with that many jobs", options.jobs, "--jobs 2")
     pip = None if options.offline is not None else pip_config.read(world.environ)
     progress = Progress(Console(stderr=True, emoji=False))
-    if pip:
-        download.require_certificates(pip, world.environ)
     access = Access(environ=world.environ, certificate=pip.certificate if pip else None, say=progress.say)
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -21,7 +21,6 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, MaxRetryError,
 from urllib3.util import Retry
 
 from images.host import process
-from images.host.certificates import BUNDLES
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources, split, without_login
 from images.host.store import CHUNK, Store, sha256
@@ -124,18 +123,6 @@ def session(sources: Sources) -> requests.Session:
     It tries again where a server is busy or a connection breaks before its answer.
     """
     return _Session(sources)
-
-
-def require_certificates(sources: Sources, environ: Mapping[str, str]) -> None:
-    """Raise UserFault for certificates that are named and not there."""
-    usual = {path: name for name in reversed(BUNDLES) if (path := environ.get(name))}
-    named = {
-        usual.get(sources.certificate or "", "cert (PIP_CERT)"): sources.certificate,
-        "client-cert (PIP_CLIENT_CERT)": sources.client_certificate,
-    }
-    for name, path in named.items():
-        if path and not Path(path).exists():
-            raise UserFault("there are no such certificates", f"{name} {path}", "a path that exists, or none")
 
 
 def refuse_logins(sources: Sources, *, suspected: bool = False) -> None:

@@ -118,10 +118,15 @@ def check_addresses(
 def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
     """Return pip's configuration: files and environment, merged as pip merges them.
 
-    `prefix` is the directory of the Python environment. Raises UserFault for a file that pip could not read either.
+    `prefix` is the directory of the Python environment. Raises UserFault for a file that pip could not read either, and
+    for certificates that are not there: uv would go on without them.
     """
     found = sources(merged(files(environ, prefix), environ), home_of(environ) or NOWHERE)
-    return replace(found, certificate=found.certificate or certificates.usual(environ))
+    found = replace(found, certificate=found.certificate or certificates.usual(environ))
+    for path in filter(None, (found.certificate, found.client_certificate)):
+        if not Path(path).exists():
+            raise UserFault("there are no such certificates", path, certificates.TRUST)
+    return found
 
 
 def files(environ: Mapping[str, str], prefix: str) -> list[Path]:

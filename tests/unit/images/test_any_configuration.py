@@ -119,7 +119,7 @@ def test_any_bytes_are_read_or_refused(
 ) -> None:
     sound: dict[Callable[[Path], None], bytes] = {
         read_docker: json.dumps({"auths": {"registry": {"auth": AUTH}}, "credsStore": "x"}).encode(),
-        read_pip: f"[global]\nindex-url = https://me:{SECRET}@host/\nno-index = no\n[install]\ncert = x\n".encode(),
+        read_pip: f"[global]\nindex-url = https://me:{SECRET}@host/\nno-index = no\n[install]\ncert = /\n".encode(),
     }
     with watched(place) as scratch:
         answer(read, data, scratch)

@@ -80,14 +80,6 @@ def test_what_is_not_utf_8_is_refused_where_it_enters(
     assert capsys.readouterr().err.startswith(f"error: that is not UTF-8: {value}\n")
 
 
-def test_certificates_that_are_not_there_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    environ = {"XDG_CACHE_HOME": str(tmp_path), "PIP_CERT": "/no/such.pem", "PIP_CONFIG_FILE": "/dev/null"}
-
-    assert cli.main(["sbom", "oci:x"], cli.World(environ, WORLD.today, WORLD.clock)) == 2
-
-    assert "PIP_CERT) /no/such.pem\n" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(("given", "code"), [((), 130), ((signal.SIGTERM,), 143), ((signal.SIGHUP,), 129)])
 def test_a_signal_is_the_exit_code(
     given: tuple[signal.Signals, ...], code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

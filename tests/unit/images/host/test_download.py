@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 from socketserver import StreamRequestHandler, TCPServer
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 import requests
 
-from images.host import download, pip_config
-from images.host.errors import UserFault, WorldFault
+from images.host import download
+from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from tests.support.fault_server import Reply, answering
@@ -70,34 +69,6 @@ def test_a_login_is_for_one_host(
     session.rebuild_auth(following, response)
 
     assert following.headers.get("Authorization") == ("of the first host" if is_sent else None)
-
-
-PEM = "/no/such.pem"
-
-
-@pytest.mark.parametrize(
-    ("known", "environ", "value"),
-    [
-        ({"certificate": PEM}, {}, f"cert (PIP_CERT) {PEM}"),
-        ({"client_certificate": PEM}, {}, f"client-cert (PIP_CLIENT_CERT) {PEM}"),
-        ({}, {"REQUESTS_CA_BUNDLE": PEM, "CURL_CA_BUNDLE": "/"}, f"REQUESTS_CA_BUNDLE {PEM}"),
-        ({}, {"REQUESTS_CA_BUNDLE": "", "CURL_CA_BUNDLE": PEM}, f"CURL_CA_BUNDLE {PEM}"),
-        ({"certificate": "/"}, {"REQUESTS_CA_BUNDLE": PEM}, None),
-        ({}, {"SSL_CERT_FILE": PEM}, f"SSL_CERT_FILE {PEM}"),
-        ({}, {"SSL_CERT_FILE": "/", "SSL_CERT_DIR": PEM}, None),
-        ({}, {}, None),
-    ],
-)
-def test_certificates_that_are_not_there_are_named(
-    known: dict[str, Any], environ: dict[str, str], value: str | None
-) -> None:
-    found = None
-    own = known.get("certificate") or pip_config.read({"PIP_CONFIG_FILE": os.devnull, **environ}).certificate
-    try:
-        download.require_certificates(Sources(**{**known, "certificate": own}), environ)
-    except UserFault as fault:
-        found = fault.value
-    assert found == value
 
 
 class Socks(StreamRequestHandler):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -205,15 +206,29 @@ def test_what_is_no_address_is_named(tmp_path: Path, name: str, address: str) ->
     assert "secret" not in str(caught.value)
 
 
-def test_the_certificates_of_the_environment_are_those_of_pip() -> None:
+@pytest.mark.parametrize(
+    ("named", "certificate"),
+    [
+        ({"SSL_CERT_FILE": "a.pem"}, "a.pem"),
+        ({"SSL_CERT_FILE": "none", "REQUESTS_CA_BUNDLE": "b.pem"}, "b.pem"),
+        ({"SSL_CERT_FILE": "none", "PIP_CERT": "c.pem"}, "c.pem"),
+        ({"SSL_CERT_FILE": "none"}, None),
+        ({"PIP_CERT": "none", "REQUESTS_CA_BUNDLE": "b.pem"}, None),
+        ({"PIP_CLIENT_CERT": "none"}, None),
+    ],
+)
+def test_the_certificates_of_the_environment_are_those_of_pip_and_have_to_be_there(
+    tmp_path: Path, named: dict[str, str], certificate: str | None
+) -> None:
     """Choosing packages and downloading them trust the same ones."""
+    for name in ("a.pem", "b.pem", "c.pem"):
+        (tmp_path / name).touch()
+    environ = {variable: str(tmp_path / name) for variable, name in named.items()}
+    refusal = pytest.raises(UserFault, match=f"no such certificates: {tmp_path}/none")
 
-    def read(**environ: str) -> str | None:
-        return pip_config.read({"PIP_CONFIG_FILE": os.devnull, **environ}).certificate
-
-    assert read(SSL_CERT_FILE="/a.pem") == "/a.pem"
-    assert read(SSL_CERT_FILE="/a.pem", REQUESTS_CA_BUNDLE="/b.pem") == "/b.pem"
-    assert read(SSL_CERT_FILE="/a.pem", PIP_CERT="/c.pem") == "/c.pem"
+    with nullcontext() if certificate else refusal:
+        found = pip_config.read({"PIP_CONFIG_FILE": os.devnull, **environ})
+        assert certificate and found.certificate == str(tmp_path / certificate)
 
 
 @pytest.mark.parametrize("host", ["a:b", "[::1"])
