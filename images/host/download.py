@@ -110,12 +110,6 @@ class _Session(requests.Session):
         verify, cert = sources.certificate or verify, sources.client_certificate or cert
         return super().merge_environment_settings(url, proxies, stream, verify, cert)
 
-    def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
-        """Send a login to the host that it was meant for, and to none that a redirect names: not ~/.netrc's either."""
-        asked, next_ = response.request.url or "", prepared_request.url or ""
-        if self.should_strip_auth(asked, next_):  # type: ignore[no-untyped-call]  # a method without annotations
-            prepared_request.headers.pop("Authorization", None)
-
 
 def session(sources: Sources) -> requests.Session:
     """Return a session that reaches servers as pip would.

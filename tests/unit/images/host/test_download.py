@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from socketserver import StreamRequestHandler, TCPServer
-from typing import Any
 
 import pytest
 import requests
@@ -44,31 +43,6 @@ def test_the_innermost_cause_is_printed_without_secrets() -> None:
             raise requests.ConnectionError("http://user:secret@host/a") from error
     except requests.ConnectionError as error:
         assert download.reason(error) == "no such name in http://host/a now"
-
-
-@pytest.mark.parametrize(
-    ("asked", "next_", "is_sent"),
-    [
-        ("https://host/a", "https://host/b", True),
-        ("http://host/a", "https://host/b", True),
-        ("https://host/a", "https://other/b", False),
-        ("https://host/a", "http://host/b", False),
-        ("https://host/a", "https://host:8443/b", False),
-    ],
-)
-def test_a_login_is_for_one_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, next_: str, is_sent: bool
-) -> None:
-    (tmp_path / "netrc").write_text("machine other login user password secret\n")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    response = requests.Response()
-    response.request = requests.Request("GET", asked).prepare()
-    following = requests.Request("GET", next_, headers={"Authorization": "of the first host"}).prepare()
-
-    session: Any = download.session(Sources())
-    session.rebuild_auth(following, response)
-
-    assert following.headers.get("Authorization") == ("of the first host" if is_sent else None)
 
 
 class Socks(StreamRequestHandler):
