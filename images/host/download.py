@@ -119,17 +119,15 @@ def session(sources: Sources) -> requests.Session:
     return _Session(sources)
 
 
-def refuse_logins(sources: Sources, *, suspected: bool = False) -> None:
+def refuse_logins(sources: Sources) -> None:
     """Raise UserFault for an index, or a page of links, that wants a login or another one.
 
-    uv does not say so: it goes on without such an index. Some indexes answer 403 for a package that is not there, so
-    a 403 counts only where nothing was found (`suspected`), and only from an index with a login.
+    uv does not say so where it finds packages elsewhere: it goes on without such an index.
     """
     pages = [f"{index.rstrip('/')}/torch/" for index in (sources.index, *sources.extra) if index]
-    asked = [page for page in (*pages, *sources.links) if page.startswith(("http://", "https://"))]
-    for page in filter(sources.login, asked) if suspected else asked:
-        if (status := _status(page, sources)) == UNAUTHORIZED or (suspected and status == FORBIDDEN):
-            raise refused(page, status)
+    for page in (*pages, *sources.links):
+        if page.startswith(("http://", "https://")) and _status(page, sources) == UNAUTHORIZED:
+            raise refused(page, UNAUTHORIZED)
 
 
 def _status(url: str, sources: Sources) -> int:

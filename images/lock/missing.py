@@ -9,7 +9,6 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from images.host.certificates import TRUST
-from images.host.download import refused
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import UV
@@ -25,7 +24,7 @@ DIGEST = re.compile("(sha256:)?[0-9a-f]{64}")  # of a part of a base, which has 
 # What uv says: of a file, and where nothing meets all requirements; other failures are its own or the machine's.
 NO_DAY, NO_SOLUTION = "is missing an upload date", "No solution found"
 UNREACHABLE = "unreachable"  # the kind of a fault whose value begins with the address that could not be reached
-REACH = f"check the network, the proxy (HTTPS_PROXY) and pip's index-url; {TRUST}; or --wheelhouse DIR with the wheel"
+REACH = f"check the network, the proxy (HTTPS_PROXY), pip's index-url and its login; {TRUST}; or --wheelhouse DIR"
 
 
 def files_missing(names: Sequence[str]) -> WorldFault:
@@ -59,7 +58,9 @@ def explain(said: str, pins: Pinned, sources: Sources, root: Path, directory: st
         wanted = [*_pins("\n".join(requirements)), *_pins(said)]
         wheelhouse.refuse(Path(directory), wanted, pins.python, pins.glibc, pins.platform)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
-        return _unreachable(failed[1], failed[2])
+        causes = [f" ({each.partition(' for url')[0]})" for each in re.findall("cause: (.+)", failed[2])]
+        value = failed[1] + ["", *causes][-1]  # the last one says most
+        return WorldFault("cannot reach a package index", value, REACH, UNREACHABLE)
     if undated := _undated(said):
         fact = "nothing can be resolved as of a day from an index that does not say when its files were uploaded"
         places = ", ".join((sources.index or USUAL, *sources.extra))
@@ -68,7 +69,7 @@ def explain(said: str, pins: Pinned, sources: Sources, root: Path, directory: st
     said = " ".join(line.strip() for line in said.splitlines() if NO_DAY not in line)
     if NO_SOLUTION in said:
         remedy = f"another release than --transformers {pins.transformers}, or --wheelhouse with what is missing"
-        return UserFault("no set of packages fits", said[:800], remedy)
+        return UserFault("no set of packages fits", shortened(said, 800), remedy)
     remedy = f"correct what it names; more memory, if a signal ended it; or without its cache (rm -rf {root / UV})"
     return WorldFault("uv failed", shortened(said, 800), remedy)
 
@@ -89,14 +90,6 @@ def require_indexes(name: str, indexes: Iterable[str]) -> None:
 def _pins(text: str) -> list[tuple[str, str]]:
     """Find each name==version in a text."""
     return re.findall(r"([\w.-]+)==([\w.!+-]*\w)", text)
-
-
-def _unreachable(failed: str, causes: str) -> Fault:
-    """Return the fault of an address; `causes` are uv's lines about it, of which the last one says most."""
-    if status := re.search(r"HTTP status client error \((401|403) ", causes):
-        return refused(failed, int(status[1]))
-    cause = "".join(f" ({last.partition(' for url')[0]})" for last in re.findall("cause: (.+)", causes)[-1:])
-    return WorldFault("cannot reach a package index", failed + cause, REACH, UNREACHABLE)
 
 
 def _undated(said: str) -> list[str]:

@@ -52,15 +52,13 @@ def search(
     Return what uv printed, and the packages; None where nothing fits. Raises UserFault for an index that may not be
     asked, or that refuses the login: uv would go on without it, and take a package of the same name from another one.
     """
-    own, sources = sources, with_bindings(pins, sources, requirements)
     sources.refuse_insecure()
-    download.refuse_logins(own)
+    download.refuse_logins(sources)
+    sources = with_bindings(pins, sources, requirements)
     said, found = ask(pins, sources, context, requirements, *more)
     while (asked := with_torch_index(sources, said, found, pins, context.wheelhouse)) != sources:
         sources = asked
         said, found = ask(pins, sources, context, requirements, *more)
-    if found is None:
-        download.refuse_logins(sources, suspected=True)
     return said, found
 
 

@@ -42,6 +42,10 @@ HINT = "\nhint: Consider enabling use of system TLS certificates with the `--sys
         (f"error: Failed to fetch: {PAGE}", PAGE),
         (SENT, f"{PAGE} (error sending request)"),
         (
+            f"error: Failed to fetch: {PAGE}\n  cause: HTTP status client error (403 Forbidden) for url ({PAGE})",
+            f"{PAGE} (HTTP status client error (403 Forbidden))",
+        ),
+        (
             f"{CONNECT}  cause: tcp connect error\n  cause: Connection refused (os error 111)\n",
             f"{PAGE} (Connection refused (os error 111))",
         ),
@@ -56,16 +60,6 @@ def test_uvs_last_cause_says_why_an_index_is_not_reached(told: str, value: str) 
 
     assert (found.kind, found.exit_code, found.value) == (missing.UNREACHABLE, 1, value)
     assert "REQUESTS_CA_BUNDLE" in found.remedy and "--wheelhouse DIR" in found.remedy
-
-
-@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
-def test_a_file_that_an_index_refuses_is_named_as_such(status: str) -> None:
-    file = "https://mirror/files/six-1.17.0-py3-none-any.whl"
-    told = f"error: Failed to fetch: {file}\n  cause: HTTP status client error ({status}) for url ({file})"
-
-    found = fault(told)
-
-    assert found.fact == "a server refuses the login" and found.value == f"{file} ({status[:3]})"
 
 
 @pytest.mark.parametrize(
