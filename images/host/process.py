@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -129,13 +130,16 @@ def run(
     itself.
     Raises WorldFault with `remedy` if the program is not there.
     """
-    pipe = subprocess.PIPE
-    text = feed if isinstance(feed, str) else ""
-    given = (pipe if text else subprocess.DEVNULL) if isinstance(feed, str) else feed
-    child = _start(command, env, remedy, cwd=cwd, stdin=given, stdout=out or pipe)
+    with tempfile.TemporaryFile() as text:  # a pipe has no room for a long one, and would have to be filled meanwhile
+        if isinstance(feed, str):
+            text.write(feed.encode())
+            text.seek(0)
+            feed = text
+        child = _start(command, env, remedy, cwd=cwd, stdin=feed, stdout=out or subprocess.PIPE)
+    ticks: list[Callable[[], None]] = [end_if_stopped, *([tick] if tick else [])]
+    ticks += [Idle(child.pid, idle)] if idle else []
     try:
-        _feed(child, text.encode())
-        said, err = _communicate(child, _watching(tick, Idle(child.pid, idle) if idle else None))
+        said, err = _communicate(child, ticks)
     except BaseException:
         child.terminate()
         child.communicate()
@@ -171,16 +175,6 @@ def _start(command: Sequence[str], env: Mapping[str, str], remedy: str, **option
         raise WorldFault("cannot start a program", f"{command[0]} ({error})", remedy) from error
 
 
-def _watching(*ticks: Callable[[], None] | None) -> Callable[[], None] | None:
-    wanted = [tick for tick in (end_if_stopped if _STOP.get() else None, *ticks) if tick]
-
-    def watch() -> None:
-        for tick in wanted:
-            tick()
-
-    return watch if wanted else None
-
-
 class Idle:
     """How long a process has neither read nor written: no file, no pipe, no connection.
 
@@ -205,22 +199,10 @@ class Idle:
             return None
 
 
-def _feed(child: subprocess.Popen[bytes], data: bytes) -> None:
-    """Write the input of a process; after a tick `communicate` does not write on what a pipe had no room for."""
-    pipe, child.stdin = child.stdin, None
-
-    def write(pipe: IO[bytes]) -> None:
-        with suppress(BrokenPipeError), pipe:
-            pipe.write(data)
-
-    if pipe:
-        threading.Thread(target=write, args=(pipe,), daemon=True).start()
-
-
-def _communicate(child: subprocess.Popen[bytes], tick: Callable[[], None] | None) -> tuple[bytes, bytes]:
-    while tick:
+def _communicate(child: subprocess.Popen[bytes], ticks: Sequence[Callable[[], None]]) -> tuple[bytes, bytes]:
+    while True:
         try:
             return child.communicate(timeout=TICK)
         except subprocess.TimeoutExpired:
-            tick()
-    return child.communicate()
+            for tick in ticks:
+                tick()

@@ -143,7 +143,7 @@ def _of_bindings(pins: Pinned, sources: Sources) -> dict[str, Any]:
 def configuration(pins: Pinned, sources: Sources) -> str:
     """Return the uv.toml that uv reads instead of any other: the sources, whose addresses may have passwords.
 
-    It goes through a pipe: a command line is seen by everybody, and a file stays when a process is killed.
+    It is a file without a name: a command line is seen by everybody, and another file stays when a process is killed.
     """
     indexes = [{"url": _absolute(url)} for url in sources.extra]
     usual = [{"url": _absolute(sources.index), "default": True}] if sources.index else []
