@@ -52,10 +52,9 @@ class Repository:
 
     def layers(self, found: Manifest, advance: Advance) -> list[Path]:
         """Fetch the layers of an image into the store, but for those that are there undamaged."""
-        with self._store.locked(found.config.sha256):  # of two builds at once, one fetches and one waits
-            missing = [layer for layer in found.layers if self._store.verified(layer.sha256, "blob") is None]
-            if missing:
-                self._pull(found, missing, advance)
+        missing = [layer for layer in found.layers if self._store.verified(layer.sha256, "blob") is None]
+        if missing:
+            self._pull(found, missing, advance)
         return [self._store.place(layer.sha256) for layer in found.layers]
 
     def _pull(self, found: Manifest, missing: Sequence[Descriptor], advance: Advance) -> None:

@@ -6,9 +6,11 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +18,10 @@ from images.host import fingerprint, whole_files
 from images.host.errors import Damaged, UserFault, WorldFault, named
 
 CHUNK = 1 << 20
-PARTS = ("blobs", "records", "trees", "locks", "aside")
+PARTS = ("blobs", "records", "trees", "aside")
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
 UV = "uv"  # the directory of uv's own cache, which uv makes
+OLD = 86_400  # seconds: nothing takes as long to write, and who began it was killed
 EARLIER = 1  # seconds since 1970: the time of every kept file, so that any later change shows in it
 LONGEST = 255  # bytes: of a file name, on the file systems that people have (NAME_MAX)
 
@@ -62,9 +65,7 @@ class Store:
     root/records/<kind>/<key>    a line with the sha256 of the rest, and JSON; replaced in one step
     root/trees/<key>             the Python of a base, unpacked
     root/uv/                     uv's own cache
-    root/locks/<key>             held while something is downloaded that two builds may want
-    root/aside/                  what is being written; nothing here is ever read
-    root/aside/*/held            held by flock(2) while its process lives; what a killed one left is removed
+    root/aside/                  what is being written; nothing here is ever read, and what is OLD is removed
 
     It is its owner's alone: a store, or a part of it, that another user owns or may write to, or that is a link, is
     refused, and a file of another user's counts as one that is not there.
@@ -81,8 +82,7 @@ class Store:
             tempfile.gettempdir()
         except FileNotFoundError:  # a container that is read-only, but for the store
             tempfile.tempdir = str(self.root / "aside")
-        for left in (root / "aside").glob("[!.]*"):  # pathlib lists NEW ones with `*`
-            whole_files.remove_if_left(left)
+        _remove_old(root / "aside")
 
     def place(self, digest: str, name: str = "blob") -> Path:
         """Return where a blob of this sha256 and name lies, or would lie.
@@ -190,20 +190,20 @@ class Store:
     @contextmanager
     def temporary(self, *, directory: bool = False) -> Iterator[Path]:
         """Yield a path to write to; whatever is still there at the end is removed."""
-        with named(self.root), whole_files.own_directory(self.root / "aside") as own:
-            path = own / whole_files.WRITTEN
-            path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
-            yield path
+        with named(self.root):
+            own = tempfile.TemporaryDirectory(dir=self.root / "aside", ignore_cleanup_errors=True)
+            with own as aside:
+                path = Path(aside, "written")
+                path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
+                yield path
 
-    @contextmanager
-    def locked(self, key: str) -> Iterator[None]:
-        """Lock a name among builds that run at once; who had to wait must check again whether the work is done."""
-        path = self.root / "locks" / key
-        with whole_files.locked(path):
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
+
+def _remove_old(aside: Path) -> None:
+    """Remove what killed builds of this user have left; follow no link."""
+    for left in aside.iterdir():
+        with suppress(OSError):
+            if not whole_files.foreign(left) and left.stat().st_mtime < time.time() - OLD:
+                shutil.rmtree(left)
 
 
 def _require_own(root: Path) -> None:

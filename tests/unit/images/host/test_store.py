@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from images.host import fingerprint
 from images.host.context import default_root
 from images.host.errors import UserFault, WorldFault, of_system
 from images.host.store import FileName, Sha256, Store, sha256
-from images.host.whole_files import HELD, NEW, remove_if_left, replacing
 from tests.support.stores import keep
 
 
@@ -166,6 +164,7 @@ def test_a_store_that_is_not_this_users_alone_is_refused(
     root.chmod(0o755)
     victim = root / "aside/victim"
     victim.mkdir()
+    os.utime(victim, (0, 0))
     change(root / part)
 
     with pytest.raises(WorldFault, match="is not this user's alone") as caught:
@@ -190,67 +189,20 @@ def test_what_another_user_put_into_a_store_is_not_there(tmp_path: Path) -> None
     assert store.blob(digest) is None
 
 
-@pytest.mark.parametrize("is_empty", [True, False])
-def test_cleaning_up_follows_no_link_and_makes_nothing(tmp_path: Path, is_empty: bool) -> None:
-    victim = tmp_path / "victim"
-    victim.mkdir()
-    (victim / "data").touch()
-    place = tmp_path / "image.tar"
-    left = tmp_path / ".image.tar.abcdefgh"
-    if is_empty:
-        left.symlink_to(victim)
-    else:
-        left.mkdir()
-        (left / HELD).symlink_to(tmp_path / "made")
-        (left / "written").touch()
+def test_what_killed_builds_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
+    """What is new may be of a build that lives."""
+    store, victim = Store(tmp_path / "store"), tmp_path / "victim"
+    for place in (victim, store.root / "aside/old", store.root / "aside/new"):
+        place.mkdir()
+        (place / "data").touch()
+    (store.root / "aside/link").symlink_to(victim)
+    for old in (victim, store.root / "aside/old"):
+        os.utime(old, (0, 0))
 
-    remove_if_left(left)
-    with replacing(place) as aside:
-        aside.touch()
+    Store(tmp_path / "store")
 
-    assert [path.name for path in victim.iterdir()] == ["data"] and not (tmp_path / "made").exists()
-
-
-def test_what_a_killed_build_left_is_removed_and_nothing_of_one_that_lives(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with store.temporary() as lives, store.temporary(directory=True) as killed:
-        lives.write_bytes(b"half")
-        (killed / "half").touch()
-        (killed.parent / "held").unlink()
-        (killed.parent / "held").touch()  # nobody holds this one, as after the end of a process
-        Store(tmp_path)
-
-        assert lives.read_bytes() == b"half"
-        assert not killed.parent.exists()
-
-
-def test_a_directory_that_another_build_is_making_stays(tmp_path: Path) -> None:
-    """Its lock file is there, and not locked yet."""
-    Store(tmp_path)
-    made = tmp_path / "aside" / f"{NEW}abc"
-    made.mkdir()
-    (made / HELD).touch()
-
-    Store(tmp_path)
-    assert made.is_dir()
-
-
-def test_a_name_is_held_by_one_build_at_a_time(tmp_path: Path) -> None:
-    store, seen = Store(tmp_path), list[bool]()
-    done = tmp_path / "done"
-
-    def second() -> None:
-        with store.locked("key"):
-            seen.append(done.exists())
-
-    with store.locked("key"):
-        thread = threading.Thread(target=second)
-        thread.start()
-        done.touch()
-    thread.join(timeout=10)
-
-    assert seen == [True]
-    assert list((tmp_path / "locks").iterdir()) == []
+    assert sorted(path.name for path in (store.root / "aside").iterdir()) == ["link", "new"]
+    assert (victim / "data").exists()
 
 
 GOOD = "0" * 64
