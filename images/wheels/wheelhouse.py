@@ -111,27 +111,22 @@ def find(directory: Path, name: str, digest: str, store: Store) -> Path | None:
 
 
 def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str, platform: Platform) -> None:
-    """Raise UserFault unless a directory has one wheel that fits, or none at all, for each package as (name, version).
+    """Raise UserFault where a directory has none but wheels that do not fit for a package, given as (name, version).
 
     A version without a local part means any, as in a requirement: 2.13.0 is also 2.13.0+cpu (PEP 440).
-    The message names every wheel that is in doubt.
+    The message names every such wheel.
     """
     wheels, fit = list(_wheels(directory)), frozenset(tags(python, glibc, platform))
-    unfit: list[Wheel] = []
-    several: list[Wheel] = []
+    unfit: list[str] = []
     for name, version in sorted(set(pins)):
         pinned = [wheel for wheel in wheels if wheel.name == canonicalize_name(name) and _is(wheel.version, version)]
-        fitting = [wheel for wheel in pinned if wheel.tags & fit]
-        unfit += pinned if not fitting else []
-        several += fitting if len(fitting) > 1 else []
+        if not any(wheel.tags & fit for wheel in pinned):
+            unfit += [wheel.path.name for wheel in pinned]
     if unfit:
         fact = "the wheelhouse has a package only for another Python or system than the image's"
-        image = f"Python {python}, glibc {glibc}, {platform.machine}"
+        value = f"{', '.join(dict.fromkeys(unfit))} (the image: Python {python}, glibc {glibc}, {platform.machine})"
         remedy = f"--python with the Python that these wheels are for, another one beside them in {directory}, or none"
-        raise UserFault(fact, f"{_names(unfit)} (the image: {image})", remedy)
-    if several:
-        fact = "the wheelhouse has more than one wheel for a package, and nothing says which is meant"
-        raise UserFault(fact, _names(several), f"leave one of them in {directory}")
+        raise UserFault(fact, value, remedy)
 
 
 def _wheels(directory: Path) -> Iterator[Wheel]:
@@ -141,8 +136,7 @@ def _wheels(directory: Path) -> Iterator[Wheel]:
             name, version, _, tags = parse_wheel_filename(path.name)
         except (InvalidWheelFilename, InvalidVersion):
             continue
-        if path.is_file():
-            yield Wheel(path, name, version, tags)
+        yield Wheel(path, name, version, tags)
 
 
 def _is(version: Version, pinned: str) -> bool:
@@ -150,7 +144,3 @@ def _is(version: Version, pinned: str) -> bool:
         return version.public == Version(pinned).public
     except InvalidVersion:
         return False
-
-
-def _names(wheels: Iterable[Wheel]) -> str:
-    return ", ".join(dict.fromkeys(wheel.path.name for wheel in wheels))

@@ -8,7 +8,6 @@ from pathlib import Path
 from tests.golden import wheels
 from tests.golden.base import PACKAGES, PLAIN, STATUS, SYSTEM
 from tests.golden.building import Debian, built
-from tests.support.ccl_wheels import wheel
 from tests.support.stand_in import Files, Image
 
 NONE = "--examples none"
@@ -41,11 +40,6 @@ def rename(old: str, new: str) -> Callable[[Path], object]:
     return lambda place: next(place.glob(f"{old}-*.whl")).rename(place / new)
 
 
-def again(place: Path) -> None:
-    """Write another wheel of torch beside the first."""
-    wheel(place, "torch", "2.13.0", wheels.TORCH)
-
-
 BASES = {
     "nothing in it": on({"etc": None}),
     "another machine": on(SYSTEM, architecture="arm64"),
@@ -59,7 +53,6 @@ BASES = {
     "no such directory of wheels": on(SYSTEM, typed=f"{NONE} --wheelhouse nowhere"),
 }
 WHEELS = {
-    "two of one package": with_wheels(again),
     "for another Python": with_wheels(rename("impi_rt", "impi_rt-2021.18.0-cp310-cp310-linux_x86_64.whl")),
     "named as another release": with_wheels(rename("six", "six-1.18.0-cp311-cp311-linux_x86_64.whl")),
 }
