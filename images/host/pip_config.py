@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from os.path import commonpath
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.request import url2pathname
 
 from images.host import certificates
 from images.host.errors import UserFault, require_text
@@ -23,7 +24,6 @@ from images.host.home import home_of
 # A value of a command's section replaces one of [global], and a variable PIP_... replaces both.
 VARIABLES = ":env:"
 SECTIONS = ("global", "install", "download", VARIABLES)
-ALIASES = {"pypi-url": "index-url"}
 PLACES, PROXIES = ("http", "https", "file"), ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 NOWHERE = Path("/")  # in place of the home of a user who has none, and so no files of pip's
 TRUE, FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
@@ -115,6 +115,38 @@ def check_addresses(
             raise UserFault("that is not an address", value, remedy) from None
 
 
+def require_indexes(name: str, indexes: Iterable[str]) -> None:
+    """Raise UserFault for an index that is neither an address nor a directory here; `name` is what the user calls it.
+
+    uv would go on without it, and take its packages from another index, where anybody can have their names.
+    """
+    check_addresses(name, indexes)
+    for place in indexes:
+        if local(place) and not directories([place]):
+            shown = re.sub("^(?!file:).*:.*@", "", place)  # what comes before an @ may be a login
+            fact = "an index is neither an address nor a directory that is there"
+            raise UserFault(fact, f"{name} {shown}", "https://HOST/PATH, or the path of that directory")
+
+
+def directories(links: Iterable[str]) -> list[Path]:
+    """Return those of pip's links that are directories on this machine, and open to this user."""
+    places = filter(None, map(local, links))
+    return [place for place in places if os.path.isdir(place)]  # noqa: PTH112 - is_dir() raises where it may not look
+
+
+def is_absent(link: str) -> bool:
+    """Return whether one of pip's links is a place on this machine that is not there, as far as this user can see."""
+    place = local(link)
+    return place is not None and not os.access(place, os.F_OK)
+
+
+def local(link: str) -> Path | None:
+    """Return the place of a link on this machine, None for an address elsewhere."""
+    if link.startswith("file:"):
+        return Path(url2pathname(urlsplit(link).path))
+    return None if "://" in link else Path(link)
+
+
 def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
     """Return pip's configuration: files and environment, merged as pip merges them.
 
@@ -174,21 +206,24 @@ def parse(text: str, path: Path) -> configparser.RawConfigParser:
 
 def sources(values: Mapping[str, str], home: Path) -> Sources:
     """Return the sources that values of pip's configuration name; `home` is what ~ stands for."""
-    check_addresses("index-url", [values.get("index-url", "").strip()])
-    for name in ("extra-index-url", "find-links"):
-        check_addresses(name, values.get(name, "").split())
-    check_addresses("proxy", [values.get("proxy", "").strip()], "http://HOST:PORT", PROXIES)
-    trusted = values.get("trusted-host", "").split()
-    check_addresses("trusted-host", [f"//{host}" for host in trusted], "HOST or HOST:PORT")
     no_index = _is_true("no-index", values.get("no-index", "no"))
+    index = "" if no_index else values.get("index-url", "").strip()
+    extra = [] if no_index else values.get("extra-index-url", "").split()
+    links = values.get("find-links", "").split()
+    proxy, trusted = values.get("proxy", "").strip(), values.get("trusted-host", "").split()
+    require_indexes("index-url", [index] if index else [])
+    require_indexes("extra-index-url", extra)
+    check_addresses("find-links", links)
+    check_addresses("proxy", [proxy], "http://HOST:PORT", PROXIES)
+    check_addresses("trusted-host", [f"//{host}" for host in trusted], "HOST or HOST:PORT")
     return Sources(
-        index=None if no_index else values.get("index-url", "").strip() or None,
-        extra=() if no_index else tuple(values.get("extra-index-url", "").split()),
-        links=tuple(_expanded(link, home) for link in values.get("find-links", "").split()),
+        index=index or None,
+        extra=tuple(extra),
+        links=tuple(_at_home(link, home) for link in links),
         no_index=no_index,
         certificate=_at_home(values.get("cert", "").strip(), home) or None,
         client_certificate=_at_home(values.get("client-cert", "").strip(), home) or None,
-        proxy=values.get("proxy", "").strip() or None,
+        proxy=proxy or None,
         trusted=tuple(trusted),
     )
 
@@ -196,12 +231,6 @@ def sources(values: Mapping[str, str], home: Path) -> Sources:
 def _at_home(path: str, home: Path) -> str:
     """Return a path with the home directory for its ~."""
     return str(home / path[2:]) if path.startswith("~/") else path
-
-
-def _expanded(link: str, home: Path) -> str:
-    """Return a link as pip takes it: ~ is the home directory, if that path is there."""
-    path = _at_home(link, home)
-    return path if path != link and Path(path).exists() else link
 
 
 def _login(url: str) -> tuple[str, str] | None:
@@ -226,8 +255,7 @@ def _path(url: str) -> str:
 
 
 def _name(text: str) -> str:
-    name = text.lower().replace("_", "-").removeprefix("--")
-    return ALIASES.get(name, name)
+    return text.lower().replace("_", "-").removeprefix("--")
 
 
 def _text(path: Path) -> str:

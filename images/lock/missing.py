@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -72,19 +72,6 @@ def explain(said: str, pins: Pinned, sources: Sources, root: Path, directory: st
         return UserFault("no set of packages fits", shortened(said, 800), remedy)
     remedy = f"correct what it names; more memory, if a signal ended it; or without its cache (rm -rf {root / UV})"
     return WorldFault("uv failed", shortened(said, 800), remedy)
-
-
-def require_indexes(name: str, indexes: Iterable[str]) -> None:
-    """Raise UserFault for an index that is neither an address nor a directory here; `name` is what the user calls it.
-
-    uv would go on without it, and take its packages from another index, where anybody can have their names.
-    """
-    local = [place for place in indexes if place.startswith("file:") or "://" not in place]
-    for place in local:
-        if wheelhouse.is_absent(place) or not wheelhouse.directories([place]):
-            fact = "an index is neither an address nor a directory that is there"
-            shown = re.sub("^(?!file:).*:.*@", "", place)  # what comes before an @ may be a login
-            raise UserFault(fact, f"{name} {shown}", "https://HOST/PATH, or the path of that directory")
 
 
 def _pins(text: str) -> list[tuple[str, str]]:

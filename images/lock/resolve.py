@@ -20,7 +20,7 @@ from images.base import debian
 from images.debian import packages as debs
 from images.host.context import Context, Start
 from images.host.errors import Damaged, UserFault, WorldFault
-from images.host.pip_config import Sources, check_addresses
+from images.host.pip_config import Sources, check_addresses, directories, is_absent
 from images.lock import missing, uv
 from images.model import Artifact, Base, Deb, Debian, Lock, Plan, SourceOnly
 from images.platforms import TWIN
@@ -100,7 +100,7 @@ def packages(planned: Plan, context: Context) -> Resolved:
     """
     sources = _with_wheelhouse(context)
     plan = _with_wheels(planned, sources)
-    listing = [wheelhouse.contents(place, context.store) for place in wheelhouse.directories(sources.links)]
+    listing = [wheelhouse.contents(place, context.store) for place in directories(sources.links)]
     decisive = {name: getattr(plan, name) for name in DECISIVE}
     rows = [asdict(row) for row in plan.source_only]
     # A directory of wheels has no days, so a change of it makes another question.
@@ -188,7 +188,7 @@ def _with_wheels(plan: Plan, sources: Sources) -> Plan:
     """
     fit, places = (
         frozenset(wheelhouse.tags(plan.python, plan.glibc, plan.platform)),
-        wheelhouse.directories(sources.links),
+        directories(sources.links),
     )
 
     def has_wheel(row: SourceOnly) -> bool:
@@ -201,12 +201,10 @@ def _with_wheelhouse(context: Context) -> Sources:
     """Return pip's sources, the wheelhouse first; what is not there on this machine is left out, as pip does."""
     assert context.pip is not None, "nothing can be resolved without sources"
     links = context.pip.links
-    missing.require_indexes("index-url", filter(None, [context.pip.index]))
-    missing.require_indexes("extra-index-url", context.pip.extra)
-    for link in filter(wheelhouse.is_absent, links):
+    for link in filter(is_absent, links):
         context.progress.say(f"note: a place of pip's find-links is not there, and is left out: {link}")
     own = (str(wheelhouse.require(context.wheelhouse)),) if context.wheelhouse else ()
-    return replace(context.pip, links=(*own, *(link for link in links if not wheelhouse.is_absent(link))))
+    return replace(context.pip, links=(*own, *(link for link in links if not is_absent(link))))
 
 
 def _resolve(plan: Plan, sources: Sources, context: Context) -> Pylock:

@@ -20,7 +20,7 @@ from images.host import download, process
 from images.host.certificates import trusted
 from images.host.context import Context
 from images.host.errors import UserFault
-from images.host.pip_config import Sources, without_login
+from images.host.pip_config import Sources, directories, without_login
 from images.host.store import UV
 from images.host.toml import tomllib
 from images.model import BINDINGS, IPEX, Lock, Plan, SourceOnly
@@ -75,7 +75,7 @@ def _directory(pins: Pinned, sources: Sources) -> Path | None:
     """Return the first directory of wheels that has the bindings."""
     if pins.bindings is None:
         return None
-    places = wheelhouse.directories(sources.links)
+    places = directories(sources.links)
     return next((place for place in places if wheelhouse.has(place, BINDINGS, pins.bindings)), None)
 
 

@@ -60,27 +60,6 @@ def has(directory: Path, name: str, version: str, fit: frozenset[Tag] | None = N
     return any(_is(wheel.version, version) and (fit is None or wheel.tags & fit) for wheel in found)
 
 
-def directories(links: Iterable[str]) -> list[Path]:
-    """Return those of pip's links that are directories on this machine."""
-    return [place for place in map(_local, links) if place and place.is_dir()]
-
-
-def is_absent(link: str) -> bool:
-    """Return whether one of pip's links is a place on this machine that is not there."""
-    place = _local(link)
-    try:
-        return place is not None and not place.exists()
-    except PermissionError:  # it is in a directory that is closed to this user
-        return True
-
-
-def _local(link: str) -> Path | None:
-    """Return the place of a link on this machine, None for an address elsewhere."""
-    if link.startswith("file:"):
-        return Path(url2pathname(urlsplit(link).path))
-    return None if "://" in link else Path(link)
-
-
 def contents(directory: Path, store: Store) -> list[tuple[str, str]]:
     """Return name and sha256 of every wheel and source archive in a directory.
 

@@ -47,21 +47,19 @@ def sources(place: Path, *texts: str, **environ: str) -> Sources:
     return pip_config.sources(pip_config.merged(written(place, *texts), environ), place)
 
 
-def test_a_tilde_is_the_home_directory_and_that_of_a_link_only_where_it_is(tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
+def test_a_tilde_is_the_home_directory(tmp_path: Path) -> None:
+    found = sources(tmp_path, "[global]\ncert=~/ca.pem\nfind-links=~/a /a a/~/b\n")
 
-    found = sources(tmp_path, "[global]\ncert=~/ca.pem\nfind-links=~/a ~/b /a a/~/b\n")
-
-    assert found == Sources(certificate=f"{tmp_path}/ca.pem", links=(f"{tmp_path}/a", "~/b", "/a", "a/~/b"))
+    assert found == Sources(certificate=f"{tmp_path}/ca.pem", links=(f"{tmp_path}/a", "/a", "a/~/b"))
 
 
 def test_a_later_level_wins_key_by_key(tmp_path: Path) -> None:
     first = "[global]\ncert=/etc/ca.pem\nfind-links=/global\ntimeout=60\n[install]\nindex-url=https://mirror/simple\n"
-    second = "[global]\nindex_url = https://less\nextra-index-url =\n  file:///a file:///b\n  # a note\n  https://c\n"
+    second = "[global]\nindex_url = https://less\nextra-index-url =\n  https://a https://b\n  # a note\n  https://c\n"
 
     assert sources(tmp_path, first, second, PIP_FIND_LINKS="/env") == Sources(
         index="https://mirror/simple",
-        extra=("file:///a", "file:///b", "https://c"),
+        extra=("https://a", "https://b", "https://c"),
         links=("/env",),
         certificate="/etc/ca.pem",
     )
@@ -76,7 +74,6 @@ def test_a_later_level_wins_key_by_key(tmp_path: Path) -> None:
         ("[global]\nindex-url = https://a\n", {"PIP_INDEX_URL": "https://b"}, "https://b"),
         ("[global]\n--index-url = https://a\n", {}, "https://a"),
         ("[DEFAULT]\nindex-url = https://a\n[global]\n", {}, "https://a"),
-        ("[global]\npypi-url =\n  https://a\n", {}, "https://a"),
         ("[freeze]\nindex-url = https://a\n", {}, None),
         ("[global]\nindex-url = https://a/%7Efoo\n", {}, "https://a/%7Efoo"),
     ],
@@ -204,6 +201,27 @@ def test_what_is_no_address_is_named(tmp_path: Path, name: str, address: str) ->
         sources(tmp_path, **{name: address})
 
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"])
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("mirror.invalid/simple", "mirror.invalid/simple"),
+        ("file:///nonexistent/simple", "file:///nonexistent/simple"),
+        (__file__, __file__),
+        ("//u:secret@host/simple", "host/simple"),
+        ("user:pa/secret@host/simple", "host/simple"),
+        ("a" * 300, "a" * 300),
+    ],
+)
+def test_an_index_that_is_no_directory_here_is_named(tmp_path: Path, variable: str, place: str, shown: str) -> None:
+    """uv would leave it out."""
+    with pytest.raises(UserFault, match="neither an address nor a directory") as caught:
+        sources(tmp_path, **{variable: place})
+
+    assert caught.value.value == f"{variable[4:].lower().replace('_', '-')} {shown}"
+    assert sources(tmp_path, **{variable: str(tmp_path)}).places == (str(tmp_path),)
 
 
 @pytest.mark.parametrize(

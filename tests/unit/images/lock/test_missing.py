@@ -73,25 +73,6 @@ def test_any_other_failure_is_uvs_and_no_requirements(said: str) -> None:
     assert found.value == " ".join(line.strip() for line in said.splitlines())
 
 
-@pytest.mark.parametrize("place", ["mirror.invalid/simple", "file:///nonexistent/simple", "file:none", "{}/file"])
-def test_an_index_that_uv_would_leave_out_is_named(tmp_path: Path, place: str) -> None:
-    (tmp_path / "file").touch()
-
-    with pytest.raises(UserFault, match="neither an address nor a directory") as caught:
-        missing.require_indexes("extra-index-url", ["https://host/simple", place.format(tmp_path)])
-
-    assert caught.value.value == f"extra-index-url {place.format(tmp_path)}"
-    missing.require_indexes("index-url", [str(tmp_path), tmp_path.as_uri(), "https://host/simple", "ftp://host"])
-
-
-@pytest.mark.parametrize("place", ["//u:secret@host/simple", "user:pa/secret@host/simple"])
-def test_an_index_with_a_login_is_named_without_it(place: str) -> None:
-    with pytest.raises(UserFault, match="neither an address") as caught:
-        missing.require_indexes("index-url", [place])
-
-    assert "secret" not in str(caught.value) and "host/simple" in str(caught.value)
-
-
 FILTERED = (
     "error: No solution found when resolving dependencies\n"
     "hint: `{name}` was filtered by `exclude-newer` to only include packages uploaded before 2026-07-09T00:00:00Z."

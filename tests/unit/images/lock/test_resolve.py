@@ -166,17 +166,6 @@ def test_a_place_of_pips_that_is_not_on_this_machine_is_left_out_with_a_note(
     assert told == [f"note: a place of pip's find-links is not there, and is left out: {link}" for link in absent]
 
 
-@pytest.mark.parametrize(
-    ("sources", "setting"),
-    [(Sources(index="mirror/simple"), "index-url"), (Sources(extra=("mirror/simple",)), "extra-index-url")],
-)
-def test_an_index_that_is_not_there_ends_the_resolution(tmp_path: Path, sources: Sources, setting: str) -> None:
-    with pytest.raises(UserFault, match="neither an address nor a directory") as caught:
-        resolve.asked(locks.lock(), locks.context(Store(tmp_path), sources, {}))
-
-    assert caught.value.value == f"{setting} mirror/simple"
-
-
 def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:
     context = locks.context(Store(tmp_path), Sources(), {})
     locked = locks.lock(index="https://[::1")  # as a lock may have it that somebody else wrote
