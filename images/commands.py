@@ -52,10 +52,8 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     asked = request(options)
     named = inputs.given_lock(options, asked, context)
     with opened.opened(options.image, options.platform, context.store, context.access) as found:
-        if named and len(found) > 1:
-            value = f"{options.image} ({', '.join(each.platform for each in found)})"
-            raise UserFault(inputs.ALONE, value, f"--platform {named.platform}")
-        verdicts = [_verdict(each, named or _lock_inside(each, options.image, asked), context) for each in found]
+        images = [_only(found, str(named.platform))] if named else found
+        verdicts = [_verdict(each, named or _lock_inside(each, options.image, asked), context) for each in images]
     if options.json:
         print(json.dumps(report.verified(verdicts), indent=1))
     report.show_verdicts(verdicts, out)
@@ -83,11 +81,12 @@ def _lock_inside(image: opened.Inside, shown: str, asked: Request) -> Lock:
     return lockfile.read(text, f"the lock in {shown}", asked)
 
 
-def _only(found: Sequence[opened.Inside]) -> opened.Inside:
-    """Return the one image of a name; raise UserFault where there are several."""
+def _only(found: Sequence[opened.Inside], platform: str | None = None) -> opened.Inside:
+    """Return the one image of a name; raise UserFault where there are several, that for a `platform` is asked for."""
     if len(found) > 1:
         value = f"{found[0].name} ({', '.join(each.platform for each in found)})"
-        raise UserFault("there is an image for each of several platforms", value, f"--platform {found[0].platform}")
+        remedy = f"--platform {platform or found[0].platform}"
+        raise UserFault("there is an image for each of several platforms", value, remedy)
     return found[0]
 
 

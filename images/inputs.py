@@ -21,8 +21,6 @@ from images.pipeline import Locked
 from images.plan import catalog, planner
 from images.platforms import PLATFORMS
 
-ALONE = "a lock is for one platform"
-
 
 def context(options: argparse.Namespace, world: World) -> Context:
     """Return what every step of a command works with.
@@ -52,7 +50,7 @@ def locks(
     """
     if len(asked) > 1 and (options.lock or options.offline is not None):
         typed = f"--lock {options.lock}" if options.lock else "--offline"
-        raise UserFault(ALONE, typed, f"{typed} with one --platform")
+        raise UserFault("a lock is for one platform", typed, f"{typed} with one --platform")
     if named := given_lock(options, asked[0], context):
         return [Locked(named)]
     if context.pip is None:
