@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["World", "main"]
-
-UNREAD = "a reader that reads to the end, or > FILE; what was made before is kept"
 
 WIDE = 160  # letters of a row in a file or a pipe, where rich would take 80 and break addresses
 
@@ -49,8 +46,7 @@ def main(argv: Sequence[str], world: World) -> int:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 128 + int((*stop.args, signal.SIGINT)[0])
     except OSError as error:
-        unread = WorldFault(error.strerror or "", "stdout", UNREAD) if error.errno == errno.EPIPE else None
-        print(unread or of_system(error), file=sys.stderr)
+        print(of_system(error), file=sys.stderr)
         if error.filename is None:  # stdout, of which Python would report at its end what is left in it
             terminal.mute(sys.stdout)
         return 1

@@ -44,7 +44,8 @@ class Damaged(WorldFault):
 
 USE = "chmod or chown it, so that you may use it; or name another one (of the cache: XDG_CACHE_HOME)"
 ROOM = "make room there, in TMPDIR (default /tmp) too; or name another disk (of the cache: XDG_CACHE_HOME)"
-REMEDIES = dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), USE)
+READ = "a reader that reads to the end, or > FILE"
+REMEDIES = {errno.EPIPE: READ} | dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), USE)
 REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ROOM)
 
 

@@ -129,7 +129,7 @@ def test_what_the_system_refuses_is_said_of_the_file_that_was_written(
     ("stream", "rows"),
     [
         (full, ("No space left on device: stdout", errors.ROOM)),
-        (unread, ("Broken pipe: stdout", cli.UNREAD)),
+        (unread, ("Broken pipe: stdout", errors.READ)),
     ],
 )
 def test_a_result_that_cannot_be_printed_is_said_once(
