@@ -53,7 +53,6 @@ class Request:
     tasks: tuple[str, ...] = ()
     examples: str | None = None
     tag: str | None = None
-    wheelhouse: str | None = None
     as_of: str | None = None
     trim: bool | None = None
     bytecode: bool | None = None

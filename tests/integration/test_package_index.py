@@ -130,9 +130,15 @@ def test_the_whole_way_from_pips_configuration_to_the_change(
 def write_configuration(home: Path) -> dict[str, str]:
     """Write a file at each level that a user may write; return the environment in which pip reads them."""
     texts = {
-        "system/pip/pip.conf": "[global]\ntimeout = 9\nindex-url = https://system/simple\n",
+        "system/pip/pip.conf": "[global]\ntimeout = 9\ncert = /ca.pem\nindex-url = https://system/simple\n",
         ".pip/pip.conf": "[global]\nindex_url = https://legacy/simple\ntrusted-host = a\n b:8\n",
-        ".config/pip/pip.conf": "[DEFAULT]\nproxy = http://proxy:3\n[install]\nfind-links = /a\n   /b\n",
+        ".config/pip/pip.conf": (
+            "[DEFAULT]\nproxy = http://proxy:3\n"
+            "[global]\nextra-index-url =\n  https://a\n  # a note\n  https://b/%7Efoo\n"
+            "[install]\nfind-links = /a\n   /b\n"
+            "[download]\nindex-url =\n--retries = 5\n"
+            "[freeze]\nindex-url = https://freeze\n"
+        ),
         "named.conf": "[global]\nindex-url = https://named/simple\n; note\n[download]\nretries: 7\n",
     }
     for name, text in texts.items():
@@ -143,7 +149,12 @@ def write_configuration(home: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {"PIP_CONFIG_FILE": "named.conf", "PIP_INDEX_URL": "https://variable"}, {"PIP_CONFIG_FILE": "/dev/null"}],
+    [
+        {},
+        {"PIP_INDEX_URL": "", "PIP_FIND_LINKS": "/c"},
+        {"PIP_CONFIG_FILE": "named.conf", "PIP_INDEX_URL": "https://variable"},
+        {"PIP_CONFIG_FILE": "/dev/null"},
+    ],
 )
 def test_pips_configuration_is_what_pip_says_it_is(tmp_path: Path, more: dict[str, str]) -> None:
     environ = {**write_configuration(tmp_path), **more}
@@ -154,10 +165,10 @@ def test_pips_configuration_is_what_pip_says_it_is(tmp_path: Path, more: dict[st
     ).stdout
     rows = [line.partition("=") for line in listed.splitlines()]
     expected = {
-        name.rpartition(".")[2]: ast.literal_eval(value)
+        name.rpartition(".")[2]: text
         for section in pip_config.SECTIONS
         for name, _, value in rows
-        if name.rpartition(".")[0] == section
+        if name.rpartition(".")[0] == section and (text := ast.literal_eval(value))  # an empty one is none
     }
 
     assert pip_config.merged(pip_config.files(environ, sys.prefix), environ) == expected

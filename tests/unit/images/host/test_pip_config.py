@@ -48,40 +48,10 @@ def sources(place: Path, *texts: str, **environ: str) -> Sources:
 
 
 def test_a_tilde_is_the_home_directory(tmp_path: Path) -> None:
-    found = sources(tmp_path, "[global]\ncert=~/ca.pem\nfind-links=~/a /a a/~/b\n")
+    found = sources(tmp_path, "[global]\ncert=~/ca.pem\nclient-cert=~/me.pem\nfind-links=~/a /a a/~/b\n")
 
-    assert found == Sources(certificate=f"{tmp_path}/ca.pem", links=(f"{tmp_path}/a", "/a", "a/~/b"))
-
-
-def test_a_later_level_wins_key_by_key(tmp_path: Path) -> None:
-    first = "[global]\ncert=/etc/ca.pem\nfind-links=/global\ntimeout=60\n[install]\nindex-url=https://mirror/simple\n"
-    second = "[global]\nindex_url = https://less\nextra-index-url =\n  https://a https://b\n  # a note\n  https://c\n"
-
-    assert sources(tmp_path, first, second, PIP_FIND_LINKS="/env") == Sources(
-        index="https://mirror/simple",
-        extra=("https://a", "https://b", "https://c"),
-        links=("/env",),
-        certificate="/etc/ca.pem",
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "environ", "index"),
-    [
-        ("[global]\nindex-url = https://a\n[download]\nindex-url = https://b\n", {}, "https://b"),
-        ("[global]\nindex-url = https://a\n[download]\nindex-url =\n", {}, "https://a"),
-        ("[global]\nindex-url = https://a\n", {"PIP_INDEX_URL": ""}, "https://a"),
-        ("[global]\nindex-url = https://a\n", {"PIP_INDEX_URL": "https://b"}, "https://b"),
-        ("[global]\n--index-url = https://a\n", {}, "https://a"),
-        ("[DEFAULT]\nindex-url = https://a\n[global]\n", {}, "https://a"),
-        ("[freeze]\nindex-url = https://a\n", {}, None),
-        ("[global]\nindex-url = https://a/%7Efoo\n", {}, "https://a/%7Efoo"),
-    ],
-)
-def test_an_index_is_found_where_pip_finds_it(
-    tmp_path: Path, text: str, environ: dict[str, str], index: str | None
-) -> None:
-    assert sources(tmp_path, text, **environ).index == index
+    assert (found.certificate, found.client_certificate) == (f"{tmp_path}/ca.pem", f"{tmp_path}/me.pem")
+    assert found.links == (f"{tmp_path}/a", "/a", "a/~/b")
 
 
 @pytest.mark.parametrize(("value", "expected"), [("1", True), ("Yes", True), ("off", False), ("", False)])
@@ -170,14 +140,6 @@ def test_a_file_has_the_login_of_the_index_on_its_server(url: str, login: tuple[
 )
 def test_plain_http_is_for_this_machine_and_trusted_hosts(url: str, is_secure: bool) -> None:
     assert Sources(trusted=("known.example", "port.example:8080")).is_secure(url) is is_secure
-
-
-def test_how_servers_are_reached_is_read(tmp_path: Path) -> None:
-    text = "[global]\nproxy = http://proxy:3128\ntrusted-host =\n  a\n  b:8\nclient-cert = /me.pem\n"
-
-    found = sources(tmp_path, text)
-
-    assert (found.proxy, found.trusted, found.client_certificate) == ("http://proxy:3128", ("a", "b:8"), "/me.pem")
 
 
 @pytest.mark.parametrize("name", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_PROXY"])

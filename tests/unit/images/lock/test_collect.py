@@ -105,9 +105,10 @@ EXPIRED = UserFault("a server refuses the login", "http://old (403)", "another l
 @pytest.mark.parametrize(
     ("first", "answer", "tried", "said"),
     [
-        (MOVED, "", ["old", "new"], None),
-        (EXPIRED, "", ["old", "new"], None),
-        (WorldFault("cannot download", "http://old (502)", "check the network"), "", ["old"], "502"),
+        (MOVED, "new", ["old", "new"], None),
+        (EXPIRED, "new", ["old", "new"], None),
+        (EXPIRED, "old", ["old", "old"], "403"),
+        (WorldFault("cannot download", "http://old (502)", "check the network"), "new", ["old"], "502"),
         (EXPIRED, UserFault("no set of packages fits", "x", "y"), ["old"], "403"),
         (MOVED, WorldFault("files of the lock are missing", "thing", "y"), ["old"], "files of the lock are missing"),
     ],
@@ -133,28 +134,10 @@ def test_an_address_that_is_good_no_more_is_asked_for_again(
     def addresses(*_: object) -> dict[str, str]:
         if isinstance(answer, Fault):
             raise answer
-        return {name: "new"}
+        return {name: answer}
 
     monkeypatch.setattr(collect, "fetch", fetch)
     monkeypatch.setattr(collect, "addresses", addresses)
     with pytest.raises(Fault, match=said) if said else nullcontext():
         assert [wheel.sha256 for wheel in collect.packages(locks.lock([file], debs=()), context)] == [digest]
     assert were == tried
-
-
-def test_where_the_index_names_the_same_address_again_its_answer_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = locks.artifact("thing", "1.0")
-    context = locks.context(Store(tmp_path / "store"), Sources(), {})
-    were: list[str] = []
-
-    def fetch(_: Store, url: str, *__: object) -> str:
-        were.append(url)
-        raise EXPIRED
-
-    monkeypatch.setattr(collect, "fetch", fetch)
-    monkeypatch.setattr(collect, "addresses", lambda *_: {file.filename: file.url})
-    with pytest.raises(UserFault, match="refuses the login"):
-        collect.packages(locks.lock([file], debs=()), context)
-    assert were == [file.url] * 2

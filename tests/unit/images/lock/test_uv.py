@@ -34,6 +34,13 @@ def question(requested: Request) -> Plan:
 NEWEST, ONECCL = question(Request()), question(Request(torch="2.4.0", transformers="4.46.0"))
 
 
+def found(name: str, version: str, place: str = "https://host") -> Pylock:
+    """Return what uv says where it has found this release of one package at this place."""
+    wheel = {"url": f"{place}/{name}-{version}-py3-none-any.whl", "hashes": {"sha256": "0"}}
+    package = {"name": name, "version": version, "wheels": [wheel]}
+    return Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
+
+
 @pytest.mark.parametrize(
     ("name", "version", "is_for_gpu"),
     [
@@ -46,44 +53,35 @@ NEWEST, ONECCL = question(Request()), question(Request(torch="2.4.0", transforme
     ],
 )
 def test_packages_for_a_gpu_are_found(name: str, version: str, is_for_gpu: bool) -> None:
-    archive = {"url": f"https://host/{name}-{version}.tar.gz", "hashes": {"sha256": "0"}}
-    package = {"name": name, "version": version, "sdist": archive}
-    made = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
+    assert bool(uv.for_gpu(found(name, version), NEWEST)) is is_for_gpu
 
-    assert bool(uv.for_gpu(made, NEWEST)) is is_for_gpu
+
+OWN = Request(base="debian.example/a:1", python="3.9", backend="gloo")
+ON_ARM64 = Request(platform=ARM64)
 
 
 @pytest.mark.parametrize(
-    ("release", "place", "is_for_gpu"),
+    ("wishes", "release", "place", "is_for_gpu"),
     [
-        ("1.12.1", "https://host", True),
-        ("1.10.2", "https://host", True),
-        ("1.11.0", "file:///mirror", True),
-        ("1.12.1+cpu", "https://host", False),
-        ("1.12.1", "file:///wheels", False),
-        ("1.13.1", "https://host", False),  # says it by its requirements
+        (OWN, "1.12.1", "https://host", True),
+        (OWN, "1.10.2", "https://host", True),
+        (OWN, "1.11.0", "file:///mirror", True),
+        (OWN, "1.12.1+cpu", "https://host", False),
+        (OWN, "1.12.1", "file:///wheels", False),
+        (OWN, "1.13.1", "https://host", False),  # says it by its requirements
+        (ON_ARM64, "2.10.0", "https://host", False),
+        (ON_ARM64, "2.11.0", "https://host", True),
+        (ON_ARM64, "2.11.0+cpu", "https://host", False),
     ],
 )
-def test_an_early_torch_without_cpu_in_its_version_is_for_a_gpu(release: str, place: str, is_for_gpu: bool) -> None:
-    asked = question(Request(torch=release.partition("+")[0], base="debian.example/a:1", python="3.9", backend="gloo"))
-    wheel = {"url": f"{place}/torch-{release}-cp39-cp39-manylinux1_x86_64.whl", "hashes": {"sha256": "0"}}
-    package = {"name": "torch", "version": release, "wheels": [wheel]}
-    made = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
+def test_a_torch_without_cpu_in_its_version_may_be_for_a_gpu(
+    wishes: Request, release: str, place: str, is_for_gpu: bool
+) -> None:
+    asked = question(dataclasses.replace(wishes, torch=release.partition("+")[0]))
+    made = found("torch", release, place)
 
     assert bool(uv.for_gpu(made, asked, "/wheels")) is is_for_gpu
-    if is_for_gpu:
-        assert uv.with_torch_index(Sources(), "", made, asked, None).extra == (uv.TORCH_INDEX,)
-
-
-@pytest.mark.parametrize(("release", "is_for_gpu"), [("2.10.0", False), ("2.11.0", True), ("2.11.0+cpu", False)])
-def test_a_later_torch_without_cpu_in_its_version_is_for_a_gpu_on_arm64(release: str, is_for_gpu: bool) -> None:
-    asked = question(Request(platform=ARM64, torch=release.partition("+")[0]))
-    wheel = {"url": f"https://host/torch-{release}-cp311-cp311-manylinux_2_28_aarch64.whl", "hashes": {"sha256": "0"}}
-    package = {"name": "torch", "version": release, "wheels": [wheel]}
-    made = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
-
-    assert bool(uv.for_gpu(made, asked)) is is_for_gpu
-    assert "aarch64-manylinux_2_36" in uv.options(asked, [])
+    assert uv.with_torch_index(Sources(), "", made, asked, "/wheels").extra == ((uv.TORCH_INDEX,) if is_for_gpu else ())
 
 
 PRIVATE = Sources(
@@ -226,6 +224,10 @@ def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
     every = uv.options(NEWEST, NEWEST.requirements)
     exempt = {option.removesuffix("=false") for option in every if option.endswith("=false")}
     assert exempt == {"torch", "transformers", "impi-rt", "intel-openmp", "rouge-score", "seqeval"}
+
+
+def test_wheels_are_those_of_the_images_platform() -> None:
+    assert "aarch64-manylinux_2_36" in uv.options(question(ON_ARM64), [])
 
 
 def test_no_day_is_too_late_for_a_lock() -> None:
