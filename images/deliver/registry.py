@@ -28,7 +28,7 @@ class Registry:
         self._remote, self._access = remote, access
         self._given: str | None = None  # what answered the last refusal
         trusted = access.certificate or certificates.usual(access.environ)
-        self._session = download.session(Sources(certificate=trusted))
+        self._session = download.Session(Sources(certificate=trusted))
         self._session.auth = _as_it_is
         host = HUB if remote.host == reference.HUB else remote.host
         self._scheme = "http" if remote.is_plain else "https"

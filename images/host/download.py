@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 import requests
 import urllib3
@@ -22,7 +20,7 @@ from urllib3.util import Retry
 
 from images.host import process
 from images.host.errors import UserFault, WorldFault
-from images.host.pip_config import Sources, split, without_login
+from images.host.pip_config import Sources, local, without_login
 from images.host.store import CHUNK, Store, sha256
 from images.host.text import shown
 
@@ -88,7 +86,12 @@ class _Unverified(HTTPAdapter):
         super().cert_verify(conn, url, False, cert)  # type: ignore[no-untyped-call]  # a method without annotations
 
 
-class _Session(requests.Session):
+class Session(requests.Session):
+    """A session that reaches servers as pip would.
+
+    It tries again where a server is busy or a connection breaks before its answer.
+    """
+
     def __init__(self, sources: Sources) -> None:
         super().__init__()
         self._sources, self.auth = sources, _Login(sources)
@@ -111,12 +114,8 @@ class _Session(requests.Session):
         return super().merge_environment_settings(url, proxies, stream, verify, cert)
 
 
-def session(sources: Sources) -> requests.Session:
-    """Return a session that reaches servers as pip would.
-
-    It tries again where a server is busy or a connection breaks before its answer.
-    """
-    return _Session(sources)
+# For all downloads: a connection for each costs a question to the name server, and an answer.
+_shared = functools.cache(Session)
 
 
 def refuse_logins(sources: Sources) -> None:
@@ -133,7 +132,7 @@ def refuse_logins(sources: Sources) -> None:
 def _status(url: str, sources: Sources) -> int:
     """Return the status with which a server answers, 0 where none does."""
     try:
-        with session(sources) as made, made.get(url, stream=True, timeout=TIMEOUT) as response:
+        with Session(sources) as made, made.get(url, stream=True, timeout=TIMEOUT) as response:
             return response.status_code
     except FAILED:
         return 0
@@ -148,13 +147,8 @@ def refused(url: str, status: int) -> UserFault:
 
 def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     try:
-        parts = split(url)
-    except ValueError as error:
-        raise UserFault("that is not an address", url, "https://HOST/PATH, or a path") from error
-    if parts.scheme in ("", "file"):
-        source = os.fsdecode(unquote_to_bytes(parts.path)) if parts.scheme else url
-        return _copy_local(Path(source), path, advance)
-    try:
+        if place := local(url):
+            return _copy_local(place, path, advance)
         return _download(url, path, sources, advance)
     except FAILED as error:
         status = error.response.status_code if isinstance(error, requests.HTTPError) else 0
@@ -191,12 +185,6 @@ def _download(url: str, path: Path, sources: Sources, advance: Advance) -> str:
                 cut = ProtocolError(f"cut short: {reason(error)}")
                 retry = retry.increment("GET", url, error=cut)
         retry.sleep()
-
-
-@functools.cache
-def _shared(sources: Sources) -> requests.Session:
-    """Return the session of all downloads: a connection for each costs a question to the name server, and an answer."""
-    return session(sources)
 
 
 def _save(response: requests.Response, path: Path, advance: Advance) -> str:

@@ -14,8 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from os.path import commonpath
 from pathlib import Path
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, unquote_to_bytes, urlsplit, urlunsplit
 
 from images.host import certificates
 from images.host.errors import UserFault, require_text
@@ -84,17 +83,6 @@ def without_login(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def split(url: str) -> SplitResult:
-    """Return the parts of an address.
-
-    Raises ValueError where no host has such a name, or no port such a number.
-    """
-    parts = urlsplit(url)
-    (parts.hostname or "").encode("idna")
-    _ = parts.port
-    return parts
-
-
 def check_addresses(
     name: str, urls: Iterable[str], remedy: str = "https://HOST/PATH", schemes: Collection[str] = PLACES
 ) -> None:
@@ -104,7 +92,9 @@ def check_addresses(
     """
     for url in urls:
         try:
-            parts = split(url)
+            parts = urlsplit(url)
+            (parts.hostname or "").encode("idna")  # raises ValueError, as does a port that is none
+            _ = parts.port
             is_address = parts.scheme in schemes and (parts.hostname or parts.scheme == "file")
             if ("://" in url and not is_address) or re.search('^[\'"]|["<>\\s][^@]*$', url):
                 raise ValueError(url)
@@ -143,7 +133,7 @@ def is_absent(link: str) -> bool:
 def local(link: str) -> Path | None:
     """Return the place of a link on this machine, None for an address elsewhere."""
     if link.startswith("file:"):
-        return Path(url2pathname(urlsplit(link).path))
+        return Path(os.fsdecode(unquote_to_bytes(urlsplit(link).path)))
     return None if "://" in link else Path(link)
 
 

@@ -186,10 +186,8 @@ def _with_wheels(plan: Plan, sources: Sources) -> Plan:
 
     An index's wheel changes nothing: the same request gives the same image.
     """
-    fit, places = (
-        frozenset(wheelhouse.tags(plan.python, plan.glibc, plan.platform)),
-        directories(sources.links),
-    )
+    fit = frozenset(wheelhouse.tags(plan.python, plan.glibc, plan.platform))
+    places = directories(sources.links)
 
     def has_wheel(row: SourceOnly) -> bool:
         return any(wheelhouse.has(place, row.name, row.version, fit) for place in places)

@@ -6,14 +6,13 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from images.host.errors import UserFault
+from images.host.pip_config import local
 from images.host.store import Store
 from images.platforms import Platform
 
@@ -48,10 +47,10 @@ def holds(directory: str | None, url: str | None) -> bool:
 
     uv leaves `..` out of an address, and follows no links.
     """
-    if directory is None or url is None or not url.startswith("file:"):
+    place = local(url) if url else None
+    if directory is None or place is None:
         return False
-    file = os.path.normpath(url2pathname(urlsplit(url).path))
-    return Path(file).parent == Path(os.path.normpath(Path(directory).absolute()))
+    return Path(os.path.normpath(place)).parent == Path(os.path.normpath(Path(directory).absolute()))
 
 
 def has(directory: Path, name: str, version: str, fit: frozenset[Tag] | None = None) -> bool:

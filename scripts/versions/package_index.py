@@ -37,7 +37,7 @@ Releases = Mapping[Version, Sequence[File]]
 
 def client(url: str | None, sources: Sources) -> PyPISimple:
     """Return a client of an index, by default of pip's own, which it reaches as pip would."""
-    session = download.session(sources)
+    session = download.Session(sources)
     place = url or sources.index
     return PyPISimple(place, session=session) if place else PyPISimple(session=session)
 

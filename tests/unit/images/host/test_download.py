@@ -82,6 +82,6 @@ def test_a_proxy_may_be_one_of_the_kind_socks(tmp_path: Path) -> None:
     ],
 )
 def test_a_trusted_host_is_no_user_of_another(url: str, is_trusted: bool) -> None:
-    made = download.session(Sources(trusted=("trusted.example",)))
+    made = download.Session(Sources(trusted=("trusted.example",)))
 
     assert isinstance(made.get_adapter(url), download._Unverified) is is_trusted
