@@ -12,6 +12,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from pydantic import (
     AfterValidator,
+    AliasPath,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -162,23 +163,58 @@ class Machine(Row):
     source: str
 
 
-class Catalog(Row):
-    """Everything that versions.toml says; `lacks` is what there is not on a kind of machine."""
+def _torch(lines: Iterable[dict[str, Any]]) -> dict[Version, dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for line in lines:
+        common = {key: value for key, value in line.items() if key != "releases"}
+        rows += [{**common, "version": text, **release} for text, release in line["releases"].items()]
+    return _by_version(rows)
 
-    default_torch: Release
-    default_transformers: Release
-    tested_torch: tuple[Release, ...]
-    tested_transformers: tuple[Release, ...]
-    ccl_accelerate: Range
-    torch: Mapping[Version, Torch]
-    transformers: Mapping[Version, Transformers]
-    suites: Annotated[tuple[Base, ...], Field(min_length=1)]
-    intel: Base
-    reference_glibc: VersionText
+
+def _transformers(eras: Iterable[dict[str, Any]]) -> dict[Version, dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for era in eras:
+        common = {key: value for key, value in era.items() if key not in ("released", "yanked")}
+        rows += [{**common, "version": text, "released": day} for text, day in era["released"].items()]
+        for text, row in era["yanked"].items():
+            rows.append({**common, "version": text, "released": row["released"], "yanked": row["reason"]})
+    return _by_version(rows)
+
+
+def _by_version(rows: Iterable[dict[str, Any]]) -> dict[Version, dict[str, Any]]:
+    found: dict[Version, dict[str, Any]] = {}
+    for row in rows:
+        if (version := Version(row["version"])) in found:
+            raise ValueError(f"{version} is in the table twice")
+        found[version] = row
+    return found
+
+
+def _at(*path: str) -> Any:
+    """Return a field that is not where its name says: the section of the table, and the key in it."""
+    return Field(validation_alias=AliasPath(*path))
+
+
+class Catalog(Row):
+    """Everything that versions.toml says, each line once for each of its releases.
+
+    `lacks` is what there is not on a kind of machine.
+    """
+
+    default_torch: Release = _at("default", "torch")
+    default_transformers: Release = _at("default", "transformers")
+    tested_torch: tuple[Release, ...] = _at("tested", "torch")
+    tested_transformers: tuple[Release, ...] = _at("tested", "transformers")
+    ccl_accelerate: Range = _at("ccl", "accelerate")
+    torch: Annotated[Mapping[Version, Torch], BeforeValidator(_torch)]
+    transformers: Annotated[Mapping[Version, Transformers], BeforeValidator(_transformers)]
+    suites: Annotated[tuple[Base, ...], Field(min_length=1)] = _at("base", "debian")
+    intel: Base = _at("base", "intel")
+    reference_glibc: VersionText = _at("base", "reference", "glibc")
     tasks: Mapping[str, tuple[RequirementText, ...]]
-    source_only: tuple[SourceOnly, ...]
+    source_only: tuple[SourceOnly, ...] = _at("source-only")
     undeclared: tuple[Undeclared, ...]
-    machines: Mapping[str, Machine]
+    machines: Mapping[str, Machine] = _at("machine")
     lacks: str = ""
 
     def on(self, platform: Platform) -> Catalog:
@@ -221,57 +257,10 @@ def load(path: Path = TABLE) -> Catalog:
     Raises UserFault with every fault of the table in one message.
     """
     try:
-        return Catalog.model_validate(_arranged(tomllib.loads(path.read_text(encoding="utf-8"))))
+        return Catalog.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except ValidationError as error:
         value = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         raise UserFault("the version table has faults", value, f"correct them in {path}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # no TOML, or not these sections
         said = f"no key {error}" if isinstance(error, KeyError) else error
         raise UserFault("the version table cannot be read", f"{path}: {said}", "correct that line") from error
-
-
-def _arranged(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sections as the catalog has them: what a line says is said of each of its releases.
-
-    Raises ValueError for a section that nobody reads.
-    """
-    base = raw["base"]
-    made = {
-        **{f"{section}_{package}": raw[section][package] for section in ("default", "tested") for package in PACKAGES},
-        "ccl_accelerate": raw["ccl"]["accelerate"],
-        "torch": _by_version(_torch(raw["torch"])),
-        "transformers": _by_version(_transformers(raw["transformers"])),
-        "suites": base["debian"], "intel": base["intel"], "reference_glibc": base["reference"]["glibc"],
-        "machines": raw["machine"], "tasks": raw["tasks"], "source_only": raw["source-only"],
-        "undeclared": raw["undeclared"],
-    }  # fmt: skip
-    if unknown := raw.keys() - SECTIONS:
-        raise ValueError(f"unknown sections: {', '.join(sorted(unknown))}")
-    return made
-
-
-PACKAGES = ("torch", "transformers")
-SECTIONS = {"default", "tested", "ccl", "machine", "base", "tasks", "source-only", "undeclared", *PACKAGES}
-
-
-def _torch(lines: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    for line in lines:
-        common = {key: value for key, value in line.items() if key != "releases"}
-        yield from ({**common, "version": text, **release} for text, release in line["releases"].items())
-
-
-def _transformers(eras: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    for era in eras:
-        common = {key: value for key, value in era.items() if key not in ("released", "yanked")}
-        yield from ({**common, "version": text, "released": day} for text, day in era["released"].items())
-        for text, row in era["yanked"].items():
-            yield {**common, "version": text, "released": row["released"], "yanked": row["reason"]}
-
-
-def _by_version(rows: Iterable[dict[str, Any]]) -> dict[Version, dict[str, Any]]:
-    found: dict[Version, dict[str, Any]] = {}
-    for row in rows:
-        if (version := Version(row["version"])) in found:
-            raise ValueError(f"{version} is in the table twice")
-        found[version] = row
-    return found

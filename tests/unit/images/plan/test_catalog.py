@@ -58,9 +58,9 @@ def test_the_days_of_a_stack_are_in_order() -> None:
         ('"datasets>=2.10"', '"datasets=>2.10"', "Expected"),
         ('"4.46.1" = 2024', '"4.46" = 2024-10-24\n"4.46.1" = 2024', "4.46.0 is in the table twice"),
         ('transformers = "5.23.0"', 'transformers = "99.0.0"', "default or tested, and not in the table: 99.0.0"),
-        ("[default]", "[defaults]", "no key 'default'"),
-        ("[base.intel]", "[base.intl]", "no key 'intel'"),
-        ("[default]", "[more]\n[default]", "unknown sections: more"),
+        ("[default]", "[defaults]", "default.torch: Field required"),
+        ("[base.intel]", "[base.intl]", "base.intel: Field required"),
+        ("[default]", "[more]\n[default]", "more: Extra inputs are not permitted"),
         ("[default]", "[default", "cannot be read"),
     ],
 )
