@@ -70,11 +70,9 @@ def _platforms(typed: str) -> tuple[Platform, ...]:
     return tuple(sorted(found, key=PLATFORMS.index))
 
 
-def _names(typed: str) -> str:
-    """Read names separated by commas, at least one."""
-    if not typed.strip(" ,"):
-        raise argparse.ArgumentTypeError(f"{typed!r} has no name; leave the option out for its default")
-    return _text(typed)
+def _names(typed: str) -> tuple[str, ...]:
+    """Read names separated by commas."""
+    return tuple(map(_text, typed.split(",")))
 
 
 def _row(commands: str, option: str, metavar: str | None, text: str, **settings: Any) -> tuple[set[str], str, Any]:
@@ -103,7 +101,7 @@ OPTIONS = (
     _row(MADE, "--backend", None, "backend of distributed training (default: ccl where it can be)",
          choices=("ccl", "gloo")),
     _row(MADE, "--as-of", "YYYY-MM-DD", "resolve as of this day (default: that of the releases)"),
-    _row(MADE, "--tasks", "A,B", "examples whose requirements go in (default: all of text)", type=_names),
+    _row(MADE, "--tasks", "A,B", "examples whose requirements go in (default: all of text)", type=_names, default=()),
     _row(f"{MADE} verify", "--examples", "PATH|URL|none", "example scripts (default: the release's archive)"),
     _row(f"{MADE} verify", "--wheelhouse", "DIR",
          "directory of wheels; preferred over an index that has the same version"),
@@ -170,12 +168,11 @@ def request(options: argparse.Namespace) -> Request:
     """
     from images.model import Request  # --help does without
 
-    tasks = tuple(task for task in (options.tasks or "").split(",") if task)
     tag = next(iter(names(options)), None)
     if options.base not in (None, "debian", "intel") and options.base.strip():  # a blank one is the planner's matter
         reference.parse(options.base)
-    same = {field.name for field in fields(Request)} - {"index", "tasks", "tag"}
-    return Request(tasks=tasks, tag=tag, **{name: getattr(options, name) for name in same})
+    same = {field.name for field in fields(Request)} - {"index", "tag"}
+    return Request(tag=tag, **{name: getattr(options, name) for name in same})
 
 
 def requests(options: argparse.Namespace) -> list[Request]:

@@ -60,7 +60,7 @@ REFUSED = [
     ("build", ["--torch", " "], "' ' is empty; leave the option out for its default"),
     ("build", ["--lock", "a\0b"], "has a null character"),
     ("build", ["--output", "a\0b"], "has a null character"),
-    ("build", ["--tasks", " , "], "' , ' has no name; leave the option out for its default"),
+    ("build", ["--tasks", "a,"], "'' is empty; leave the option out for its default"),
     ("build", ["--tasks", "a,\0"], "has a null character"),
     ("build", ["--jobs", "\u0662"], "invalid int value"),
     ("build", ["--jobs", "1_0"], "invalid int value"),
@@ -98,4 +98,4 @@ def test_any_value_is_as_it_was_typed_or_refused(option: str, text: str) -> None
         assert fault.value and fault.remedy
     else:
         found = getattr(options, option[2:].replace("-", "_"))
-        assert found in (text, [text])
+        assert found in (text, [text], tuple(text.split(",")))
