@@ -27,8 +27,6 @@ def context(options: argparse.Namespace, world: World) -> Context:
 
     Raises a Fault where pip's configuration or its certificates cannot be used.
     """
-    if options.jobs < 1:
-        raise UserFault("cannot work with that many jobs", options.jobs, "--jobs 2")
     pip = None if options.offline is not None else pip_config.read(world.environ)
     progress = Progress(Console(stderr=True, emoji=False))
     access = Access(environ=world.environ, certificate=pip.certificate if pip else None, say=progress.say)

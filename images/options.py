@@ -47,9 +47,9 @@ def _text(typed: str) -> str:
 
 
 def _count(typed: str) -> int:
-    """Read a whole number in the digits 0 to 9; int() reads those of every script."""
-    if not re.fullmatch("-?[0-9]{1,9}", typed):
-        raise argparse.ArgumentTypeError(f"invalid int value: {typed!r}")
+    """Read a whole number above 0 in the digits 0 to 9; int() reads those of every script."""
+    if not re.fullmatch("[1-9][0-9]{0,8}", typed):
+        raise argparse.ArgumentTypeError(f"{typed!r} is not a whole number above 0")
     return int(typed)
 
 
