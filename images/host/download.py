@@ -39,8 +39,7 @@ UNAUTHORIZED, FORBIDDEN = 401, 403
 NOT_THERE = (400, FORBIDDEN, 404, 410)  # what it answers where there is no file, or where a signed address has expired
 MOVED = "moved"  # the kind of such a fault: another address may have the file
 
-# Bytes of a download: of a file whose sha256 is known (a wheel of torch has 200 MB), and of any other.
-MOST, MOST_UNKNOWN = 4 << 30, 256 << 20
+MOST = 4 << 30  # bytes of a download; a wheel of torch has 200 MB
 
 # A redirect may name an address that is none, Retry-After a day that is in no calendar: errors of Python or of urllib3.
 FAILED = (requests.RequestException, HTTPError, ValueError, OverflowError)
@@ -54,12 +53,12 @@ def fetch(store: Store, url: str, digest: str | None, name: str, sources: Source
     `url` may be a path. `digest` None accepts any content (an archive that nobody has pinned yet). `sources` say how
     servers are reached. `advance` is called with each count of bytes.
     Raises UserFault when the server wants another login, WorldFault when the file cannot be downloaded, is cut short or
-    longer than MOST, without a `digest` MOST_UNKNOWN, or has another sha256.
+    longer than MOST, or has another sha256.
     """
     if digest and store.verified(digest, name):
         return digest
     with store.temporary() as path:
-        got = _copy(url, path, sources, _bounded(advance, url, MOST if digest else MOST_UNKNOWN))
+        got = _copy(url, path, sources, advance)
         if digest and got != digest:
             remedy = "run it again; if it stays so, the index or a proxy serves another file than the one it announced"
             raise WorldFault("a download has another sha256 than expected", f"{name}: {got}, not {digest}", remedy)
@@ -159,20 +158,6 @@ def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
         raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy, kind) from error
 
 
-def _bounded(advance: Advance, url: str, most: int) -> Advance:
-    """Count what comes; raise WorldFault for more bytes than `most`."""
-    came = 0
-
-    def count(size: int) -> None:
-        nonlocal came
-        came += size
-        if came > most:
-            raise WorldFault("a download has no end", f"{url} (more than {most} bytes)", "another address, or a path")
-        advance(size)
-
-    return count
-
-
 def _download(url: str, path: Path, sources: Sources, advance: Advance) -> str:
     """Download a file; one that is cut short is begun again, as often as an answer is asked for again."""
     retry, made = RETRY, _shared(sources)
@@ -195,6 +180,8 @@ def _save(response: requests.Response, path: Path, advance: Advance) -> str:
         while chunk := response.raw.read1(CHUNK, decode_content=False):
             process.end_if_stopped()
             file.write(chunk)
+            if file.tell() > MOST:
+                raise WorldFault("a download has no end", f"{response.url} (more than {MOST} bytes)", "another address")
             digest.update(chunk)
             advance(len(chunk))
     return digest.hexdigest()

@@ -63,9 +63,9 @@ def _take(directory: Path, lost: Sequence[str], lock: Lock, context: Context) ->
     files: list[Artifact | Deb] = [*lock.added, *(deb for part in lock.debs.values() for deb in part)]
     tasks, store, taken = [], context.store, set()
     for digest, name in {(file.sha256, file.filename): None for file in files if file.filename in lost}:
-        if found := wheelhouse.find(directory, name, digest, store):
-            place = found.as_uri()
-            tasks.append(partial(fetch, store, place, digest, name, context.sources, context.progress.advance))
+        path = directory / name
+        if path.is_file() and store.sha256(path) == digest:
+            tasks.append(partial(fetch, store, str(path), digest, name, context.sources, context.progress.advance))
             taken.add(name)
     if tasks:
         context.side_by_side("copying from the wheelhouse", tasks, context.jobs)

@@ -82,12 +82,6 @@ def require(named: str) -> Path:
     return place
 
 
-def find(directory: Path, name: str, digest: str, store: Store) -> Path | None:
-    """Return where a directory has a file of this name and sha256, of whatever kind; None where it has not."""
-    path = directory / name
-    return path if path.is_file() and store.sha256(path) == digest else None
-
-
 def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str, platform: Platform) -> None:
     """Raise UserFault where a directory has none but wheels that do not fit for a package, given as (name, version).
 
