@@ -38,11 +38,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def _text(typed: str) -> str:
-    """Read a value; raise ArgumentTypeError for one that is empty or cannot be handed to a program."""
+    """Read a value; raise ArgumentTypeError for one that is empty."""
     if not typed.strip():
         raise argparse.ArgumentTypeError(f"{typed!r} is empty; leave the option out for its default")
-    if "\0" in typed:
-        raise argparse.ArgumentTypeError(f"{typed!r} has a null character")
     return typed
 
 
