@@ -99,10 +99,13 @@ def check_addresses(
             if ("://" in url and not is_address) or re.search('^[\'"]|["<>\\s][^@]*$', url):
                 raise ValueError(url)
         except ValueError:
-            # What comes before an @ may be a password, and what comes after a colon one whose @ is missing.
-            shown = re.sub("//([^/:]*):[^/]*", r"//\1:...", url.rpartition("@")[2])
-            value = f"{name} {shown.removeprefix('//') if shown.strip() else repr(shown)}"
-            raise UserFault("that is not an address", value, remedy) from None
+            raise UserFault("that is not an address", _named(name, url), remedy) from None
+
+
+def _named(name: str, url: str) -> str:
+    """Return a setting as a message shows it: before an @ may be a password, and after a colon one whose @ is missing."""
+    shown = re.sub("//([^/:]*):[^/]*", r"//\1:...", url.rpartition("@")[2])
+    return f"{name} {shown.removeprefix('//') if shown.strip() else repr(shown)}"
 
 
 def require_indexes(name: str, indexes: Iterable[str]) -> None:
@@ -113,9 +116,8 @@ def require_indexes(name: str, indexes: Iterable[str]) -> None:
     check_addresses(name, indexes)
     for place in indexes:
         if local(place) and not directories([place]):
-            shown = re.sub("^(?!file:).*:.*@", "", place)  # what comes before an @ may be a login
             fact = "an index is neither an address nor a directory that is there"
-            raise UserFault(fact, f"{name} {shown}", "https://HOST/PATH, or the path of that directory")
+            raise UserFault(fact, _named(name, place), "https://HOST/PATH, or the path of that directory")
 
 
 def directories(links: Iterable[str]) -> list[Path]:

@@ -37,12 +37,8 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
     places = {artifact.filename: artifact.url for artifact in lock.added}
     if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
         places |= addresses(lock, unknown, context)
-    debs = {platform: [deb for deb in part if deb.filename in lost] for platform, part in lock.debs.items()}
-    known = {*places, *(deb.filename for part in debs.values() for deb in part)}
-    if never := [name for name in lost if name not in known]:
-        raise files_missing(never)
-    for platform, part in debs.items():
-        _bring(lock.debian.suite, part, platform, context)
+    for platform, part in lock.debs.items():
+        _bring(lock.debian.suite, [deb for deb in part if deb.filename in lost], platform, context)
     at_once = max(DOWNLOADS, context.jobs) if lost else 1
     try:
         return _wheels(lock, places, at_once, context)

@@ -96,9 +96,7 @@ def ask(
     with context.store.temporary(directory=True) as directory:
         asked = directory / "pyproject.toml"
         asked.write_text(project(pins, sources, requirements))
-        exact = directory / "exact.txt"  # with a --config-file, uv reads no constraints of a pyproject.toml
-        exact.write_text("".join(f"{row.name}==={row.version}\n" for row in pins.source_only))  # == takes 1.2.2+x
-        command = [_uv(), "pip", "compile", str(asked), "--constraints", str(exact), "--config-file", "/dev/stdin"]
+        command = [_uv(), "pip", "compile", str(asked), "--config-file", "/dev/stdin"]
         command += ["--cache-dir", str(context.store.root / UV)]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
         command += [*options(pins, requirements), *more]
