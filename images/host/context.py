@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -112,11 +114,12 @@ def background(at_once: int = 1) -> Iterator[Start]:
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    pool, stop = ThreadPoolExecutor(at_once), process.Stop()
+    pool, stop, inside = ThreadPoolExecutor(at_once), threading.Event(), copy_context()
+    inside.run(process.STOPS.set, (*process.STOPS.get(), stop))
 
     def start(task: Callable[[], Made]) -> Future[Made]:
         with process.uninterrupted():
-            return pool.submit(process.run_stoppable, stop, task)
+            return pool.submit(inside.copy().run, task)
 
     try:
         yield start

@@ -103,7 +103,7 @@ def check_addresses(
 
 
 def _named(name: str, url: str) -> str:
-    """Return a setting as a message shows it: before an @ may be a password, and after a colon one whose @ is missing."""
+    """Return a setting for a message: before an @ may be a password, and after a colon one whose @ is missing."""
     shown = re.sub("//([^/:]*):[^/]*", r"//\1:...", url.rpartition("@")[2])
     return f"{name} {shown.removeprefix('//') if shown.strip() else repr(shown)}"
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from images.host.errors import WorldFault
 
@@ -23,36 +23,16 @@ if TYPE_CHECKING:
 TICK = 0.5  # seconds
 ENDS = (signal.SIGTERM, signal.SIGHUP)  # of a job that is cancelled, and of a connection that is closed
 
-Made = TypeVar("Made")
-_STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)  # of this thread
+STOPS: ContextVar[tuple[threading.Event, ...]] = ContextVar("stops", default=())  # each ends the work of this thread
 
 
 class Stopped(Exception):
     """The work of a thread is not needed any more: something beside it has failed, or was interrupted."""
 
 
-def run_stoppable(stop: threading.Event, task: Callable[[], Made]) -> Made:
-    """Run a task of a thread of its own; once `stop` is set, its programs and downloads end, and Stopped is raised."""
-    _STOP.set(stop)
-    return task()
-
-
-class Stop(threading.Event):
-    """What ends the work of threads; it is set as well where that of the thread is which has made it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._above = _STOP.get()
-
-    def is_set(self) -> bool:
-        """Return whether the work is not needed any more."""
-        return super().is_set() or (self._above is not None and self._above.is_set())
-
-
 def end_if_stopped() -> None:
     """Raise Stopped in a thread whose work is not needed any more."""
-    stop = _STOP.get()
-    if stop and stop.is_set():
+    if any(stop.is_set() for stop in STOPS.get()):
         raise Stopped
 
 
@@ -104,17 +84,15 @@ class Result:
     @property
     def account(self) -> str:
         """Return what a program that failed said on stderr, and what ended it if that was a signal."""
-        if self.code < 0:
-            return "\n".join(filter(None, (self.err.rstrip("\n"), f"ended by signal {-self.code}")))
-        return self.err if self.err.strip() else f"exit code {self.code}"
+        lines = self.err.strip().splitlines()
+        lines += [f"ended by signal {-self.code}"] if self.code < 0 else []
+        return "\n".join(lines) or f"exit code {self.code}"
 
     @property
     def failure(self) -> str | None:
-        """Return the last line on stderr of a process that failed, without what would steer a terminal, else None."""
-        if not self.code:
-            return None
-        line = (self.err.strip().splitlines() or [f"exit code {self.code}"])[-1]
-        return "".join(sign if sign.isprintable() else "?" for sign in line)
+        """Return the last line of it where the program failed, without what would steer a terminal, else None."""
+        last = self.account.splitlines()[-1]
+        return "".join(sign if sign.isprintable() else "?" for sign in last) if self.code else None
 
 
 def run(

@@ -16,11 +16,10 @@ from images.host.process import ENDS, Idle, Result, answer, end_as_interrupted, 
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        (Result(2, "", "error: a\n"), "error: a\n"),
+        (Result(2, "", "error: a\n"), "error: a"),
         (Result(2, "", "\n"), "exit code 2"),
         (Result(-9, "", ""), "ended by signal 9"),
         (Result(-9, "", "warning: a\n"), "warning: a\nended by signal 9"),
-        (Result(-9, "", "warning: a"), "warning: a\nended by signal 9"),
     ],
 )
 def test_a_failure_says_what_ended_a_program(result: Result, said: str) -> None:

@@ -39,6 +39,7 @@ def test_a_layer_that_is_not_wanted_any_more_is_not_written_to_its_end(tmp_path:
     stop, written = threading.Event(), []
 
     def task() -> None:
+        process.STOPS.set((stop,))
         with LayerWriter(tmp_path / "a", Directories()) as layer:
             for number in range(9):
                 layer.file(f"{number}", bytes([number]) * CHUNK)
@@ -47,7 +48,7 @@ def test_a_layer_that_is_not_wanted_any_more_is_not_written_to_its_end(tmp_path:
                     stop.set()
 
     with pytest.raises(process.Stopped):
-        copy_context().run(process.run_stoppable, stop, task)
+        copy_context().run(task)
     assert written == [0, 1, 2, 3]
 
 
