@@ -108,7 +108,7 @@ def _listed(file: Artifact, found: Pylock) -> str | None:
     One whose index announces another hash is known by its name; its sha256 is checked when it is there.
     """
     files = [each for package in found.packages for each in (*(package.wheels or ()), package.sdist) if each]
-    known = {each.hashes.get("sha256") or resolve.filename(each): resolve.address(each) for each in files}
+    known = {each.hashes.get("sha256") or each.filename: resolve.address(each) for each in files}
     return known.get(file.sha256) or known.get(file.filename)
 
 

@@ -9,7 +9,6 @@ from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, cast
-from urllib.parse import unquote, urlsplit
 
 from packaging.markers import Environment
 from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, PylockSelectError
@@ -144,13 +143,13 @@ def _preferred(package: Package, directory: str | None, tags: frozenset[Tag]) ->
     if directory is None:
         return package
     own = [wheel for wheel in package.wheels or () if wheelhouse.holds(directory, wheel.url)]
-    fitting = [wheel for wheel in own if tags & parse_wheel_filename(filename(wheel))[3]]
+    fitting = [wheel for wheel in own if tags & parse_wheel_filename(wheel.filename)[3]]
     return replace(package, wheels=fitting, sdist=None) if fitting else package
 
 
 def _artifact(package: Package, file: PackageWheel | PackageSdist) -> Artifact:
     return Artifact(
-        name=str(package.name), version=str(package.version), filename=filename(file), url=address(file),
+        name=str(package.name), version=str(package.version), filename=file.filename, url=address(file),
         sha256=_sha256(file),
     )  # fmt: skip
 
@@ -166,11 +165,6 @@ def _sha256(file: PackageWheel | PackageSdist) -> str:
 def address(file: PackageWheel | PackageSdist) -> str:
     """Return where uv found a file: an address, or a path."""
     return str(file.url or file.path)
-
-
-def filename(file: PackageWheel | PackageSdist) -> str:
-    """Return the name of a file that uv found."""
-    return Path(unquote(urlsplit(address(file)).path)).name
 
 
 def asked(lock: Lock, context: Context) -> tuple[Lock, Sources]:
