@@ -109,8 +109,9 @@ def contents(content: str, where: str) -> Lock:
 
 def _lock(packages: Sequence[Package], table: Mapping[str, Any], where: str) -> Lock:
     rest = _snake({name: value for name, value in table.items() if name not in ("format", "machine", "tools")})
-    rest |= {"platform": _platform(table, where), "artifacts": [_artifact(package) for package in packages]}
+    rest |= {"platform": _platform(table, where)}
     try:
+        rest |= {"artifacts": [_artifact(package) for package in packages]}
         lock = TypeAdapter(Lock).validate_python(rest)
         _require_sense(lock)
     except ValidationError as error:

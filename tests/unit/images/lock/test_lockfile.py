@@ -142,6 +142,7 @@ def changed(lock: Lock, path: str, value: object) -> str:
 
 
 OURS = "tool/multinode"
+WHEEL = {"name": "torch-2-py3-none-any.whl", "path": "x", "hashes": {"sha256": "0" * 64}}
 
 
 @pytest.mark.parametrize(
@@ -183,6 +184,7 @@ OURS = "tool/multinode"
         ("packages", [], "damaged", "torch"),
         ("packages/0/wheels/0/hashes/sha256", "00", "damaged", "'00'"),
         ("packages/0/wheels", [], "damaged", "packages"),
+        ("packages/0/wheels", [WHEEL, WHEEL], "damaged", "torch has not one version and one file"),
         ("packages/0/name", "../x", "damaged", "packages"),
         ("lock-version", "7.0", "damaged", "7"),
     ],
