@@ -115,6 +115,12 @@ def works(torch: Torch, transformers: Transformers, request: Request, catalog: C
     return any(not compatibility.conflicts(torch, transformers, choice, request) for choice in choices)
 
 
+def partners(torch: Torch, request: Request, catalog: Catalog) -> set[str]:
+    """Return the eras of transformers that can be built with a torch as requested; releases of one require the same."""
+    rows = {row.era: row for row in catalog.transformers.values()}
+    return {era for era, row in rows.items() if works(torch, row, request, catalog)}
+
+
 def _pair(request: Request, catalog: Catalog) -> tuple[Torch, Transformers]:
     """Take the two releases; the one that was not asked for follows the one that was."""
     torch = catalog.torch[Version(request.torch) if request.torch else catalog.default_torch]
@@ -132,16 +138,12 @@ def _fitting(
     if works(torch, transformers, request, catalog):
         return torch, transformers
     if request.transformers is None:
-        fits: dict[str, bool] = {}  # releases of one era require the same
-        for version in _by_nearness(transformers.version, catalog.transformers):
-            row = catalog.transformers[version]
-            if row.era not in fits:
-                fits[row.era] = works(torch, row, request, catalog)
-            if fits[row.era] and row.yanked is None:
-                return torch, row
+        eras = partners(torch, request, catalog)
+        near = (catalog.transformers[version] for version in _by_nearness(transformers.version, catalog.transformers))
+        if found := next((row for row in near if row.era in eras and row.yanked is None), None):
+            return torch, found
     if request.torch is None:
-        near = _by_nearness(torch.version, catalog.torch)
-        rows = (catalog.torch[version] for version in near)
+        rows = (catalog.torch[version] for version in _by_nearness(torch.version, catalog.torch))
         return next(((row, transformers) for row in rows if works(row, transformers, request, catalog)), None)
     return None
 

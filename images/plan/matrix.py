@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from packaging.version import Version
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -83,16 +82,9 @@ def _columns(torch: Torch, catalog: Catalog) -> tuple[str, ...]:
 
 def _runs(torch: Torch, request: Request, catalog: Catalog) -> str:
     """Return the releases of transformers that can be built with a torch, as ranges."""
-    every = sorted(version for version, row in catalog.transformers.items() if row.yanked is None)
-    known: dict[str, bool] = {}
-
-    def fits(version: Version) -> bool:
-        row = catalog.transformers[version]
-        if row.era not in known:
-            known[row.era] = choose.works(torch, row, request, catalog)
-        return known[row.era]
-
-    runs = [list(run) for good, run in groupby(every, key=fits) if good]
+    fitting, rows = choose.partners(torch, request, catalog), catalog.transformers
+    every = sorted(version for version, row in rows.items() if row.yanked is None)
+    runs = [list(run) for good, run in groupby(every, key=lambda version: rows[version].era in fitting) if good]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
 
 
