@@ -44,18 +44,3 @@ def test_where_the_block_fails_programs_end_and_nothing_more_is_begun(tmp_path: 
 
     assert time.monotonic() - began < ENOUGH
     assert sorted(path.name for path in tmp_path.iterdir()) == ["begun", "ended"]
-
-
-def test_a_program_that_reads_late_is_given_all_of_its_input(tmp_path: Path) -> None:
-    text = "x" * 300_000  # more than a pipe holds
-    ticks = list[None]()
-
-    command = ["sh", "-c", f"until [ -e {tmp_path}/ticked ]; do sleep 0.01; done; wc -c"]
-
-    def tick() -> None:
-        ticks.append(None)
-        (tmp_path / "ticked").touch()
-
-    done = process.run(command, os.environ, "install sh", text, tick=tick)
-
-    assert (done.out.strip(), bool(ticks)) == (str(len(text)), True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import errno
 import signal
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
-from rich.console import Console
 
 from images import cli, planning
 from images.host import errors
@@ -23,15 +21,6 @@ WORLD = cli.World({}, datetime.date(2026, 11, 20), lambda: 0.0)
 
 def run(words: Sequence[str]) -> int:
     return cli.main(words, WORLD)
-
-
-def test_a_name_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def tell(options: argparse.Namespace, world: cli.World, out: Console) -> None:
-        out.print("multinode:a: 7 layers", markup=False)
-
-    monkeypatch.setattr(cli, "_handler", lambda command: (tell, Console))
-    assert run(["plan"]) == 0
-    assert capsys.readouterr().out == "multinode:a: 7 layers\n"
 
 
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["plan"]])
