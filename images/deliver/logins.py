@@ -55,7 +55,7 @@ def _files(environ: Mapping[str, str]) -> Sequence[Path]:
     """Return the files that may have a login, in their order."""
     if named := environ.get("REGISTRY_AUTH_FILE"):
         return (Path(named),)
-    home = home_of(environ) or Path("/")
+    home = home_of(environ)
     return (
         Path(environ.get("XDG_RUNTIME_DIR") or f"/run/containers/{os.getuid()}") / CONTAINERS,
         Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / CONTAINERS,
@@ -64,7 +64,7 @@ def _files(environ: Mapping[str, str]) -> Sequence[Path]:
 
 
 def _of_docker(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("DOCKER_CONFIG") or (home_of(environ) or Path("/")) / ".docker") / "config.json"
+    return Path(environ.get("DOCKER_CONFIG") or home_of(environ) / ".docker") / "config.json"
 
 
 def _is_login(entry: Any) -> bool:

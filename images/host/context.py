@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from images.host import process
-from images.host.errors import UserFault, require_text
+from images.host.errors import require_text
 from images.host.home import home_of
 
 if TYPE_CHECKING:  # --help does without
@@ -133,19 +133,11 @@ def background(at_once: int = 1) -> Iterator[Start]:
 def default_root(environ: Mapping[str, str]) -> Path:
     """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification).
 
-    A path that is not absolute is ignored, as the specification says. Raises UserFault where no variable and no home
-    directory names a place, and where its path is not UTF-8, which other programs are given.
+    A path that is not absolute is ignored, as the specification says. Raises UserFault where a path is not UTF-8, which
+    other programs are given.
     """
-    root = _root(environ)
+    named = Path(environ.get("XDG_CACHE_HOME", ""))
+    root = (named if named.is_absolute() else home_of(environ).absolute() / ".cache") / "multinode"
     for variable, path in {"XDG_CACHE_HOME": str(root), "TMPDIR": environ.get("TMPDIR", "")}.items():
         require_text(path, f"{variable} {path}")
     return root
-
-
-def _root(environ: Mapping[str, str]) -> Path:
-    cache = Path(environ.get("XDG_CACHE_HOME", ""))
-    if cache.is_absolute():
-        return cache / "multinode"
-    if (home := home_of(environ)) is None:
-        raise UserFault("there is no home directory", "HOME is not set", "set XDG_CACHE_HOME to a directory")
-    return home.absolute() / ".cache" / "multinode"

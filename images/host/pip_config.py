@@ -24,7 +24,6 @@ from images.host.home import home_of
 VARIABLES = ":env:"
 SECTIONS = ("global", "install", "download", VARIABLES)
 PLACES, PROXIES = ("http", "https", "file"), ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
-NOWHERE = Path("/")  # in place of the home of a user who has none, and so no files of pip's
 TRUE, FALSE = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 
 
@@ -145,7 +144,7 @@ def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
     `prefix` is the directory of the Python environment. Raises UserFault for a file that pip could not read either, and
     for certificates that are not there: uv would go on without them.
     """
-    found = sources(merged(files(environ, prefix), environ), home_of(environ) or NOWHERE)
+    found = sources(merged(files(environ, prefix), environ), home_of(environ))
     found = replace(found, certificate=found.certificate or certificates.usual(environ))
     for path in filter(None, (found.certificate, found.client_certificate)):
         if not Path(path).exists():
@@ -158,7 +157,7 @@ def files(environ: Mapping[str, str], prefix: str) -> list[Path]:
     named = environ.get("PIP_CONFIG_FILE")
     if named == os.devnull:
         return []
-    home = home_of(environ) or NOWHERE
+    home = home_of(environ)
     system = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
     own = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     user = [home / ".pip/pip.conf", own / "pip/pip.conf"]
