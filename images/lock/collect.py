@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 
 from packaging.pylock import Pylock
+from packaging.utils import canonicalize_name
 
 from images.debian import packages as debian
 from images.host.context import Context
 from images.host.download import MOVED, fetch
-from images.host.errors import Fault, UserFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.lock import resolve, source_only, uv
-from images.lock.missing import explain, files_missing
-from images.model import BLOB, Artifact, Deb, Lock, Wheel
+from images.model import BINDINGS, BLOB, EXAMPLES, Artifact, Deb, Lock, Wheel
 from images.platforms import Platform
 from images.wheels import wheelhouse
 from images.wheels.content import content
@@ -74,9 +74,7 @@ def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> di
     Raises WorldFault that names what no source has any more, and where it normally comes from.
     """
     pins, sources = resolve.asked(lock, context)
-    said, found = uv.search(pins, sources, context, [_pin(file) for file in artifacts], "--no-deps")
-    if found is None:
-        raise explain(said, pins, sources, context.store.root, context.wheelhouse)
+    found = uv.search(pins, sources, context, [_pin(file) for file in artifacts], "--no-deps")
     places = {file.filename: _listed(file, found) for file in artifacts}
     if lost := [name for name, place in places.items() if place is None]:
         raise files_missing(lost)
@@ -116,6 +114,27 @@ def missing(lock: Lock, store: Store) -> list[str]:
     """Return the file names of a lock that the store does not have whole."""
     every = [(digest, name, f"sha256:{digest}" if name == BLOB else name) for digest, name in lock.files()]
     return [called for digest, name, called in every if store.verified(digest, name) is None]
+
+
+def files_missing(names: Sequence[str]) -> WorldFault:
+    """Return the fault that names the files of a lock that cannot be had here, and where they normally come from."""
+    kinds = [_kind(name) for name in names]
+    value = ", ".join(f"{name} ({origin})" for name, (origin, _) in zip(names, kinds, strict=True))
+    options = " and ".join(dict.fromkeys(option for _, option in kinds))
+    remedy = f"{options}; or --offline BUNDLE with the bundle made from the lock"
+    return WorldFault("files of the lock are missing", value, remedy)
+
+
+def _kind(filename: str) -> tuple[str, str]:
+    """Return where a file of a lock normally comes from, and the option by which the user gives it."""
+    if filename.startswith("sha256:"):  # a part of a base has no other name
+        return "the registry of the base", "--base oci:DIRECTORY or archive:FILE with that base"
+    if filename == EXAMPLES:
+        return "the archive of the transformers release on GitHub", "--examples PATH with a copy of that archive"
+    indexes = {"torch": uv.TORCH_INDEX, BINDINGS: "Intel's wheel index"}
+    index = indexes.get(canonicalize_name(filename.partition("-")[0]), "PyPI")
+    origin = "Debian's mirror, or its snapshots" if filename.endswith(".deb") else index
+    return origin, "--wheelhouse DIR with those very files in it"
 
 
 def _wheels(lock: Lock, places: Mapping[str, str], at_once: int, context: Context) -> list[Wheel]:

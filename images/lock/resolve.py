@@ -20,7 +20,7 @@ from images.debian import packages as debs
 from images.host.context import Context, Start
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.pip_config import Sources, check_addresses, directories, is_absent
-from images.lock import missing, uv
+from images.lock import uv
 from images.model import Artifact, Base, Deb, Debian, Lock, Plan, SourceOnly
 from images.platforms import TWIN
 from images.wheels import wheelhouse
@@ -201,9 +201,7 @@ def _with_wheelhouse(context: Context) -> Sources:
 
 def _resolve(plan: Plan, sources: Sources, context: Context) -> Pylock:
     """Resolve, and refuse what is for a GPU."""
-    said, found = uv.search(plan, sources, context, plan.requirements)
-    if found is None:
-        raise missing.explain(said, plan, sources, context.store.root, context.wheelhouse)
+    found = uv.search(plan, sources, context, plan.requirements)
     if unfit := uv.for_gpu(found, plan, context.wheelhouse):
         remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + uv.TORCH_INDEX
         raise UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)

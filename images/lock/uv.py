@@ -23,6 +23,7 @@ from images.host.errors import UserFault
 from images.host.pip_config import Sources, directories, without_login
 from images.host.store import UV
 from images.host.toml import tomllib
+from images.lock.uv_errors import explain
 from images.model import BINDINGS, IPEX, Lock, Plan, SourceOnly
 from images.plan.planner import FAMILY
 from images.wheels import wheelhouse
@@ -44,13 +45,11 @@ NEWEST_GLIBC = Version("2.40")  # that uv knows; on a newer one wheels of an old
 Pinned = Plan | Lock  # what packages are chosen for
 
 
-def search(
-    pins: Pinned, sources: Sources, context: Context, requirements: Sequence[str], *more: str
-) -> tuple[str, Pylock | None]:
+def search(pins: Pinned, sources: Sources, context: Context, requirements: Sequence[str], *more: str) -> Pylock:
     """Ask the configured sources, and Intel's index for a ccl stack; PyTorch's index only where they lack torch.
 
-    Return what uv printed, and the packages; None where nothing fits. Raises UserFault for an index that may not be
-    asked, or that refuses the login: uv would go on without it, and take a package of the same name from another one.
+    Raises a Fault where nothing fits, and UserFault for an index that may not be asked, or that refuses the login: uv
+    would go on without it, and take a package of the same name from another one.
     """
     sources.refuse_insecure()
     download.refuse_logins(sources)
@@ -59,7 +58,9 @@ def search(
     while (asked := with_torch_index(sources, said, found, pins, context.wheelhouse)) != sources:
         sources = asked
         said, found = ask(pins, sources, context, requirements, *more)
-    return said, found
+    if found is None:
+        raise explain(said, pins, sources, context.store.root, context.wheelhouse)
+    return found
 
 
 def with_bindings(pins: Pinned, sources: Sources, requirements: Sequence[str]) -> Sources:

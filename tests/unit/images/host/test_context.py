@@ -1,4 +1,4 @@
-"""Tasks side by side: their results, the first fault, and ^C while their threads are started; and the certificates of other programs."""
+"""Tasks side by side: their results, the first fault, and ^C meanwhile; and the certificates of other programs."""
 
 from __future__ import annotations
 

@@ -98,6 +98,25 @@ def test_a_wheelhouse_that_is_not_there_is_said_offline_too(tmp_path: Path) -> N
         collect.packages(locks.lock(), context)
 
 
+PACKAGES = "--wheelhouse DIR with those very files in it"
+BUNDLE = "; or --offline BUNDLE with the bundle made from the lock"
+SCRIPTS = "--examples PATH with a copy of that archive"
+BELOW = "--base oci:DIRECTORY or archive:FILE with that base"
+
+
+@pytest.mark.parametrize(
+    ("names", "remedy"),
+    [
+        (["six-1.17.0-py3-none-any.whl", "seqeval-1.2.2.tar.gz", "tini_0.19_amd64.deb"], PACKAGES),
+        (["examples.tar"], SCRIPTS),
+        ([f"sha256:{'0' * 64}"], BELOW),
+        ([f"sha256:{'0' * 64}", "examples.tar", "tini_0.19_amd64.deb"], f"{BELOW} and {SCRIPTS} and {PACKAGES}"),
+    ],
+)
+def test_a_file_of_a_lock_is_given_by_the_option_for_its_kind(names: list[str], remedy: str) -> None:
+    assert collect.files_missing(names).remedy == remedy + BUNDLE
+
+
 MOVED = WorldFault("cannot download", "http://old (404)", "check the network", download.MOVED)
 EXPIRED = UserFault("a server refuses the login", "http://old (403)", "another login", download.MOVED)
 

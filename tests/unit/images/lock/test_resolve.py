@@ -75,9 +75,9 @@ def test_a_resolution_is_kept_when_its_day_is_over(
     """`days` after the last day of the plan, it is resolved twice."""
     found, questions = pylock("https://host/a-1-py3-none-any.whl"), list[object]()
 
-    def search(*question: object) -> tuple[str, Pylock]:
+    def search(*question: object) -> Pylock:
         questions.append(question)
-        return "", found
+        return found
 
     monkeypatch.setattr(uv, "search", search)
     today = max(PLAN.as_of, PLAN.family_as_of) + datetime.timedelta(days=days)
@@ -94,9 +94,9 @@ def test_another_release_of_uv_is_asked_again(tmp_path: Path, monkeypatch: pytes
 
     for release in ("0.13.0", "0.13.0", "0.13.1"):
 
-        def search(*_: object, release: str = release) -> tuple[str, Pylock]:
+        def search(*_: object, release: str = release) -> Pylock:
             releases.append(release)
-            return "", found
+            return found
 
         monkeypatch.setattr(uv, "search", search)
         monkeypatch.setattr(resolve, "version", {"uv": release}.__getitem__)
@@ -126,9 +126,9 @@ def test_a_source_archive_is_taken_unless_a_directory_of_the_user_has_its_wheel(
     wheels.mkdir()
     (wheels / name).touch()
 
-    def search(question: Plan, *_: object) -> tuple[str, Pylock]:
+    def search(question: Plan, *_: object) -> Pylock:
         asked.append(question)
-        return "", pylock("https://host/a-1-py3-none-any.whl")
+        return pylock("https://host/a-1-py3-none-any.whl")
 
     monkeypatch.setattr(uv, "search", search)
     sources = Sources() if is_wheelhouse else Sources(links=(str(wheels),))

@@ -12,7 +12,7 @@ import pytest
 from packaging.pylock import Pylock
 
 from images.host import download, process
-from images.host.errors import UserFault
+from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import uv
@@ -117,7 +117,8 @@ def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(process, "run", record)
     monkeypatch.setattr(download, "refuse_logins", lambda *_, **__: None)
-    uv.search(NEWEST, PRIVATE, locks.context(Store(tmp_path), PRIVATE, {}), ["six"])
+    with pytest.raises(WorldFault, match="uv failed"):
+        uv.search(NEWEST, PRIVATE, locks.context(Store(tmp_path), PRIVATE, {}), ["six"])
 
     [(command, asked, settings)] = ran
     assert "secret" not in " ".join(command) + asked

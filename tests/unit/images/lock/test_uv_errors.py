@@ -8,7 +8,7 @@ import pytest
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
-from images.lock import missing
+from images.lock import uv_errors
 from images.model import Request
 from images.plan import catalog, planner
 
@@ -17,7 +17,7 @@ SOURCES = Sources(index="https://me:secret@mirror/simple")
 
 
 def fault(told: str) -> Fault:
-    return missing.explain(told, PLAN, SOURCES, Path("/store"))
+    return uv_errors.explain(told, PLAN, SOURCES, Path("/store"))
 
 
 def test_an_unreachable_index_is_named_without_its_password() -> None:
@@ -58,7 +58,7 @@ HINT = "\nhint: Consider enabling use of system TLS certificates with the `--sys
 def test_uvs_last_cause_says_why_an_index_is_not_reached(told: str, value: str) -> None:
     found = fault(told)
 
-    assert (found.kind, found.exit_code, found.value) == (missing.UNREACHABLE, 1, value)
+    assert (found.kind, found.exit_code, found.value) == (uv_errors.UNREACHABLE, 1, value)
     assert "REQUESTS_CA_BUNDLE" in found.remedy and "--wheelhouse DIR" in found.remedy
 
 
@@ -77,24 +77,6 @@ FILTERED = (
     "error: No solution found when resolving dependencies\n"
     "hint: `{name}` was filtered by `exclude-newer` to only include packages uploaded before 2026-07-09T00:00:00Z."
 )
-PACKAGES = "--wheelhouse DIR with those very files in it"
-BUNDLE = "; or --offline BUNDLE with the bundle made from the lock"
-SCRIPTS = "--examples PATH with a copy of that archive"
-BELOW = "--base oci:DIRECTORY or archive:FILE with that base"
-
-
-@pytest.mark.parametrize(
-    ("names", "remedy"),
-    [
-        (["six-1.17.0-py3-none-any.whl", "seqeval-1.2.2.tar.gz", "tini_0.19_amd64.deb"], PACKAGES),
-        (["examples.tar"], SCRIPTS),
-        ([f"sha256:{'0' * 64}"], BELOW),
-        ([f"sha256:{'0' * 64}", "examples.tar", "tini_0.19_amd64.deb"], f"{BELOW} and {SCRIPTS} and {PACKAGES}"),
-    ],
-)
-def test_a_file_of_a_lock_is_given_by_the_option_for_its_kind(names: list[str], remedy: str) -> None:
-    assert missing.files_missing(names).remedy == remedy + BUNDLE
-
 
 NO_DAY = "warning: `{file}` is missing an upload date, but user provided: 2026-07-09T00:00:00Z\n"
 

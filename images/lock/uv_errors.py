@@ -1,9 +1,8 @@
-"""What is missing, in the user's words: why uv found no packages, and where a file of a lock normally comes from."""
+"""Why uv found no packages, in the user's words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -13,42 +12,18 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import UV
 from images.host.text import shortened
-from images.lock import uv
-from images.lock.uv import Pinned
-from images.model import BINDINGS, EXAMPLES, Plan
+from images.model import Lock, Plan
 from images.wheels import wheelhouse
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".
 USUAL = "PyPI"
-DIGEST = re.compile("(sha256:)?[0-9a-f]{64}")  # of a part of a base, which has no other name
 # What uv says: of a file, and where nothing meets all requirements; other failures are its own or the machine's.
 NO_DAY, NO_SOLUTION = "is missing an upload date", "No solution found"
 UNREACHABLE = "unreachable"  # the kind of a fault whose value begins with the address that could not be reached
 REACH = f"check the network, the proxy (HTTPS_PROXY), pip's index-url and its login; {TRUST}; or --wheelhouse DIR"
 
 
-def files_missing(names: Sequence[str]) -> WorldFault:
-    """Return the fault that names the files of a lock that cannot be had here, and where they normally come from."""
-    kinds = [_kind(name) for name in names]
-    value = ", ".join(f"{name} ({origin})" for name, (origin, _) in zip(names, kinds, strict=True))
-    options = " and ".join(dict.fromkeys(option for _, option in kinds))
-    remedy = f"{options}; or --offline BUNDLE with the bundle made from the lock"
-    return WorldFault("files of the lock are missing", value, remedy)
-
-
-def _kind(filename: str) -> tuple[str, str]:
-    """Return where a file of a lock normally comes from, and the option by which the user gives it."""
-    if DIGEST.fullmatch(filename):
-        return "the registry of the base", "--base oci:DIRECTORY or archive:FILE with that base"
-    if filename == EXAMPLES:
-        return "the archive of the transformers release on GitHub", "--examples PATH with a copy of that archive"
-    indexes = {"torch": uv.TORCH_INDEX, BINDINGS: "Intel's wheel index"}
-    index = indexes.get(canonicalize_name(filename.partition("-")[0]), "PyPI")
-    origin = "Debian's mirror, or its snapshots" if filename.endswith(".deb") else index
-    return origin, "--wheelhouse DIR with those very files in it"
-
-
-def explain(said: str, pins: Pinned, sources: Sources, root: Path, directory: str | None = None) -> Fault:
+def explain(said: str, pins: Plan | Lock, sources: Sources, root: Path, directory: str | None = None) -> Fault:
     """Return what failed: an address, a place without days, a requirement that nothing meets, or uv.
 
     `directory` is the wheelhouse. Raises UserFault when it has what was looked for, and it cannot be used.
