@@ -74,7 +74,7 @@ def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> di
     Raises WorldFault that names what no source has any more, and where it normally comes from.
     """
     pins, sources = resolve.asked(lock, context)
-    found = uv.search(pins, sources, context, [_pin(file) for file in artifacts], "--no-deps")
+    found = uv.search(pins, sources, context, [f"{file.name}=={file.version}" for file in artifacts], "--no-deps")
     places = {file.filename: _listed(file, found) for file in artifacts}
     if lost := [name for name, place in places.items() if place is None]:
         raise files_missing(lost)
@@ -94,10 +94,6 @@ def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
         return addresses(lock, listed, context)
     except UserFault:
         raise fault from None
-
-
-def _pin(file: Artifact) -> str:
-    return f"{file.name}=={file.version}"
 
 
 def _listed(file: Artifact, found: Pylock) -> str | None:

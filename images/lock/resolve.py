@@ -106,7 +106,11 @@ def packages(planned: Plan, context: Context) -> Resolved:
     inputs = [str(plan.platform), decisive, rows, context.wheelhouse, asdict(sources), listing, version("uv")]
 
     def ask() -> tuple[list[dict[str, str]], tuple[str, ...]]:
-        artifacts, undated = choose(_resolve(plan, sources, context), plan, context.wheelhouse)
+        found = uv.search(plan, sources, context, plan.requirements)
+        if unfit := uv.for_gpu(found, plan, context.wheelhouse):
+            remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + uv.TORCH_INDEX
+            raise UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
+        artifacts, undated = choose(found, plan, context.wheelhouse)
         return [asdict(artifact) for artifact in artifacts], undated
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
@@ -197,12 +201,3 @@ def _with_wheelhouse(context: Context) -> Sources:
         context.progress.say(f"note: a place of pip's find-links is not there, and is left out: {link}")
     own = (str(wheelhouse.require(context.wheelhouse)),) if context.wheelhouse else ()
     return replace(context.pip, links=(*own, *(link for link in links if not is_absent(link))))
-
-
-def _resolve(plan: Plan, sources: Sources, context: Context) -> Pylock:
-    """Resolve, and refuse what is for a GPU."""
-    found = uv.search(plan, sources, context, plan.requirements)
-    if unfit := uv.for_gpu(found, plan, context.wheelhouse):
-        remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + uv.TORCH_INDEX
-        raise UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
-    return found
