@@ -169,7 +169,6 @@ HOSTILE = {
     "a helper elsewhere": (read_docker, b'{"credHelpers": {"registry": "../../../bin/sh"}}'),
     "a context of half a character": (read_docker, b'{"currentContext": "\\ud800"}'),
     "a helper that is a table": (read_docker, b'{"credsStore": {"password": "hunter2"}}'),
-    "a value without a section": (read_pip, b"index-url = https://me:hunter2@host\n"),
     "a login whose @ is missing": (read_pip, b"[global]\nindex-url = https://me:hunter2host/\n"),
     "a continued section": (read_pip, b"[global]\n  index-url\n  x = y\n"),
 }

@@ -39,26 +39,6 @@ def test_a_failure_is_a_line_that_does_not_steer_the_terminal(err: str, said: st
     assert Result(0, "", err).failure is None
 
 
-def test_an_interrupt_waits_for_the_end_of_a_block(foreground: None) -> None:
-    before, done = signal.getsignal(signal.SIGINT), []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
-        signal.raise_signal(signal.SIGINT)
-        done.append("the rest")
-    assert done == ["the rest"]
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_an_ignored_interrupt_stays_ignored() -> None:
-    """As of a job that a shell started in the background."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with uninterrupted():
-            signal.raise_signal(signal.SIGINT)
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def test_another_thread_leaves_the_handler_alone() -> None:
     """Only the main one may set it, and is interrupted."""
     seen: list[object] = []
@@ -95,15 +75,16 @@ def test_what_is_ignored_stays_ignored(foreground: None) -> None:
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
-@pytest.mark.parametrize("number", ENDS)
-def test_the_end_of_a_job_waits_for_the_end_of_a_block(foreground: None, number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, *ENDS])
+def test_a_signal_waits_for_the_end_of_a_block(foreground: None, number: signal.Signals) -> None:
     end_as_interrupted()
-    done = []
+    before, done = signal.getsignal(signal.SIGINT), []
     with pytest.raises(KeyboardInterrupt), uninterrupted():
         signal.raise_signal(number)
         signal.raise_signal(number)
         done.append("the rest")
     assert done == ["the rest"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize(
