@@ -95,7 +95,7 @@ OPTIONS = (
     _row(MADE, "--transformers", "VERSION", "release of transformers"),
     _row(MADE, "--python", "3.N", "Python of the image (default: the base's)"),
     _row(f"{MADE} verify", "--base", "debian|intel|IMAGE",
-         "the base image (default: Intel's, if there is one); of a lock: a layout or an archive with it", type=str),
+         "the base image (default: Intel's, if there is one); of a lock: a layout or an archive with it"),
     _row(MADE, "--backend", None, "backend of distributed training (default: ccl where it can be)",
          choices=("ccl", "gloo")),
     _row(MADE, "--as-of", "YYYY-MM-DD", "resolve as of this day (default: that of the releases)"),
@@ -167,7 +167,7 @@ def request(options: argparse.Namespace) -> Request:
     from images.model import Request  # --help does without
 
     tag = next(iter(names(options)), None)
-    if options.base not in (None, "debian", "intel") and options.base.strip():  # a blank one is the planner's matter
+    if options.base not in (None, "debian", "intel"):
         reference.parse(options.base)
     same = {field.name for field in fields(Request)} - {"index", "tag"}
     return Request(tag=tag, **{name: getattr(options, name) for name in same})

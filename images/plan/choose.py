@@ -91,8 +91,6 @@ def _require_base(request: Request, catalog: Catalog) -> None:
     if request.python is not None and not re.fullmatch(r"3\.[0-9]{1,3}", request.python):
         remedy = f"--python {catalog.debian.python}"
         raise UserFault("that is not a minor release of Python", repr(request.python), remedy)
-    if request.base is not None and not request.base.strip():
-        raise UserFault("that is not a base", repr(request.base), "--base debian")
     if _is_own(request) and request.python is None:
         remedy = f"--base {request.base} --python {catalog.debian.python}"
         raise UserFault("the Python of an image must be given", request.base, remedy)
