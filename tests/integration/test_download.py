@@ -162,7 +162,7 @@ def test_a_redirect_to_an_address_that_is_none(server: Server, tmp_path: Path, p
 @pytest.mark.parametrize(
     ("url", "fact"),
     [
-        ("http://[::1", "cannot download: http://.*Invalid"),
+        ("http://[::1", "cannot download: http://.*not a valid host"),
         ("/no/such/file", "no such file"),
     ],
 )

@@ -142,7 +142,7 @@ def changed(lock: Lock, path: str, value: object) -> str:
 
 
 OURS = "tool/multinode"
-WHEEL = {"name": "torch-2-py3-none-any.whl", "path": "x", "hashes": {"sha256": "0" * 64}}
+WHEEL = {"name": "torch-2.13.0+cpu-py3-none-any.whl", "path": "x", "hashes": {"sha256": "0" * 64}}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ NEWEST, ONECCL = question(Request()), question(Request(torch="2.4.0", transforme
 
 def found(name: str, version: str, place: str = "https://host") -> Pylock:
     """Return what uv says where it has found this release of one package at this place."""
-    wheel = {"url": f"{place}/{name}-{version}-py3-none-any.whl", "hashes": {"sha256": "0"}}
+    wheel = {"url": f"{place}/{name.replace('-', '_')}-{version}-py3-none-any.whl", "hashes": {"sha256": "0"}}
     package = {"name": name, "version": version, "wheels": [wheel]}
     return Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.errors import Fault, WorldFault
 from images.host.pip_config import Sources
 from images.lock import uv_errors
 from images.model import Request
