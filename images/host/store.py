@@ -191,7 +191,7 @@ class Store:
     def temporary(self, *, directory: bool = False) -> Iterator[Path]:
         """Yield a path to write to; whatever is still there at the end is removed."""
         with named(self.root):
-            own = tempfile.TemporaryDirectory(dir=self.root / "aside", ignore_cleanup_errors=True)
+            own = tempfile.TemporaryDirectory(prefix=".", dir=self.root / "aside", ignore_cleanup_errors=True)
             with own as aside:
                 path = Path(aside, "written")
                 path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
