@@ -19,7 +19,6 @@ from images.wheels import wheelhouse
 USUAL = "PyPI"
 # What uv says: of a file, and where nothing meets all requirements; other failures are its own or the machine's.
 NO_DAY, NO_SOLUTION = "is missing an upload date", "No solution found"
-UNREACHABLE = "unreachable"  # the kind of a fault whose value begins with the address that could not be reached
 REACH = f"check the network, the proxy (HTTPS_PROXY), pip's index-url and its login; {TRUST}; or --wheelhouse DIR"
 
 
@@ -35,7 +34,7 @@ def explain(said: str, pins: Plan | Lock, sources: Sources, root: Path, director
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
         causes = [f" ({each.partition(' for url')[0]})" for each in re.findall("cause: (.+)", failed[2])]
         value = failed[1] + ["", *causes][-1]  # the last one says most
-        return WorldFault("cannot reach a package index", value, REACH, UNREACHABLE)
+        return WorldFault("cannot reach a package index", value, REACH)
     if undated := _undated(said):
         fact = "nothing can be resolved as of a day from an index that does not say when its files were uploaded"
         places = ", ".join((sources.index or USUAL, *sources.extra))
