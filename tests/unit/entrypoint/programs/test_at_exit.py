@@ -117,6 +117,7 @@ sys.modules[{name!r}] = types.SimpleNamespace(
 """
 
 
+@pytest.mark.usefixtures("foreground")
 @pytest.mark.parametrize(
     ("last", "code", "said"),
     [

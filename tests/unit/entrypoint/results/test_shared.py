@@ -70,7 +70,7 @@ def test_it_keeps_the_bits_of_its_volume(place: Path, mode: int, expected: int) 
 def test_who_has_it_keeps_it_until_he_ends(place: Path) -> None:
     """The lock stays where he becomes another program, and goes with him, whatever his children do."""
     command = [sys.executable, "-c", HOLDER, str(place)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, process_group=0) as holder:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == b"has it\n"
         try:
             own = make_shared(str(place))
