@@ -47,12 +47,7 @@ TRAINJOB = OPEN_MPI._replace(roles=False)
 
 
 @pytest.fixture
-def job(
-    request: pytest.FixtureRequest,
-    image: str,
-    tmp_path: Path,
-    nodes: Cluster,
-) -> Iterator[list[str]]:
+def job(request: pytest.FixtureRequest, image: str, tmp_path: Path, nodes: Cluster) -> Iterator[list[str]]:
     """Start two workers as the operator does; give the options of the launcher."""
     each: Job = request.param
     hosts = ("mpi0", "mpi1")

@@ -10,12 +10,7 @@ import pytest
 from tests.cluster.pods import ELASTIC, MASTER, SIZES, TRAINJOB, Form, Podman
 from tests.support.harness import ROOT
 from tests.support.manifests import list_pods, run
-from tests.support.mpi_operator import (
-    make_mpi_pods,
-    mount,
-    write_hostfile,
-    write_mounts,
-)
+from tests.support.mpi_operator import make_mpi_pods, mount, write_hostfile, write_mounts
 from tests.support.operators import make_pods, make_trainjob_pods
 from tests.support.wheels import pack
 

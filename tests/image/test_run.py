@@ -51,16 +51,6 @@ def test_smoke_trains_with_two_ranks_in_one_container(image: str) -> None:
     assert re.search(r"all_reduce_seconds=\d+\.\d\d", summary(done)) and "all_reduce_seconds=0.00" not in summary(done)
 
 
-@pytest.mark.slow  # two nodes do, and tests/image/test_pulled_base.py
-def test_smoke_trains_under_mpirun(image: str) -> None:
-    command = "mpirun -n 2 python3 -I -S /opt/multinode smoke --bf16"
-
-    done = run(image, "bash", "-c", f"export MASTER_ADDR=127.0.0.1; {command}")
-
-    assert done.code == 0
-    assert "world_size=2" in summary(done)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "left"),

@@ -31,7 +31,7 @@ class Hub:
     """What is served: files by `KIND/OWNER/NAME`, and pages of other hosts by their path.
 
     gated: repositories that are open to `token` alone; private: those that are hidden from everybody else; cut: a file
-    that breaks in the middle; status: what every request gets instead; requests: what was asked for.
+    that breaks in the middle; requests: what was asked for.
     """
 
     repositories: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -40,7 +40,6 @@ class Hub:
     private: set[str] = field(default_factory=set)
     token: str = "hf_open"  # of this server
     cut: str | None = None
-    status: int | None = None
     requests: list[tuple[str, str, Mapping[str, str]]] = field(default_factory=list)
     url: str = ""
 
@@ -61,8 +60,6 @@ def answer(hub: Hub, request: Request) -> Reply:
     """Return the answer to one request."""
     path, headers = unquote(request.path), request.headers
     hub.requests.append((request.method, path, headers))
-    if hub.status:
-        return Reply(hub.status)
     if match := API.fullmatch(path):
         kind, name, what, revision, rest = match.groups()
         return check(hub, f"{kind}/{name}", headers, revision) or describe(

@@ -29,11 +29,7 @@ def archived(members: Sequence[tuple[str, bytes]]) -> bytes:
 
 
 def package(
-    name: str,
-    files: bytes | Files = b"",
-    scripts: Mapping[str, str] | None = None,
-    version: str = "1",
-    **fields: str,
+    name: str, files: bytes | Files = b"", scripts: Mapping[str, str] | None = None, version: str = "1", **fields: str
 ) -> bytes:
     """Return a package; `files` may be a tar, and `fields` are further ones of its control file, with _ for -."""
     about = {"Package": name, "Version": version, "Architecture": "amd64", "Maintainer": "a@b.c", "Description": "one"}

@@ -12,12 +12,11 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
 from entrypoint.settings import Setting, forget
-from entrypoint.situation import Situation
 from entrypoint.tasks.arguments import Program
 from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command, Kind
 from entrypoint.world.model import MPI, World
 from tests.support.machines import Box, look_at, pod
-from tests.support.starts import GLOO, make_facts, make_plan
+from tests.support.starts import GLOO, make_facts, make_plan, place
 
 HOST = Box(2, 60, 2)
 JOB = Command(SCRIPT, "train.py", [])
@@ -30,11 +29,6 @@ ALONE = World("alone", "")
 def decided(environ: dict[str, str], stack: Stack = GLOO, job: Command = JOB) -> Plan:
     """Return the plan of a training in a pod of 32 processors, on a host of 240."""
     return make_plan(job, make_facts(environ, stack, machine=look_at(HOST, pod(32))))
-
-
-def place(job: Command, world: World = ALONE) -> Situation:
-    """Return a job in a world."""
-    return Situation(job, world, None, {}, "ranks", job.trains, ())
 
 
 def given(**values: object) -> Program:
@@ -58,7 +52,7 @@ def test_one_rank_of_each_node_looks_whether_results_can_be_written(
     kind: Kind, name: str, rank: int, local_rank: int, is_refused: bool
 ) -> None:
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=rank, local_rank=local_rank, size=4)
-    here, made = place(Command(kind, name, []), world), given(output_dir="/nowhere/qa", do_train=True)
+    here, made = place(world, Command(kind, name, [])), given(output_dir="/nowhere/qa", do_train=True)
     with mock.patch("entrypoint.decide.can_write", lambda _: True):
         assert bool(note_places(here, made, {}, make_facts({}))) is (rank == 0)
     with (
@@ -89,7 +83,7 @@ def test_where_a_script_writes_is_looked_at(
         mock.patch("entrypoint.decide.can_write", lambda _: writable),
         pytest.raises(Refusal) if said is None else contextlib.nullcontext(),
     ):
-        notes = note_places(place(JOB), given(**arguments), environ, facts)
+        notes = note_places(place(ALONE, JOB), given(**arguments), environ, facts)
         assert [note for note in notes if said and said in note] == notes
 
 

@@ -33,18 +33,8 @@ PLAN = Plan(
         (SMOKE, {}, 1, "alone, 56 threads"),
         (SMOKE, {}, 2, "2 ranks on this node, 28 threads each, gloo on lo"),
         (SMOKE, POD, 1, "node 1 of 2, rank 1 of 2, 56 threads, gloo on eth0, meeting at pod0:29500"),
-        (
-            SMOKE,
-            POD,
-            2,
-            "node 1 of 2, ranks 2 to 3 of 4, 28 threads each, gloo on eth0, meeting at pod0:29500",
-        ),
-        (
-            SMOKE,
-            ELASTIC,
-            2,
-            "one of 1 to 4 nodes, 2 ranks here, 28 threads each, gloo on eth0, meeting at pod0:29400",
-        ),
+        (SMOKE, POD, 2, "node 1 of 2, ranks 2 to 3 of 4, 28 threads each, gloo on eth0, meeting at pod0:29500"),
+        (SMOKE, ELASTIC, 2, "one of 1 to 4 nodes, 2 ranks here, 28 threads each, gloo on eth0, meeting at pod0:29400"),
         (
             SMOKE,
             left_by("slurm-step"),

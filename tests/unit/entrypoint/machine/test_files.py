@@ -11,15 +11,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.files import (
-    MOST,
-    can_write,
-    make_private,
-    read_text,
-    which,
-    write_in_private,
-    write_private,
-)
+from entrypoint.machine.files import MOST, can_write, make_private, read_text, which, write_in_private, write_private
 
 
 def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.machine.places import (
-    choose_caches,
-    list_caches,
-    list_lost,
-    move_models,
-    read_mounts,
-)
+from entrypoint.machine.places import choose_caches, list_caches, list_lost, move_models, read_mounts
 
 INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
 

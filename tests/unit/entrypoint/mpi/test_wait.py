@@ -12,13 +12,7 @@ from entrypoint.mpi.wait import SILENT, UNTRIED, Access, try_host, try_ssh
 
 
 @pytest.mark.parametrize(
-    ("tries", "state"),
-    [
-        (["no", SILENT], "no"),
-        ([SILENT, "no"], "no"),
-        ([SILENT], SILENT),
-        (["no", ""], ""),
-    ],
+    ("tries", "state"), [(["no", SILENT], "no"), ([SILENT, "no"], "no"), ([SILENT], SILENT), (["no", ""], "")]
 )
 def test_a_refusal_is_not_forgotten_when_the_deadline_cuts_a_try_short(
     tries: list[str], state: str, monkeypatch: pytest.MonkeyPatch
@@ -51,11 +45,7 @@ def test_what_ssh_says_may_be_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("out", "err", "said"),
-    [
-        ("", "", "exit code 1"),
-        ("No login.\n", "", "No login."),
-        ("x\n", "warning\nBroken pipe\n", "Broken pipe"),
-    ],
+    [("", "", "exit code 1"), ("No login.\n", "", "No login."), ("x\n", "warning\nBroken pipe\n", "Broken pipe")],
 )
 def test_a_shell_that_runs_no_command_says_so_on_stdout(
     monkeypatch: pytest.MonkeyPatch, out: str, err: str, said: str

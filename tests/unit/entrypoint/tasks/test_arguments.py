@@ -13,18 +13,11 @@ from hypothesis import strategies as st
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
 from entrypoint.tasks.aliases import split_flags
-from entrypoint.tasks.arguments import (
-    Program,
-    complete,
-    guess_arguments,
-    name_flags,
-    read_argfile,
-    read_batch,
-)
+from entrypoint.tasks.arguments import Program, complete, guess_arguments, name_flags, read_argfile, read_batch
 from entrypoint.tasks.table import TASKS, find_task
+from tests.support.starts import CCL as GUIDE
+from tests.support.starts import GLOO as NEW
 
-NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "")
-GUIDE = NEW._replace(torch="2.4.0+cpu", transformers="4.46.0", backend="ccl")
 OLD = GUIDE._replace(transformers="4.31.0", backend="gloo")
 QA = (
     "--model_name_or_path distilbert/distilbert-base-uncased --dataset_name rajpurkar/squad --do_train --do_eval "

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.machine.image import Stack
 from entrypoint.tasks.batches import advise, check_order
 from entrypoint.tasks.table import find_task
-from tests.support.starts import Container
+from tests.support.starts import GLOO, Container
 
 TEXT = "tokenizer = AutoTokenizer.from_pretrained(name)\n"
 TRAINS = TEXT + "trainer = Seq2SeqTrainer(model, args, train_dataset=data)\n"
-STACK = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/site")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +33,7 @@ def test_predictions_in_another_order_than_the_examples_are_refused(
     name: str, arguments: dict[str, object], release: str, value: str
 ) -> None:
     try:
-        check_order(find_task(name), arguments, STACK._replace(transformers=release))
+        check_order(find_task(name), arguments, GLOO._replace(transformers=release))
     except Refusal as refusal:
         assert (refusal.value, refusal.code) == (value, 2)
     else:

@@ -11,14 +11,13 @@ from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command
 from entrypoint.tasks.table import find_task
 from entrypoint.world.model import ALONE, World
+from tests.support.starts import CCL, GLOO
 
-STACK = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", "/workspace/transformers", "/site")
-IPEX = STACK._replace(torch="2.4.0+cpu", transformers="4.46.0", backend="ccl")
 WITHOUT, WITH = frozenset({"fpu", "avx2", "avx512f"}), frozenset({"fpu", "amx_bf16"})
 PRECISION = {"ACCELERATE_MIXED_PRECISION": "bf16"}
 
 
-def read(line: str, stack: Stack = STACK) -> tuple[Command, Program]:
+def read(line: str, stack: Stack = GLOO) -> tuple[Command, Program]:
     name, *words = line.split()
     kind = {"smoke": SMOKE, "/s.py": SCRIPT}.get(name, TASK if name.startswith("qa") else PLAIN)
     job = Command(kind, name, words)
@@ -45,7 +44,7 @@ def read(line: str, stack: Stack = STACK) -> tuple[Command, Program]:
 def test_what_asks_for_bf16_is_switched_off(
     line: str, environ: dict[str, str], flags: dict[str, object], precision: str | None
 ) -> None:
-    job, before = read(line, IPEX if "ipex" in line else STACK)
+    job, before = read(line, CCL if "ipex" in line else GLOO)
 
     after = settle_bf16(job, before, environ, WITHOUT, several=False)
 
@@ -97,7 +96,7 @@ def test_a_script_of_the_users_is_told_and_not_changed(line: str, asked: str) ->
     ],
 )
 def test_a_node_of_several_does_not_decide_alone_what_ranks_exchange(line: str, exchanged: str) -> None:
-    job, before = read(line, IPEX)
+    job, before = read(line, CCL)
     assert settle_bf16(job, before, {}, WITHOUT, several=False).words != before.words
     try:
         assert settle_bf16(job, before, {}, WITHOUT, several=True).words != before.words and not exchanged

@@ -26,10 +26,6 @@ def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:
         (tmp_path / "examples/pytorch" / name).parent.mkdir(parents=True)
         (tmp_path / "examples/pytorch" / name).touch()
     for name in ("mae", "speech-recognition-ctc", "qa-beam"):
-        assert read_command([name, "--seed", "1"], {}, lambda *_: None, str(tmp_path)) == (
-            TASK,
-            name,
-            ["--seed", "1"],
-        )
+        assert read_command([name, "--seed", "1"], {}, lambda *_: None, str(tmp_path)) == (TASK, name, ["--seed", "1"])
     with pytest.raises(Refusal):
         read_command(["mim"], {}, lambda *_: None, str(tmp_path))

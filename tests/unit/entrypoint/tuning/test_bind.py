@@ -19,9 +19,8 @@ from entrypoint.tuning.threads import ANY, UNKNOWN, Process
 from entrypoint.tuning.variables import tune
 from entrypoint.world.model import World
 from tests.support.machines import Box, cpuset, look_at, pod
+from tests.support.starts import CCL, GLOO
 
-GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/site")
-CCL = GLOO._replace(torch="2.4.0+cpu", backend="ccl")
 TWO, TIGHT = Box(2, 28, 2), look_at(Box(2, 28, 2), pod(8))
 ALONE = World("alone", "", local_size=2)
 SECOND = World("torchrun-worker", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)

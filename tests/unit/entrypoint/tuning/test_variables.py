@@ -7,22 +7,13 @@ import pytest
 from entrypoint.errors import Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
-from entrypoint.tuning.threads import (
-    ANY,
-    RANKS,
-    SINGLE,
-    UNKNOWN,
-    Process,
-    read_threads,
-    set_local_size,
-)
+from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, Process, read_threads, set_local_size
 from entrypoint.tuning.variables import set_rank_variables, tune, was_launched
 from entrypoint.world.model import World
 from entrypoint.world.table import detect
 from tests.support.machines import Box, cpuset, look_at, pod
+from tests.support.starts import CCL, GLOO
 
-GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/site")
-CCL = GLOO._replace(torch="2.4.0+cpu", transformers="4.46.0", backend="ccl")
 TCMALLOC, OPENMP = "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", "/usr/local/lib/libiomp5.so"
 ALL = {TCMALLOC, OPENMP, "/usr/local/bin/mpiexec.hydra", "/usr/local/lib/libtcp-fi.so"}
 ALONE = World("alone", "")

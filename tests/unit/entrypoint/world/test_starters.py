@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
-from entrypoint.world.starters import (
-    check_accelerate,
-    find_code,
-    read_start,
-    replace_auto,
-    walk_options,
-)
+from entrypoint.world.starters import check_accelerate, find_code, read_start, replace_auto, walk_options
 from entrypoint.world.torchrun import FLAGS
 
 
@@ -46,8 +40,7 @@ def test_the_number_of_ranks_that_is_typed(line: str, program: str, count: int |
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["bash", "accelerate env", "python3 x.py -m torch.distributed.run", "python3 -c x -m torch.distributed.run"],
+    "line", ["bash", "accelerate env", "python3 x.py -m torch.distributed.run", "python3 -c x -m torch.distributed.run"]
 )
 def test_a_program_that_starts_no_ranks(line: str) -> None:
     assert read_start(line.split(), {}) is None

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_USER, Refusal
 from entrypoint.machine.cpus import Machine
-from entrypoint.machine.image import Stack
 from entrypoint.numbers import whole
 from entrypoint.tuning.threads import Process, set_local_size
 from entrypoint.tuning.variables import set_rank_variables, tune
@@ -21,6 +20,7 @@ from entrypoint.world.table import MPI_RANK, SAGEMAKER, complete, detect
 from tests.support.environments import ENVIRONMENTS
 from tests.support.launchers import left_by
 from tests.support.machines import Box, docker, look_at
+from tests.support.starts import CCL
 
 INTEL = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
 APART = {**INTEL, "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"}
@@ -54,10 +54,7 @@ DSTACK = left_by("dstack")
         # What is left of another job, and what does not fit.
         ({**INTEL, "PMI_RANK": "2"}, "the rank is not below the size of the world"),
         ({**MASTER, "RANK": "2"}, "the node's rank is not below the number of nodes"),
-        (
-            {**INTEL, "MV2_COMM_WORLD_RANK": "0", "MV2_COMM_WORLD_SIZE": "2"},
-            "two launchers give this process",
-        ),
+        ({**INTEL, "MV2_COMM_WORLD_RANK": "0", "MV2_COMM_WORLD_SIZE": "2"}, "two launchers give this process"),
         ({**ELASTIC, "PET_NNODES": ""}, "nothing says how many nodes meet there"),
         ({"PET_MASTER_ADDR": "m"}, "nothing says how many nodes meet there"),
         ({"PET_MASTER_ADDR": "m", "PET_NNODES": "2"}, "no variable tells which node this is"),
@@ -293,7 +290,6 @@ def test_any_file_of_sagemaker_can_be_read(text: str) -> None:
 # Any environment.
 SIZES = ("WORLD_SIZE", "PET_NNODES", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", "SLURM_JOB_NUM_NODES")
 RANKS = ("RANK", "LOCAL_RANK", "PET_NODE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID")
-STACK = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
 MACHINES = st.sampled_from([look_at(Box(1, 2), docker(1.5)), look_at(Box(2, 28, 2))])
 
 
@@ -306,7 +302,7 @@ def test_any_environment_gives_a_decision_or_the_one_error(
         world = set_local_size(detect(environ, nproc), machine)
         alone.check(environ, world)
         process = Process(find_interface=lambda: "eth0", has_file=lambda path: True)
-        rows = [*tune(world, machine, environ, STACK, process).settings, *set_rank_variables(world, environ)]
+        rows = [*tune(world, machine, environ, CCL, process).settings, *set_rank_variables(world, environ)]
     except Refusal as refusal:
         assert refusal.fact and refusal.value and refusal.remedy and refusal.code == 2
         return
