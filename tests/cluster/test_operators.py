@@ -6,14 +6,12 @@ The operators themselves do not run: a test gives each container what its pod wo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from tests.cluster.nodes import MEET, MEETS, Cluster, Node, places, worlds
-from tests.support.containers import Container
+from tests.cluster.nodes import MEET, Cluster, places, worlds
 from tests.support.harness import call
 from tests.support.launchers import left_by
 
@@ -117,29 +115,3 @@ def test_two_elastic_jobs_at_one_endpoint_stay_two(cluster: Cluster) -> None:
     assert [each.code for each in done] == [0] * 4
     met = [[rank["job"] for rank in world] for each in done for world in worlds(each.out)]
     assert met == [["2", "2"], ["1", "1"]]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("by_address", [False, True], ids=["its name", "its address"])
-def test_an_elastic_endpoint_on_a_host_whose_name_is_on_loopback(
-    cluster: Cluster, container: Callable[..., Container], tmp_path: Path, by_address: bool
-) -> None:
-    """Debian writes the name of a host into /etc/hosts like that; the endpoint is its name or its address.
-
-    That every address can be bound, as keepalived wants it, does not make one the host's own.
-    """
-    nodes = []
-    for number in (0, 1):
-        host, hosts = f"pod{number}", tmp_path / f"hosts{number}"
-        hosts.write_text(f"127.0.0.1 localhost\n127.0.1.1 {host}\n")
-        options = ["--volume", f"{hosts}:/etc/hosts:ro", *MEETS]
-        options += ["--sysctl", "net.ipv4.ip_nonlocal_bind=1"]
-        nodes.append(Node(host, container(host, number, "sleep", "infinity", options=options).name))
-    address = nodes[1].shell("getent ahostsv4 pod0").out.split()[0]
-    environ = {**cluster.elastic, "PET_RDZV_ENDPOINT": f"{address if by_address else 'pod0'}:23456"}
-
-    cluster.started += [node.start(MEET, environ=environ) for node in nodes]
-
-    done = [child.finish(90) for child in cluster.started]
-    assert [each.code for each in done] == [0, 0]
-    assert sorted(places(done[0].out + done[1].out)) == ["pod0 0/1", "pod1 0/1"]

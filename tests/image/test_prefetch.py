@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import certificates, containers
-from tests.support.harness import OFFLINE, Done, env_options, run
+from tests.support.harness import OFFLINE, Done, assert_three_parts, env_options, run
 from tests.support.hub import NLTK, Hub, serving
 from tests.support.hub_repositories import fill
 
@@ -71,15 +71,6 @@ class Prefetch:
         return run(self.image, *words, options=mounted)
 
 
-def assert_refused(done: Done, code: int, fact: str, remedy: str) -> None:
-    """Check for the three parts of a message, and that there is no traceback."""
-    assert done.code == code
-    first, second = done.err.strip().splitlines()[-2:]
-    assert first.startswith("multinode: ") and fact in first
-    assert second.startswith("  try: ") and remedy in second
-    assert "Traceback" not in done.text
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("words", TASKS, ids=lambda words: words[0])
 def test_a_task_that_was_fetched_runs_without_a_network(prefetch: Prefetch, words: tuple[str, ...]) -> None:
@@ -97,7 +88,9 @@ def test_a_task_that_was_fetched_runs_without_a_network(prefetch: Prefetch, word
 def test_a_gated_repository_is_said(prefetch: Prefetch, hub: Hub) -> None:
     hub.gated = {"models/ours/bert"}
     for token in ((), ("--token", "hf_closed")):
-        assert_refused(prefetch(*QA, *token), 1, "cannot be fetched: model ours/bert", "ask for access")
+        assert_three_parts(
+            prefetch(*QA, *token), 1, "cannot be fetched: model ours/bert", "ask for access", "multinode: "
+        )
     assert any(headers.get("Authorization") == "Bearer hf_closed" for _, _, headers in hub.requests)
 
 
@@ -112,7 +105,7 @@ def test_a_token_with_access_opens_a_gated_repository(prefetch: Prefetch, hub: H
 @pytest.mark.slow
 def test_a_half_fetched_cache_continues(prefetch: Prefetch, hub: Hub) -> None:
     hub.cut = "model.safetensors"
-    assert_refused(prefetch(*QA), 1, "model ours/bert", "run it again")
+    assert_three_parts(prefetch(*QA), 1, "model ours/bert", "run it again", "multinode")
     hub.cut = None
     hub.requests.clear()
 
@@ -127,5 +120,5 @@ def test_a_half_fetched_cache_continues(prefetch: Prefetch, hub: Hub) -> None:
 @pytest.mark.slow
 def test_no_network_is_said(image: str) -> None:
     done = run(image, "prefetch", *QA, options=OFFLINE)
-    assert_refused(done, 1, "cannot be fetched", "HF_ENDPOINT")
+    assert_three_parts(done, 1, "cannot be fetched", "HF_ENDPOINT", "multinode")
     assert f"nothing is mounted at {CACHE}: what is fetched is lost with the container" in done.err

@@ -24,7 +24,6 @@ from tests.support.web import Server, serving
 
 JSON = {"Content-Type": "application/vnd.pypi.simple.v1+json"}
 HTML = {"Content-Type": "text/html"}
-LOGIN = b'<html><a href="/login">log in</a></html>'
 BASIC = "Basic dXNlcjpzZWNyZXQ="  # user:secret
 
 

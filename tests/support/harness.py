@@ -145,11 +145,11 @@ def remove_images(tags: Sequence[str]) -> None:
         subprocess.run(["docker", "rmi", "--force", tag], capture_output=True, timeout=600, check=False)
 
 
-def assert_three_parts(done: Done, code: int, value: str, remedy: str) -> None:
+def assert_three_parts(done: Done, code: int, value: str, remedy: str, program: str = "error") -> None:
     """Check that a failure has its three parts: the fact with the value that caused it, and what to type instead."""
     assert done.code == code
     first, second = done.err.strip().splitlines()[-2:]
-    assert first.startswith("error: ")
+    assert first.startswith(f"{program}: ")
     assert value in first
     assert second.startswith("  try: ")
     assert remedy in second

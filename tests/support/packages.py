@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import lzma
-import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -46,23 +44,9 @@ def make(store: Store, place: Path, name: str, files: Mapping[str, bytes | str])
     """Make a package of files, and of links where the content is text, and keep it in a store."""
     place.mkdir(exist_ok=True)
     path = place / f"{name}.deb"
-    path.write_bytes(package(name, with_programs(files)))
+    path.write_bytes(package(name, {f"./{each}": content for each, content in files.items()}))
     digest = sha256(path)
     return Deb(name, "1", "amd64", store.keep(path, digest, path.name).name, digest)
-
-
-def with_programs(files: Mapping[str, bytes | str]) -> bytes:
-    """Return files as a tar, in which those may be run that begin with #!."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, content in files.items():
-            info = tarfile.TarInfo(f"./{name}")
-            if isinstance(content, str):
-                info.type, info.linkname = tarfile.SYMTYPE, content
-            else:
-                info.size, info.mode = len(content), 0o755 if content.startswith(b"#!") else 0o644
-            tar.addfile(info, io.BytesIO(content if isinstance(content, bytes) else b""))
-    return out.getvalue()
 
 
 class Archive:

@@ -26,7 +26,6 @@ COMMANDS = (
 # These would write keys and start programs.
 EXPLAINED = (*COMMANDS, ["launch", "smoke"], ["worker"])
 MODES = {"--explain=json": EXPLAINED, "--explain": EXPLAINED, "": COMMANDS}
-STARTS = st.one_of(*(st.tuples(st.just(mode), st.sampled_from(commands)) for mode, commands in MODES.items()))
 HALF_GOOD = st.booleans().flatmap(lambda is_good: CHANGED if is_good else ENVIRONMENTS)
 FEWEST = 5  # decisions among the 40 examples of a mode; there are about 15
 HEADS = (
