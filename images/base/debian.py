@@ -58,7 +58,8 @@ def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mappi
         asked = {"recipe": apart, "debs": debs, "platform": str(platform), "place": str(place)}
         command = [sys.executable, "-m", __name__]
         own = {**environ, "TMPDIR": tempfile.gettempdir()}
-        done = process.run(command, own, AGAIN, json.dumps(asked), cwd=fingerprint.SOURCES.parent)
+        with process.nameless(json.dumps(asked)) as feed:
+            done = process.run(command, own, AGAIN, feed, cwd=fingerprint.SOURCES.parent)
         if done.code in (USER, WORLD) and done.out:
             raise (UserFault if done.code == USER else WorldFault)(*json.loads(done.out))
         if done.code:

@@ -85,5 +85,5 @@ class Podman:
             raise WorldFault("podman could not save the image", value, "podman save it by hand")
         return True
 
-    def _podman(self, *arguments: str, feed: str | IO[bytes] = "", out: IO[bytes] | None = None) -> process.Result:
+    def _podman(self, *arguments: str, feed: IO[bytes] | None = None, out: IO[bytes] | None = None) -> process.Result:
         return process.run(["podman", *arguments], self._environ, INSTALL, feed, out=out)

@@ -95,25 +95,28 @@ class Result:
         return "".join(sign if sign.isprintable() else "?" for sign in last) if self.code else None
 
 
+@contextmanager
+def nameless(text: str) -> Iterator[IO[bytes]]:
+    """Yield a text as the input of a program: a file that nobody else can open, where a pipe would have no room."""
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.seek(0)
+        yield file
+
+
 def run(
-    command: Sequence[str], env: Mapping[str, str], remedy: str, feed: str | IO[bytes] = "", *,
+    command: Sequence[str], env: Mapping[str, str], remedy: str, feed: IO[bytes] | None = None, *,
     out: IO[bytes] | None = None, cwd: Path | None = None,
     tick: Callable[[], None] | None = None, idle: Callable[[float], None] | None = None,
 ) -> Result:  # fmt: skip
-    """Run a command to its end, whatever its exit code; `feed` is its standard input, a text or a file, `out` a
-    file for its output.
+    """Run a command to its end, whatever its exit code; `feed` is its standard input, and `out` a file for its output.
 
     `tick` is called every TICK seconds while it runs, and `idle` with the seconds since it last read or wrote anything;
     what they raise ends it. An interrupted command is asked to terminate and waited for, so that it can clean up after
     itself.
     Raises WorldFault with `remedy` if the program is not there.
     """
-    with tempfile.TemporaryFile() as text:  # a pipe has no room for a long one, and would have to be filled meanwhile
-        if isinstance(feed, str):
-            text.write(feed.encode())
-            text.seek(0)
-            feed = text
-        child = _start(command, env, remedy, cwd=cwd, stdin=feed, stdout=out or subprocess.PIPE)
+    child = _start(command, env, remedy, cwd=cwd, stdin=feed or subprocess.DEVNULL, stdout=out or subprocess.PIPE)
     ticks: list[Callable[[], None]] = [end_if_stopped, *([tick] if tick else [])]
     ticks += [Idle(child.pid, idle)] if idle else []
     try:

@@ -101,9 +101,9 @@ def ask(
         command += ["--cache-dir", str(context.store.root / UV)]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
         command += [*options(pins, requirements), *more]
-        settings = configuration(pins, sources)
         environ = variables(context.environ, sources)
-        done = process.run(command, environ, "pip install -e .", feed=settings)
+        with process.nameless(configuration(pins, sources)) as settings:
+            done = process.run(command, environ, "pip install -e .", settings)
     if done.code:
         return done.account, None
     return done.err, Pylock.from_dict(tomllib.loads(done.out))

@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from packaging.pylock import Pylock
@@ -111,8 +111,8 @@ def test_the_sources_of_pip_are_said_to_uv() -> None:
 def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
 
-    def record(command: list[str], env: dict[str, str], *_: object, feed: str) -> process.Result:
-        ran.append((command, Path(command[3]).read_text(), feed))
+    def record(command: list[str], env: dict[str, str], _: str, feed: IO[bytes]) -> process.Result:
+        ran.append((command, Path(command[3]).read_text(), feed.read().decode()))
         return process.Result(1, "", "")
 
     monkeypatch.setattr(process, "run", record)
