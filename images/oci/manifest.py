@@ -89,22 +89,20 @@ def _each(
 
     What is for no platform, as an attestation of BuildKit, is run by whoever asks for unknown/unknown.
     """
-    entries = [_mapping(entry, name) for entry in _list(raw, "manifests", name)]
     free = {str(each): each for each in PLATFORMS}
-    found = [(free.pop("/".join(_system(entry, name)), None), entry) for entry in entries]
     odd = [*(raw.keys() - {"schemaVersion", "mediaType", "manifests"})]
-    odd += [entry["digest"] for platform, entry in found if platform is None or not _is_plain(entry, platform)]
+    found = list[tuple[Platform | None, Manifest]]()
+    for entry in _list(raw, "manifests", name):
+        platform, digest = free.pop("/".join(_system(entry, name)), None), _descriptor(entry, name).digest
+        data = _checked(get, digest, name) if platform else b""
+        if platform and entry == _entry_of(data, platform):
+            found.append((platform, parse(read(data, name), digest, name)))
+        else:
+            odd.append(digest)
     if odd or not found:
         fact = "an index has something else than one image for each platform"
         raise UserFault(fact, f"{name} ({', '.join(sorted(odd)) or 'nothing'})", "NAME@sha256:... of the one you mean")
-    digests = [(platform, entry["digest"]) for platform, entry in found]
-    return [(each, parse(read(_checked(get, digest, name), name), digest, name)) for each, digest in digests]
-
-
-def _is_plain(entry: Mapping[str, Any], platform: Platform) -> bool:
-    """Return whether an entry says of a manifest what `published` says of it for a platform, and nothing more."""
-    named = entry.keys() == {*DESCRIPTOR, "platform"} and entry["platform"] == _system_of(platform)
-    return named and entry["mediaType"] in MANIFESTS
+    return found
 
 
 def _checked(get: Callable[[str | None], bytes], digest: str, name: str) -> bytes:
