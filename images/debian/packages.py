@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -25,14 +25,26 @@ AT_ONCE = 8  # downloads: most packages are small
 # What Debian's Python needs to compile: what it imports at its start, and what it is linked with.
 PYTHON = ("python{0}-minimal", "libpython{0}-minimal", "libc6", "libexpat1", "zlib1g")
 
-Choice = Callable[[Universe], list[Paragraph]]
 
-
-class Part(NamedTuple):
-    """The part of an archive that packages come from: a suite, for one platform."""
+class Question(NamedTuple):
+    """Which packages of a suite are asked for: with all that a system of them needs, or `alone`."""
 
     suite: str
     platform: Platform
+    names: tuple[str, ...]
+    alone: bool = False
+
+    @property
+    def inputs(self) -> list[object]:
+        """Return what an answer depends on, besides the indexes."""
+        return [self.suite, str(self.platform), self.names, self.alone]
+
+    def answer(self, universe: Universe) -> list[Paragraph]:
+        """Choose the packages, or raise Unsolvable."""
+        if self.alone:
+            return [universe.named(name) for name in sorted(set(self.names))]
+        names = (*universe.essential(self.suite), *ALWAYS, *self.names)
+        return solve.closure(universe, list(dict.fromkeys(names)))
 
 
 def resolve(suite: str, packages: Sequence[str], platform: Platform, context: Context) -> Debian:
@@ -40,14 +52,10 @@ def resolve(suite: str, packages: Sequence[str], platform: Platform, context: Co
 
     Raises WorldFault as `named` does.
     """
-
-    def choose(universe: Universe) -> list[Paragraph]:
-        names = (*universe.essential(suite), *ALWAYS, *packages)
-        return solve.closure(universe, list(dict.fromkeys(names)))
-
     # Without the mirror that was asked: a lock and an image name no mirror of one machine.
     sources = mirrors.listed(mirrors.own(suite))
-    return Debian(suite, tuple(packages), sources, _chosen([suite, packages], Part(suite, platform), choose, context))
+    debs = _chosen(Question(suite, platform, tuple(packages)), context)
+    return Debian(suite, tuple(packages), sources, debs)
 
 
 def named(suite: str, names: Sequence[str], platform: Platform, context: Context) -> tuple[Deb, ...]:
@@ -56,11 +64,7 @@ def named(suite: str, names: Sequence[str], platform: Platform, context: Context
     Where no mirror can be reached, an older choice is better than none, and the user is told its day. Raises WorldFault
     where there is none, and Unverified even if there is one.
     """
-
-    def choose(universe: Universe) -> list[Paragraph]:
-        return [universe.named(name) for name in sorted(set(names))]
-
-    return _chosen(["alone", names], Part(suite, platform), choose, context) if names else ()
+    return _chosen(Question(suite, platform, tuple(names), alone=True), context) if names else ()
 
 
 def of_python(python: str) -> list[str]:
@@ -77,7 +81,7 @@ def bring(suite: str, debs: Iterable[Deb], platform: Platform, context: Context)
     wanted = {one.sha256: one for one in debs}
     found = {
         wanted[row["SHA256"]]: f"{index.source.uri}/{quote(row['Filename'])}"
-        for index in _indexes(Part(suite, platform), context)
+        for index in _indexes(suite, platform, context)
         for row in index.rows()
         if row["SHA256"] in wanted
     }
@@ -139,11 +143,11 @@ def _note_signed(store: Store, debs: Sequence[Deb]) -> None:
         store.write_record(SIGNED, one.sha256, one.filename)
 
 
-def _chosen(asked: Sequence[object], part: Part, choose: Choice, context: Context) -> tuple[Deb, ...]:
+def _chosen(asked: Question, context: Context) -> tuple[Deb, ...]:
     """Choose anew where an index has changed; remember the choice for days on which no mirror can be reached."""
-    store, last = context.store, key_of([*asked, part.suite, str(part.platform)])
+    store, last = context.store, key_of(asked.inputs)
     try:
-        debs = _choose_now(asked, part, choose, context)
+        debs = _choose_now(asked, context)
     except WorldFault as fault:
         record = store.record("last debs", last)
         if record is None or isinstance(fault, Unverified):
@@ -154,10 +158,10 @@ def _chosen(asked: Sequence[object], part: Part, choose: Choice, context: Contex
     return debs
 
 
-def _choose_now(asked: Sequence[object], part: Part, choose: Choice, context: Context) -> tuple[Deb, ...]:
-    indexes = _indexes(part, context)
-    inputs = [*asked, [index.digest for index in indexes]]
-    made = context.store.cached("choices", inputs, lambda: _plain(part.suite, choose, indexes)).value
+def _choose_now(asked: Question, context: Context) -> tuple[Deb, ...]:
+    indexes = _indexes(asked.suite, asked.platform, context)
+    inputs = [*asked.inputs, [index.digest for index in indexes]]
+    made = context.store.cached("choices", inputs, lambda: _plain(asked, indexes)).value
     archives = {index.source.suite: index.source.uri for index in indexes}
     found = {Deb(**fields): f"{archives[suite]}/{path}" for fields, suite, path in made}
     _note_signed(context.store, list(found))
@@ -165,14 +169,14 @@ def _choose_now(asked: Sequence[object], part: Part, choose: Choice, context: Co
     return tuple(found)
 
 
-def _plain(suite: str, choose: Choice, indexes: Sequence[Index]) -> list[Any]:
+def _plain(asked: Question, indexes: Sequence[Index]) -> list[Any]:
     """Return a choice as JSON can hold it: what a lock says of each package, and suite and path of its file."""
     try:
         universe = Universe(row for index in indexes for row in index.rows())
-        chosen = {_listed(row): row for row in choose(universe)}
+        chosen = {_listed(row): row for row in asked.answer(universe)}
     except (solve.Unsolvable, ValueError) as error:
         remedy = "other packages in the row of this base in images/versions.toml, or run it again later"
-        raise WorldFault("Debian's packages do not go together", f"{suite}: {error}", remedy) from error
+        raise WorldFault("Debian's packages do not go together", f"{asked.suite}: {error}", remedy) from error
     return [[asdict(one), row.suite, quote(row["Filename"])] for one, row in sorted(chosen.items())]
 
 
@@ -182,10 +186,10 @@ def _listed(row: Paragraph) -> Deb:
     return Deb(name, version, architecture, kept_as, row["SHA256"])
 
 
-def _indexes(part: Part, context: Context) -> list[Index]:
+def _indexes(suite: str, platform: Platform, context: Context) -> list[Index]:
     """Ask the mirror that the user names, else Debian's own."""
-    sources = mirrors.named(part.suite, context.environ) or mirrors.own(part.suite)
-    return [archive.index(source, part.platform.architecture, context) for source in sources]
+    sources = mirrors.named(suite, context.environ) or mirrors.own(suite)
+    return [archive.index(source, platform.architecture, context) for source in sources]
 
 
 def _download(places: Mapping[Deb, str], context: Context) -> None:
