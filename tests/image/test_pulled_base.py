@@ -111,17 +111,6 @@ def test_the_layers_of_the_base_stay_as_they_are(
     assert made.config["config"]["Labels"]["org.opencontainers.image.base.digest"].startswith("sha256:")
 
 
-def test_what_is_hidden_lies_in_a_layer_of_its_own(on_base: tuple[Path, dict[str, Any]]) -> None:
-    layers = listing(on_base[0])
-    hidden = [path for path in layers[2] if "/.wh." in path]
-
-    assert f"{SITE}/.wh.tqdm-4.0.0.dist-info" in hidden
-    assert "usr/local/bin/.wh.tqdm-old" in hidden
-    assert not any("/.wh." in path for layer in layers[3:] for path in layer)
-    assert not any(path.startswith(f"{SITE}/six") for layer in layers[2:] for path in layer)
-    assert any(path.startswith(f"{SITE}/tqdm/") for layer in layers[3:] for path in layer)
-
-
 def test_no_file_of_the_base_is_replaced_but_the_passwd(on_base: tuple[Path, dict[str, Any]]) -> None:
     layers = listing(on_base[0])
     below = {path for layer in layers[:2] for path, info in layer.items() if not info.isdir()} - set(OLD) - set(LACKING)

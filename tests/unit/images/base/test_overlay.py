@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tarfile
 
 import pytest
 
@@ -12,6 +11,7 @@ from images.base.overlay import Tree
 from images.foreign.tars import Readable, Tar
 from images.host.errors import WorldFault
 from tests.support.base_facts import tree_of
+from tests.support.hostile import END, entry
 from tests.support.stand_in import Files
 
 
@@ -83,17 +83,9 @@ def test_a_file_takes_the_place_of_a_directory() -> None:
 
 
 def test_a_hard_link_has_the_text_of_its_target() -> None:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as tar:
-        first, second = tarfile.TarInfo("a"), tarfile.TarInfo("b")
-        first.size = 4
-        second.type, second.linkname = tarfile.LNKTYPE, "./a"
-        tar.addfile(first, io.BytesIO(b"text"))
-        tar.addfile(second)
-    stream.seek(0)
     made = Tree()
 
-    made.add(Tar(stream), whole)
+    made.add(Tar(io.BytesIO(entry(b"a", b"text") + entry(b"b", kind=b"1", link=b"./a") + END)), whole)
 
     assert made.text("b") == "text"
 

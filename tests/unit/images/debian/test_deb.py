@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import lzma
 import tarfile
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from images.debian import deb
 from images.foreign.bounds import DEB
 from images.host.errors import WorldFault
-from tests.support.hostile import changed, watched
+from tests.support.hostile import END, changed, entry, watched
 from tests.support.packages import archived, package
 from tests.support.stand_in import layer
 
@@ -27,15 +26,6 @@ CONTROL = layer({"./control": b"Package: tool\nVersion: 1\nArchitecture: all\n"}
 
 def with_data(data: bytes, control: bytes = CONTROL, pack: Callable[[bytes], bytes] = lzma.compress) -> bytes:
     return archived([BINARY, ("control.tar.xz", lzma.compress(control)), ("data.tar.xz", pack(data))])
-
-
-def one(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
-    """Return a tar of one entry."""
-    out, info = io.BytesIO(), tarfile.TarInfo(name)
-    info.type, info.linkname = kind, link
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        tar.addfile(info)
-    return out.getvalue()
 
 
 def test_a_package_says_what_it_is_and_what_it_brings() -> None:
@@ -93,14 +83,14 @@ def test_a_package_that_unpacks_to_too_much_is_refused() -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (one("../etc/passwd"), "leaves its directory"),
-        (one("./usr/../../x"), "leaves its directory"),
-        (one("//etc/x"), "is absolute"),
-        (one("./usr/.wh.bin"), "hide"),
-        (one("./a\nb"), "control character"),
-        (one("./dev/sda", tarfile.BLKTYPE), "neither file"),
-        (one("./dev/zero", tarfile.CHRTYPE), "neither file"),
-        (one("./run/pipe", tarfile.FIFOTYPE), "neither file"),
+        (entry(b"../etc/passwd") + END, "leaves its directory"),
+        (entry(b"./usr/../../x") + END, "leaves its directory"),
+        (entry(b"//etc/x") + END, "is absolute"),
+        (entry(b"./usr/.wh.bin") + END, "hide"),
+        (entry(b"./a\nb") + END, "control character"),
+        (entry(b"./dev/sda", kind=tarfile.BLKTYPE) + END, "neither file"),
+        (entry(b"./dev/zero", kind=tarfile.CHRTYPE) + END, "neither file"),
+        (entry(b"./run/pipe", kind=tarfile.FIFOTYPE) + END, "neither file"),
         (b"junk" * 300, "a Debian package has files"),
         (layer({"./a": b"x" * 5000})[:1024], "cut short|unexpected end"),
     ],

@@ -22,6 +22,7 @@ from images.host.errors import WorldFault
 from images.model import Debian
 from images.oci.layer import EPOCH
 from images.platforms import AMD64, ARM64, Platform
+from tests.support.hostile import END, entry
 from tests.support.packages import package
 from tests.support.stand_in import Directory, Files, layer
 
@@ -91,29 +92,18 @@ def test_files_are_roots_and_of_groups_that_every_system_has(owner: Directory, t
         tree_of(package("tool", layer({"./usr/x": owner})), place=tmp_path)
 
 
-def linked(name: str, target: str, kind: bytes, below: str = "") -> bytes:
+def linked(name: bytes, target: bytes, kind: bytes, below: bytes = b"") -> bytes:
     """Return a tar of a file, a link, and a file below that."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for path, of, link in (
-            ("./usr/bin/a", tarfile.REGTYPE, ""),
-            (name, kind, target),
-            (below, tarfile.REGTYPE, ""),
-        ):
-            info = tarfile.TarInfo(path)
-            info.type, info.linkname = of, link
-            if path:
-                tar.addfile(info)
-    return out.getvalue()
+    return entry(b"./usr/bin/a") + entry(name, kind=kind, link=target) + (entry(below) if below else b"") + END
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (linked("./usr/b", "/etc/shadow", tarfile.LNKTYPE), "leads nowhere"),
-        (linked("./usr/b", "../../etc/shadow", tarfile.LNKTYPE), "leads nowhere"),
-        (linked("./usr/b", "/etc", tarfile.SYMTYPE, below="./usr/b/passwd"), "below what is no directory"),
-        (linked("./usr/b", "./usr/bin/a", tarfile.LNKTYPE, below="./usr/b/x"), "below what is no directory"),
+        (linked(b"./usr/b", b"/etc/shadow", tarfile.LNKTYPE), "leads nowhere"),
+        (linked(b"./usr/b", b"../../etc/shadow", tarfile.LNKTYPE), "leads nowhere"),
+        (linked(b"./usr/b", b"/etc", tarfile.SYMTYPE, below=b"./usr/b/passwd"), "below what is no directory"),
+        (linked(b"./usr/b", b"./usr/bin/a", tarfile.LNKTYPE, below=b"./usr/b/x"), "below what is no directory"),
     ],
 )
 def test_links_that_lead_out_are_refused(data: bytes, said: str, tmp_path: Path) -> None:
@@ -122,7 +112,7 @@ def test_links_that_lead_out_are_refused(data: bytes, said: str, tmp_path: Path)
 
 
 def test_a_layer_has_fixed_times_and_hard_links(tmp_path: Path) -> None:
-    tree = tree_of(package("tool", linked("./usr/b", "./usr/bin/a", tarfile.LNKTYPE)), place=tmp_path)
+    tree = tree_of(package("tool", linked(b"./usr/b", b"./usr/bin/a", tarfile.LNKTYPE)), place=tmp_path)
     tree.entries["usr/b"].read = lambda: b"a program"
 
     written = rootfs.write(tree, tmp_path / "layer")
