@@ -119,11 +119,7 @@ def test_a_fault_is_named_with_its_remedy(
         (limits(flags=frozenset({"avx2"})), "processor", "no unit computes in bf16"),
         ({}, "processes", "no limit"),
         ({"processes": 4096, "files": 1024}, "files", "1024 open files"),
-        (
-            {"plan": replace(PLAN, situation=place(World("mpijob-launcher", "role")))},
-            "launcher",
-            "hosts of the hostfile",
-        ),
+        (LAUNCHER, "launcher", "hosts of the hostfile"),
     ],
 )
 def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None:

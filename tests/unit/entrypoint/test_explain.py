@@ -6,10 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from entrypoint.decide import Plan
-from entrypoint.explain import one_line, plan_as_text
-from entrypoint.machine.cpus import Machine
-from entrypoint.settings import Prepared
+from entrypoint.explain import one_line
 from entrypoint.tasks.command import PLAIN, Command
 from entrypoint.world.model import World
 from tests.support.launchers import left_by
@@ -17,14 +14,6 @@ from tests.support.starts import SMOKE, make_facts, make_plan, place
 
 POD = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "pod0"}
 ELASTIC = {"PET_NNODES": "1:4", "PET_RDZV_ENDPOINT": "pod0:29400", "PET_RDZV_BACKEND": "c10d"}
-MACHINE = Machine(frozenset(range(4)), 4, 2, (frozenset(range(4)),), 2.0, False)
-PREPARED = Prepared(
-    {}, {"OMP_NUM_THREADS": "2", "LD_PRELOAD": "/a/libtcmalloc.so.4:/b/libiomp5.so"}, {"KMP_BLOCKTIME": "9"}
-)
-PLAN = Plan(
-    make_facts({}, machine=MACHINE), place(World("alone", "no launcher's variables are set", local_size=1)), PREPARED,
-    ["python3", "a b.py"], ["a note"], {"OMP_NUM_THREADS": "because"},
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -62,14 +51,5 @@ def test_the_first_line_says_the_place_of_a_rank(
     ],
 )
 def test_the_batch_of_the_world_is_said(world: World, batch: int | None, said: str | None) -> None:
-    line = one_line(replace(PLAN, situation=place(world), batch=batch))
+    line = one_line(replace(make_plan(SMOKE, make_facts({}), 1), situation=place(world), batch=batch))
     assert said in line if said else "batch" not in line
-
-
-@pytest.mark.parametrize("value", ["1\nmultinode: rank 0", "1\rmultinode", "\x1b[2J", "\u2028x", "\x85x"])
-def test_no_value_forges_a_row_of_the_log(value: str) -> None:
-    prepared = Prepared({}, {"LD_PRELOAD": value}, {"OMP_NUM_THREADS": value})
-    decision = replace(PLAN, prepared=prepared, argv=["python3", value], notes=[value])
-    plain = replace(PLAN, prepared=Prepared({}, {"A": "1"}, {"B": "1"}), argv=["python3", "x"], notes=["x"])
-    assert len(one_line(decision).splitlines()) == 1
-    assert len(plan_as_text(decision).splitlines()) == len(plan_as_text(plain).splitlines())

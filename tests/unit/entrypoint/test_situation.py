@@ -31,7 +31,6 @@ def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
     ("words", "environ", "kind", "said"),
     [
         # every node of a rendezvous would train a model of its own
-        (["python3", "train.py"], NODES, "refused", "train.py without python3"),
         (["python3", "-u", "train.py", "--seed", "1"], NODES, "refused", "train.py without python3"),
         (["python3", "-W", "error", "-u", "train.py"], NODES, "refused", "train.py without python3"),
         (["/usr/bin/python3.11", "train.py"], NODES, "refused", "train.py without /usr/bin/python3.11"),
@@ -45,12 +44,7 @@ def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
         (["torchrun", "train.py"], NODES, "", ""),
         # nodes that meet on loopback: a shell is no training, and a typed torchrun may mean others on this machine
         (["bash"], {**NODES, "PET_MASTER_ADDR": "127.0.0.1"}, "noted", "loopback"),
-        (
-            ["torchrun", "--nnodes", "2", "--node-rank", "1", "--master-addr", "127.0.0.1", "x.py"],
-            {},
-            "noted",
-            "loopback",
-        ),
+        (TYPED.split(), {}, "noted", "loopback"),
         # no worker of an MPIJob would take part
         (["python3", "/data/train.py", "other.py"], LAUNCHER, "refused", "/data/train.py"),
         (["/opt/multinode/env/bin/python3", "train.py"], LAUNCHER, "refused", "train.py"),

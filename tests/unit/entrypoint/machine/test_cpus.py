@@ -20,7 +20,6 @@ HOST = Box(2, 60, 2)
         (look_at(Box(1, 2)), 2, 2, 1),
         (look_at(ONE), 28, 28, 1),
         (look_at(TWO), 56, 56, 2),
-        (look_at(Box(2, 28)), 56, 56, 2),
         (look_at(SNC), 112, 112, 8),
         (look_at(Box(1, 8, 2, paired=True)), 8, 8, 1),
         (look_at(Box(1, 96, 2, 4)), 96, 96, 4),  # AMD EPYC with four NUMA nodes per socket
@@ -36,7 +35,6 @@ HOST = Box(2, 60, 2)
         (look_at(HOST, cpuset("0-3", unified=False), cpus="0-3"), 4, 4, 1),
         (look_at(Box(1, 2), pod(1.4)), 2, 1, 1),
         (look_at(Box(1, 2), pod(1.5)), 2, 2, 1),
-        (look_at(Box(1, 2), pod(2.5)), 2, 2, 1),
         (look_at(HOST, pod(7.5)), 120, 8, 1),
         (look_at(Box(1, 2), docker(0.5)), 2, 1, 1),
         (look_at(Box(1, 2), docker(0)), 2, 2, 1),

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
 from entrypoint.world.starters import check_accelerate, find_code, read_start, replace_auto, walk_options
@@ -49,10 +45,7 @@ def test_a_program_that_starts_no_ranks(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (
-            "torchrun --nproc-per-node auto x.py --nproc-per-node auto",
-            "torchrun --nproc-per-node 2 x.py --nproc-per-node auto",
-        ),
+        ("torchrun --nproc-per-node auto x.py --n auto", "torchrun --nproc-per-node 2 x.py --n auto"),
         ("torchrun --nproc-per=auto -m x --nproc-per auto", "torchrun --nproc-per=2 -m x --nproc-per auto"),
         ("torchrun --standalone --nproc-per-node= x", "torchrun --standalone --nproc-per-node=2 x"),
         ("python3 -m torch.distributed.run --nproc-per auto x", "python3 -m torch.distributed.run --nproc-per 2 x"),
@@ -126,16 +119,3 @@ def test_options_of_torchrun_end_where_the_script_begins(line: str, found: dict[
 )
 def test_what_a_command_line_runs(line: str, found: tuple[str, str, str, list[str]]) -> None:
     assert find_code(line.split()) == found
-
-
-LINES = st.lists(
-    st.sampled_from(["-m", "--nproc-per-node", "auto", "2", "-n", "--", "-", "x.py", "--standalone", "", "="])
-)
-
-
-@given(st.sampled_from(["torchrun", "python3", "mpirun", "accelerate"]), LINES)
-def test_any_command_line_can_be_read(program: str, words: list[str]) -> None:
-    with contextlib.suppress(Refusal):
-        start = read_start([program, *words], {})
-        assert start is None or start.local_size is None or start.local_size >= 0
-    assert len(replace_auto([program, *words], 2)) == len(words) + 1

@@ -224,11 +224,6 @@ def test_the_first_host_is_that_of_the_whole_list(text: str, first: str) -> None
     assert first_host(text) == first
 
 
-@given(st.text(alphabet="n[]-,01 x", max_size=30))
-def test_any_list_has_a_first_host(text: str) -> None:
-    assert "," not in first_host(text)
-
-
 @pytest.mark.parametrize(
     ("text", "node", "size", "count"),
     [
