@@ -89,7 +89,7 @@ def test_a_gated_repository_is_said(prefetch: Prefetch, hub: Hub) -> None:
     hub.gated = {"models/ours/bert"}
     for token in ((), ("--token", "hf_closed")):
         assert_three_parts(
-            prefetch(*QA, *token), 1, "cannot be fetched: model ours/bert", "ask for access", "multinode: "
+            prefetch(*QA, *token), 1, "cannot be fetched: model ours/bert", "ask for access", "multinode"
         )
     assert any(headers.get("Authorization") == "Bearer hf_closed" for _, _, headers in hub.requests)
 
