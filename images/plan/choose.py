@@ -16,8 +16,6 @@ from images.plan import compatibility
 from images.plan.catalog import Catalog, Torch, Transformers
 from images.plan.compatibility import BaseChoice
 
-DAY = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")  # newer releases of Python read more forms than this one
-
 
 @dataclass(frozen=True)
 class Selection:
@@ -76,10 +74,10 @@ def _require_day(text: str | None, today: datetime.date) -> None:
     if text is None:
         return
     try:
-        day = datetime.date.fromisoformat(text) if DAY.fullmatch(text) and text.isascii() else None
+        day = datetime.date.fromisoformat(text)
     except ValueError:
         day = None
-    if day is None:
+    if day is None or str(day) != text:  # newer releases of Python read more forms than this one
         raise UserFault("that is not a date", repr(text), "--as-of YYYY-MM-DD")
     if day > today:
         fact = "nothing can be known as of a day that has not come"
