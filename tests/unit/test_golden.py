@@ -1,4 +1,4 @@
-"""Plans and refusals are what they were; tests/golden says how they are made and renewed."""
+"""Plans, refusals and the decisions of starts are what they were; tests/golden says how they are made and renewed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,24 @@ import json
 
 import pytest
 
-from tests.golden import data, plans, refusals
+from tests.golden import data, explain, messages, plans, refusals
+
+
+@pytest.fixture(scope="module")
+def decided() -> dict[str, str]:
+    """Decide every case once."""
+    return explain.produce()
+
+
+@pytest.mark.parametrize("name", [case.name for case in explain.cases()])
+def test_a_decision_is_what_it_was(name: str, decided: dict[str, str]) -> None:
+    different = data.difference("explain", f"{name}.json", decided[f"{name}.json"])
+
+    assert not different, f"{different}\n{data.REMEDY}"
+
+
+def test_the_words_of_a_refused_start_are_what_they_were() -> None:
+    assert messages.produce() == data.recorded("messages"), data.REMEDY
 
 
 @pytest.mark.parametrize("name", plans.PLANS)
@@ -26,6 +43,7 @@ def test_a_refusal_says_what_it_said(group: str, typed: str) -> None:
 
 
 def test_no_golden_data_are_left_over() -> None:
+    assert data.recorded("explain").keys() == {f"{case.name}.json" for case in explain.cases()}
     assert data.recorded("plan").keys() == {f"{name}.json" for name in plans.PLANS}
     for name, typed in refusals.REFUSALS.items():
         known = json.loads(data.recorded("refusals")[f"{name}.json"])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.figures import promises
-from benchmarks.figures.file import PARTS
 from benchmarks.figures.measured import Figures, of_json
-from benchmarks.figures.promises import KEPT, MISSED, PROMISES, SHOWN, UNKNOWN, Promise
+from benchmarks.figures.promises import KEPT, MISSED, SHOWN, UNKNOWN, Promise
 
 MOST = Promise("build", "built", "ours", "how", "theirs", most=0.10)
 LEAST = Promise("train", "together", "apart", "how", "together", least=0.95)
@@ -77,10 +76,3 @@ def test_what_is_promised_with_amx_is_only_shown_without(
 )
 def test_a_value_beyond_its_limit_never_looks_like_the_limit(promise: Promise, value: float, text: str) -> None:
     assert promises.verdict(promise, figures(ours=value, theirs=1)).text == text
-
-
-def test_every_part_has_promises_each_with_one_limit_at_most() -> None:
-    assert {promise.part for promise in PROMISES} == {*PARTS}
-    assert len({(promise.part, promise.what) for promise in PROMISES}) == len(PROMISES)
-    assert [promise for promise in PROMISES if promise.most is not None and promise.least is not None] == []
-    assert [promise.limit for promise in PROMISES if promise.figure == "memory"] == ["≤ 400.0 MB"]

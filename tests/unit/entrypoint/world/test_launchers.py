@@ -21,7 +21,3 @@ def test_each_form_of_a_launcher_is_a_world_or_a_refusal(case: Case) -> None:
         assert (refusal.fact, refusal.code) == (case.refused, 2)
         return
     assert describe(world) == case.world
-
-
-def test_a_form_is_listed_once() -> None:
-    assert len({(case.launcher, case.form) for case in CASES}) == len(CASES)
