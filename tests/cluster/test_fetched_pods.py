@@ -97,21 +97,3 @@ def test_a_claim_that_may_only_be_read_is_refused(
     [end] = node.ends([name], 120)
     assert end.code == 2
     assert message in end.out
-
-
-@pytest.mark.slow
-def test_a_directory_of_another_user_is_refused(pulled: str, node: Podman) -> None:
-    words = ("--image", pulled, "--pvc", node.network, *SIZES, "--elastic", "off", "--workers", "1", "--name", "qa")
-    first = make_pods(
-        run("pytorchjob", *words, "bash", "-c", "mkdir -m 755 /workspace/output/qa").manifest, ["10.0.0.1"]
-    )
-    second = make_pods(run("pytorchjob", *words, "--uid", "2000", "qa").manifest, ["10.0.0.1"])
-    name = "qa-master-0-pytorch"
-    for pods, code in ((first, 0), (second, 2)):
-        pods[0]["spec"]["restartPolicy"] = "Never"
-        node.play(pods, node.addresses(1))
-        [end] = node.ends([name], 120)
-        assert end.code == code
-        node.down_pods()
-
-    assert "the directory for results cannot be written: /workspace/output/qa" in end.out

@@ -99,14 +99,6 @@ def test_the_page_trains(store: Store, pair: Sequence[Host]) -> None:
     assert re.findall(r"smoke: passed: world_size=(\d) backend=(\w+)", done.out) == [("2", "gloo")] * 2
 
 
-@pytest.mark.parametrize("names", ["node0,node1", "10.77.0.10,10.77.0.11"])
-def test_launch_by_names_and_by_addresses(store: Store, pair: Sequence[Host], names: str) -> None:
-    done = launch(store, pair, names)
-
-    assert done.code == 0
-    assert places(done.out) == BOTH
-
-
 @pytest.fixture
 def any_address(pair: Sequence[Host]) -> Iterator[None]:
     """Let programs bind addresses that a host does not have, as keepalived sets it."""

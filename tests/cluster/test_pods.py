@@ -9,9 +9,9 @@ import pytest
 
 from tests.cluster.pods import ELASTIC, MASTER, SIZES, TRAINJOB, Form, Podman
 from tests.support.harness import ROOT
-from tests.support.manifests import list_pods, run
+from tests.support.manifests import run
 from tests.support.mpi_operator import make_mpi_pods, mount, write_hostfile, write_mounts
-from tests.support.operators import make_pods, make_trainjob_pods
+from tests.support.operators import make_trainjob_pods
 from tests.support.wheels import pack
 
 pytestmark = pytest.mark.slow
@@ -63,24 +63,3 @@ def test_an_mpijob_trains_on_its_workers(pulled: str, node: Podman, tmp_path: Pa
     workers = "".join(node.logs(f"smoke-worker-{index}-worker") for index in range(2))
     assert end.code == 0, workers
     assert "smoke: passed: world_size=2 " in end.out
-
-
-def test_a_pod_may_write_to_three_places_only(pulled: str, node: Podman) -> None:
-    words = ("--name", "look", "--image", pulled, "--pvc", node.network, *SIZES, "--elastic", "1:2")
-    script = (
-        "id -u; grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status; "
-        "for place in / /workspace /home/multinode /tmp /dev/shm /workspace/output; do "
-        "touch $place/file 2>/dev/null && echo wrote $place; done"
-    )
-    manifest = run("pytorchjob", *words, "bash", "-c", script).manifest
-    [first, *_] = make_pods(manifest, node.addresses(2))
-    first["spec"]["restartPolicy"] = "Never"
-
-    node.play([first], node.addresses(1))
-
-    [end] = node.ends(["look-worker-0-pytorch"], 60)
-    said = end.out.split()
-    assert end.code == 0
-    assert [word for word in said if word.startswith("/")] == ["/tmp", "/dev/shm", "/workspace/output"]
-    assert "1000" in said and "0000000000000000" in said
-    assert list_pods(manifest)[0]["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
