@@ -13,7 +13,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -35,8 +35,8 @@ from images.layers import bytecode, compiler
 from images.model import Base, Deb, Debian, Wheel
 from images.plan import catalog
 from images.plan.catalog import Base as Row
-from images.platforms import AMD64
-from tests.support import locks, mmdebstrap
+from images.platforms import AMD64, PLATFORMS, Platform
+from tests.support import emulation, locks, mmdebstrap
 from tests.support.harness import ROOT, call
 from tests.support.packages import package
 from tests.support.stand_in import layer
@@ -51,6 +51,7 @@ NOBODY = 65534
 class Fresh:
     """A base from an empty store."""
 
+    platform: Platform
     store: Store
     recipe: Debian
     base: Base
@@ -65,12 +66,12 @@ def fresh(module_path: Path) -> Fresh:
     return make(ROW, module_path)
 
 
-def make(row: Row, place: Path) -> Fresh:
+def make(row: Row, place: Path, platform: Platform = AMD64) -> Fresh:
     store = Store(place / "multinode")
-    chosen = packages.resolve(row.suite, row.packages, AMD64, context(store))
-    made = debian.make(store, chosen, AMD64, row.python, os.environ)
+    chosen = packages.resolve(row.suite, row.packages, platform, context(store))
+    made = debian.make(store, chosen, platform, row.python, os.environ)
     assert not made.layers[0].reused
-    return Fresh(store, chosen, made)
+    return Fresh(platform, store, chosen, made)
 
 
 @contextmanager
@@ -86,10 +87,16 @@ def opened(fresh: Fresh) -> Iterator[tarfile.TarFile]:
         yield layer
 
 
-@pytest.fixture(scope="module", params=catalog.load().suites, ids=lambda row: row.suite)
-def of_suite(request: pytest.FixtureRequest, module_path: Path) -> Fresh:
-    """Make the base of each suite that has a row."""
-    return make(request.param, module_path / request.param.suite)
+EVERY = [pytest.param((row, each), id=f"{row.suite}-{each}") for row in catalog.load().suites for each in PLATFORMS]
+
+
+@pytest.fixture(scope="module", params=EVERY)
+def of_suite(request: pytest.FixtureRequest, module_path: Path) -> Iterator[Fresh]:
+    """Make the base of each suite that has a row, for each platform, whose programs can be started meanwhile."""
+    (row, platform), here = request.param, os.uname()
+    own = platform.runs_on(here.sysname, here.machine)
+    with nullcontext() if own else emulation.registered(emulation.fetch(module_path)):
+        yield make(row, module_path / row.suite / platform.architecture, platform)
 
 
 def unpack(fresh: Fresh, root: Path) -> Path:
@@ -270,7 +277,8 @@ def test_it_is_what_debians_own_programs_make(of_suite: Fresh, tmp_path: Path) -
         pytest.skip("no mmdebstrap, or not root")
     chosen = of_suite.recipe.debs
     debs = [of_suite.store.place(deb.sha256, deb.filename) for deb in chosen]
-    with tarfile.open(mmdebstrap.make(debs, [deb.package for deb in chosen], tmp_path)) as tar:
+    made = mmdebstrap.make(debs, [deb.package for deb in chosen], of_suite.platform, tmp_path)
+    with tarfile.open(made) as tar:
         theirs = described(tar)
     with opened(of_suite) as layer:
         ours = described(layer)

@@ -8,16 +8,21 @@ from pathlib import Path
 
 from images.debian.tree import DPKG_OPTIONS
 from images.host.store import sha256
+from images.platforms import Platform
 from tests.support.harness import call
 
 # What the package usrmerge does with a program in Perl. Made first, these links let usr-is-merged take its place.
 MERGED = 'for name in bin lib lib64 sbin; do mkdir -p "$1/usr/$name"; ln -s "usr/$name" "$1/$name"; done'
+PATIENCE = 3600  # seconds: under emulation
 # For the scripts of packages, which see nothing else of the user.
 ENVIRONMENT = {"SOURCE_DATE_EPOCH": "1704067200", "LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def make(debs: Sequence[Path], names: Sequence[str], place: Path) -> Path:
-    """Write the tar of a root file system with all of these packages, whose names are `names`."""
+def make(debs: Sequence[Path], names: Sequence[str], platform: Platform, place: Path) -> Path:
+    """Write the tar of a root file system with all of these packages, whose names are `names`.
+
+    The kernel has to be able to start programs for the platform.
+    """
     repository, out = place / "repository", place / "root.tar"
     repository.mkdir()
     index = []
@@ -30,6 +35,8 @@ def make(debs: Sequence[Path], names: Sequence[str], place: Path) -> Path:
         "mmdebstrap",
         "--variant=minbase",
         "--format=tar",
+        f"--architectures={platform.architecture}",
+        "--skip=check/qemu",  # it would ask for another program, arch-test
         f"--include={','.join(names)}",
         f"--setup-hook={MERGED}",
     ]
@@ -37,6 +44,7 @@ def make(debs: Sequence[Path], names: Sequence[str], place: Path) -> Path:
     done = call(
         [*command, "", str(out), f"deb [trusted=yes] copy:{repository} ./"],
         env={"PATH": os.environ["PATH"], **ENVIRONMENT},
+        seconds=PATIENCE,
     )
     assert done.code == 0, done.text
     return out
