@@ -18,6 +18,8 @@ import transformers.trainer
 from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers.trainer_callback import ProgressCallback
 
+COUNTED = ("iteration", "avg_backward_comm_time", "avg_backward_compute_comm_overlap_time")
+
 
 class Point(NamedTuple):
     """A moment of a training: its step, the time, and the seconds waited until then; None where nobody counts them."""
@@ -87,14 +89,14 @@ class Progress(ProgressCallback):
 def count_waited(parallel: Any) -> float | None:
     """Return the seconds in which a backward pass had computed all, and gradients were still exchanged.
 
-    parallel: a DistributedDataParallel, whose averages are in nanoseconds and end with the step before the last
-    (torch/csrc/distributed/c10d/logger.cpp).
+    None where torch has not counted them. parallel: a DistributedDataParallel, whose averages are in nanoseconds and
+    end with the step before the last (torch/csrc/distributed/c10d/logger.cpp).
     """
     found = parallel._get_ddp_logging_data()
-    if not found["iteration"]:
+    steps, exchanged, hidden = (found.get(name) for name in COUNTED)
+    if not steps or exchanged is None or hidden is None:
         return None
-    each = found["avg_backward_comm_time"] - found["avg_backward_compute_comm_overlap_time"]
-    return float(each * found["iteration"] / 1e9)
+    return float((exchanged - hidden) * steps / 1e9)
 
 
 def describe(since: Point, now: Point, samples: int, history: Iterable[Mapping[str, Any]]) -> str:

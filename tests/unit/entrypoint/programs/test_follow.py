@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -177,6 +177,13 @@ def test_each_line_of_a_training_has_what_is_new(
     assert hooks.removed == (args.world_size > 1)
     parallel = getattr(module, "_orig_mod", module)
     assert not isinstance(parallel, Parallel) or parallel.rate == 1
+
+
+@pytest.mark.parametrize("counted", [{}, {"iteration": 0}, {"iteration": 7}, {"avg_backward_comm_time": 5}])
+def test_what_torch_has_not_counted_ends_no_training(follow: Any, counted: Mapping[str, int]) -> None:
+    parallel = SimpleNamespace(_get_ddp_logging_data=lambda: counted)
+
+    assert follow.count_waited(parallel) is None
 
 
 @pytest.mark.parametrize("bar", [None, Bar(disable=True)])
