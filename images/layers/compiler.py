@@ -100,7 +100,7 @@ def directly(lock: Lock, context: Context, _: Base | None) -> Compiler:
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
         command = [*interpreter.command(root, source), *arguments, ""]
         with given.open("rb") as feed, out.open("wb") as written:
-            failure = process.run(command, SEED, REMOVE_TREES, feed, out=written).failure
+            failure = process.run(command, SEED, REMOVE_TREES, feed, out=written, cwd=root).failure
         if failure:
             interpreter.remove(store, root)
         return failure

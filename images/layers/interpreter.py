@@ -73,11 +73,14 @@ def remove(store: Store, root: Path) -> None:
 
 
 def command(root: Path, source: Packaged) -> list[str]:
-    """Say how one is started without root and without entering its root file system: through its own loader."""
-    there = [place for directory in source.platform.libraries if (place := root / directory).is_dir()]
+    """Say how one is started in its root directory, without root and without entering it: through its own loader.
+
+    The loader takes libraries from places relative to it: its list of them has no way to write a colon of a path.
+    """
+    there = [place for place in source.platform.libraries if (root / place).is_dir()]
     name = posixpath.basename(source.platform.loader)
-    loaders = [str(place / name) for place in there if (place / name).is_file()]
-    return [*loaders[:1], "--library-path", ":".join(map(str, there)), str(root / source.path)]
+    loaders = [str(root / place / name) for place in there if (root / place / name).is_file()]
+    return [*loaders[:1], "--library-path", ":".join(there), str(root / source.path)]
 
 
 def _fill(root: Path, source: Packaged) -> None:

@@ -52,7 +52,7 @@ def emulated(store: Store, debs: Sequence[Deb], python: str, qemu: Path) -> Comp
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
         line = [str(qemu), *interpreter.command(root, source), *arguments, ""]
         with given.open("rb") as feed, out.open("wb") as written:
-            return process.run(line, compiler.SEED, "", feed, out=written).failure
+            return process.run(line, compiler.SEED, "", feed, out=written, cwd=root).failure
 
     return Compiler(of_debian(python), source.identity, run)
 
