@@ -18,6 +18,7 @@ MODULES = {
     "images": "tests.golden.images",
     "explain": "tests.golden.explain",
     "messages": "tests.golden.messages",
+    "manifests": "tests.golden.manifests",
 }
 
 

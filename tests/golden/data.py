@@ -22,7 +22,7 @@ def as_json(value: object) -> str:
 
 def recorded(directory: str) -> dict[str, str]:
     """Return the files of a directory as name -> text."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted((PLACE / directory).glob("*.json"))}
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted((PLACE / directory).glob("*.*"))}
 
 
 def difference(directory: str, name: str, text: str) -> str:

@@ -1,6 +1,9 @@
 """What `--explain` says in recorded environments: the cases, and how their golden data are made.
 
-The container around a case is a fake file system, so that the result is the same on every machine.
+The container around a case is a fake file system, so that the result is the same on every machine. What most trainings
+have in common, and most other commands, stands once, in `common.json`; the file of a case has what is different there,
+null for what it lacks. So a variable for each rank changes one file, and not each case. The words of `--explain` are in
+`text.json`, for a few cases that together have nearly all of them.
 """
 
 from __future__ import annotations
@@ -10,8 +13,9 @@ import io
 import json
 import pwd
 import socket
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 from unittest import mock
 
 from pyfakefs.fake_filesystem import FakeFilesystem, set_uid
@@ -19,6 +23,7 @@ from pyfakefs.fake_filesystem_unittest import Patcher
 
 from entrypoint.__main__ import main
 from entrypoint.numbers import read_cpus
+from tests.golden import data
 from tests.support.launchers import left_by, names
 from tests.support.machines import Box, cpuset, docker, nested, pod
 
@@ -168,35 +173,78 @@ def cases() -> list[Case]:
     return [*(Case(f"recorded-{name}", (name,)) for name in names()), *CHOSEN]
 
 
+# Those whose words are kept, too.
+WORDS = ("alone-quota", "alone-task", "elastic-ccl", "mpi-pinned-ccl", "slurm-with-master", "torchrun-typed-in-a-pod")
+COMMON, TEXT = "common.json", "text.json"
+
+
 def produce() -> dict[str, str]:
     """Make the golden data of all cases: name of the file -> text."""
     environments = [(case, {**IMAGE, **left_by(*case.left), **case.more}) for case in cases()]
-    texts = {}
+    decisions, words = {}, {}
     with Patcher() as patcher:
         assert patcher.fs is not None
         for case, environ in environments:
             patcher.fs.reset()
-            texts[f"{case.name}.json"] = decide(case, environ, patcher.fs)
-    return texts
+            furnish(case, patcher.fs)
+            set_uid(case.uid)
+            with pretend(case):
+                decisions[case.name] = decide(case, environ)
+                if case.name in WORDS:
+                    words[case.name] = run(["--explain", *case.typed.split()], environ)[1].splitlines()
+    kinds = {name: kind(facts) for name, facts in decisions.items() if "exit" not in facts}
+    names = {each: [name for name in kinds if kinds[name] == each] for each in sorted({*kinds.values()})}
+    common = {each: most(map(decisions.__getitem__, names[each])) for each in names}
+    files = {name: differ(facts, common.get(kinds.get(name, ""), {})) for name, facts in decisions.items()}
+    starts = {f"{name}.json": write({"like": kinds.get(name), **files[name]}) for name in files}
+    return {**starts, COMMON: data.as_json(common), TEXT: data.as_json(words)}
 
 
-def decide(case: Case, environ: dict[str, str], system: FakeFilesystem) -> str:
-    """Run `--explain` for one case, as JSON and as text; a refusal is its exit code and its lines."""
-    furnish(case, system)
-    set_uid(case.uid)
-    with pretend(case):
-        code, out, err = run(["--explain=json", *case.typed.split()], environ)
-        if code:
-            return write({"exit": code, "stderr": err.splitlines()})
-        text = run(["--explain", *case.typed.split()], environ)[1]
-    return write({**json.loads(out), "text": text.splitlines()})
+def decide(case: Case, environ: dict[str, str]) -> dict[str, Any]:
+    """Return what `--explain=json` says of one case; of a refusal its exit code and its lines."""
+    code, out, err = run(["--explain=json", *case.typed.split()], environ)
+    return {"exit": code, "stderr": err.splitlines()} if code else dict(json.loads(out))
 
 
-def write(facts: dict[str, object]) -> str:
+def kind(facts: Mapping[str, Any]) -> str:
+    """Return which starts a decision is compared with."""
+    if facts["argv"][0] == "mpiexec.hydra":
+        return "launch"
+    return "training" if "MULTINODE_WORLD_SIZE" in facts["set"] else "command"
+
+
+def most(decisions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what more than half of some decisions have in common, also inside their objects."""
+    decisions = list(decisions)
+    common: dict[str, Any] = {}
+    for key in dict.fromkeys(key for facts in decisions for key in facts):
+        values = [facts[key] for facts in decisions if key in facts]
+        if all(isinstance(value, dict) for value in values):
+            common[key] = most(values + [{}] * (len(decisions) - len(values)))
+            continue
+        text, count = Counter(map(json.dumps, values)).most_common(1)[0]
+        if 2 * count > len(decisions):
+            common[key] = json.loads(text)
+    return common
+
+
+def differ(facts: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a decision has and the common one has not, and null for what it lacks."""
+    different: dict[str, Any] = {}
+    for key in dict.fromkeys([*common, *facts]):
+        here, there = facts.get(key), common.get(key)
+        if isinstance(here, dict) and isinstance(there, dict):
+            here, there = differ(here, there), {}
+        if here != there:
+            different[key] = here
+    return different
+
+
+def write(facts: Mapping[str, Any]) -> str:
     """Write one key a line, and a list of sentences or a group of variables one item a line."""
     lines = []
     for key, value in facts.items():
-        tall = key in ("set", "text", "stderr", "notes") and bool(value)
+        tall = key in ("set", "stderr", "notes") and bool(value)
         text = json.dumps(value, indent=1 if tall else None, ensure_ascii=False)
         lines.append(f"{json.dumps(key)}: {text}")
     return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -15,9 +15,9 @@ def decided() -> dict[str, str]:
     return explain.produce()
 
 
-@pytest.mark.parametrize("name", [case.name for case in explain.cases()])
+@pytest.mark.parametrize("name", [*(f"{case.name}.json" for case in explain.cases()), explain.COMMON, explain.TEXT])
 def test_a_decision_is_what_it_was(name: str, decided: dict[str, str]) -> None:
-    different = data.difference("explain", f"{name}.json", decided[f"{name}.json"])
+    different = data.difference("explain", name, decided[name])
 
     assert not different, f"{different}\n{data.REMEDY}"
 
@@ -43,7 +43,8 @@ def test_a_refusal_says_what_it_said(group: str, typed: str) -> None:
 
 
 def test_no_golden_data_are_left_over() -> None:
-    assert data.recorded("explain").keys() == {f"{case.name}.json" for case in explain.cases()}
+    starts = {f"{case.name}.json" for case in explain.cases()}
+    assert data.recorded("explain").keys() == {*starts, explain.COMMON, explain.TEXT}
     assert data.recorded("plan").keys() == {f"{name}.json" for name in plans.PLANS}
     for name, typed in refusals.REFUSALS.items():
         known = json.loads(data.recorded("refusals")[f"{name}.json"])

@@ -12,37 +12,12 @@ import pytest
 from kubeflow.training.api_client import ApiClient
 from kubeflow_trainer_api import models
 
+from tests.golden import data, manifests
+from tests.golden.manifests import FORMS
 from tests.support.definitions import schema
-from tests.support.harness import ROOT
 from tests.support.manifests import list_pods, write
 
-TEXT = ROOT / "tests" / "data" / "manifests"
 RELEASE = "1.37"
-EVERYTHING = (
-    "--pvc", "mine", "--mount", "/data", "--shm", "1Gi", "--node-selector", "a=b",
-    "--env", "A=b", "--env-secret", "WANDB_API_KEY=wandb:key", "--env-secret", "HF_TOKEN=hf",
-    "--uid", "123456", "--volume", "corpus:/corpus",
-)  # fmt: skip
-JOB = ("--namespace", "kubeflow", "--queue", "training", "--workers", "3")
-ENDS = ("--deadline", "3600", "--ttl", "60")
-TASK = ("qa", "--bf16", "--output_dir", "/data/qa")
-FORMS = {
-    "pytorchjob": ("pytorchjob",),
-    "pytorchjob, all": ("pytorchjob", *EVERYTHING, *JOB, *ENDS, "--elastic", "2:5", "--max-restarts", "3", *TASK),
-    "pytorchjob, fixed": ("pytorchjob", *EVERYTHING, *JOB, "--elastic", "off", "--nproc", "2", *TASK),
-    "pytorchjob, one": ("pytorchjob", "--workers", "1", "--elastic", "off"),
-    "script, all": ("pytorchjob", "--volume", "corpus:/corpus", "train.py", "--data", "/corpus"),
-    "trainjob": ("trainjob",),
-    "trainjob, all": ("trainjob", *EVERYTHING, *JOB, *ENDS[:2], "--nproc", "2", "--runtime", "multinode", *TASK),
-    "runtime": ("runtime",),
-    "runtime, all": ("runtime", *EVERYTHING, "--workers", "3", "--max-restarts", "3", *TASK),
-    "mpijob": ("mpijob",),
-    "mpijob, all": ("mpijob", *EVERYTHING, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
-    "prefetch": ("prefetch",),
-    "prefetch, all": ("prefetch", *EVERYTHING, *ENDS, "--queue", "q", "--cpu", "2", "--memory", "8Gi", "qa"),
-    "pvc": ("pvc",),
-    "pvc, all": ("pvc", "--namespace", "a", "--size", "1Ti", "--storage-class", "nfs"),
-}
 CUSTOM = [name for name in FORMS if not name.startswith(("prefetch", "pvc"))]
 
 
@@ -89,15 +64,5 @@ def test_kubernetes_takes_the_objects_and_pods_of_a_manifest(name: str) -> None:
         kubernetes_validate.validate(each, RELEASE, strict=True)
 
 
-TEXTS = {name.removesuffix(", all"): FORMS[name] for name in FORMS if name.endswith(", all")}
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_the_text_is_the_same_to_the_byte(name: str) -> None:
-    """What is in tests/data/manifests; after an intended change `python -m tests.unit.manifests.test_definitions`."""
-    assert write(*TEXTS[name]).out == (TEXT / f"{name}.yaml").read_text()
-
-
-if __name__ == "__main__":
-    for each, words in TEXTS.items():
-        (TEXT / f"{each}.yaml").write_text(write(*words).out)
+def test_the_text_is_the_same_to_the_byte() -> None:
+    assert manifests.produce() == data.recorded("manifests"), data.REMEDY

@@ -1,0 +1,37 @@
+"""The manifests of all kinds with nearly all options: what is typed, and how their golden data are made."""
+
+from __future__ import annotations
+
+from tests.support.manifests import write
+
+EVERYTHING = (
+    "--pvc", "mine", "--mount", "/data", "--shm", "1Gi", "--node-selector", "a=b",
+    "--env", "A=b", "--env-secret", "WANDB_API_KEY=wandb:key", "--env-secret", "HF_TOKEN=hf",
+    "--uid", "123456", "--volume", "corpus:/corpus",
+)  # fmt: skip
+JOB = ("--namespace", "kubeflow", "--queue", "training", "--workers", "3")
+ENDS = ("--deadline", "3600", "--ttl", "60")
+TASK = ("qa", "--bf16", "--output_dir", "/data/qa")
+FORMS = {
+    "pytorchjob": ("pytorchjob",),
+    "pytorchjob, all": ("pytorchjob", *EVERYTHING, *JOB, *ENDS, "--elastic", "2:5", "--max-restarts", "3", *TASK),
+    "pytorchjob, fixed": ("pytorchjob", *EVERYTHING, *JOB, "--elastic", "off", "--nproc", "2", *TASK),
+    "pytorchjob, one": ("pytorchjob", "--workers", "1", "--elastic", "off"),
+    "script, all": ("pytorchjob", "--volume", "corpus:/corpus", "train.py", "--data", "/corpus"),
+    "trainjob": ("trainjob",),
+    "trainjob, all": ("trainjob", *EVERYTHING, *JOB, *ENDS[:2], "--nproc", "2", "--runtime", "multinode", *TASK),
+    "runtime": ("runtime",),
+    "runtime, all": ("runtime", *EVERYTHING, "--workers", "3", "--max-restarts", "3", *TASK),
+    "mpijob": ("mpijob",),
+    "mpijob, all": ("mpijob", *EVERYTHING, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
+    "prefetch": ("prefetch",),
+    "prefetch, all": ("prefetch", *EVERYTHING, *ENDS, "--queue", "q", "--cpu", "2", "--memory", "8Gi", "qa"),
+    "pvc": ("pvc",),
+    "pvc, all": ("pvc", "--namespace", "a", "--size", "1Ti", "--storage-class", "nfs"),
+}
+
+
+def produce() -> dict[str, str]:
+    """Make the text of each kind with all options: name of the file -> text."""
+    forms = {name.removesuffix(", all"): words for name, words in FORMS.items() if name.endswith(", all")}
+    return {f"{name}.yaml": write(*words).out for name, words in forms.items()}
