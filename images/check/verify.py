@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,7 @@ from typing import TypeVar
 from images.base.overlay import EACH, LARGEST, too_many_files
 from images.check.opened import Inside, entries
 from images.foreign.tars import Readable
-from images.host.store import CHUNK
+from images.host.store import CHUNK, copied
 from images.model import Image
 from images.oci import compression, manifest
 
@@ -102,10 +102,7 @@ def _describe(info: tarfile.TarInfo, data: Readable | None) -> str:
     if data is None:
         what = f"{KINDS.get(info.type, 'special file')} {info.linkname}".rstrip()
     else:
-        hashed = hashlib.sha256()
-        while chunk := data.read(CHUNK):
-            hashed.update(chunk)
-        what = f"sha256:{hashed.hexdigest()}"
+        what = f"sha256:{copied(iter(partial(data.read, CHUNK), b''))[0]}"
     owner = f"mode {info.mode:o} owner {info.uid}:{info.gid} time {int(info.mtime)}"
     return " ".join((what, owner, *sorted(info.pax_headers)))
 

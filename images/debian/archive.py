@@ -6,6 +6,7 @@ import datetime
 import lzma
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -14,12 +15,11 @@ import pysequoia
 
 from images.debian import control, deb, mirrors
 from images.debian.mirrors import Source
-from images.host import download
+from images.host import download, limits
 from images.host.context import Context
 from images.host.errors import Fault, WorldFault
 
 KEYRING = Path(__file__).with_name("keyring.gpg")  # of the package debian-archive-keyring, 2025.1
-LONGEST = 16 << 20  # bytes of an InRelease: Debian's have 150,000
 REACH = f"check the network and the proxy (http_proxy), or name another mirror: {mirrors.VARIABLE}=http://HOST/debian"
 RENEW = "check the clock and the proxy, or name another mirror: its files are not used without Debian's signature"
 DAMAGED = "run it again; if it stays so, name another mirror"
@@ -114,13 +114,28 @@ def release(
     return files
 
 
-def fetch(url: str, digest: str | None, name: str, context: Context) -> str:
-    """Download a file of an archive into the store.
+def fetch(url: str, digest: str, name: str, context: Context, size: int | None = None) -> str:
+    """Download a file of an archive into the store; `size` is that of a signed index.
 
     Raises WorldFault where it cannot be had.
     """
+    with _of_mirror():
+        return download.fetch(context.store, url, digest, name, context.sources, context.progress.advance, size)
+
+
+def read(url: str, limit: limits.Limit, context: Context) -> bytes:
+    """Return a document of an archive.
+
+    Raises WorldFault where it cannot be had.
+    """
+    with _of_mirror():
+        return download.read(url, limit, context.sources, context.progress.advance)
+
+
+@contextmanager
+def _of_mirror() -> Iterator[None]:
     try:
-        return download.fetch(context.store, url, digest, name, context.sources, context.progress.advance)
+        yield
     except Fault as fault:
         raise WorldFault("cannot download from Debian's mirror", fault.value, REACH, fault.kind) from fault
 
@@ -131,17 +146,23 @@ def index(source: Source, architecture: str, context: Context) -> Index:
     Raises Unverified for one without a good signature, WorldFault for one that cannot be had.
     """
     place = f"{source.uri}/dists/{source.suite}"
-    signed = context.store.place(fetch(f"{place}/InRelease", None, "InRelease", context), "InRelease")
-    if signed.stat().st_size > LONGEST:
-        raise Unverified("what Debian's mirror sent is too long for an index", f"{place}/InRelease", RENEW)
-    text = verified(signed.read_bytes(), KEYRING)
+    text = verified(_signed(f"{place}/InRelease", context), KEYRING)
     files = release(text, source.suite, context.today, may_expire=mirrors.may_expire())
     directory = f"main/binary-{architecture}"
     plain, packed = f"{directory}/Packages", f"{directory}/Packages.xz"
     if not {plain, packed} <= files.keys():
         raise WorldFault("Debian's mirror has no packages for this", f"{place}/{directory}", REACH)
-    digest, (_, size) = files[packed][0], files[plain]
+    (digest, size), (_, unpacked) = files[packed], files[plain]
     by_hash = control.fields(text).get("Acquire-By-Hash") == "yes"
     name = f"{directory}/by-hash/SHA256/{digest}" if by_hash else packed
-    fetch(f"{place}/{name}", digest, "Packages.xz", context)
-    return Index(source, digest, context.store.place(digest, "Packages.xz"), size)
+    fetch(f"{place}/{name}", digest, "Packages.xz", context, size)
+    return Index(source, digest, context.store.place(digest, "Packages.xz"), unpacked)
+
+
+def _signed(url: str, context: Context) -> bytes:
+    try:
+        return read(url, limits.RELEASE, context)
+    except WorldFault as fault:
+        if fault.kind == download.TOO_LONG:
+            raise Unverified("what Debian's mirror sent is too long for an index", fault.value, RENEW) from fault
+        raise

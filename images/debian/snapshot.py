@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from images.debian import archive, mirrors
+from images.host import limits
 from images.host.context import Context
 from images.host.download import MOVED
 from images.host.errors import WorldFault
@@ -26,12 +27,12 @@ def places(debs: Iterable[Deb], context: Context) -> dict[Deb, str]:
         version = quote(one.version, safe="")
         url = f"{SERVER}/mr/binary/{one.package}/{version}/binfiles"
         try:
-            digest = archive.fetch(url, None, "binfiles.json", context)
+            answer = archive.read(url, limits.ANSWER, context)
         except WorldFault as fault:
             if fault.kind == MOVED:  # it does not know this one
                 continue
             return {}
-        if name := _file(context.store.place(digest, "binfiles.json").read_bytes(), one.architecture):
+        if name := _file(answer, one.architecture):
             found[one] = f"{SERVER}/file/{name}"
     return found
 

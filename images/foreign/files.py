@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from images.foreign import tars
 from images.foreign.paths import HOPS, below_root
 from images.host.errors import UserFault, WorldFault
-from images.host.store import CHUNK, Store
+from images.host.store import CHUNK, Store, copied
 
 AGAIN = "copy or save it again: it is damaged"
 MOST = 20_000  # entries of a tar: an image has two for each layer, a bundle some hundreds
@@ -60,14 +59,10 @@ class Files:
         """
         if found := store.verified(*place):
             return found
-        hashed = hashlib.sha256()
         with store.temporary() as aside:
             with aside.open("wb") as file:
-                for chunk in self.chunks(path, most):
-                    hashed.update(chunk)
-                    file.write(chunk)
-                    advance(len(chunk))
-            if (got := hashed.hexdigest()) != place[0]:
+                got, _ = copied(self.chunks(path, most), lambda chunk: advance(file.write(chunk)))
+            if got != place[0]:
                 value = f"{self.name}: {path} ({got}, not {place[0]})"
                 raise WorldFault("a file is damaged: it has another sha256", value, AGAIN)
             return store.keep(aside, *place)

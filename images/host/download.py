@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
-import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import requests
 import urllib3
@@ -18,10 +18,10 @@ from requests.utils import get_netrc_auth
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, MaxRetryError, ProtocolError
 from urllib3.util import Retry
 
-from images.host import process
+from images.host import limits, process
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources, local, without_login
-from images.host.store import CHUNK, Store, sha256
+from images.host.store import CHUNK, Store, copied
 from images.host.text import shown
 
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
@@ -38,8 +38,7 @@ RETRY = Retry(
 UNAUTHORIZED, FORBIDDEN = 401, 403
 NOT_THERE = (400, FORBIDDEN, 404, 410)  # what it answers where there is no file, or where a signed address has expired
 MOVED = "moved"  # the kind of such a fault: another address may have the file
-
-MOST = 4 << 30  # bytes of a download; a wheel of torch has 200 MB
+TOO_LONG = "too long"  # the kind of a fault: there was an answer, and it is not what was asked for
 
 # A redirect may name an address that is none, Retry-After a day that is in no calendar: errors of Python or of urllib3.
 FAILED = (requests.RequestException, HTTPError, ValueError, OverflowError)
@@ -47,23 +46,35 @@ FAILED = (requests.RequestException, HTTPError, ValueError, OverflowError)
 Advance = Callable[[int], None]
 
 
-def fetch(store: Store, url: str, digest: str | None, name: str, sources: Sources, advance: Advance) -> str:
+def fetch(
+    store: Store, url: str, digest: str | None, name: str, sources: Sources, advance: Advance, most: int | None = None
+) -> str:
     """Download one file into the store and return its sha256; a file that is there and undamaged is not fetched again.
 
     `url` may be a path. `digest` None accepts any content (an archive that nobody has pinned yet). `sources` say how
-    servers are reached. `advance` is called with each count of bytes.
-    Raises UserFault when the server wants another login, WorldFault when the file cannot be downloaded, is cut short or
-    longer than MOST, or has another sha256.
+    servers are reached. `advance` is called with each count of bytes. `most` is the size in bytes that was promised;
+    without one it is that of images/host/limits.py.
+    Raises UserFault when the server wants another login, WorldFault when the file cannot be downloaded, is cut short,
+    too long or too slow, or has another sha256.
     """
     if digest and store.verified(digest, name):
         return digest
+    most = most or (limits.KNOWN if digest else limits.UNKNOWN).most
     with store.temporary() as path:
-        got = _copy(url, path, sources, advance)
+        with path.open("wb") as file:
+            got = _copy(url, file, most, sources, advance)
         if digest and got != digest:
             remedy = "run it again; if it stays so, the index or a proxy serves another file than the one it announced"
             raise WorldFault("a download has another sha256 than expected", f"{name}: {got}, not {digest}", remedy)
         store.keep(path, got, name)
     return got
+
+
+def read(url: str, limit: limits.Limit, sources: Sources, advance: Advance) -> bytes:
+    """Return a document that is not kept; see `fetch`."""
+    file = BytesIO()
+    _copy(url, file, limit.most, sources, advance)
+    return file.getvalue()
 
 
 class _Login(AuthBase):
@@ -144,11 +155,12 @@ def refused(url: str, status: int) -> UserFault:
     return UserFault("a server refuses the login", f"{url} ({status})", f"{remedy}; keyrings are not asked", kind)
 
 
-def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
+def _copy(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advance) -> str:
+    """Copy what is at an address or a path into a file; return its sha256."""
     try:
         if place := local(url):
-            return _copy_local(place, path, advance)
-        return _download(url, path, sources, advance)
+            return _copy_local(place, file, most, advance)
+        return _download(url, file, most, sources, advance)
     except FAILED as error:
         status = error.response.status_code if isinstance(error, requests.HTTPError) else 0
         if isinstance(error, requests.HTTPError) and status in (UNAUTHORIZED, FORBIDDEN):
@@ -158,41 +170,67 @@ def _copy(url: str, path: Path, sources: Sources, advance: Advance) -> str:
         raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy, kind) from error
 
 
-def _download(url: str, path: Path, sources: Sources, advance: Advance) -> str:
+def _download(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advance) -> str:
     """Download a file; one that is cut short is begun again, as often as an answer is asked for again."""
     retry, made = RETRY, _shared(sources)
     while True:
+        file.seek(0)
+        file.truncate()
         with made.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as response:
             response.raise_for_status()
             try:
-                return _save(response, path, advance)
+                return copied(pieces(response, most, advance, unpack=False), file.write)[0]
             except HTTPError as error:
                 cut = ProtocolError(f"cut short: {reason(error)}")
                 retry = retry.increment("GET", url, error=cut)
         retry.sleep()
 
 
-def _save(response: requests.Response, path: Path, advance: Advance) -> str:
-    digest = hashlib.sha256()
-    with path.open("wb") as file:
-        # Not until CHUNK is full, which a slow server may take hours for; and as it was sent, whatever its
-        # Content-Encoding: the sha256 is that of the file.
-        while chunk := response.raw.read1(CHUNK, decode_content=False):
-            process.end_if_stopped()
-            file.write(chunk)
-            if file.tell() > MOST:
-                raise WorldFault("a download has no end", f"{response.url} (more than {MOST} bytes)", "another address")
-            digest.update(chunk)
-            advance(len(chunk))
-    return digest.hexdigest()
+def pieces(response: requests.Response, most: int, advance: Advance, *, unpack: bool) -> Iterator[bytes]:
+    """Yield the body of an answer, as it was sent or, with `unpack`, without its Content-Encoding.
+
+    Raises WorldFault where it has more than `most` bytes, or comes more slowly than images/host/limits.py allows.
+    """
+    size, pace = 0, _Pace(response.url)
+    # Not until CHUNK is full, which a slow server may take hours for.
+    while chunk := response.raw.read1(CHUNK, decode_content=unpack):
+        process.end_if_stopped()
+        size += len(chunk)
+        _require_end(response.url, size, most)
+        pace.count(len(chunk))
+        advance(len(chunk))
+        yield chunk
 
 
-def _copy_local(source: Path, path: Path, advance: Advance) -> str:
+class _Pace:
+    """How fast an answer comes: a limit between two reads alone would let one of a byte a minute go on for years."""
+
+    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._url, self._clock, self._since, self._came = url, clock, clock(), 0
+
+    def count(self, size: int) -> None:
+        """Count bytes that came; raise WorldFault at the end of a window that had too few."""
+        self._came += size
+        if (passed := self._clock() - self._since) < limits.WINDOW:
+            return
+        if self._came < limits.SLOWEST * passed:
+            value = f"{self._url} ({self._came} bytes in {passed:.0f} seconds, not {limits.SLOWEST} in each)"
+            raise WorldFault("a download is too slow", value, "run it again; or another network, proxy or mirror")
+        self._since, self._came = self._clock(), 0
+
+
+def _require_end(place: object, size: int, most: int) -> None:
+    if size > most:
+        raise WorldFault("a download is too long", f"{place} (more than {most} bytes)", "another address", TOO_LONG)
+
+
+def _copy_local(source: Path, file: IO[bytes], most: int, advance: Advance) -> str:
     if not source.is_file():  # a device may have no end
         raise WorldFault("no such file", source, "a path that exists, or an address")
+    _require_end(source, source.stat().st_size, most)
     advance(source.stat().st_size)
-    shutil.copyfile(source, path)
-    return sha256(path)
+    with source.open("rb") as opened:
+        return copied(iter(lambda: opened.read(CHUNK), b""), file.write)[0]
 
 
 def reason(error: Exception) -> str:

@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -239,8 +239,15 @@ def key_of(value: object) -> str:
 
 def sha256(path: Path) -> str:
     """Return the sha256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return copied(iter(lambda: file.read(CHUNK), b""))[0]
+
+
+def copied(chunks: Iterable[bytes], write: Callable[[bytes], object] = lambda _: None) -> tuple[str, int]:
+    """Hand each chunk to `write`; return sha256 (hexadecimal) and size of all of them."""
+    digest, size = hashlib.sha256(), 0
+    for chunk in chunks:
+        digest.update(chunk)
+        size += len(chunk)
+        write(chunk)
+    return digest.hexdigest(), size

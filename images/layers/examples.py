@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from images.host.download import Advance, fetch
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, key_of, sha256
 from images.model import EXAMPLES
@@ -60,9 +60,13 @@ def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tupl
 
 def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
     path = store.place(digest, EXAMPLES)
-    if not any(_is_script(member) for member in members(path)):
-        remedy = "what has examples/pytorch in it, as a release of transformers; or --examples none"
-        raise UserFault("no examples there", asked, remedy)
+    try:
+        if not any(_is_script(member) for member in members(path)):
+            remedy = "what has examples/pytorch in it, as a release of transformers; or --examples none"
+            raise UserFault("no examples there", asked, remedy)
+    except Fault:
+        store.drop(path)  # whatever else it is, nothing will ask for it
+        raise
     return digest, path
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,7 @@ from images.foreign import documents
 from images.foreign.files import Files
 from images.foreign.paths import below_root
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store
+from images.host.store import Store, copied
 from images.model import Manifest
 from images.oci import manifest
 from images.oci.manifest import LIMIT, digest_of
@@ -29,7 +28,7 @@ def read(files: Files, store: Store) -> OnDisk:
     image = _image(files)
     manifest.refuse_more(len(image["Layers"]), files.name)
     config = files.read(image["Config"], LIMIT)
-    measured = {path: _measured(files, path) for path in dict.fromkeys(image["Layers"])}
+    measured = {path: copied(files.chunks(path)) for path in dict.fromkeys(image["Layers"])}
     paths = {f"sha256:{sha256}": path for path, (sha256, _) in measured.items()}
     paths[digest_of(config)] = image["Config"]
     written = manifest.write(config, [(*measured[path], "none") for path in image["Layers"]])
@@ -66,14 +65,6 @@ def _image(files: Files) -> Mapping[str, Any]:
         raise UserFault("there are several images", f"{files.name} ({listed(tags)})", "docker save one image")
     found: Mapping[str, Any] = images[0]
     return found
-
-
-def _measured(files: Files, path: str) -> tuple[str, int]:
-    hashed, size = hashlib.sha256(), 0
-    for chunk in files.chunks(path):
-        hashed.update(chunk)
-        size += len(chunk)
-    return hashed.hexdigest(), size
 
 
 def _is_image(entry: object) -> bool:

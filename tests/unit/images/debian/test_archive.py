@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from images.debian import archive, mirrors, packages
 from images.debian.archive import Unverified, release, verified
+from images.host import limits
 from images.host.context import Context
 from images.host.errors import WorldFault
+from images.host.limits import Limit
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.model import Deb
@@ -86,6 +88,18 @@ def test_a_mirror_without_a_good_signature_counts_nowhere(mirror: Archive, tmp_p
 
     with pytest.raises(Unverified, match="no good signature"):
         packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
+
+
+def test_an_index_without_end_counts_nowhere_and_is_not_kept(
+    mirror: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_hand = context(tmp_path, mirror.uri)
+    packages.resolve(SUITE, ("tini",), AMD64, at_hand)
+    monkeypatch.setattr(limits, "RELEASE", Limit("", 10))
+
+    with pytest.raises(Unverified, match="too long for an index"):
+        packages.resolve(SUITE, ("tini",), AMD64, at_hand)
+    assert not list((tmp_path / "store/blobs").glob("*/InRelease"))
 
 
 def test_a_package_that_is_another_than_the_index_says_is_refused(mirror: Archive, tmp_path: Path) -> None:

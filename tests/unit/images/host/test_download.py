@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from socketserver import StreamRequestHandler, TCPServer
 
 import pytest
 import requests
 
-from images.host import download
+from images.host import download, limits
 from images.host.errors import WorldFault
+from images.host.limits import Limit
 from images.host.pip_config import Sources
 from images.host.store import Store
 from tests.support.fault_server import Reply, answering
+
+SECONDS = limits.WINDOW
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7), ("86400", 60)])
@@ -21,12 +27,71 @@ def test_a_server_is_waited_for_as_long_as_it_asks_up_to_a_minute(header: str, s
     assert download.RETRY.parse_retry_after(header) == seconds
 
 
-def test_a_download_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download, "MOST", 3)
-    with answering(Reply(200, b"four")) as host, pytest.raises(WorldFault, match="has no end"):
+FOUR = hashlib.sha256(b"four").hexdigest()
+
+
+@pytest.mark.parametrize(("digest", "promised"), [(None, None), (FOUR, None), (FOUR, 3)])
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_download_has_an_end_and_nothing_of_it_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, digest: str | None, promised: int | None, *, is_local: bool
+) -> None:
+    monkeypatch.setattr(limits, "UNKNOWN", Limit("", 3))
+    monkeypatch.setattr(limits, "KNOWN", Limit("", 4 if promised else 3))
+    (tmp_path / "a").write_bytes(b"four")
+    store = Store(tmp_path / "store")
+    with answering(Reply(200, b"four")) as host, pytest.raises(WorldFault) as caught:
+        url = str(tmp_path / "a") if is_local else f"http://{host}/a"
+        download.fetch(store, url, digest, "a", Sources(), lambda _: None, promised)
+
+    assert caught.value.kind == download.TOO_LONG
+    assert not list((tmp_path / "store/aside").iterdir()) and not list((tmp_path / "store/blobs").iterdir())
+
+
+def test_a_document_is_kept_nowhere() -> None:
+    with answering(Reply(200, b"four")) as host:
+        assert download.read(f"http://{host}/a", Limit("", 4), Sources(), lambda _: None) == b"four"
+        with pytest.raises(WorldFault) as caught:
+            download.read(f"http://{host}/a", Limit("", 3), Sources(), lambda _: None)
+
+    assert caught.value.kind == download.TOO_LONG
+
+
+@pytest.mark.parametrize(
+    ("reads", "is_slow"),
+    [
+        ([(59, 1), (60, SECONDS * 4096)], False),
+        ([(59, 1), (60, SECONDS * 4096 - 2)], True),
+        ([(30, 1 << 20), (61, 1), (120, 1), (122, 1)], True),  # what came in an earlier window does not count
+        ([(3600, 4096 * 3600)], False),  # the machine slept, or the build was stopped
+        ([(1, 1), (2, 1)], False),
+    ],
+)
+def test_a_download_has_a_least_speed(reads: list[tuple[float, int]], *, is_slow: bool) -> None:
+    now = 0.0
+    pace = download._Pace("http://host/a", lambda: now)
+    with pytest.raises(WorldFault, match="too slow") if is_slow else nullcontext():
+        for moment, size in reads:
+            now = moment
+            pace.count(size)
+
+
+def test_a_byte_at_a_time_is_not_waited_for_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WINDOW", 0.2)
+    with answering(Reply(200, bytes(10_000), pause=0.01)) as host, pytest.raises(WorldFault, match="too slow"):
         download.fetch(Store(tmp_path / "store"), f"http://{host}/a", None, "a", Sources(), lambda _: None)
 
     assert not list((tmp_path / "store/aside").iterdir())
+
+
+def test_the_page_has_the_limits_of_the_table() -> None:
+    page = Path("docs/security.md").read_text()
+    rows = re.findall(r"(?m)^\| (.+) \| ([0-9]+) ([MG])iB \|$", page)
+
+    assert {of: int(number) << {"M": 20, "G": 30}[unit] for of, number, unit in rows} == {
+        limit.of: limit.most for limit in limits.TABLE
+    }
+    assert set(limits.TABLE) == {value for value in vars(limits).values() if isinstance(value, Limit)}
+    assert f"less than {limits.SLOWEST >> 10} KiB a second have come over {limits.WINDOW} seconds" in page
 
 
 def test_a_device_is_no_file(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
 from images.layers import examples
-from images.model import Directories
+from images.model import EXAMPLES, Directories
 from images.oci.layer import LayerWriter
 from images.plan.planner import ARCHIVE
 
@@ -117,6 +117,7 @@ def test_an_archive_of_something_else_is_refused(tmp_path: Path, name: str) -> N
     with pytest.raises(UserFault, match="no examples there") as caught:
         obtain(tmp_path, tar(tmp_path / "a", f"t-1/{name}"))
     assert "examples/pytorch" in caught.value.remedy
+    assert not list(tmp_path.rglob(EXAMPLES))
 
 
 @pytest.mark.parametrize("name", ["d#1", "d?x", "d%41", "d [\u00e4"])

@@ -1,0 +1,25 @@
+"""How much is read of what comes from outside, and how slowly it may come: the numbers of docs/security.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most so many bytes of something; `of` is what the page calls it."""
+
+    of: str
+    most: int
+
+
+KNOWN = Limit("a file whose sha256 is known", 4 << 30)  # a wheel of torch has 200 MB
+UNKNOWN = Limit("a file whose sha256 is not known, such as the archive of the examples", 256 << 20)
+RELEASE = Limit("Debian's signed index of a suite", 16 << 20)  # Debian's have 150,000 bytes
+ANSWER = Limit("an answer of Debian's snapshots", 16 << 20)
+PAGE = Limit("a page of a package index, unpacked", 64 << 20)  # PyPI's largest have some megabytes
+
+TABLE = (KNOWN, UNKNOWN, RELEASE, ANSWER, PAGE)
+
+# A download that brings less than so many bytes a second, over so many seconds, has an end, too.
+SLOWEST, WINDOW = 4 << 10, 60
