@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from images.debian.tree import Tree
 
 PLACE = "etc/ssl/certs"
-PEM = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END", re.DOTALL)
+PEM = re.compile(rb"-----BEGIN CERTIFICATE-----([^-]*)-----END")
 UTF8 = 12
 STRINGS = {UTF8: "utf-8", 19: "utf-8", 20: "latin-1", 22: "utf-8", 26: "utf-8", 28: "utf-32-be", 30: "utf-16-be"}
 BLANKS = " \t\n\v\f\r"

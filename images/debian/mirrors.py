@@ -12,7 +12,7 @@ DOMAIN = "debian.org"
 OWN, SECURITY = f"http://deb.{DOMAIN}/debian", f"http://security.{DOMAIN}/debian-security"
 PARTS = ("", "-updates", "-security")  # what follows a suite's name, as in bookworm-security
 APT = Path("/etc/apt")
-ANY_AGE = re.compile(r'^\s*Acquire::Check-Valid-Until\s+"(?:false|no|0)"\s*;', re.MULTILINE | re.IGNORECASE)
+ANY_AGE = re.compile(r'^[ \t]*Acquire::Check-Valid-Until[ \t]+"(?:false|no|0)"[ \t]*;', re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True)

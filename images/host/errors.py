@@ -6,7 +6,9 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from images.host.text import shown
+from images.host.text import shortened, shown
+
+LONGEST = 4000  # characters of a value, which may be a stranger's: a file may have megabytes in one word
 
 
 class Fault(Exception):
@@ -18,7 +20,8 @@ class Fault(Exception):
     exit_code = 1
 
     def __init__(self, fact: str, value: object, remedy: str, kind: str = "") -> None:
-        self.fact, self.value, self.remedy, self.kind = shown(fact), shown(str(value)), shown(remedy), kind
+        self.fact, self.remedy, self.kind = shown(fact), shown(remedy), kind
+        self.value = shortened(shown(str(value)), LONGEST)
         super().__init__(f"{self.fact}: {self.value}")
 
     def __str__(self) -> str:

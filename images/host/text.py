@@ -1,16 +1,20 @@
-"""What of a text is shown in any message: one line, with nothing secret of the addresses in it."""
+"""What of a text is shown in any message: one line, with nothing secret of the addresses in it.
+
+Strangers write such texts, and as long as they like: each step here takes time by their length, never by its square.
+"""
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
-# A user and a password before the host of an address (which a path may have with one slash), also a password with a
-# slash in it; then path, query, fragment. What a remedy says of a login is none.
-_ADDRESS = re.compile(
-    r"""((?:[A-Za-z][A-Za-z0-9+.-]*:/|https?:)/)(?!USER:PASSWORD@HOST\b)(?:[^\s/@:]*:(?![0-9]+/)\S*@|[^\s/?#@]*@)?([^\s'"<>`?#]*)(?:[?#][^\s'"<>`]*)?"""
-)
-# The same where the scheme is left out; a digest after the tag of an image is no host.
-_LOGIN = re.compile(r"""(?<![^\s'"(,=])(?!oci:|archive:|USER:PASSWORD@HOST\b)[^\s/@:'"]+:[^\s/@'"]+@(?!sha256:)""")
+# The beginning of an address, which a path may have with one slash; what a remedy says of a login is none.
+_START = r"(?:(?<=[A-Za-z0-9+.-])://|(?<=http):/|(?<=https):/)(?!USER:PASSWORD@HOST\b)"
+_PASSWORD = re.compile(rf"{_START}(?=[^\s/@:]*:(?![0-9]+/))")  # before a user and a password, not a host and its port
+_USER = re.compile(rf"({_START})[^\s/?#@]*@")
+_ADDRESS = re.compile(rf"""({_START}[^\s'"<>`?#]*)(?:[?#][^\s'"<>`]*)?""")  # with query and fragment
+# A user and a password whose address has no scheme, before an @.
+_LOGIN = re.compile(r"(?:^|(?<=[(,=]))(?!(?:oci|archive):|USER:PASSWORD$)[^:(,=]*:.+", re.DOTALL)
 _QUERY = re.compile(r"\?[A-Za-z0-9_.~-]+=\S*")
 
 
@@ -19,8 +23,26 @@ def shown(text: str) -> str:
 
     Control characters, and bytes that are no text, are written as Python writes them: a message has one line.
     """
-    text = _QUERY.sub("", _LOGIN.sub("", _ADDRESS.sub(r"\1\2", text)))
+    text = re.sub(r"\S+", lambda word: _without_secrets(word[0]), text)
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def _without_secrets(word: str) -> str:
+    head, at, tail = word.rpartition("@")  # a password may have a slash or an @ in it
+    if at and (found := _PASSWORD.search(word)) and found.end() < len(head):
+        word = word[: found.end()] + tail
+    word = _ADDRESS.sub(r"\1", _USER.sub(r"\1", word))
+    parts = word.split("@")
+    pairs = enumerate(pairwise(parts))
+    return _QUERY.sub("", "".join(_without_login(part, after, number) for number, (part, after) in pairs) + parts[-1])
+
+
+def _without_login(part: str, after: str, number: int) -> str:
+    """Return a part of a word that an @ ends, without a login at its end; a digest after a tag's @ is no host."""
+    start = 1 + max(map(part.rfind, "/'\""))
+    inside = part[start - 1 : start] == "/" or bool(number and not start)  # of a path, or after another @
+    found = None if after.startswith("sha256:") else _LOGIN.search(part[start:], inside)
+    return part[: start + found.start()] if found else f"{part}@"
 
 
 def shortened(text: str, most: int = 300) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -153,15 +153,15 @@ def files(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
     return {
         f"{site.directory}/multinode.pth": AT_EXIT.encode(),
-        **_below(HERE.parent / "entrypoint", f"{MULTINODE}/entrypoint/", MODULE),
-        **_below(HERE / "rootfs", "", FILE),
+        **_below(HERE.parent / "entrypoint", f"{MULTINODE}/entrypoint/", MODULE.fullmatch),
+        **_below(HERE / "rootfs", "", FILE.fullmatch),
     }
 
 
-def _below(directory: Path, place: str, name: re.Pattern[str]) -> dict[str, bytes]:
+def _below(directory: Path, place: str, is_ours: Callable[[str], object]) -> dict[str, bytes]:
     """Read the files below a directory whose paths are such as ours: editors and systems leave others beside them."""
     paths = {path.relative_to(directory).as_posix(): path for path in sorted(directory.rglob("*"))}
-    return {place + p: path.read_bytes() for p, path in paths.items() if name.fullmatch(p) and path.is_file()}
+    return {place + p: path.read_bytes() for p, path in paths.items() if is_ours(p) and path.is_file()}
 
 
 def compiled(store: Store, sources: Mapping[str, bytes], compiler: Compiler) -> dict[str, bytes]:

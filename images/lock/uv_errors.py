@@ -50,11 +50,11 @@ def explain(said: str, pins: Plan | Lock, sources: Sources, root: Path, director
 
 def _pins(text: str) -> list[tuple[str, str]]:
     """Find each name==version in a text."""
-    return re.findall(r"([\w.-]+)==([\w.!+-]*\w)", text)
+    return re.findall(r"(?<![\w.-])([\w.-]+)==([\w.!+-]*\w)", text)
 
 
 def _undated(said: str) -> list[str]:
     """Name the packages that were left out because their files have no day of upload."""
-    undated = {canonicalize_name(file.partition("-")[0]) for file in re.findall(rf"`(\S+)` {NO_DAY}", said)}
-    left_out = re.findall(r"`(\S+)` was filtered by `exclude-newer`", said)
+    undated = {canonicalize_name(file.partition("-")[0]) for file in re.findall(rf"`([^\s`]+)` {NO_DAY}", said)}
+    left_out = re.findall(r"`([^\s`]+)` was filtered by `exclude-newer`", said)
     return sorted({name for name in left_out if canonicalize_name(name) in undated})

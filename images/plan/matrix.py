@@ -113,7 +113,7 @@ def list_fields(catalog: Catalog) -> dict[str, Any]:
 
 def show_list(catalog: Catalog, out: Console) -> None:
     """Print which versions go together; Intel's image by its short name for --base, which no terminal breaks."""
-    named = [(*cells, re.sub(r"\S+/\S+", "intel", base)) for *cells, base in matrix(catalog)]
+    named = [(*cells, re.sub(r"(?<!\S)\S+/\S+", "intel", base)) for *cells, base in matrix(catalog)]
     out.print(_table(HEADINGS, named, out.width))
     rows = [
         (era["era"], era["python"], era["torch"], era["accelerate"], "yes" if era["ccl"] else "no",

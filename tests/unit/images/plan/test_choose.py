@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from images.host.errors import UserFault
+from images.host.errors import LONGEST, UserFault
+from images.host.text import shortened
 from images.model import Request
 from images.plan import catalog, choose
 from images.platforms import PLATFORMS
@@ -117,7 +118,12 @@ DATE, EARLY = "that is not a date", "nothing can be known as of a day that has n
 @pytest.mark.parametrize(
     ("asked", "fact", "value", "remedy"),
     [
-        (Request(torch="9" * 5000), "that is not a version of torch", f"'{'9' * 5000}'", "--torch 2.13.0"),
+        (
+            Request(torch="9" * 5000),
+            "that is not a version of torch",
+            shortened(f"'{'9' * 5000}'", LONGEST),
+            "--torch 2.13.0",
+        ),
         (Request(transformers=""), "that is not a version of transformers", "''", "--transformers 5.23.0"),
         (Request(base="mine:1", python="3.\u0661"), MINOR, "'3.\u0661'", "--python 3.11"),
         (Request(as_of="20261120"), DATE, "'20261120'", "--as-of YYYY-MM-DD"),  # newer releases of Python read it

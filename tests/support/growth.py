@@ -1,0 +1,41 @@
+"""How the time of a function grows with the length of what it reads."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Text = TypeVar("Text", str, bytes)
+
+SIZES = (2_000, 8_000, 32_000)  # each four times the one before
+WORTH = 0.02  # seconds of a processor, below which a measured time says nothing
+MOST = 9  # four times as much in so many times the time: linear is 4, quadratic 16
+
+
+def assert_linear(read: Callable[[Text], object], make: Callable[[int], Text]) -> None:
+    """Fail where reading takes more than about twice the time for twice the length; `make` makes texts by their length.
+
+    What a function raises is an answer like any other.
+    """
+    before = 0.0
+    for size in SIZES:
+        spent = _seconds(read, make(size))
+        if spent > WORTH and before and spent > MOST * before:  # by chance, maybe
+            small, large = _median(read, make(size // 4)), _median(read, make(size))
+            assert large < MOST * small, f"{make(16)!r}...: {size // 4} in {small:.4f} s, {size} in {large:.4f} s"
+        before = spent
+
+
+def _median(read: Callable[[Text], object], text: Text) -> float:
+    return statistics.median(_seconds(read, text) for _ in range(5))
+
+
+def _seconds(read: Callable[[Text], object], text: Text) -> float:
+    start = time.process_time()
+    try:
+        read(text)
+    except Exception:
+        pass
+    return time.process_time() - start
