@@ -69,10 +69,10 @@ def _verdict(inside: opened.Inside, lock: Lock, context: Context) -> report.Verd
     built = pipeline.image(Locked(lock), files, (inside.name,), context, "zstd")
     own = [context.store.place(layer.written.digest) for layer in built.image.layers]
     difference = verify.compare(inside, built.image, own)
-    there: Mapping[str, str | None] = {}
+    there = attached.Attached({}, ())
     if inside.remote and not difference:
         known = attached.documents(built.lock, built.sbom, inside.manifest)
-        there = attached.compare(known, inside.remote, context.access)
+        there = attached.compare(known, inside.indexes, inside.remote, context.access)
     return report.Verdict(inside, built.image.digest, difference, there)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 
+from images.check.attached import Attached
 from images.check.opened import Inside
 from images.check.verify import Difference
+from images.host.text import shown
 from images.model import Image
 from images.oci.image import published_digest
 
@@ -30,13 +32,13 @@ class Outcome:
 class Verdict:
     """What a comparison found: the image that was examined, the digest of the one that was built again, the difference.
 
-    `attached` are the documents that a registry has of it.
+    `attached` is what a registry has of it.
     """
 
     inside: Inside
     digest: str
     difference: Difference | None
-    attached: Mapping[str, str | None]
+    attached: Attached
 
 
 def show(outcome: Outcome, out: Console) -> None:
@@ -64,7 +66,7 @@ def _show_image(image: Image, several: bool, out: Console) -> None:
 def _show_lines(lines: Sequence[tuple[str, str]], out: Console) -> None:
     for name, value in lines:
         if value:
-            out.print(f"{name:<14} {value}", highlight=False, markup=False, soft_wrap=True)
+            out.print(f"{name:<14} {shown(value)}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _sizes(image: Image) -> tuple[int, int]:
@@ -97,10 +99,11 @@ def show_verdicts(verdicts: Sequence[Verdict], out: Console) -> None:
         if each.difference is None:
             said = f"{inside.name} ({inside.where}, {inside.platform}): {len(inside.layers)} layers"
             _show_lines([("verified", f"{said}, id {inside.id}, manifest {inside.digest}")], out)
-        for document, digest in each.attached.items():
+        for document, digest in each.attached.documents.items():
             _show_lines([(document, f"{digest}, equal to the one of this build" if digest else "not attached")], out)
+        _show_lines([("not examined", other) for other in each.attached.others], out)
     if len(verdicts) > 1:
-        _show_lines([("index", verdicts[0].inside.named)], out)
+        _show_lines([("index", verdicts[0].inside.way[-1])], out)
 
 
 def verified(verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -111,7 +114,7 @@ def verified(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """
     each = {verdict.inside.platform: _verdict_fields(verdict) for verdict in verdicts}
     inside = verdicts[0].inside
-    own = {"index": inside.named, "platforms": each} if len(each) > 1 else each[inside.platform]
+    own = {"index": inside.way[-1], "platforms": each} if len(each) > 1 else each[inside.platform]
     same = all(verdict.difference is None for verdict in verdicts)
     return {"image": inside.name, "where": inside.where, **own, "same": same}
 
@@ -119,4 +122,5 @@ def verified(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 def _verdict_fields(verdict: Verdict) -> dict[str, Any]:
     inside, found = verdict.inside, dataclasses.asdict(verdict.difference) if verdict.difference else None
     named = {"same": found is None, "id": inside.id, "digest": verdict.digest, "manifest": inside.digest}
-    return {**named, "difference": found, "attached": {**verdict.attached}}
+    documents, others = verdict.attached
+    return {**named, "difference": found, "attached": {**documents}, "not_examined": [*others]}

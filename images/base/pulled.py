@@ -13,6 +13,7 @@ from images.base.inspect import refuse
 from images.deliver import transfer
 from images.foreign import documents
 from images.foreign.files import in_directory
+from images.host import limits
 from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
@@ -24,8 +25,6 @@ from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
 from images.oci.reference import Reference
 from images.platforms import PLATFORMS, Platform, platform_of
-
-CONFIG_LIMIT = 8 << 20  # bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,20 +121,21 @@ Contents = tuple[bytes, bytes, tuple[Path, ...]]  # manifest and configuration a
 
 def contents(
     named: Reference, platform: Platform | None, store: Store, access: Access, advance: Advance
-) -> tuple[str, list[Contents]]:
+) -> tuple[list[str], list[Contents]]:
     """Fetch an image into the store, without a platform one for each that it is there for.
 
-    Return the digest of what its name leads to, an index or a manifest, and each image as it is: its layers stay packed
-    as they are. Raises UserFault where an engine might take another image for it, else as `fetch` does.
+    Return the digests that its name leads to, those of indexes and of the only image, and each image as it is: its
+    layers stay packed as they are. Raises UserFault where an engine might take another image for it, else as `fetch`
+    does.
     """
     name, found = str(named), list[Contents]()
     with _source(named, store, access) as source:
-        digest, images = manifest.every(source.manifest, name, platform)
+        way, images = manifest.every(source.manifest, name, platform)
         for each, image in images:
             _config(source, image, name, each, advance)
             config = source.config(image, advance).read_bytes()
             found.append((source.manifest(image.digest), config, _fetched(source, image, name, advance)))
-    return digest, found
+    return way, found
 
 
 def _layers(parts: Parts, sizes: Sequence[int]) -> Iterator[Layer]:
@@ -191,7 +191,7 @@ def _config(
     source: Source, found: Manifest, name: str, platform: Platform | None, advance: Advance
 ) -> Mapping[str, Any]:
     """Return the configuration; refuse another platform, or one that is not known, before a layer is fetched."""
-    if found.config.size > CONFIG_LIMIT:
+    if found.config.size > limits.CONFIG.most:
         raise WorldFault("a configuration is too long", f"{name} ({found.config.size} bytes)", DAMAGED)
     try:
         config = documents.parse(source.config(found, advance).read_bytes())

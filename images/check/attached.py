@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from images.check import provenance
 from images.deliver import referrers
 from images.deliver.referrers import Attachment
 from images.host.context import Access
 from images.host.errors import WorldFault
+from images.host.text import shortened, shown
 from images.model import Lock
-from images.oci.manifest import digest_of
+from images.oci.manifest import annotations_of, digest_of
 from images.oci.reference import Remote
 
 PREDICATE = "in-toto.io/predicate-type"  # by which BuildKit and Docker name what a statement says
 # artifactType: what Trivy and `oras discover` look for, and cosign lists.
 CYCLONEDX, IN_TOTO = "application/vnd.cyclonedx+json", "application/vnd.in-toto+json"
+
+ASK = "ask who pushed it, and remove it (oras manifest delete)"
+AGAIN = "push the image again: what is missing comes with it; or ask who removed it"
+
+
+class Attached(NamedTuple):
+    """What a registry has attached to an image: the documents of its build, name -> digest, None for one that is not.
+
+    `others` is what nothing here can vouch for, such as signatures, by digest and type.
+    """
+
+    documents: Mapping[str, str | None]
+    others: Sequence[str]
 
 
 def documents(lock: Lock, sbom: str, manifest: bytes) -> tuple[Attachment, ...]:
@@ -29,18 +43,42 @@ def documents(lock: Lock, sbom: str, manifest: bytes) -> tuple[Attachment, ...]:
     )
 
 
-def compare(known: Sequence[Attachment], remote: Remote, access: Access) -> dict[str, str | None]:
-    """Return which documents are attached to the image of those that are known: name -> digest, None without one.
+def compare(known: Sequence[Attachment], indexes: Sequence[str], remote: Remote, access: Access) -> Attached:
+    """Return which of the documents that are known a registry has attached to their image, and what it has besides.
 
-    Raises WorldFault where there are others of a kind, and not the one that is known.
+    What is attached to the `indexes` that lead to the image, by their digests, is looked at as well.
+    Raises WorldFault where there is another SBOM or provenance than the one that is known, or one is listed that is not
+    there, or cannot be read whole.
     """
-    found = referrers.listed(digest_of(known[0].image), remote, access)
-    return {document.name: _find(document, found, remote) for document in known}
+    ours = {document.digest: document for document in known}
+    about, *above = (referrers.listed(each, remote, access) for each in (digest_of(known[0].image), *indexes))
+    there = {str(entry["digest"]) for entry in about} & ours.keys()
+    others = [entry for entry in about if entry["digest"] not in ours]
+    others += [entry for entries in above for entry in entries]
+    for entry in others:
+        if name := _claim(entry):
+            value, remedy = f"{remote.called(entry['digest'])} ({name})", f"build.py {name} prints ours"
+            raise WorldFault("a document is attached that is not the one of this build", value, f"{ASK}; {remedy}")
+    for digest in there:
+        if not referrers.has(ours[digest], remote, access):
+            value = f"{remote.called(digest)} ({ours[digest].name})"
+            raise WorldFault("a document is attached that the registry does not have", value, AGAIN)
+    found = {name: digest if digest in there else None for digest, name in ((d.digest, d.name) for d in known)}
+    return Attached(found, [*dict.fromkeys(map(_called, others))])
 
 
-def _find(document: Attachment, found: Sequence[Mapping[str, Any]], remote: Remote) -> str | None:
-    others = [str(entry["digest"]) for entry in found if entry.get("artifactType") == document.media_type]
-    if others and document.digest not in others:
-        fact = f"the {document.name} that is attached to the image is not the one of this build"
-        raise WorldFault(fact, remote.called(others[0]), f"ask who pushed it; build.py {document.name} prints ours")
-    return document.digest if others else None
+def _claim(entry: Mapping[str, Any]) -> str | None:
+    """Return which of our documents an entry is to be taken for, by what those who look for one compare."""
+    media_type = _type(entry).partition(";")[0].strip().lower()
+    if media_type == IN_TOTO and annotations_of(entry).get(PREDICATE, provenance.PREDICATE) != provenance.PREDICATE:
+        return None
+    return {CYCLONEDX: "sbom", IN_TOTO: "provenance"}.get(media_type)
+
+
+def _called(entry: Mapping[str, Any]) -> str:
+    said = annotations_of(entry).get(PREDICATE)
+    return shown(f"{entry['digest']} ({shortened(' '.join(filter(None, (_type(entry), said and str(said)))), 200)})")
+
+
+def _type(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("artifactType") or entry["mediaType"])

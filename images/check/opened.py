@@ -14,6 +14,7 @@ from images.base import pulled
 from images.deliver import engine as engines
 from images.foreign.paths import below_root
 from images.foreign.tars import Readable
+from images.host import limits
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
@@ -25,7 +26,6 @@ from images.platforms import Platform
 
 LOCK, BILL = f"{MULTINODE}/{lockfile.NAME}", f"{MULTINODE}/{SBOM}"
 REGISTRY = "docker://"  # as skopeo has it: a name in a registry, whatever an engine here calls so
-LONGEST = 64 << 20  # bytes: of the lock or the SBOM; real ones have some hundred kilobytes
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Inside:
     """An opened image: its name, its manifest and configuration as they are, and its layers from the lowest.
 
     `where` says which of the places that may have an image of that name it was taken from; `remote` is its name in a
-    registry, where that is the place. `named` is the digest of what the name leads to: its manifest, or an index.
+    registry, where that is the place. `way` are the digests that the name leads to: of indexes, and of the only image.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Inside:
     layers: tuple[Path, ...]
     where: str = ""
     remote: Remote | None = None
-    named: str = ""
+    way: tuple[str, ...] = ()
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -65,17 +65,32 @@ class Inside:
         """Return the digest of the manifest that was read; for what `docker save` wrote, of the one it would have."""
         return manifest.digest_of(self.manifest)
 
+    @property
+    def indexes(self) -> list[str]:
+        """Return the digests of the indexes that lead to the image."""
+        return [digest for digest in self.way if digest != self.digest]
+
     def file(self, path: str) -> bytes:
         """Read a file that build.py wrote, out of the highest layer that has it.
 
-        Raises UserFault when it is not there: build.py did not make the image.
+        Raises UserFault when it is not there: build.py did not make the image. Raises WorldFault for one that is longer
+        than any real one.
         """
         for layer in reversed(self.layers):
-            found = [data.read(LONGEST) for info, data in entries(layer) if data and below_root(info.name) == path]
-            if found:  # of two the later one counts
-                return found[-1]
+            found: bytes | None = None
+            for info, data in entries(layer):
+                if data and below_root(info.name) == path:
+                    found = data.read(limits.INSIDE.most + 1)  # of two the later one counts
+            if found is not None:
+                return self._require_short(path, found)
         remedy = "an image that build.py made (for a derived one: its base)"
         raise UserFault("this image was not made here", f"{self.name} (no /{path})", remedy)
+
+    def _require_short(self, path: str, data: bytes) -> bytes:
+        if len(data) > (most := limits.INSIDE.most):
+            value = f"{self.name}: /{path} (more than {most} bytes)"
+            raise WorldFault("a file in the image is too long", value, "an image that build.py made")
+        return data
 
 
 def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, Readable | None]]:
@@ -98,9 +113,9 @@ def opened(name: str, platform: Platform | None, store: Store, access: Access) -
     """
     with store.temporary(directory=True) as place:
         named, where = _find(name, place / "image.tar", access)
-        digest, found = pulled.contents(named, platform, Store(place), access, lambda _: None)
+        way, found = pulled.contents(named, platform, Store(place), access, lambda _: None)
         remote = named if isinstance(named, Remote) else None
-        yield [Inside(name, *each, where, remote, digest) for each in found]
+        yield [Inside(name, *each, where, remote, tuple(way)) for each in found]
 
 
 def _find(name: str, place: Path, access: Access) -> tuple[Reference, str]:

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from images.deliver.registry import Registry
 from images.deliver.skopeo import Server
 from images.host.context import Access
+from images.host.errors import WorldFault
 from images.host.store import Store
 from images.oci import manifest
 from images.oci.manifest import INDEXES, MANIFESTS, described, digest_of
@@ -25,6 +24,14 @@ from images.oci.reference import Remote
 EMPTY = "application/vnd.oci.empty.v1+json"  # a configuration for who has none ("Guidance for an Empty Descriptor")
 NOTHING = b"{}"
 TITLE = "org.opencontainers.image.title"  # as which file `oras pull` writes it
+
+# What is answered where something is not there, and by registries without the interface: every other refusal may hide
+# something that others are shown.
+GONE = (404,)
+NO_INTERFACE = (400, 404, 405, 406, 501)
+MOST, MOST_PAGES = 10_000, 100  # entries of a list, and pages that they come in
+TOO_MANY = "ask whoever pushed them to remove them; or the image by the path of a layout: skopeo copy brings it alone"
+COSIGN = ("sig", "att", "sbom")  # what its tags end with: `cosign triangulate` prints them
 
 # Kinds of refusals of a registry that takes images and not what is attached to them; another attempt does not help.
 NOT_TAKEN = ("plain", "certificate", "immutable", "denied", "absent", "form")
@@ -98,25 +105,59 @@ def attach(documents: Sequence[Attachment], remote: Remote, store: Store, access
 
 
 def listed(digest: str, remote: Remote, access: Access) -> list[dict[str, Any]]:
-    """Return the descriptors of what is attached to an image."""
+    """Return the descriptors of what is attached to an image or an index, wherever clients look for it.
+
+    That is what the registry lists, what the tag lists, and what cosign keeps under tags of its own. Raises a Fault
+    where a list cannot be read to its end.
+    """
     with Registry(remote, access) as registry:
-        found = _listed(registry, digest)
-        return _tagged(registry, digest) if found is None else found
+        return [*(_listed(registry, digest) or ()), *_tagged(registry, digest), *_of_cosign(registry, digest)]
+
+
+def has(document: Attachment, remote: Remote, access: Access) -> bool:
+    """Return whether a registry has a document that it lists, whole and unchanged."""
+    parts = {f"manifests/{document.digest}": document.manifest}
+    parts[f"blobs/{digest_of(document.data)}"] = document.data
+    with Registry(remote, access) as registry:
+        return all(
+            registry.ask("GET", path, refusals=GONE, most=len(data)).data == data for path, data in parts.items()
+        )
 
 
 def _listed(registry: Registry, digest: str) -> list[dict[str, Any]] | None:
-    """Return what a registry lists by itself, None where it has no interface for that."""
-    path = f"referrers/{digest}"
-    answer = registry.ask("GET", path, refusals=range(600))
-    if answer.status_code != requests.codes.ok or not answer.headers.get("Content-Type", "").startswith(INDEXES[0]):
-        return None
-    return manifest.read_list(answer.content, path)
+    """Return what a registry lists by itself, None where it has no interface for that.
+
+    Raises WorldFault for a list without an end, UserFault or WorldFault where whoever asks may not read it.
+    """
+    path, found = f"referrers/{digest}", list[dict[str, Any]]()
+    for _ in range(MOST_PAGES):
+        answer = registry.ask("GET", path, refusals=() if found else NO_INTERFACE)
+        if not answer.ok or answer.media_type != INDEXES[0]:
+            return None
+        found += manifest.read_list(answer.data, path)
+        if len(found) > MOST:
+            break
+        if not answer.following:
+            return found
+        path = registry.path(answer.following)
+    value = f"{digest} (more than {MOST} documents or {MOST_PAGES} pages)"
+    raise WorldFault("a registry lists too many documents of an image", value, TOO_MANY)
 
 
 def _tagged(registry: Registry, digest: str) -> list[dict[str, Any]]:
     """Return what the tag lists."""
-    answer = registry.ask("GET", _path(digest), refusals=(requests.codes.not_found,))
-    return manifest.read_list(answer.content, _path(digest)) if answer.ok else []
+    answer = registry.ask("GET", _path(digest), refusals=GONE)
+    return manifest.read_list(answer.data, _path(digest)) if answer.ok else []
+
+
+def _of_cosign(registry: Registry, digest: str) -> list[dict[str, Any]]:
+    """Return the descriptors of what cosign has put under tags, which no list names."""
+    answers = {end: registry.ask("GET", f"{_path(digest)}.{end}", refusals=GONE) for end in COSIGN}
+    return [
+        {**described(answer.media_type, answer.data), "artifactType": f"cosign's .{end}"}
+        for end, answer in answers.items()
+        if answer.ok
+    ]
 
 
 def _add(registry: Registry, digest: str, entries: Sequence[Mapping[str, Any]]) -> None:

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+import json
+import time
+import zlib
 from collections.abc import Container
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import urljoin, urlsplit
 
 import requests
 from requests.utils import parse_dict_header
 
 from images.deliver import logins
-from images.deliver.refusals import refusal
-from images.host import certificates, download
+from images.deliver.refusals import SILENT, refusal, refused
+from images.host import certificates, download, limits
 from images.host.context import Access
+from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.oci import reference
-from images.oci.manifest import INDEXES
+from images.oci.manifest import INDEXES, LIMIT, MANIFESTS, ON_THE_WAY
 from images.oci.reference import Remote
 
 HUB = "registry-1.docker.io"  # where the registry of docker.io is
 UNAUTHORIZED = 401
+ACCEPT = f"{INDEXES[0]}, {MANIFESTS[0]}"
+UNZIP = zlib.MAX_WBITS | 16  # with the header of gzip (zlib manual, inflateInit2)
+
+
+class Answer(NamedTuple):
+    """An answer that has been read: its status code, the type of its content, that, and the address of its next page.
+
+    `following` is empty where there is none (RFC 8288, `rel="next"`).
+    """
+
+    status: int
+    media_type: str
+    data: bytes
+    following: str
+
+    @property
+    def ok(self) -> bool:
+        """Return whether it is no refusal."""
+        return self.status < 400
 
 
 class Registry:
-    """One repository of a registry, whose indexes are read and written."""
+    """One repository of a registry, whose indexes are read and written; all its answers come in time."""
 
     def __init__(self, remote: Remote, access: Access) -> None:
         self._remote, self._access = remote, access
+        self._end = time.monotonic() + limits.PATIENCE
         self._given: str | None = None  # what answered the last refusal
         trusted = access.certificate or certificates.usual(access.environ)
         self._session = download.Session(Sources(certificate=trusted))
@@ -41,36 +66,70 @@ class Registry:
         self._session.close()
 
     def ask(
-        self, method: str, path: str, index: bytes | None = None, *, refusals: Container[int] = ()
-    ) -> requests.Response:
+        self, method: str, path: str, index: bytes | None = None, *, refusals: Container[int] = (), most: int = LIMIT
+    ) -> Answer:
         """Return the answer to a request below the repository; where a login is wanted it is asked once more with it.
 
-        Raises a Fault where there is none, or it is a refusal whose status code is not among `refusals`.
+        Raises a Fault where there is none, it has more than `most` bytes, or it is a refusal whose status code is not
+        among `refusals`.
         """
-        shown = f"{self._remote.host}/{self._remote.name} ({path})"
+        shown = f"{self._remote.host}/{self._remote.name} ({path[:200]})"
         try:
-            answer = self._send(method, path, index)
-            if answer.status_code == UNAUTHORIZED and (given := self._authorization(answer)):
+            answer, challenge = self._send(method, path, index, most)
+            if answer.status == UNAUTHORIZED and (given := self._authorization(challenge)):
                 self._given = given
-                answer = self._send(method, path, index)
+                answer, _ = self._send(method, path, index, most)
         except download.FAILED as error:
             raise refusal(download.reason(error), shown, self._remote.host) from error
-        if not answer.ok and answer.status_code not in refusals:
-            raise refusal(f"status code {answer.status_code}: {answer.text[:200]}", shown, self._remote.host)
+        if not answer.ok and answer.status not in refusals:
+            said = answer.data[:200].decode(errors="replace")
+            raise refusal(f"status code {answer.status}: {said}", shown, self._remote.host)
         return answer
 
-    def _send(self, method: str, path: str, index: bytes | None) -> requests.Response:
-        headers = {"Accept": INDEXES[0], "Content-Type": INDEXES[0] if index else None, "Authorization": self._given}
-        url = f"{self._url}/{path}"
-        return self._session.request(method, url, data=index, headers=headers, timeout=download.TIMEOUT)
+    def path(self, address: str) -> str:
+        """Return the path below the repository of an address that the registry has named.
 
-    def _authorization(self, answer: requests.Response) -> str | None:
+        Raises WorldFault for one elsewhere, to which no login is sent.
+        """
+        if not address.startswith(f"{self._url}/"):
+            raise WorldFault("a registry leads to another place", f"{self._remote} ({address})", ON_THE_WAY)
+        return address.removeprefix(f"{self._url}/")
+
+    def _send(self, method: str, path: str, index: bytes | None, most: int) -> tuple[Answer, str]:
+        """Return an answer, and what it asks for where it is one that wants a login."""
+        headers = {"Accept": ACCEPT, "Content-Type": INDEXES[0] if index else None, "Authorization": self._given}
+        url = f"{self._url}/{path}"
+        with self._request(method, url, data=index, headers=headers) as answer:
+            media_type, link = answer.headers.get("Content-Type", "").partition(";")[0], answer.links.get("next")
+            following = urljoin(url, link["url"]) if link else ""
+            read = Answer(answer.status_code, media_type, self._read(answer, most), following)
+            return read, answer.headers.get("WWW-Authenticate", "")
+
+    def _request(self, method: str, url: str, **options: Any) -> requests.Response:
+        """Ask for something, which `_read` then reads."""
+        headers = {**options.pop("headers", {}), "Accept-Encoding": "identity"}
+        return self._session.request(method, url, headers=headers, stream=True, timeout=download.TIMEOUT, **options)
+
+    def _read(self, answer: requests.Response, most: int) -> bytes:
+        """Return the content of an answer, unpacked where it was sent in gzip though nobody had asked for that.
+
+        Raises WorldFault for more than `most` bytes, and where they are not there in time.
+        """
+        data = b"".join(download.pieces(answer, most, self._refuse_slowness, unpack=False))
+        return _unzipped(data, most) if answer.headers.get("Content-Encoding", "").lower() == "gzip" else data
+
+    def _refuse_slowness(self, _: int) -> None:
+        if time.monotonic() > self._end:
+            value = f"{self._remote} (not all has come in {limits.PATIENCE:.0f} s)"
+            raise refused(SILENT, value, self._remote.host)
+
+    def _authorization(self, asked: str) -> str | None:
         """Return what answers a refusal (RFC 7235), None where nothing does.
 
         A token is asked for as the refusal says (distribution, "Token Authentication"; by OAuth2 for one of ours);
         without a login it is one for everybody. Where the registry is asked over TLS, so is who gives out its tokens.
         """
-        scheme, _, rest = answer.headers.get("WWW-Authenticate", "").partition(" ")
+        scheme, _, rest = asked.partition(" ")
         login = logins.find(self._remote, self._access.environ) or {}
         basic = f"Basic {login['auth']}" if login else None
         if scheme.lower() == "basic":
@@ -82,11 +141,11 @@ class Registry:
         wanted: dict[str, str] = {name: challenge[name] for name in ("service", "scope") if name in challenge}
         if token := login.get("identitytoken"):
             grant = {"grant_type": "refresh_token", "refresh_token": token, "client_id": "multinode", **wanted}
-            given = self._session.post(realm, data=grant, timeout=download.TIMEOUT)
+            given = self._request("POST", realm, data=grant)
         else:
-            headers = {"Authorization": basic}
-            given = self._session.get(realm, params=wanted, headers=headers, timeout=download.TIMEOUT)
-        said = given.json() if given.ok else None
+            given = self._request("GET", realm, params=wanted, headers={"Authorization": basic})
+        with given:
+            said = json.loads(self._read(given, limits.TOKEN.most)) if given.ok else None
         found = said.get("token") or said.get("access_token") if isinstance(said, dict) else None
         return f"Bearer {found}" if found else None
 
@@ -94,3 +153,14 @@ class Registry:
 def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """Add no login: requests would take one of ~/.netrc, which skopeo does not read."""
     return request
+
+
+def _unzipped(data: bytes, most: int) -> bytes:
+    """Unpack gzip, by a reader that stops: some megabytes may have been gigabytes."""
+    try:
+        found = zlib.decompressobj(UNZIP).decompress(data, most + 1)
+    except zlib.error as error:
+        raise ValueError(f"it is no gzip: {error}") from error
+    if len(found) > most:
+        raise WorldFault("a download is too long", f"more than {most} bytes, unpacked", ON_THE_WAY)
+    return found

@@ -6,13 +6,14 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from images.deliver import logins
 from images.deliver.refusals import OTHERWISE, SILENT, refusal, refused
-from images.host import process
+from images.host import limits, process
 from images.host.certificates import trusted
 from images.host.context import Access
 from images.host.errors import Fault, WorldFault
@@ -22,15 +23,17 @@ OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
 PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt
 FILES = ("DOCKER_CONFIG", "REGISTRY_AUTH_FILE")  # places of logins
-# Seconds in which no byte comes or goes. skopeo waits up to 60 before it asks a busy registry again; a registry copies
-# a large layer once it has all of it.
-PATIENCE = 300.0
 
 
 class Server:
-    """skopeo, talking to one registry: with its login in a private file, in a directory of its own."""
+    """skopeo, talking to one registry: with its login in a private file, in a directory of its own.
 
-    def __init__(self, remote: Remote, access: Access, aside: Path, patience: float = PATIENCE) -> None:
+    It waits for so many seconds of `patience` while nothing moves: skopeo itself takes up to 60 before it asks a busy
+    registry again, and a registry copies a large layer once it has all of it. A transfer may take as many, and the time
+    of its bytes at the least speed of images/host/limits.py: a byte now and then is not silence.
+    """
+
+    def __init__(self, remote: Remote, access: Access, aside: Path, patience: float = limits.PATIENCE) -> None:
         self._remote, self._access, self._aside, self._patience = remote, access, aside, patience
         self._trouble: Fault | None = None
 
@@ -40,31 +43,38 @@ class Server:
         reference = self._remote.called(tag_or_digest)
         return self._run(["inspect", "--raw", *options, *tls, f"docker://{reference}"], reference)
 
-    def pull(self, digest: str, tick: Callable[[], None]) -> None:
-        """Copy the layers of a manifest to shared/sha256/; those that are there already are not fetched."""
+    def pull(self, digest: str, size: int, tick: Callable[[], None]) -> None:
+        """Copy the layers of a manifest, so many bytes, to shared/sha256/; those that are there are not fetched."""
         tls = ["--src-tls-verify=false"] if self._remote.is_plain else []
         # The first option keeps layers that are not compressed as they are. The manifest that skopeo writes may be
         # another one (OCI's for one of Docker's) and is not read: only the layers matter.
         options = ["--dest-oci-accept-uncompressed-layers", "--remove-signatures", "--dest-shared-blob-dir", "shared"]
         reference = self._remote.called(digest)
-        self._run(["copy", *tls, *options, f"docker://{reference}", "oci:layout:pulled"], reference, tick)
+        self._run(["copy", *tls, *options, f"docker://{reference}", "oci:layout:pulled"], reference, size, tick)
 
     def push(self, tag_or_digest: str, layout: str = "layout") -> None:
         """Copy the one image, index or document in a layout beside it to a tag or a digest, as it is."""
+        size = sum(path.stat().st_size for path in (self._aside / layout).rglob("*"))
         tls = ["--dest-tls-verify=false"] if self._remote.is_plain else []
         reference = self._remote.called(tag_or_digest)
-        self._run(["copy", "--all", "--preserve-digests", *tls, f"oci:{layout}", f"docker://{reference}"], reference)
+        options = ["--all", "--preserve-digests", *tls]
+        self._run(["copy", *options, f"oci:{layout}", f"docker://{reference}"], reference, size)
 
-    def _run(self, arguments: Sequence[str], shown: str, tick: Callable[[], None] | None = None) -> bytes:
-        """Run skopeo, up to three times where that may help; what it has copied is not copied again."""
+    def _run(
+        self, arguments: Sequence[str], shown: str, size: int = 0, tick: Callable[[], None] = lambda: None
+    ) -> bytes:
+        """Run skopeo, up to three times where that may help; what it has copied is not copied again.
+
+        Raises a Fault of the kind `silent` where nothing moves, or so many bytes take too long.
+        """
         command, *rest = arguments
         environ = self._environ
         line = ["skopeo", "--insecure-policy", command, *self._login, *rest]
         for pause in (*PAUSES, None):
             answer = self._aside / "answer"
             with answer.open("wb") as file:
-                idle = self._refuse_silence(shown)
-                done = process.run(line, environ, INSTALL, out=file, cwd=self._aside, tick=tick, idle=idle)
+                idle, late = self._refuse_silence(shown), self._refuse_slowness(shown, size, tick)
+                done = process.run(line, environ, INSTALL, out=file, cwd=self._aside, tick=late, idle=idle)
             if done.code == 0:
                 return answer.read_bytes()
             fault = refusal(done.err, shown, self._remote.host)
@@ -81,6 +91,18 @@ class Server:
         def refuse(seconds: float) -> None:
             if seconds >= self._patience:
                 raise refused(SILENT, f"{shown} (nothing came or went for {seconds:.0f} s)", self._remote.host)
+
+        return refuse
+
+    def _refuse_slowness(self, shown: str, size: int, tick: Callable[[], None]) -> Callable[[], None]:
+        """Return what calls `tick`, and raises a fault once so many bytes have had time enough."""
+        seconds = self._patience + size / limits.SLOWEST
+        end = time.monotonic() + seconds
+
+        def refuse() -> None:
+            tick()
+            if time.monotonic() > end:
+                raise refused(SILENT, f"{shown} ({size} bytes have not come in {seconds:.0f} s)", self._remote.host)
 
         return refuse
 
@@ -115,6 +137,6 @@ def require(environ: Mapping[str, str], shown: str) -> None:
     if shutil.which("skopeo", path=environ.get("PATH")) is None:
         raise WorldFault("registries are reached through skopeo, which is not installed", shown, INSTALL)
     text = process.run(["skopeo", "--version"], environ, INSTALL).out
-    found = re.search(r"([0-9]+)\.([0-9]+)[0-9.]*", text)
+    found = re.search(r"\b([0-9]+)\.([0-9]+)", text)
     if not found or (int(found[1]), int(found[2])) < OLDEST:
         raise WorldFault("skopeo is too old", text.strip() or "no version", INSTALL)

@@ -79,7 +79,7 @@ class Repository:
                 seen = came
 
         try:
-            self._server.pull(found.digest, tick)
+            self._server.pull(found.digest, most, tick)
             tick()
         finally:  # what has come whole stays, even where the rest has not come
             for layer in missing:

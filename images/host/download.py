@@ -116,6 +116,13 @@ class Session(requests.Session):
         """Choose by the host: requests compares the beginnings of addresses, where a user may be called like a host."""
         return super().get_adapter(without_login(url))
 
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Leave the body of a redirect unread: requests would read and unpack all of it, however long it is."""
+        target: str | None = super().get_redirect_target(resp)
+        if target:
+            resp.raw.close()
+        return target
+
     def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
         """Put pip's settings before those of the environment."""
         sources = self._sources

@@ -10,8 +10,6 @@ from pathlib import Path
 import zstandard
 
 SOURCES = Path(__file__).parents[1]
-# Of versions.toml and rootfs/ each layer has in its inputs what it takes of them.
-SUFFIXES = (".py", ".json")
 
 # Every package whose release shows in the bytes, and where. pyproject.toml pins each of them with `==`.
 PACKAGES = {
@@ -36,9 +34,9 @@ def releases() -> dict[str, str]:
 
 @functools.cache
 def sources(directory: Path = SOURCES) -> str:
-    """Return one sha256, in hexadecimal, over every Python file and table below a directory: paths and contents."""
+    """Return one sha256, in hexadecimal, over every Python file below a directory: paths and contents."""
     digest = hashlib.sha256()
-    for path in sorted(path for suffix in SUFFIXES for path in directory.rglob(f"*{suffix}")):
+    for path in sorted(directory.rglob("*.py")):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(directory).as_posix()} {len(content)}\n".encode())
         digest.update(content)

@@ -18,8 +18,14 @@ UNKNOWN = Limit("a file whose sha256 is not known, such as the archive of the ex
 RELEASE = Limit("Debian's signed index of a suite", 16 << 20)  # Debian's have 150,000 bytes
 ANSWER = Limit("an answer of Debian's snapshots", 16 << 20)
 PAGE = Limit("a page of a package index, unpacked", 64 << 20)  # PyPI's largest have some megabytes
+# What a registry must take at least (OCI distribution specification 1.1, "Pushing Manifests").
+MANIFEST = Limit("a manifest, an index or a list in a registry, unpacked", 4 << 20)
+CONFIG = Limit("the configuration of an image", 8 << 20)
+INSIDE = Limit("the lock or the SBOM in an image", 64 << 20)  # real ones have some hundred kilobytes
+TOKEN = Limit("a registry's answer with a token, unpacked", 1 << 20)
 
-TABLE = (KNOWN, UNKNOWN, RELEASE, ANSWER, PAGE)
+TABLE = (KNOWN, UNKNOWN, RELEASE, ANSWER, PAGE, MANIFEST, CONFIG, INSIDE, TOKEN)
 
 # A download that brings less than so many bytes a second, over so many seconds, has an end, too.
 SLOWEST, WINDOW = 4 << 10, 60
+PATIENCE = 300.0  # seconds: in which nothing moves of what skopeo does, and for all of a registry's lists of an image

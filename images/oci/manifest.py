@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from images.foreign import documents
+from images.host import limits
 from images.host.errors import UserFault, WorldFault
 from images.model import Descriptor, Manifest
 from images.oci.reference import DIGEST, full
 from images.platforms import PLATFORMS, Platform, platform_of
 
 MOST_LAYERS = 500  # what overlayfs stacks at most: Linux, fs/overlayfs/params.h, OVL_MAX_STACK
-LIMIT = 4 << 20  # bytes: what a registry must take at least (OCI distribution specification 1.1, "Pushing Manifests")
+LIMIT = limits.MANIFEST.most
 
 OCI = "application/vnd.oci.image"
 DOCKER = "application/vnd.docker"
@@ -60,23 +61,25 @@ def resolve(get: Callable[[str | None], bytes], name: str, platform: Platform) -
 
 def every(
     get: Callable[[str | None], bytes], name: str, asked: Platform | None
-) -> tuple[str, list[tuple[Platform | None, Manifest]]]:
+) -> tuple[list[str], list[tuple[Platform | None, Manifest]]]:
     """Find the images of a name, or the one for a platform, with what an index says that each is for.
 
-    `get` is that of `resolve`. The digest is that of the index of several, or of the only image. Raises UserFault where
-    an engine might run something else: for an index of several that `published` never writes.
+    `get` is that of `resolve`. The digests are those of the indexes on the way, and of the only image. Raises UserFault
+    where an engine might run something else: for an index of several that `published` never writes.
     """
     data, platform = get(None), asked
+    way = list[str]()
     for _ in range(NESTED):
         raw = read(data, name)
+        way.append(digest_of(data))
         if "manifests" not in raw:
-            return digest_of(data), [(platform, parse(raw, digest_of(data), name))]
+            return way, [(platform, parse(raw, way[-1], name))]
         entries = _list(raw, "manifests", name)
         if asked:
             choose(entries, name, asked)
         listed = {(_descriptor(entry, name).digest, _system(entry, name)) for entry in entries}
         if len(listed) != 1:
-            return digest_of(data), [each for each in _each(get, raw, name) if asked in (None, each[0])]
+            return way, [each for each in _each(get, raw, name) if asked in (None, each[0])]
         [(digest, system)] = listed
         data, platform = _checked(get, digest, name), asked or platform_of("/".join(system))
     raise WorldFault("an index holds an index, again and again", name, DAMAGED)

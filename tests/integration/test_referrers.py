@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import gzip
 import json
 import os
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,9 @@ import requests
 from images.check import attached
 from images.deliver import referrers, transfer
 from images.deliver.referrers import Attachment
+from images.host import limits
 from images.host.context import Access
-from images.host.errors import WorldFault
+from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.model import Image
 from images.oci import manifest, reference
@@ -157,9 +160,9 @@ def test_attached_documents_are_those_of_a_build(plain: str, store: Store) -> No
     _, statement = documents(made)
     referrers.attach([statement], place_of(name), store, known)
 
-    found = attached.compare(documents(made), place_of(name), known)
+    found = attached.compare(documents(made), (), place_of(name), known)
 
-    assert found == {"sbom": None, "provenance": statement.digest}
+    assert found == attached.Attached({"sbom": None, "provenance": statement.digest}, [])
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["sbom", "provenance"])
@@ -176,9 +179,144 @@ def test_a_document_of_another_build_is_refused(plain: str, store: Store, number
     assert requests.put(place, rows, headers={"Content-Type": INDEX}).ok
 
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare(documents(made), place_of(name), known)
+        attached.compare(documents(made), (), place_of(name), known)
 
     assert forged.digest in caught.value.value
+
+
+def test_a_list_is_read_to_its_last_page(store: Store) -> None:
+    made = finished(store, SMALL)
+    signatures = [
+        Attachment(made.manifest, f"{n}", "signature", "application/vnd.example.signature", b"%d" % n) for n in range(5)
+    ]
+    with listing_registry.running() as registry:
+        registry.page = 2
+        known, name = access(store), f"{registry.host}/a/b:1"
+        transfer.push([made], reference.push_target(name), store, known, "zstd")
+        referrers.attach(signatures, place_of(name), store, known)
+        push(made, name, store, known)
+
+        found = attached.compare(documents(made), (), place_of(name), known)
+
+    assert found.documents == {one.name: one.digest for one in documents(made)}
+    assert [other.partition(" ")[0] for other in found.others] == [one.digest for one in signatures]
+
+
+def second_of(about: Image) -> dict[str, Attachment]:
+    """Return documents that are not those of a build, and that others take for them."""
+    sbom, statement = documents(about)
+    return {
+        "an SBOM": dataclasses.replace(sbom, data=b"{}"),
+        "an SBOM in other letters": dataclasses.replace(sbom, media_type="application/vnd.CycloneDX+JSON; version=1.5"),
+        "a provenance": dataclasses.replace(statement, data=b"{}"),
+        "a provenance without a word on it": dataclasses.replace(statement, annotations=()),
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", ["an SBOM", "an SBOM in other letters", "a provenance", "a provenance without a word on it"]
+)
+def test_a_second_document_beside_the_one_of_the_build_is_refused(store: Store, kind: str) -> None:
+    made = finished(store, SMALL)
+    false = second_of(made)[kind]
+    with listing_registry.running() as registry:
+        known, name = access(store), f"{registry.host}/a/b:1"
+        push(made, name, store, known)
+        referrers.attach([false], place_of(name), store, known)
+
+        with pytest.raises(WorldFault, match="not the one of this build") as caught:
+            attached.compare(documents(made), (), place_of(name), known)
+
+    assert false.digest in caught.value.value
+
+
+def test_a_false_document_of_the_index_above_is_refused(plain: str, store: Store) -> None:
+    made, known, name = finished(store, SMALL), access(store), f"{plain}/above/b"
+    push(made, f"{name}:1", store, known)
+    place = f"http://{name.replace('/', '/v2/', 1)}/manifests/"
+    index = manifest.write_list([manifest.described(manifest.MANIFESTS[0], made.manifest)])
+    about = manifest.digest_of(index)
+    false = dataclasses.replace(documents(made)[0], data=b"{}")
+    referrers.attach([false], place_of(name), store, known)
+    rows = [row for row in listed_by_tag(name, made) if row["digest"] != false.digest]
+    for tag, entries in ((tag_of(made.digest), rows), (tag_of(about), [false.entry])):
+        assert requests.put(place + tag, manifest.write_list(entries), headers={"Content-Type": INDEX}).ok
+
+    assert attached.compare(documents(made), (), place_of(name), known).others == []
+    with pytest.raises(WorldFault, match="not the one of this build") as caught:
+        attached.compare(documents(made), (about,), place_of(name), known)
+
+    assert false.digest in caught.value.value
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["manifest", "content"])
+def test_a_document_that_is_listed_and_not_there_is_refused(store: Store, number: int) -> None:
+    made = finished(store, SMALL)
+    sbom, _ = documents(made)
+    with listing_registry.running() as registry:
+        known, name = access(store), f"{registry.host}/a/b:1"
+        push(made, name, store, known)
+        rows = registry.attached_to(made.digest)
+        if number:
+            registry.blobs[manifest.digest_of(sbom.data)] = b"{}"
+        else:
+            registry.attached_to = lambda _: rows  # type: ignore[method-assign, assignment]
+            del registry.manifests[sbom.digest]
+
+        with pytest.raises(WorldFault, match="that the registry does not have") as caught:
+            attached.compare(documents(made), (), place_of(name), known)
+
+    assert sbom.digest in caught.value.value
+
+
+def test_what_cosign_has_put_beside_an_image_is_named(plain: str, store: Store) -> None:
+    made, known, name = finished(store, SMALL), access(store), f"{plain}/cosign/b"
+    push(made, f"{name}:1", store, known)
+    place = f"http://{name.replace('/', '/v2/', 1)}/manifests/{tag_of(made.digest)}.sig"
+    assert requests.put(place, made.manifest, headers={"Content-Type": manifest.MANIFESTS[0]}).ok
+
+    found = attached.compare(documents(made), (), place_of(name), known)
+
+    assert found.others == [f"{made.digest} (cosign's .sig)"]
+
+
+ENDLESS = Reply(200, manifest.write_list([]), {"Content-Type": INDEX, "Link": '</v2/a/b/referrers/x>; rel="next"'})
+ELSEWHERE = Reply(200, manifest.write_list([]), {"Content-Type": INDEX, "Link": '<http://localhost:1/>; rel="next"'})
+BOMB = Reply(200, gzip.compress(bytes(64 << 20)), {"Content-Type": INDEX, "Content-Encoding": "gzip"})
+MOVED = Reply(302, gzip.compress(bytes(64 << 20)), {"Location": "/elsewhere", "Content-Encoding": "gzip"})
+DRIP = Reply(200, b"{" * 600, {"Content-Type": INDEX}, pause=0.1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "fact"),
+    [
+        pytest.param(ENDLESS, "a registry lists too many documents of an image", id="pages in a circle"),
+        pytest.param(ELSEWHERE, "a registry leads to another place", id="a page of another host"),
+        pytest.param(BOMB, "a download is too long", id="a bomb in gzip"),
+        pytest.param(Reply(200, bytes(5 << 20)), "a download is too long", id="megabytes"),
+        pytest.param(DRIP, "the registry does not answer", id="a byte now and then"),
+        pytest.param(Reply(403), "the registry wants a login, or another one", id="not for everybody"),
+        pytest.param(Reply(500), "a transfer from or to a registry failed", id="an error of the server"),
+    ],
+)
+def test_a_list_that_cannot_be_read_to_its_end_is_no_empty_list(
+    store: Store, reply: Reply, fact: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PATIENCE", 8.0)
+    with answering(reply) as host, pytest.raises(Fault) as caught:
+        referrers.listed("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
+
+    assert caught.value.fact == fact
+
+
+def test_the_body_of_a_redirect_is_not_read(store: Store) -> None:
+    tracemalloc.start()
+    with answering(MOVED) as host, pytest.raises(Fault):
+        referrers.listed("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 16 << 20
 
 
 def test_a_page_in_place_of_a_registry_is_no_push(store: Store) -> None:

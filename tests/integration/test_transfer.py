@@ -14,6 +14,7 @@ import pytest
 
 from images.base.pulled import fetch, fetch_locked, read_base
 from images.deliver import skopeo
+from images.host import limits
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
@@ -292,9 +293,23 @@ def test_a_pull_from_a_registry_that_falls_silent_is_given_up(tmp_path: Path) ->
     ):
         place, way.limit, way.stall = reference.Remote(way.host, "a/b"), 1, True
         with pytest.raises(WorldFault, match="does not answer") as caught:
-            skopeo.Server(place, access, aside, patience=1.5).pull(Image().digest, lambda: came.append(1))
+            skopeo.Server(place, access, aside, patience=1.5).pull(Image().digest, 1, lambda: came.append(1))
 
     assert way.host in caught.value.value and came
+
+
+def test_a_pull_that_only_trickles_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then is no silence."""
+    image, store, access = Image(), Store(tmp_path / "store"), Access(environ={"PATH": os.environ["PATH"]})
+    data = image.blobs[image.layers[0]]
+    faulty = Faulty(image, {image.layers[0]: [Reply(200, data, pause=0.2)] * 9})
+    monkeypatch.setattr(limits, "SLOWEST", 1 << 20)
+    with serving(faulty) as server, store.temporary(directory=True) as aside:
+        place = reference.Remote(server.host, "a/b")
+        with pytest.raises(WorldFault, match="does not answer") as caught:
+            skopeo.Server(place, access, aside, patience=2).pull(image.digest, len(data), lambda: None)
+
+    assert f"{len(data)} bytes" in caught.value.value
 
 
 def test_what_is_in_the_store_needs_no_skopeo(registry: str, pull: Pull) -> None:

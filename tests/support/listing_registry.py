@@ -25,11 +25,12 @@ DENIED = b'{"errors": [{"code": "UNAUTHORIZED"}]}'
 class Listing:
     """What a registry has: blobs and manifests by digest, tags; with `login` it wants a token.
 
-    login: USER:PASSWORD, an identity token, or a whole value of Authorization.
+    login: USER:PASSWORD, an identity token, or a whole value of Authorization. `page` is how many entries come at once.
     """
 
     login: str | None = None
     host: str = ""
+    page: int | None = None
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[str, bytes] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -87,9 +88,12 @@ class Listing:
         kind = json.loads(data).get("mediaType", "application/json")
         return Reply(200, data, {"Content-Type": kind, "Docker-Content-Digest": digest})
 
-    def _referrers(self, _: Request, digest: str) -> Reply:
-        listed = {"schemaVersion": 2, "mediaType": INDEX, "manifests": self.attached_to(digest)}
-        return Reply(200, json.dumps(listed).encode(), {"Content-Type": INDEX})
+    def _referrers(self, request: Request, digest: str) -> Reply:
+        rows, start = self.attached_to(digest), int(urlsplit(request.target).query.partition("=")[2] or 0)
+        end = start + (self.page or len(rows))
+        listed = {"schemaVersion": 2, "mediaType": INDEX, "manifests": rows[start:end]}
+        more = {"Link": f'<{request.path}?last={end}>; rel="next"'} if end < len(rows) else {}
+        return Reply(200, json.dumps(listed).encode(), {"Content-Type": INDEX, **more})
 
     def attached_to(self, digest: str) -> list[dict[str, Any]]:
         """Return the descriptors of what has an image as its subject."""

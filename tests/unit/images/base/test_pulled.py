@@ -10,8 +10,10 @@ import pytest
 
 from images.base import inspect, pulled
 from images.base.pulled import Parts
+from images.host import limits
 from images.host.context import Access
 from images.host.errors import WorldFault
+from images.host.limits import Limit
 from images.host.store import Store
 from images.model import Base, BaseImage, Site
 from images.oci import compression as compressed
@@ -91,7 +93,7 @@ def test_a_configuration_without_digests_of_its_layers_is_refused(tmp_path: Path
 
 
 def test_a_configuration_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulled, "CONFIG_LIMIT", 99)
+    monkeypatch.setattr(limits, "CONFIG", Limit("", 99))
     write(tmp_path / "layout", layout({"1": Image()}))
 
     with pytest.raises(WorldFault, match="a configuration is too long"):

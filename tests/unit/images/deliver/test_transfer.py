@@ -24,7 +24,7 @@ from tests.support.finished_images import SMALL, finished
 def test_a_registry_that_sends_more_than_the_manifest_says_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def pull(server: Server, _: str, tick: Callable[[], None]) -> None:
+    def pull(server: Server, _: str, size: int, tick: Callable[[], None]) -> None:
         part = server._aside / "layout/oci-put-blob1"
         part.parent.mkdir()
         for number in range(20):

@@ -53,7 +53,7 @@ def served(rows: object, **more: object) -> Callable[[str | None], bytes]:
 
 
 def test_each_image_of_an_index_of_ours_is_found() -> None:
-    named, found = manifest.every(served(ROWS), "it", None)
+    (_, named), found = manifest.every(served(ROWS), "it", None)
 
     assert named == digest(INDEX)
     assert [(platform, each.digest) for platform, each in found] == [(AMD64, OURS[0].digest), (ARM64, OURS[1].digest)]
@@ -67,9 +67,10 @@ def test_one_image_of_an_index_is_found_by_its_platform(platform: Platform, numb
 
 
 def test_the_only_image_of_an_index_is_found() -> None:
-    named, [(platform, image)] = manifest.every(served(ROWS[1:]), "it", None)
+    (*indexes, named), [(platform, image)] = manifest.every(served(ROWS[1:]), "it", None)
 
     assert (named, platform, image.digest) == (OURS[1].digest, ARM64, OURS[1].digest)
+    assert len(indexes) == 2  # to each of them documents may be attached
 
 
 ODD: dict[str, list[object]] = {
