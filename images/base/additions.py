@@ -27,6 +27,8 @@ GUIDE = f"{TCMALLOC}.5.9"
 class Piece:
     """A file of a Debian package: which one, where it goes, what it is there, and the libraries that it may need.
 
+    Another package may provide that one, as after a change of the library's interface.
+
     A name alone is that of a library in Debian's directory for them.
     """
 
@@ -102,7 +104,7 @@ def read_files(store: Store, chosen: Sequence[Deb], names: Sequence[str], facts:
     reasons = []
     for name in names:
         piece = PIECES[name]
-        deb = next((deb for deb in chosen if deb.package == piece.package), None)
+        deb = debian.providing(store, chosen, piece.package)
         if deb is None:
             raise WorldFault("a package of Debian is missing", piece.package, "make a new lock (build.py lock)")
         found[_place(piece.place, facts)] = data = file_of(debian.require(store, deb), _place(piece.source, facts))

@@ -87,6 +87,11 @@ def relations(text: str) -> tuple[tuple[Relation, ...], ...]:
     return tuple(tuple(_relation(one.strip()) for one in group) for group in groups)
 
 
+def provided(text: str) -> set[str]:
+    """Return the names of the virtual packages in a field `Provides`."""
+    return {found["name"] for one in text.split(",") if (found := RELATION.fullmatch(one.strip()))}
+
+
 def _relation(text: str) -> Relation:
     found = RELATION.fullmatch(text)
     if found is None:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from images.debian import archive, deb, mirrors, snapshot, solve
 from images.debian.archive import Index, Paragraph, Unverified
+from images.debian.control import paragraphs, provided
 from images.debian.solve import Universe
 from images.host.context import Context, background
 from images.host.errors import WorldFault
@@ -42,7 +43,8 @@ class Question(NamedTuple):
     def answer(self, universe: Universe) -> list[Paragraph]:
         """Choose the packages, or raise Unsolvable."""
         if self.alone:
-            return [universe.named(name) for name in sorted(set(self.names))]
+            chosen = {row["Package"]: row for row in map(universe.named, self.names)}
+            return [chosen[name] for name in sorted(chosen)]
         names = (*universe.essential(self.suite), *ALWAYS, *self.names)
         return solve.closure(universe, list(dict.fromkeys(names)))
 
@@ -106,6 +108,16 @@ def control(store: Store, found: Deb) -> str:
         return deb.load(require(store, found)).text("control")
 
     return str(store.cached("controls", found.sha256, read).value)
+
+
+def providing(store: Store, debs: Iterable[Deb], name: str) -> Deb | None:
+    """Return the package of a name among some, or the one that provides it; None where none does.
+
+    Raises WorldFault as `control` does.
+    """
+    rows = [(one, next(paragraphs(control(store, one)), {})) for one in debs]
+    found = [one for one, said in rows if one.package == name or name in provided(said.get("provides", ""))]
+    return min(found, key=lambda one: one.package != name, default=None)
 
 
 def require(store: Store, found: Deb) -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from images.debian import database, effects, ldcache
+from images.debian import control, database, effects, ldcache, maintainer_scripts
 from images.debian.deb import Package, load
 from images.debian.packages import ALWAYS
 from images.debian.tree import DPKG_OPTIONS, FILE, Tree
@@ -49,7 +49,7 @@ def make(recipe: Debian, debs: Sequence[Path], platform: Platform) -> Tree:
                 listed[package.name] = tree.unpack(package)
                 packages[package.name] = package.without_data()
     packages = dict(sorted(packages.items()))
-    effects.require_known(packages.values())
+    maintainer_scripts.require_known(packages.values())
     effects.apply(tree, packages, recipe.suite, platform)
     _configure(tree, packages, listed, recipe, platform)
     _clean(tree)
@@ -107,10 +107,13 @@ def _clean(tree: Tree) -> None:
 
 
 def _wanted(packages: Mapping[str, Package], named: Sequence[str]) -> set[str]:
-    """Return the packages that stay: those that were named, and what no system is without."""
+    """Return the packages that stay: those that were named, or have what was, and what no system is without."""
+    virtual = {*named} - packages.keys()
     own = {
         name
         for name, package in packages.items()
-        if package.about.get("Essential") == "yes" or package.about.get("Priority") == "required"
+        if package.about.get("Essential") == "yes"
+        or package.about.get("Priority") == "required"
+        or not virtual.isdisjoint(control.provided(package.about.get("Provides", "")))
     }
     return own | {*named, *ALWAYS}

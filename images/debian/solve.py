@@ -35,13 +35,15 @@ class Universe:
         return self._essential[suite]
 
     def named(self, name: str) -> Paragraph:
-        """Return the package of a name.
+        """Return the package of a name, or the only one that provides it, as apt-get does.
 
-        Raises Unsolvable where there is none.
+        Raises Unsolvable where there is none, or more than one.
         """
-        if name not in self.candidates:
-            raise Unsolvable(f"there is no package {name}")
-        return self.candidates[name]
+        found = {row["Package"]: row for row in self.matching(Relation(name))}
+        if name in found or len(found) == 1:
+            return found.get(name) or next(iter(found.values()))
+        several = f", which {' and '.join(sorted(found))} provide" if found else ""
+        raise Unsolvable(f"there is no package {name}{several}")
 
     def matching(self, one: Relation) -> list[Paragraph]:
         """Return what a relation means: the package of that name first, then what provides it."""
@@ -57,7 +59,7 @@ def closure(universe: Universe, names: Sequence[str]) -> list[Paragraph]:
     All of `names` come first, and then for each dependency that nothing fulfils yet the first alternative there is.
     Raises Unsolvable where there is none, or where two packages are in conflict.
     """
-    chosen = {name: universe.named(name) for name in names}
+    chosen = {row["Package"]: row for row in map(universe.named, names)}
     ahead = deque(chosen.values())
     while ahead:
         row = ahead.popleft()

@@ -16,6 +16,7 @@ from tests.support.base_facts import facts_of
 from tests.support.elf import library
 from tests.support.packages import make, package
 from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files
+from tests.support.stores import keep
 
 
 def test_what_the_base_lacks_comes_with_what_it_needs() -> None:
@@ -72,6 +73,17 @@ def test_files_are_read_through_links_and_a_static_program_needs_no_glibc(
     found = read(packages, ["tini", "libtcmalloc.so.4"])
 
     assert found == {"usr/bin/tini": NEWER, f"{LIBRARY}/libtcmalloc.so.4": TCMALLOC}
+
+
+def test_a_library_is_read_out_of_the_package_that_has_it_in_another_suite(tmp_path: Path) -> None:
+    """Debian 13 has it as libgoogle-perftools4t64."""
+    content = package(
+        "perftools-t64", {f"./{LIBRARY}/libtcmalloc.so.4": TCMALLOC}, Provides="a, libgoogle-perftools4 (= 1)"
+    )
+    store = Store(tmp_path)
+    deb = Deb("perftools-t64", "1", "amd64", "one.deb", keep(store, content, "one.deb"))
+
+    assert additions.read_files(store, [deb], ["libtcmalloc.so.4"], BASE) == {f"{LIBRARY}/libtcmalloc.so.4": TCMALLOC}
 
 
 def test_a_newer_glibc_is_refused(packages: tuple[Store, tuple[Deb, ...]]) -> None:

@@ -29,6 +29,8 @@ def rows(*said: str, suite: str = "bookworm") -> list[Paragraph]:
         (["a 1; Depends: x (>= 2)", "b 1; Provides: x", "c 1; Provides: x (= 3)"], ["a"], "a c"),
         (["a 1; Depends: b (>= 2)", "b 1", "b 2~x", "b 2"], ["a"], "a b"),  # the newest, whichever suite has it
         (["a 1; Depends: b; Conflicts: c", "b 1", "c 1"], ["a"], "a b"),
+        (["b 1; Provides: a (= 1)"], ["a"], "b"),  # the only one that provides it
+        (["a 1", "b 1; Provides: a"], ["a"], "a"),
         (["a 1; Provides: x; Conflicts: x"], ["a"], "a"),  # a package may replace what it provides
     ],
 )
@@ -39,7 +41,8 @@ def test_packages_come_with_what_they_need(universe: list[str], names: list[str]
 @pytest.mark.parametrize(
     ("universe", "said"),
     [
-        (["b 1"], "there is no package a"),
+        (["b 1"], "there is no package a$"),
+        (["b 1; Provides: a", "c 1; Provides: a"], "there is no package a, which b and c provide"),
         (["a 1; Depends: b (>= 2) | c", "b 1"], "a needs b or c"),
         (["a 1; Depends: b", "b 1; Breaks: a (<< 2)"], "b does not go with a"),
     ],
