@@ -1,33 +1,24 @@
-"""What the scripts of packages would have done on an empty system, as a table: none of them is ever run.
-
-Every script that was read for it is pinned in scripts.json; one that is not there is refused.
-"""
+"""What the scripts of packages would have done on an empty system, as a table: none of them is ever run."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from images.debian import certificates, control
 from images.debian.deb import Package
+from images.debian.maintainer_scripts import RUN_FIRST
 from images.debian.tree import FILE, Entry, Tree
 from images.host.errors import WorldFault
 from images.oci.layer import EPOCH
-from images.platforms import PLATFORMS, Platform
+from images.platforms import Platform
 
-KNOWN = Path(__file__).with_name("scripts.json")
-RUN_FIRST = ("preinst", "postinst")  # what a first installation runs
 DAYS = EPOCH // 86400
 DPKG = "var/lib/dpkg"
 NOLOGIN = "/usr/sbin/nologin"
-# What one script has in different words for each machine.
-MACHINES = re.compile("|".join(f"{each.multiarch}|:{each.architecture}" for each in PLATFORMS))
 
 PAM, PAM_MODULE = "usr/share/pam", "pam_unix.so"
 PAM_KINDS = ("auth", "account", "password", "session", "session-noninteractive")
@@ -37,35 +28,12 @@ Effect = Callable[..., None]
 Row = tuple[Any, ...]  # the name of a package, an effect, and what that is called with
 
 
-def require_known(packages: Iterable[Package]) -> None:
-    """Raise WorldFault where a package has a script that nobody has read for TABLE."""
-    known = _known()
-    strange = [
-        f"{package.name} {package.version} ({script})"
-        for package in packages
-        for script in RUN_FIRST
-        if script in package.control and digest(package, script) not in known.get(f"{package.name}.{script}", ())
-    ]
-    if strange:
-        remedy = "a newer release of multinode, or the lock of an earlier image (--lock): no script of a package is run"
-        raise WorldFault("Debian's packages have scripts that are not known here", ", ".join(strange), remedy)
-
-
-def digest(package: Package, script: str) -> str:
-    """Return the sha256 of a script without comments, blank lines, the version of its package and the machine."""
-    text = MACHINES.sub("MACHINE", package.text(script).replace(package.version, "VERSION"))
-    lines = (line.strip() for line in text.splitlines())
-    kept = "\n".join(line for line in lines if line and not line.startswith("#"))
-    return hashlib.sha256(kept.encode()).hexdigest()
-
-
 def apply(tree: Tree, packages: Mapping[str, Package], suite: str, platform: Platform) -> None:
     """Do what the rows of a suite say of packages, given by name, as far as these have a script that would.
 
-    Raises WorldFault where a file is not there, or not as it should be.
+    Raises WorldFault for another suite than those of OF_SUITES, and where a file is not there, or not as it should be.
     """
-    of_suite = OF_SUITES[suite](platform) if suite in OF_SUITES else ()
-    for name, effect, *given in (*TABLE, *of_suite):
+    for name, effect, *given in rows(suite, platform):
         package = packages.get(name)
         if package is None or not any(script in package.control for script in RUN_FIRST):
             continue
@@ -77,9 +45,16 @@ def apply(tree: Tree, packages: Mapping[str, Package], suite: str, platform: Pla
             raise WorldFault("a Debian package has not what its script needs", value, remedy) from error
 
 
-@functools.cache
-def _known() -> dict[str, list[str]]:
-    return dict(json.loads(KNOWN.read_text()))
+def rows(suite: str, platform: Platform) -> list[Row]:
+    """Return the rows of a suite in their order: the lists of accounts first, which others add to.
+
+    No other effect reads what one has made, so that only lines which several rows add to one list have an order, that
+    of the table. Raises WorldFault for a suite that has no rows.
+    """
+    if suite not in OF_SUITES:
+        remedy = f"one of {', '.join(OF_SUITES)}, or a newer release of multinode"
+        raise WorldFault("what scripts of that suite do is not known here", suite, remedy)
+    return sorted((*TABLE, *OF_SUITES[suite](platform)), key=lambda row: row[1] is not accounts)
 
 
 def accounts(tree: Tree, _: Package) -> None:
@@ -211,7 +186,7 @@ def trust(tree: Tree, package: Package) -> None:
     certificates.install(tree, base, names)
 
 
-# In the order in which they are to be done; a row counts where the package has a script.
+# A row counts where the package has a script.
 TABLE: tuple[Row, ...] = (
     ("base-passwd", accounts),
     ("apt", user, "_apt", 42, "/nonexistent"),  # base-passwd has it since 3.6.1

@@ -22,8 +22,8 @@ from typing import IO
 import pytest
 import zstandard
 
-from images.base import debian
-from images.debian import packages
+from images.base import additions, debian
+from images.debian import effects, packages, rootfs
 from images.debian.deb import entries, load
 from images.debian.rootfs import DIRTY
 from images.deliver import engine as engines
@@ -37,6 +37,7 @@ from images.plan import catalog
 from images.plan.catalog import Base as Row
 from images.platforms import AMD64, PLATFORMS, Platform
 from tests.support import emulation, locks, mmdebstrap
+from tests.support.base_facts import facts_of
 from tests.support.harness import ROOT, call
 from tests.support.packages import package
 from tests.support.stand_in import layer
@@ -111,8 +112,7 @@ def test_the_base_is_its_packages(fresh: Fresh) -> None:
     assert {*ROW.packages, "apt", "dpkg", "bash"} <= fresh.base.facts.packages.keys()
     assert list(fresh.recipe.debs) == sorted(fresh.recipe.debs)
     assert not packages.missing(fresh.store, fresh.recipe.debs) + packages.not_noted(fresh.store, fresh.recipe.debs)
-    assert "perl-base" in fresh.base.facts.packages  # essential; the rest of Perl is what usrmerge would bring
-    assert fresh.base.facts.packages.keys().isdisjoint(("perl", "usrmerge"))
+    assert "usrmerge" not in fresh.base.facts.packages, "it brings all of Perl"
     assert {name: fresh.base.facts.directories.links[name] for name in MERGED} == MERGED
     assert not list((fresh.store.root / "aside").iterdir())
 
@@ -143,8 +143,8 @@ def test_apt_works_in_its_root(fresh: Fresh, tmp_path: Path) -> None:
 AS_NOBODY = f"""
 import os, sys
 from images.base.debian import _main
-from images.debian import effects
-effects._known()
+from images.debian import maintainer_scripts
+maintainer_scripts.read_known()
 os.setgroups([]), os.setgid({NOBODY}), os.setuid({NOBODY}), os.umask(0o077)
 sys.exit(_main())
 """
@@ -197,6 +197,36 @@ def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path)
     assert len(made[0]) > 150
 
 
+@pytest.mark.parametrize("system", EVERY)
+def test_every_suite_has_what_bases_of_others_lack(system: tuple[Row, Platform], tmp_path: Path) -> None:
+    """Also where another package has it, under the name of another interface."""
+    (row, platform), store = system, Store(tmp_path)
+    names, bare = list(additions.PIECES), replace(facts_of(), glibc=row.glibc, multiarch=platform.multiarch)
+    chosen = packages.named(row.suite, additions.packages(names), platform, context(store))
+
+    found = additions.read_files(store, chosen, names, bare)
+
+    assert {path.rpartition("/")[2] for path in found} == {*names}
+    assert all(data.startswith(b"\x7fELF") for data in found.values())
+
+
+def test_rows_of_scripts_have_no_order_but_that_of_lines(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accounts are first; of the others none needs what another one has made."""
+    debs = [fresh.store.place(deb.sha256, deb.filename) for deb in fresh.recipe.debs]
+    accounts, *others = effects.rows(fresh.recipe.suite, AMD64)
+    monkeypatch.setattr(effects, "rows", lambda *_: [accounts, *reversed(others)])
+
+    other = rootfs.make(fresh.recipe, debs, AMD64)
+
+    monkeypatch.undo()
+    usual = rootfs.make(fresh.recipe, debs, AMD64)
+    assert list(sorted(other.entries)) == sorted(usual.entries)
+    for path, entry in usual.entries.items():
+        again = other.entries[path]
+        assert (again.kind, again.mode, again.gid, again.link) == (entry.kind, entry.mode, entry.gid, entry.link), path
+        assert sorted(again.data.splitlines()) == sorted(entry.data.splitlines()), path
+
+
 def kept(store: Store, place: Path, content: bytes) -> Debian:
     """Put a package into a store, and write the recipe of a base of it."""
     (place / "tool.deb").write_bytes(content)
@@ -208,7 +238,7 @@ def kept(store: Store, place: Path, content: bytes) -> Debian:
 @pytest.mark.parametrize(
     ("content", "fact", "value"),
     [
-        (package("tool", b"", {"postinst": "reboot\n"}), "scripts that are not known", "tool 1 (postinst)"),
+        (package("tool", b"", {"postinst": "reboot\n"}), "scripts that are not known", "tool.postinst of 1"),
         (package("tool", layer({"../x": b""})), "files that no image can have", "tool 1: '../x'"),
         (package("tool"), "another Python", ROW.python),
     ],

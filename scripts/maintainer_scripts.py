@@ -1,0 +1,143 @@
+"""Name the scripts of Debian's packages that are not known, and write down those that somebody has read.
+
+No base is made of a package with such a script, and none is ever run: what one makes on an empty system is a row of
+images/debian/effects.py. So read what this prints, write the rows that are missing, and say of each script what it
+makes: `rows` where those have it, `nothing` where an image needs nothing of it.
+
+    python -m scripts.maintainer_scripts                              # the packages of images/versions.toml
+    python -m scripts.maintainer_scripts git                          # and git
+    python -m scripts.maintainer_scripts git --known git.postinst=nothing
+
+Where all are known, and no PACKAGE is named, the record is written that the unit tests compare with the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from images import terminal
+
+if __name__ == "__main__":
+    terminal.end_at_interrupt()
+
+try:
+    from images.base import additions
+    from images.debian import effects, maintainer_scripts, packages
+    from images.debian.deb import Package, load
+    from images.debian.maintainer_scripts import Script
+    from images.host import pip_config
+    from images.host.context import Context
+    from images.host.errors import UserFault, WorldFault
+    from images.host.text import shown
+    from images.host.whole_files import write_whole
+    from images.options import Parser
+    from images.plan import catalog
+    from images.plan.catalog import Base
+    from images.platforms import PLATFORMS, Platform
+    from scripts import program
+except ModuleNotFoundError as missing:
+    sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e '.[test]'")
+
+RECORD = Path(__file__).parents[1] / "tests" / "data" / "debian.json"
+MAKES = ("nothing", "rows")
+
+
+class System(NamedTuple):
+    """The packages of a base: its row, and each package without its files; and those that others' bases get."""
+
+    row: Base
+    platform: Platform
+    packages: Sequence[Package]
+    additions: Sequence[str]
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """Print the scripts that are not known; return the exit code."""
+    parser = Parser(
+        "scripts.maintainer_scripts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("packages", nargs="*", metavar="PACKAGE", help="packages beside those of the table")
+    parser.add_argument("--suite", metavar="SUITE", help="only this one, which may have no row (default: all rows)")
+    parser.add_argument("--known", action="append", default=[], metavar="PACKAGE.SCRIPT=nothing|rows",
+                        help="a script that was read, and what it makes; more than once for more scripts")  # fmt: skip
+    return program.ended(lambda: _run(parser.parse_args(argv), environ))
+
+
+def _run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    context = program.context(environ, pip_config.read(environ))
+    systems = [
+        _system(row, platform, options.packages, context) for row in _rows(options.suite) for platform in PLATFORMS
+    ]
+    unknown = {(one.name, one.key): one for system in systems for one in maintainer_scripts.unknown(system.packages)}
+    said = dict(_said(text, systems) for text in options.known)
+    if absent := said.keys() - {one.name for one in unknown.values()}:
+        raise UserFault("--known names no script that is unknown", ", ".join(sorted(absent)), "leave it out")
+    accepted = [one for one in unknown.values() if one.name in said]
+    if accepted:
+        write_whole(maintainer_scripts.KNOWN, maintainer_scripts.with_known(accepted).encode())
+    if left := [one for one in unknown.values() if one.name not in said]:
+        _print(left)
+        remedy = "read them above, write their rows, then " + " ".join(f"--known {one.name}=nothing" for one in left)
+        raise WorldFault("scripts of Debian's packages are not known", ", ".join(one.name for one in left), remedy)
+    if not options.packages and not options.suite:
+        write_whole(RECORD, _record(systems).encode())
+    print(f"every script is known: {len(systems)} systems, {len(accepted)} scripts more than before")
+    return 0
+
+
+def _rows(suite: str | None) -> Sequence[Base]:
+    """Return the rows of Debian's suites, or that of one; one that has none is asked for no package of its own."""
+    rows = catalog.load().suites
+    if suite is None:
+        return rows
+    return [row for row in rows if row.suite == suite] or [Base(suite=suite, python="3", glibc="2", packages=())]
+
+
+def _system(row: Base, platform: Platform, more: Sequence[str], context: Context) -> System:
+    made = packages.resolve(row.suite, (*row.packages, *more), platform, context)
+    places = (context.store.place(deb.sha256, deb.filename) for deb in made.debs)
+    added = packages.named(row.suite, additions.packages(list(additions.PIECES)), platform, context)
+    return System(row, platform, [load(place).without_data() for place in places], [deb.package for deb in added])
+
+
+def _said(text: str, systems: Iterable[System]) -> tuple[str, str]:
+    """Read PACKAGE.SCRIPT=nothing|rows.
+
+    Raises UserFault for something else, and where there are no such rows.
+    """
+    name, _, makes = text.partition("=")
+    if makes not in MAKES:
+        raise UserFault("--known is not PACKAGE.SCRIPT=nothing|rows", text, "--known git.postinst=nothing")
+    package = name.rpartition(".")[0]
+    rows = (row for system in systems for row in effects.rows(system.row.suite, system.platform))
+    if makes == "rows" and not any(row[0] == package for row in rows):
+        remedy = f"write what {name} makes into images/debian/effects.py, or say =nothing"
+        raise UserFault("there are no rows of that package", package, remedy)
+    return name, makes
+
+
+def _print(scripts: Iterable[Script]) -> None:
+    for script in scripts:
+        print(f"=== {script.name} of {script.version} (key {script.key})")
+        print("\n".join(map(shown, script.text.expandtabs().splitlines())), end="\n\n")
+
+
+def _record(systems: Iterable[System]) -> str:
+    """Write what was found for each row: keys of scripts, and the packages that bases of others get."""
+    found: dict[str, dict[str, object]] = {}
+    for row, platform, members, added in systems:
+        scripts = {one.name: one.key for member in members for one in maintainer_scripts.scripts(member)}
+        found.setdefault(row.suite, {})[str(platform)] = {
+            "asked": row.packages, "scripts": scripts, "additions": added,
+        }  # fmt: skip
+    return json.dumps(found, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
