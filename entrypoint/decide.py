@@ -120,12 +120,11 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, "a rank of torchrun reads what is handed to it first"))
     kept = {name: value for name, value in drop_empty(environ).items() if name not in tuned.removed}
     prepared = assemble(kept, facts.identity, forced, defaults)
-    words = argv.follow(command, program.words, facts.root)
     return Plan(
         facts=facts,
         situation=situation,
         prepared=prepared,
-        argv=argv.make_argv(command, world, words, prepared.environ, stack.torch),
+        argv=argv.make_argv(command, world, program.words, prepared.environ, stack.torch),
         notes=[
             *situation.notes,
             *warn_mistyped(environ),

@@ -17,7 +17,7 @@ from entrypoint.printing.streams import print_error
 # Python ignores them for itself (library/signal, "General rules"), and a program would inherit that: `yes | head` in a
 # shell would complain, and the shell could not change it. Python's own subprocess resets the same.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
-# Says to the Pythons of a training that they are, and which process it was (programs/at_exit.py).
+# Says to the Pythons of a training that they are (programs/at_exit.py).
 TRAINING = "MULTINODE_TRAINING"
 PR_SET_PDEATHSIG = 1
 SI_KERNEL = 0x80  # sigaction(2): sent by the kernel, as for a key of the terminal
@@ -29,10 +29,8 @@ CAUGHT = tuple(sorted(signal.valid_signals() - set(OWN)))
 def become(program: str, argv: list[str], environ: Mapping[str, str]) -> NoReturn:
     """Replace this process by a program, which finds signals as a shell would leave them.
 
-    A training gets its own number (programs/at_exit.py). Raises OSError when it cannot be executed.
+    Raises OSError when it cannot be executed.
     """
-    if TRAINING in environ:
-        environ = {**environ, TRAINING: str(os.getpid())}
     before = {number: signal.signal(number, signal.SIG_DFL) for number in IGNORED}
     try:
         os.execvpe(program, argv, environ)

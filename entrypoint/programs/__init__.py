@@ -1,4 +1,5 @@
 """Programs of our own beside torch and the libraries of the hub: `smoke`, doctor's probe, `prefetch`.
 
-Two more take part in trainings: `follow` in one of an example, from its start, and `at_exit` in every one, at its end.
+The others take part in trainings: `at_exit` in every Python of one, from its start, and by its table those that do
+something once a module has been imported.
 """

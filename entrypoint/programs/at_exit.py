@@ -1,8 +1,8 @@
 """What every Python of a training runs, at its start and at its exit (multinode.pth, where VARIABLE is set).
 
-At its start: a worker of a DataLoader that loses a batch ends. A thread of the worker puts batches into a queue, and
-thereby into shared memory, where the collators of the Trainer have not put them yet. Where that fails, Python prints a
-traceback, drops the batch and goes on (multiprocessing/queues.py, _feed), and the training waits for it for ever.
+At its start it names what is to be done once a module has been imported (ROWS): whoever has started this Python, its
+script is run as ever. What a row needs is read when that module is there.
+
 An agent of torchrun that has started no rank after half a minute says what it waits for: it waits 15 minutes in silence
 for a node that has the rank of another one.
 
@@ -24,20 +24,20 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
-import signal
 import sys
 import time
+from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-# As in processes.py, which most Pythons of an image cannot import: the rank, or what starts ranks.
+# As in processes.py, which most Pythons of an image cannot import. A rank writes its number there.
 VARIABLE = "MULTINODE_TRAINING"
 DISTRIBUTED = "torch.distributed.distributed_c10d"
-WORKER = "torch.utils.data._utils.worker"
 # Oneccl_bind_pt has had two names (1.12).
 BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
 # How the command line of an agent of torchrun is known, and the seconds until it says what it waits for.
@@ -51,23 +51,31 @@ RESERVED: list[int] = []
 # What sys.exit was called with, the last of which may be what the program ends with.
 STATUS: list[object] = []
 REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
+# What is done once a module has been imported: a program beside this one, and its function, which gets the module.
+ROWS = {
+    "multiprocessing.queues": ("lost_batch", "watch_queues"),
+    "torch.optim.optimizer": ("one_job", "watch_optimizers"),
+    "torch.distributed.rendezvous": ("group_of_one", "serve_alone"),
+    "transformers.trainer": ("progress", "show_progress"),
+}
 
 
-def end_worker(error: BaseException, modules: Mapping[str, Any], kill: Callable[[int, int], None]) -> None:
-    """End this process if it is a worker of a DataLoader, by a signal that torch knows: SIGBUS is a full /dev/shm."""
-    if getattr(modules.get(WORKER), "_worker_info", None) is not None:
-        kill(os.getpid(), signal.SIGBUS if "No space left on device" in str(error) else signal.SIGKILL)
+def load(program: str) -> Any:
+    """Return a program beside this one, as a module that no script can take for one of its own."""
+    name = f"multinode.{program}"
+    if name not in sys.modules:
+        spec = util.spec_from_file_location(name, Path(__file__).with_name(f"{program}.py"))
+        if spec is None or spec.loader is None:
+            raise ImportError(name)
+        module = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules[name] = module
+    return sys.modules[name]
 
 
-def watch_queues(queues: Any) -> None:
-    """Let the queues of multiprocessing end a worker that loses a batch, after the traceback."""
-    tell = queues.Queue._on_queue_feeder_error
-
-    def tell_and_end(error: BaseException, batch: object) -> None:
-        tell(error, batch)
-        end_worker(error, sys.modules, os.kill)
-
-    queues.Queue._on_queue_feeder_error = staticmethod(tell_and_end)
+def act(program: str, function: str, module: Any) -> None:
+    """Do what a row says with its module."""
+    getattr(load(program), function)(module)
 
 
 def watch_status() -> None:
@@ -112,19 +120,17 @@ def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: in
     """Return what rank 0 of several knows of its job at its end; empty where it knows nothing for certain.
 
     torch keeps how a group was made also when it has been destroyed; one that is made by the variables of the ranks is
-    made only when all of them have come.
+    made only when all of them have come. Whoever trains apart has been ended by one_job.py.
     """
-    wanted = environ.get("WORLD_SIZE", "")
-    if environ.get("RANK") != "0" or not wanted.isdigit() or int(wanted) < 2:
+    one_job, distributed = load("one_job"), modules[DISTRIBUTED]
+    if environ.get("RANK") != "0" or one_job.count_meant(environ) == 1:
         return ""
-    distributed = modules[DISTRIBUTED]
-    alive, made = distributed.is_initialized(), getattr(distributed, "_default_pg_init_method", "")
-    size = distributed.get_world_size() if alive else int(wanted) if made == "env://" else 0
-    state = getattr(modules.get("accelerate.state"), "PartialState", None)
-    apart = size > 1 and getattr(state, "_shared_state", {}).get("num_processes") == 1
-    if apart or (not alive and made is None and environ.get(VARIABLE) == str(pid)):
-        why = "accelerate knew of one" if apart else "they formed no process group"
-        return f"each of the {wanted} ranks trained by itself, not as one job: {why}"
+    by_variables = getattr(distributed, "_default_pg_init_method", "")
+    destroyed = by_variables == "env://" and not distributed.is_initialized()
+    meant, joined = one_job.count_meant(environ), one_job.count_joined(modules)
+    if joined == 1 or (by_variables is None and not joined and environ.get(VARIABLE) == str(pid)):
+        return f"each of the {meant} ranks has worked by itself, not as one job"
+    size = meant if destroyed else joined
     return f"trained as one job of {size} ranks" if size > 1 else ""
 
 
@@ -166,13 +172,14 @@ def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mappin
 
 
 def main() -> None:
-    """Register the end first, so that it is called last; then change the queues and sys.exit."""
+    """Register the end first, so that it is called last; then change sys.exit, and watch what is imported."""
     RESERVED.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(2))
     atexit.register(end, sys.modules, os.environ, str(Path(__file__).parents[2]))
-    from multiprocessing import queues
-
-    watch_queues(queues)
     watch_status()
+    if os.environ.get("RANK") and not os.environ.get(VARIABLE, "").isdigit():
+        os.environ[VARIABLE] = str(os.getpid())  # of the rank, not of a process that it starts
+    rows = {name: functools.partial(act, *row) for name, row in ROWS.items()}
+    sys.meta_path.insert(0, load("after_import").Finder(rows))
     process = Path("/proc/self")
     if is_agent((process / "cmdline").read_bytes()):
         import threading  # ranks, which may fork, get no thread

@@ -8,7 +8,6 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack, release
 from entrypoint.settings import Setting
 from entrypoint.tasks.command import Command
-from entrypoint.tasks.table import TRAINER
 from entrypoint.world.model import MPIJOB_WORKER, World
 from entrypoint.world.starters import replace_auto
 from entrypoint.world.torchrun import make_command
@@ -26,16 +25,6 @@ def load_loosely(stack: Stack, environ: Mapping[str, str]) -> tuple[Setting, ...
     """Return the variable without which the Trainer of this image loads no checkpoint; none where it needs none."""
     needs = release(stack.transformers) < LOADS_SAFELY and release(stack.torch) >= IS_STRICT
     return (LOOSE,) if needs and not environ.get(STRICT) else ()
-
-
-def follow(command: Command, words: list[str], root: str) -> list[str]:
-    """Return the command line of a program behind that of `follow`, if its progress can be seen so.
-
-    words: its script and arguments; root: where `follow` is. Its name is no script's, and the first script of a command
-    line stays that of the task.
-    """
-    is_followed = command.trains and command.task is not None and command.task.kind == TRAINER
-    return [f"{root}/follow", *words] if is_followed else words
 
 
 def make_argv(command: Command, world: World, words: list[str], environ: Mapping[str, str], torch: str) -> list[str]:

@@ -10,8 +10,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.machine import reached
-from entrypoint.processes import IGNORED, TRAINING, become, execute, has_group, is_of_step, print_kill
-from entrypoint.programs.at_exit import VARIABLE
+from entrypoint.processes import IGNORED, become, execute, has_group, is_of_step, print_kill
 
 
 def test_a_program_finds_the_signals_that_python_ignores_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,17 +39,6 @@ def test_a_program_that_cannot_be_executed(tmp_path: Path, text: str | None, mod
     with pytest.raises(Refusal, match=said) as caught:
         execute(str(program), [str(program)], {"PATH": "/bin"})
     assert caught.value.code == code
-
-
-def test_a_training_gets_its_own_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert VARIABLE == TRAINING
-    found: list[dict[str, str]] = []
-    monkeypatch.setattr(os, "execvpe", lambda _program, _argv, environ: found.append(environ))
-
-    become("program", ["program"], {TRAINING: "1"})
-    become("program", ["program"], {})
-
-    assert found == [{TRAINING: str(os.getpid())}, {}]
 
 
 @pytest.mark.parametrize(

@@ -101,23 +101,6 @@ def test_a_start_becomes_a_command(furnished: Container, words: str, environ: di
 
 
 @pytest.mark.parametrize(
-    ("words", "environ", "before"),
-    [
-        ("--nproc 2 qa", {}, "torchrun --standalone --nproc_per_node 2 HOME/follow"),
-        ("qa --do_eval", left_by("slurm-step"), "python3 HOME/follow"),
-        ("generation", {}, "python3"),
-    ],
-)
-def test_the_progress_of_a_trainer_is_followed(
-    furnished: Container, tmp_path: Path, words: str, environ: dict[str, str], before: str
-) -> None:
-    started = furnished.start(f"{words} --output_dir {tmp_path}", environ)
-
-    script = next(place for place, word in enumerate(started.argv) if word.endswith(".py"))
-    assert " ".join(started.argv[:script]) == before.replace("HOME", str(furnished.home))
-
-
-@pytest.mark.parametrize(
     ("words", "environ", "expected"),
     [
         # the place of a rank under the names that torch reads, over what an operator has set in the pod

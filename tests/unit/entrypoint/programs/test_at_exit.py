@@ -1,10 +1,9 @@
-"""How a rank ends: what rank 0 says of its job, which groups are kept, and which worker ends; torch is made up."""
+"""How a rank ends: what rank 0 says of its job, and which groups are kept; torch is made up."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,16 +16,14 @@ import pytest
 from entrypoint.programs.at_exit import (
     DISTRIBUTED,
     VARIABLE,
-    WORKER,
     describe_job,
-    end_worker,
     is_agent,
     keep_groups,
     remind,
 )
 
 RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", VARIABLE: "7"}
-APART, ONE = "each of the 2 ranks trained by itself", "trained as one job of 2 ranks"
+APART, ONE = "each of the 2 ranks has worked by itself", "trained as one job of 2 ranks"
 
 
 def torch(size: int | None, made: str | None = "env://", **more: Any) -> Any:
@@ -55,6 +52,7 @@ def accelerate(processes: int) -> dict[str, Any]:
         pytest.param(torch(2), {}, {**RANK_0, "RANK": "1"}, "", id="another rank"),
         pytest.param(torch(1), {}, {**RANK_0, "WORLD_SIZE": "1"}, "", id="alone"),
         pytest.param(torch(None, None), {}, {VARIABLE: "7"}, "", id="no rank, as torchrun's agent"),
+        pytest.param(torch(None, None), {}, {**RANK_0, "MULTINODE_APART": "1"}, "", id="apart on purpose"),
     ],
 )
 def test_rank_0_says_whether_its_job_was_one(
@@ -63,23 +61,6 @@ def test_rank_0_says_whether_its_job_was_one(
     found = describe_job({DISTRIBUTED: distributed, **others}, environ, 7)
 
     assert found.startswith(said) and bool(found) == bool(said)
-
-
-@pytest.mark.parametrize(
-    ("worker", "text", "sent"),
-    [
-        (SimpleNamespace(_worker_info="this one"), "/torch_1>: No space left on device (28)", signal.SIGBUS),
-        (SimpleNamespace(_worker_info="this one"), "Too many open files", signal.SIGKILL),
-        (SimpleNamespace(_worker_info=None), "No space left on device", None),
-        (None, "No space left on device", None),
-    ],
-)
-def test_only_a_worker_of_a_dataloader_ends(worker: object, text: str, sent: int | None) -> None:
-    ends: list[tuple[int, int]] = []
-
-    end_worker(RuntimeError(text), {WORKER: worker}, lambda *words: ends.append(words))
-
-    assert ends == ([(os.getpid(), sent)] if sent else [])
 
 
 @pytest.mark.parametrize("where", ["_world", "_pg_map"])
@@ -108,8 +89,8 @@ def test_groups_of_oneccl_are_never_freed(where: str, bindings: str, backend: st
 # A Python of an image in which torch was imported.
 ENDS = """\
 import importlib.util, os, signal, sys, time, types
-spec = importlib.util.spec_from_file_location("multinode.at_exit", {path!r})
-spec.loader.exec_module(importlib.util.module_from_spec(spec))
+import importlib._bootstrap
+importlib._bootstrap._load(importlib.util.spec_from_file_location("multinode.at_exit", {path!r}))
 sys.modules[{name!r}] = types.SimpleNamespace(
     is_initialized=lambda: True, get_world_size=lambda: 2, _default_pg_init_method="env://"
 )

@@ -66,9 +66,9 @@ class Start:
         program, run = self.plan(*words, stack=stack)
         assert run is not None
         check_directory(run, ONE)
-        typed = ["python3", "/opt/multinode/follow", *program.words]
+        typed = ["python3", *program.words]
         argv, variables = open_run(run, typed, ONE, {}, self.said.append)
-        assert (argv[:3], variables) == (typed[:3], {})
+        assert (argv[:2], variables) == (typed[:2], {})
         assert argv.count("--resume_from_checkpoint") <= 1
         return value(argv, "--resume_from_checkpoint")
 

@@ -1,20 +1,18 @@
-"""What a line of progress says, and that a script runs as by Python; with stand-ins for torch and the Trainer."""
+"""What a line of progress says, and where it is shown; with stand-ins for torch and the Trainer."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
 
-NAME = "entrypoint.programs.follow"
+NAME = "entrypoint.programs.progress"
 BATCH = SimpleNamespace(train_batch_size=3, gradient_accumulation_steps=2, world_size=2)
 ALONE = SimpleNamespace(train_batch_size=3, gradient_accumulation_steps=2, world_size=1)
 
@@ -98,12 +96,12 @@ def hooks() -> Hooks:
 
 
 @pytest.fixture
-def follow(hooks: Hooks) -> Iterator[Any]:
+def progress(hooks: Hooks) -> Iterator[Any]:
     """Import the program beside stand-ins of what it imports."""
     contents: dict[str, dict[str, object]] = {
         "torch": {}, "torch.nn": {}, "torch.nn.modules": {},
         "torch.nn.modules.module": {"register_module_forward_pre_hook": hooks.register},
-        "transformers": {}, "transformers.trainer": {"DEFAULT_PROGRESS_CALLBACK": Shown},
+        "transformers": {},
         "transformers.trainer_callback": {"ProgressCallback": Shown},
     }  # fmt: skip
     modules = {name: ModuleType(name) for name in contents}
@@ -128,16 +126,16 @@ def follow(hooks: Hooks) -> Iterator[Any]:
     ],
 )  # fmt: skip
 def test_a_line_tells_of_the_time_since_another(
-    follow: Any, since: tuple[Any, ...], now: tuple[Any, ...], history: list[dict[str, float]], said: str
+    progress: Any, since: tuple[Any, ...], now: tuple[Any, ...], history: list[dict[str, float]], said: str
 ) -> None:
-    assert follow.describe(follow.Point(*since), follow.Point(*now), 24, history) == said
+    assert progress.describe(progress.Point(*since), progress.Point(*now), 24, history) == said
 
 
-def train(follow: Any, hooks: Hooks, args: Any, module: Any, bar: Bar | None) -> list[tuple[int, str]]:
+def train(progress: Any, hooks: Hooks, args: Any, module: Any, bar: Bar | None) -> list[tuple[int, str]]:
     """Train for two steps of 10 s after a checkpoint, with the module that a step calls first; return the lines."""
     state, clock = SimpleNamespace(global_step=100, log_history=[{"loss": 2.0}]), mock.Mock(return_value=1000.0)
     with mock.patch.object(Shown, "bar", bar), mock.patch("time.monotonic", clock), mock.patch("time.time", clock):
-        callback = follow.Progress()
+        callback = progress.Progress()
         callback.on_train_begin(args, state, None)
         for _ in range(2):
             callback.on_step_begin(args, state, None)
@@ -171,56 +169,45 @@ def train(follow: Any, hooks: Hooks, args: Any, module: Any, bar: Bar | None) ->
     ],
 )  # fmt: skip
 def test_each_line_of_a_training_has_what_is_new(
-    follow: Any, hooks: Hooks, args: Any, module: Any, lines: list[tuple[int, str]]
+    progress: Any, hooks: Hooks, args: Any, module: Any, lines: list[tuple[int, str]]
 ) -> None:
-    assert train(follow, hooks, args, module, Bar()) == lines
+    assert train(progress, hooks, args, module, Bar()) == lines
     assert hooks.removed == (args.world_size > 1)
     parallel = getattr(module, "_orig_mod", module)
     assert not isinstance(parallel, Parallel) or parallel.rate == 1
 
 
 @pytest.mark.parametrize("counted", [{}, {"iteration": 0}, {"iteration": 7}, {"avg_backward_comm_time": 5}])
-def test_what_torch_has_not_counted_ends_no_training(follow: Any, counted: Mapping[str, int]) -> None:
+def test_what_torch_has_not_counted_ends_no_training(progress: Any, counted: Mapping[str, int]) -> None:
     parallel = SimpleNamespace(_get_ddp_logging_data=lambda: counted)
 
-    assert follow.count_waited(parallel) is None
+    assert progress.count_waited(parallel) is None
 
 
 @pytest.mark.parametrize("bar", [None, Bar(disable=True)])
-def test_nothing_is_measured_that_nobody_sees(follow: Any, hooks: Hooks, bar: Bar | None) -> None:
-    lines = train(follow, hooks, BATCH, Parallel(), bar)
+def test_nothing_is_measured_that_nobody_sees(progress: Any, hooks: Hooks, bar: Bar | None) -> None:
+    lines = train(progress, hooks, BATCH, Parallel(), bar)
 
     assert not any(text for _, text in lines) and hooks.hook is None
 
 
-def test_a_line_that_is_not_due_is_not_worked_out(follow: Any, hooks: Hooks) -> None:
-    lines = train(follow, hooks, ALONE, None, Bar(mininterval=15, last_print_t=1000))
+def test_a_line_that_is_not_due_is_not_worked_out(progress: Any, hooks: Hooks) -> None:
+    lines = train(progress, hooks, ALONE, None, Bar(mininterval=15, last_print_t=1000))
 
     assert [bool(text) for _, text in lines] == [False, True, True]
 
 
-SCRIPT = """
-import json, pathlib, sys
-import beside, transformers.trainer
-shown = transformers.trainer.DEFAULT_PROGRESS_CALLBACK.__name__
-pathlib.Path(sys.argv[1]).write_text(json.dumps([__name__, __file__, sys.argv, sys.path, shown]))
-sys.exit(7)
-"""
+class InNotebook(Shown):
+    """The callback of the Trainer in a notebook."""
 
 
-@pytest.mark.parametrize(("terminal", "shown"), [(False, "Progress"), (True, "Shown")])
-def test_a_script_runs_as_python_would_run_it(follow: Any, tmp_path: Path, terminal: bool, shown: str) -> None:
-    script, said = tmp_path / "run.py", tmp_path / "said"
-    script.write_text(SCRIPT)
-    (tmp_path / "beside.py").touch()
-    with (
-        mock.patch("sys.argv", ["/root/follow", "..."]),
-        mock.patch("sys.path", ["/root", "/root", *sys.path]),
-        mock.patch("os.isatty", lambda _: terminal),
-        pytest.raises(SystemExit) as ended,
-    ):
-        before = sys.path[2:]
-        follow.main([str(script), str(said)], "/root")
+@pytest.mark.parametrize(
+    ("usual", "terminal", "ours"), [(Shown, False, True), (Shown, True, False), (InNotebook, False, False)]
+)
+def test_progress_is_shown_in_a_log(progress: Any, usual: type, terminal: bool, ours: bool) -> None:
+    trainer = SimpleNamespace(DEFAULT_PROGRESS_CALLBACK=usual)
 
-    expected = ["__main__", str(script), [str(script), str(said)], [str(tmp_path), *before], shown]
-    assert (json.loads(said.read_text()), ended.value.code) == (expected, 7)
+    with mock.patch("os.isatty", lambda _: terminal):
+        progress.show_progress(trainer)
+
+    assert trainer.DEFAULT_PROGRESS_CALLBACK is (progress.Progress if ours else usual)

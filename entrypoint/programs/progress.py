@@ -1,4 +1,4 @@
-"""What runs an example script of the Trainer, so that a line of progress in a log tells of all ranks.
+"""The Trainer's progress in a log: its line tells of all ranks.
 
 The line has the loss as it was last logged, the examples that all ranks have trained on in a second, and which part of
 the time this rank has waited for the gradients of others: all since the line before, at the end since the beginning.
@@ -8,13 +8,10 @@ The callback takes the place of the Trainer's own as that of a notebook does (tr
 from __future__ import annotations
 
 import os
-import runpy
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import transformers.trainer
 from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers.trainer_callback import ProgressCallback
 
@@ -110,13 +107,10 @@ def describe(since: Point, now: Point, samples: int, history: Iterable[Mapping[s
     return ", ".join(parts)
 
 
-def main(argv: list[str], root: str) -> None:
-    """Run a script with its arguments as Python does; root: the directory of this package, which is none of the script.
+def show_progress(module: Any) -> None:
+    """Let the Trainer show this progress in a log, in a script of the user as well; module: transformers.trainer.
 
-    Its exit code, its signals and the last lines of its traceback are its own.
+    At a terminal a bar is drawn again at each step, and in a notebook it is a table.
     """
-    if not os.isatty(2):  # where a bar is drawn again at each step
-        transformers.trainer.DEFAULT_PROGRESS_CALLBACK = Progress
-    sys.argv[:] = argv
-    sys.path[:] = [os.path.dirname(os.path.realpath(argv[0])), *(path for path in sys.path if path != root)]
-    runpy.run_path(argv[0], run_name="__main__")
+    if module.DEFAULT_PROGRESS_CALLBACK is ProgressCallback and not os.isatty(2):
+        module.DEFAULT_PROGRESS_CALLBACK = Progress

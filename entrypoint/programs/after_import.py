@@ -1,0 +1,51 @@
+"""Do something right after a module has been imported, whoever imports it, and at no other time.
+
+The finder finds nothing itself: those behind it do, and spec, loader and module stay theirs. The loader that they made
+for this module runs it once by way of ours; a reload finds it anew, so that what was done is done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Action = Callable[[Any], None]
+
+
+class Finder:
+    """What stands first in sys.meta_path; actions: the name of a module -> what is done with it."""
+
+    def __init__(self, actions: Mapping[str, Action]) -> None:
+        """Take the table."""
+        self.actions = actions
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        """Return what those behind find for a module of the table; None for any other."""
+        if name not in self.actions:
+            return None
+        behind = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        found = (each.find_spec(name, path, target) for each in behind if hasattr(each, "find_spec"))  # type: ignore[arg-type]
+        spec = next((each for each in found if each is not None), None)
+        if spec is not None:
+            # A loader may be a class, which is that of all modules, or have no place for attributes.
+            with contextlib.suppress(AttributeError, TypeError):
+                follow(spec.loader, name, self.actions[name])
+        return spec
+
+
+def follow(loader: Any, name: str, act: Action) -> None:
+    """Let a loader act once, after it has run the module of this name; what goes wrong then ends no import."""
+    run, own = loader.exec_module, vars(loader)
+
+    def run_and_act(module: Any) -> None:
+        own.pop("exec_module", None)
+        run(module)
+        if getattr(module, "__name__", None) == name:
+            with contextlib.suppress(Exception):
+                act(module)
+
+    own["exec_module"] = run_and_act

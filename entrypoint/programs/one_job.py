@@ -1,0 +1,151 @@
+"""End a process that trains by itself, though it was meant to be one of several, at the first step of its optimizer.
+
+Only there is it known for certain: a library may form its group as late as that. How many were meant says WORLD_SIZE,
+as it is set for each rank, and MULTINODE_WORLD_SIZE, as the entrypoint has found the world of this container.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# As in settings.py, which most Pythons of an image cannot import: how many there are to be, as torchrun reads it, and
+# what the user sets where processes are meant to work apart.
+SIZE, APART = "MULTINODE_WORLD_SIZE", "MULTINODE_APART"
+DISTRIBUTED, ACCELERATE = "torch.distributed.distributed_c10d", "accelerate.state"
+EXIT_USER = 2
+# What makes one job of ranks in each library, of those that are imported the first.
+LIGHTNING = (
+    'Trainer(accelerator="cpu", strategy="ddp", devices=int(os.environ["LOCAL_WORLD_SIZE"]), '
+    'num_nodes=int(os.environ["GROUP_WORLD_SIZE"]))'
+)
+REMEDIES = {
+    "lightning.pytorch": LIGHTNING,
+    "pytorch_lightning": LIGHTNING,
+    "lightning.fabric": LIGHTNING.replace("Trainer", "Fabric"),
+    "torch": 'torch.distributed.init_process_group("gloo"), then DistributedDataParallel(model)',
+}
+ON_CPU = "ACCELERATE_USE_CPU=1, or Accelerator(cpu=True), or TrainingArguments(use_cpu=True)"
+AS_RANKS = (
+    "multinode SCRIPT.py, or multinode -m MODULE, which starts ranks of one job; no python or accelerate before it"
+)
+# Empty until the first step: how many there were then.
+JOINED: list[int] = []
+TOLD: list[Fault] = []
+
+
+class Fault(NamedTuple):
+    """What is wrong, in the three parts of a message."""
+
+    fact: str
+    value: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """Return the two lines that are printed."""
+        return f"multinode: {self.fact}: {self.value}\n  try: {self.remedy}"
+
+
+def count_meant(environ: Mapping[str, str]) -> int:
+    """Return how many processes were meant to train together, at least; 1 for one that is meant to be alone."""
+    least, several, most = environ.get(SIZE, "").strip().partition(":")
+    if environ.get(APART, "") not in ("", "0") or (least == "1" and not several):
+        return 1
+    is_rank = bool(environ.get("RANK"))  # which may be the only one, where nodes come and go
+    sizes = (least, environ.get("WORLD_SIZE", ""), "2" if several and most != "1" and not is_rank else "")
+    return max((int(size) for size in sizes if size.isdigit()), default=1)
+
+
+def count_joined(modules: Mapping[str, Any]) -> int:
+    """Return how many train together with this process: torch's group, unless accelerate knows of one only."""
+    distributed, state = modules.get(DISTRIBUTED), getattr(modules.get(ACCELERATE), "PartialState", None)
+    if distributed is None or not distributed.is_initialized():
+        return 0
+    return 1 if getattr(state, "_shared_state", {}).get("num_processes") == 1 else int(distributed.get_world_size())
+
+
+def find_fault(modules: Mapping[str, Any], environ: Mapping[str, str]) -> Fault | None:
+    """Return why this process trains apart from the others of its job; None where it does not."""
+    meant, joined = count_meant(environ), count_joined(modules)
+    if meant == 1 or joined >= meant:
+        return None
+    rank = environ.get("RANK", "")
+    place = f"{f'rank {rank}' if rank else 'no rank'}, in {f'a group of {joined}' if joined else 'no process group'}"
+    remedy = f"{choose_remedy(modules) if rank else AS_RANKS}; or {APART}=1 where each is meant to work by itself"
+    return Fault(f"this process trains by itself, and was meant to be one of {meant}", place, remedy)
+
+
+def choose_remedy(modules: Mapping[str, Any]) -> str:
+    """Return what forms one job in the library that this process has imported."""
+    state = getattr(modules.get(ACCELERATE), "PartialState", None)
+    if getattr(state, "_shared_state", {}).get("num_processes") == 1:
+        return ON_CPU
+    return next(remedy for name, remedy in REMEDIES.items() if name in modules or name == "torch")
+
+
+def check(*_: object) -> None:
+    """End this process at the first step of an optimizer, if it trains apart from others."""
+    if JOINED:
+        return
+    fault = find_fault(sys.modules, os.environ)
+    if fault is not None:
+        leave(fault)
+    JOINED.append(count_joined(sys.modules))
+
+
+def leave(fault: Fault) -> NoReturn:
+    """Say what is wrong, and end: by SystemExit, which hardly anybody catches, else at once.
+
+    It ends a thread only, and where somebody has caught it the next step comes here again.
+    """
+    caught = bool(TOLD)
+    if not caught:
+        TOLD.append(fault)
+        with contextlib.suppress(Exception):  # a stream may be closed
+            print(fault, file=sys.stderr, flush=True)
+    if not caught and threading.current_thread() is threading.main_thread():
+        sys.exit(EXIT_USER)
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    os._exit(EXIT_USER)
+
+
+def watch_optimizers(module: Any) -> None:
+    """Let torch's optimizers check at each step; module: torch.optim.optimizer.
+
+    Torch before 2.0 knows no hooks for all of them, but changes the `step` of each class itself, for its profiler, when
+    the first optimizer of that class is made. No hook can be removed while hooks are called.
+    """
+    register = getattr(module, "register_optimizer_step_pre_hook", None)
+    if register is not None:
+        register(check)
+        return
+    prepare = module.Optimizer._hook_for_profile
+
+    @functools.wraps(prepare)
+    def prepare_and_check(optimizer: Any) -> None:
+        prepare(optimizer)
+        kind = type(optimizer)
+        if not hasattr(kind.step, "checks_job"):
+            kind.step = check_before(kind.step)
+
+    module.Optimizer._hook_for_profile = prepare_and_check
+
+
+def check_before(step: Any) -> Any:
+    """Return the `step` of a class of optimizers that checks first."""
+
+    @functools.wraps(step)  # with the mark that torch has left there
+    def checked(*words: Any, **options: Any) -> Any:
+        check()
+        return step(*words, **options)
+
+    checked.checks_job = True  # type: ignore[attr-defined]
+    return checked
