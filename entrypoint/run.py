@@ -41,7 +41,8 @@ def carry_out(plan: Plan) -> int:
     resumed: Mapping[str, str] = {}
     if plan.run is not None:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
-    is_training = situation.becomes_ranks or plan.world.rank is not None or plan.world.several
+    starts = situation.becomes_ranks or situation.starter is not None
+    is_training = starts or plan.world.rank is not None or plan.world.several
     known = {TRAINING: "on", **remember_kills(plan.facts.files)} if is_training else {}
     return become_or_watch(argv, {**environ, **resumed, **known}, plan)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
 from entrypoint.numbers import whole
-from entrypoint.tasks.command import PLAIN, Command
+from entrypoint.tasks.command import MODULE, PLAIN, Command
 from entrypoint.tuning.threads import (
     ANY,
     RANKS,
@@ -59,7 +59,7 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     launcher: what started this process; nproc: how many processes were asked for on this node.
     """
     environ = facts.environ
-    starter = read_starter(command, environ, launcher, nproc)
+    starter = read_starter(command, facts, launcher, nproc)
     typed = None if starter is None else starter.torchrun
     described = environ if typed is None else typed
     becomes_ranks = command.trains or typed is not None
@@ -77,11 +77,9 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     return Situation(command, world, starter, described, runs, becomes_ranks, tuple(notes))
 
 
-def read_starter(
-    command: Command, environ: Mapping[str, str], launcher: Launcher, nproc: int | None
-) -> starters.Start | None:
+def read_starter(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> starters.Start | None:
     """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
-    starter = starters.read_start(command.line, environ, nproc) if command.kind == PLAIN else None
+    starter = starters.read_start(command.line, facts.environ, nproc) if command.kind == PLAIN else None
     if starter is not None and starter.torchrun is not None:
         return starter
     if nproc is not None and not (command.trains or command.helps or command.kind.prints):
@@ -89,7 +87,7 @@ def read_starter(
         raise Refusal(f"--nproc has no meaning to {command.name}", f"--nproc {nproc}", remedy)
     if starter is None or launcher.started:
         return None
-    starters.check_accelerate(command.line)
+    starters.check_accelerate(command.line, facts.environ_with_home, facts.files)
     return starter
 
 
@@ -110,21 +108,23 @@ def find_world(
 def name_task(command: Command) -> str:
     """Return what a command trains: the task, or the name of the script, as for a typed torchrun."""
     code = starters.find_code(command.line).name if command.kind == PLAIN else ""
-    return os.path.basename(code or command.name)
+    return os.path.basename(code or (command.words[0] if command.name == MODULE else command.name))
 
 
 def note_apart(command: Command, environ: Mapping[str, str], world: World) -> list[str]:
     """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
-    if not command.trains and (not is_python(command) or read_required_size(environ) == (1, 1)):
-        return []
-    apart = [] if command.trains else note_python(command, world)
+    if not command.trains:
+        lone = starters.find_lone(command.line) if command.kind == PLAIN else ""
+        if read_required_size(environ) == (1, 1) or not (lone or is_python(command)):
+            return []
+        check_lone(command, lone, world)
     try:
         alone.check(environ, world)
     except Refusal as refusal:
         if command.trains:
             raise
-        return apart or [refusal.note]
-    return [*alone.warn_indexed(environ, world), *apart]
+        return [refusal.note]
+    return alone.warn_indexed(environ, world)
 
 
 def is_python(command: Command) -> bool:
@@ -132,23 +132,17 @@ def is_python(command: Command) -> bool:
     return command.kind == PLAIN and starters.is_python(command.name)
 
 
-def note_python(command: Command, world: World) -> list[str]:
-    """Return a note for a Python in a rendezvous, or in the launcher of an MPIJob, where it trains by itself.
+def check_lone(command: Command, lone: str, world: World) -> None:
+    """Raise Refusal for one process where others wait for ranks: nodes of a rendezvous, or the workers of an MPIJob.
 
-    Raise Refusal for a script where others wait for it: each node would train a model of its own, and write it where
-    the others do; the workers of an MPIJob would take no part.
+    Each node would train a model of its own, and write it where the others do. In the launcher of an MPIJob a module
+    may start mpirun itself.
     """
-    code = starters.find_code(command.line)
-    is_module = code.letter == "m" and not code.program and world.launcher == TORCHRUN
-    is_script = code.is_script and not code.program and world.launcher in (TORCHRUN, MPIJOB_LAUNCHER)
-    if not is_module and not is_script:
-        return []
-    fact = f"{command.name} starts one process, apart from the others of this job"
-    typed = f"torchrun -m {code.name}" if is_module else f"{code.name} without {command.name}"
-    instead = f"{typed} is started as ranks of one training"
-    if is_script and (world.several_nodes or world.launcher == MPIJOB_LAUNCHER):
-        raise Refusal(fact, code.name, f"{instead}; {SIZE}=1 where it is meant to run by itself")
-    return [f"{fact}; {instead}"]
+    waits = world.launcher == MPIJOB_LAUNCHER and not lone.startswith("-m ")
+    if lone and (waits or (world.launcher == TORCHRUN and world.several)):
+        remedy = f"{lone} without {command.name} is started as ranks of one training"
+        fact = f"{command.name} starts one process, apart from the others of this job"
+        raise Refusal(fact, lone, f"{remedy}; {SIZE}=1 where it is meant to run by itself")
 
 
 def find_runs(command: Command, world: World, starter: starters.Start | None) -> str:

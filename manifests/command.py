@@ -12,11 +12,11 @@ from entrypoint.printing.secrets import hide
 from entrypoint.rendezvous.master import MASTER_SECONDS
 from entrypoint.results.record import OUTPUTS, RESULTS
 from entrypoint.tasks.aliases import plain, split_flags
-from entrypoint.tasks.command import OWN, SMOKE
+from entrypoint.tasks.command import MODULE, OWN, SMOKE
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import OTHER, TASKS
 from entrypoint.world.model import TORCHRUN
-from entrypoint.world.starters import ACCELERATE, find_code, is_python
+from entrypoint.world.starters import ACCELERATE, find_code, find_lone, is_python
 from manifests.request import DOWNLOADS, MPIJOB, OFF, PREFETCH, PYTORCHJOB, REFERENCE, RUNTIME, Request
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
@@ -56,13 +56,13 @@ def finish(request: Request) -> Request:
 
 def check_name(request: Request, name: str) -> None:
     """Raise Refusal for a word that is nothing which these pods could run."""
-    if name.startswith("-"):
+    if name.startswith("-") and name != MODULE:
         fact = "an option of manifest.py is unknown, or comes after the task"
         raise Refusal(fact, name, f"--help shows the options of {request.kind}; those of the task come after it")
     if name in OTHERS or (request.kind == PREFETCH and name not in TASKS):
         wanted = "fetched" if request.kind == PREFETCH else "trained in the pods of a job"
         raise Refusal(f"this is nothing that can be {wanted}", name, "a task, such as qa, glue or mlm")
-    if name not in (*TEXT, *PROGRAMS) and "/" not in name and not name.endswith(".py"):
+    if name not in (*TEXT, *PROGRAMS, MODULE) and "/" not in name and not name.endswith(".py"):
         near = [*difflib.get_close_matches(name, TEXT, n=1), f"a script of the image by its path: {EXAMPLE}"]
         raise Refusal("neither a task for text nor a program that is known here", name, " or ".join(near))
 
@@ -81,13 +81,12 @@ def check_starter(request: Request, words: Sequence[str]) -> None:
     """Raise Refusal for a program that would train once in each pod, or in the launcher of mpirun alone."""
     if words[0].endswith(".py"):  # it is started as ranks, whatever its name begins with
         return
-    python, code = is_python(words[0]), find_code([*words])
-    if request.kind == MPIJOB and (python or code.program in (TORCHRUN, ACCELERATE)):
+    code, lone = find_code([*words]), find_lone([*words])
+    if request.kind == MPIJOB and (is_python(words[0]) or code.program in (TORCHRUN, ACCELERATE)):
         fact = "this program would train in the launcher alone, for mpirun starts ranks of tasks and scripts only"
-        raise Refusal(fact, words[0], f"the script itself: {code.name if code.is_script else 'train.py'}")
-    is_module = code.letter == "m"
-    if python and not code.program and request.workers > 1 and (is_module or code.is_script):
-        instead = f"torchrun -m {code.name}" if is_module else f"{code.name}, which all pods train together"
+        raise Refusal(fact, words[0], f"the script itself: {lone or (code.name if code.is_script else 'train.py')}")
+    if lone and request.workers > 1:
+        instead = f"{lone}, which all pods train together"
         raise Refusal("each pod would train a model of its own", f"{words[0]} in {request.workers} pods", instead)
 
 

@@ -176,6 +176,8 @@ def main() -> None:
     RESERVED.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(2))
     atexit.register(end, sys.modules, os.environ, str(Path(__file__).parents[2]))
     watch_status()
+    if os.environ.get("GROUP_RANK"):  # as torchrun calls it
+        os.environ.setdefault("NODE_RANK", os.environ["GROUP_RANK"])
     if os.environ.get("RANK") and not os.environ.get(VARIABLE, "").isdigit():
         os.environ[VARIABLE] = str(os.getpid())  # of the rank, not of a process that it starts
     rows = {name: functools.partial(act, *row) for name, row in ROWS.items()}

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # As in settings.py, which most Pythons of an image cannot import: how many there are to be, as torchrun reads it, and
 # what the user sets where processes are meant to work apart.
 SIZE, APART = "MULTINODE_WORLD_SIZE", "MULTINODE_APART"
+# By torchrun or us, and by mpirun itself, as accelerate reads them.
+SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
 DISTRIBUTED, ACCELERATE = "torch.distributed.distributed_c10d", "accelerate.state"
 EXIT_USER = 2
 # What makes one job of ranks in each library, of those that are imported the first.
@@ -33,9 +35,7 @@ REMEDIES = {
     "torch": 'torch.distributed.init_process_group("gloo"), then DistributedDataParallel(model)',
 }
 ON_CPU = "ACCELERATE_USE_CPU=1, or Accelerator(cpu=True), or TrainingArguments(use_cpu=True)"
-AS_RANKS = (
-    "multinode SCRIPT.py, or multinode -m MODULE, which starts ranks of one job; no python or accelerate before it"
-)
+AS_RANKS = "multinode SCRIPT.py or multinode -m MODULE, which starts ranks of one job, without python or accelerate"
 # Empty until the first step: how many there were then.
 JOINED: list[int] = []
 TOLD: list[Fault] = []
@@ -56,10 +56,10 @@ class Fault(NamedTuple):
 def count_meant(environ: Mapping[str, str]) -> int:
     """Return how many processes were meant to train together, at least; 1 for one that is meant to be alone."""
     least, several, most = environ.get(SIZE, "").strip().partition(":")
-    if environ.get(APART, "") not in ("", "0") or (least == "1" and not several):
+    if environ.get(APART, "") not in ("", "0") or (least == "1" and most == least * bool(several)):
         return 1
     is_rank = bool(environ.get("RANK"))  # which may be the only one, where nodes come and go
-    sizes = (least, environ.get("WORLD_SIZE", ""), "2" if several and most != "1" and not is_rank else "")
+    sizes = [least, "2" if several and most != "1" and not is_rank else "", *(environ.get(name, "") for name in SIZES)]
     return max((int(size) for size in sizes if size.isdigit()), default=1)
 
 

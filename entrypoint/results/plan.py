@@ -121,7 +121,7 @@ def plan_script(command: Command, world: World, facts: Facts, *, starts: bool) -
 def find_script(command: Command) -> tuple[str, list[str]]:
     """Return the user's script that a command line starts, and its arguments; empty for other commands."""
     if command.kind == SCRIPT:
-        return command.name, command.words
+        return command.script
     code = find_code(command.line)
     bindable = command.kind == PLAIN and command.name in BINDABLE and code.program in ("", TORCHRUN)
     return (code.name, code.words) if bindable and code.is_script else ("", [])

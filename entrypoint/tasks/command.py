@@ -11,6 +11,8 @@ from entrypoint.numbers import MOST_PROCESSES, whole
 from entrypoint.printing.secrets import hide
 from entrypoint.tasks.table import TASKS, Task, find_task, list_scripts
 
+# What Python runs a module by.
+MODULE = "-m"
 # What a log begins with: which rank of how many this is, and what may be wrong.
 PLACE, NOTES = "place", "notes"
 
@@ -50,6 +52,7 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
   smoke [--bf16]            a short training, offline, to see that all ranks work together
   TASK [ARGUMENT...]        an example of transformers, such as qa, glue or mlm; `tasks` lists them
   SCRIPT.py [ARGUMENT...]   your own script, by as many processes as the launcher's variables say
+  -m MODULE [ARGUMENT...]   your own module, likewise
   prefetch TASK [ARG...]    bring what a task downloads into the cache, for pods without a network
   doctor [--json]           what decides speed and correctness here, and the remedy for what is wrong
   worker                    wait for ranks from another container, over ssh
@@ -80,6 +83,14 @@ class Command(NamedTuple):
     def line(self) -> list[str]:
         """Return all its words."""
         return [self.name, *self.words]
+
+    @property
+    def script(self) -> tuple[str, list[str]]:
+        """Return the file of a script and its arguments; a module is looked for in this directory, as Python does."""
+        if self.name != MODULE:
+            return self.name, self.words
+        path = self.words[0].replace(".", os.sep)
+        return next(filter(os.path.isfile, (f"{path}.py", f"{path}/__main__.py")), self.words[0]), self.words[1:]
 
     @property
     def task(self) -> Task | None:
@@ -141,9 +152,8 @@ def read_command(
         return read_own(OWN[name], rest)
     if name in TASKS:
         return Command(TASK, name, rest)
-    if name.endswith(".py"):
-        if not os.path.isfile(name):
-            raise explain_script(name)
+    if name == MODULE or name.endswith(".py"):
+        check_script(name, rest)
         return Command(SCRIPT, name, rest)
     if find(name, environ) is None:
         if name in list_scripts(examples):
@@ -162,12 +172,16 @@ def read_own(kind: Kind, words: list[str]) -> Command:
     return Command(kind, kind.name, words)
 
 
-def explain_script(name: str) -> Refusal:
-    """Return why there is no script of a name: it is not mounted, or in a directory that this user may not search."""
+def check_script(name: str, rest: list[str]) -> None:
+    """Raise Refusal for a script that is not mounted, or in a directory that this user may not search, and for a -m."""
+    if name == MODULE and not rest:
+        raise Refusal("-m names no module", name, "-m MODULE [ARGUMENT...], such as -m mine.train")
+    if name == MODULE or os.path.isfile(name):
+        return
     shown = hide([name])[0]
     mount = f"docker run -v $PWD/{os.path.basename(shown)}:{os.path.join('/workspace', shown)}:ro"
     remedy = f"mount it in every container, where uid {os.getuid()} may read it: {mount}; or COPY it into an image"
-    return Refusal("there is no such script in this container", shown, remedy)
+    raise Refusal("there is no such script in this container", shown, remedy)
 
 
 def explain_word(name: str) -> Refusal:

@@ -10,7 +10,7 @@ from entrypoint.machine.image import Stack
 from entrypoint.settings import Setting
 from entrypoint.tuning.bind import bind_ranks, list_bindings, warn_bindings
 from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, Process, divide_cores, has_iomp, list_preloads
-from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, TORCHRUN, TORCHRUN_WORKER, World
+from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, SLURM, TORCHRUN, TORCHRUN_WORKER, World
 
 # tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
 PRELOADS = {
@@ -24,6 +24,8 @@ PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
 # write over the same line ten times a second, which a log shows only when the training has ended (tqdm/std.py).
 PACE = "30"
 PROGRESS = "{l_bar} {n_fmt}/{total_fmt}, {elapsed} gone, {remaining} left, {rate_fmt}{postfix}\n"
+# Where ranks meet, as torch reads it.
+MEETING = ("MASTER_ADDR", "MASTER_PORT")
 # Reasons that are too long for the table.
 NO_INTERFACE = "the route to the master; without a network oneCCL finds no interface, lo included"
 NO_MPI_TRANSPORT = "the mpi transport hangs under torchrun, and hydra kills ranks at its end"
@@ -133,13 +135,13 @@ def is_lost(context: Context) -> bool:
 
 
 def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting]:
-    """Return the place of a rank under the names that torch reads, also over those that an operator set in the pod."""
+    """Return the place of a rank under the names that libraries read, also over those that an operator set in the pod.
+
+    GROUP_ is torchrun's word for a node, which Lightning calls NODE_RANK.
+    """
     if world.rank is None:
         return []
-    if world.launcher == TORCHRUN_WORKER:  # set by hand, they may lack a port, or have an address in brackets
-        rows = (("MASTER_ADDR", world.master), ("MASTER_PORT", world.port))
-        wrong = ((name, str(value)) for name, value in rows if environ.get(name) != str(value))
-        return [Setting(name, value, "as torch reads it") for name, value in wrong]
+    node = find_node(world, environ)
     values = {
         "RANK": world.rank,
         "WORLD_SIZE": world.size,
@@ -147,5 +149,20 @@ def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting
         "LOCAL_WORLD_SIZE": world.local_size,
         "MASTER_ADDR": world.master,
         "MASTER_PORT": world.port,
+        "NODE_RANK": node,
+        "GROUP_RANK": node,
+        "GROUP_WORLD_SIZE": world.nodes[1],
     }
+    if world.launcher == TORCHRUN_WORKER:  # set by hand, some may be missing, or no address be one that torch reads
+        kept = {name for name in values if environ.get(name) and name not in MEETING}
+        values = {name: value for name, value in values.items() if name not in kept and environ.get(name) != str(value)}
     return [Setting(name, str(value), "the launcher's own variables") for name, value in values.items()]
+
+
+def find_node(world: World, environ: Mapping[str, str]) -> int:
+    """Return which node a rank is on: as Slurm says, or where ranks of a node follow each other, or take turns."""
+    node = environ.get("SLURM_NODEID", "") if world.launcher == SLURM else ""
+    rank, local, each = world.rank or 0, world.local_rank or 0, world.local_size or 1
+    if node.isdigit():
+        return int(node)
+    return rank % world.nodes[1] if (rank - local) % each else (rank - local) // each

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from entrypoint.errors import Refusal
-from entrypoint.numbers import whole
+from entrypoint.machine.files import Files
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.torchrun import AUTO, EACH, FLAGS, HELP_FLAGS, MODULE_FLAGS, OPTIONS, describe_typed, read_count
 
@@ -30,8 +31,11 @@ WITH_VALUE = "cmWX"
 # By which `accelerate launch` may start several processes on a CPU (accelerate/commands/launch.py, launch_command), how
 # many are asked for, and its usual options without a value.
 ACCELERATE_KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
-ACCELERATE_SEVERAL = (*ACCELERATE_KINDS, "--config_file", "--mpirun_hostfile")
+CONFIG, HOSTFILE = "--config_file", "--mpirun_hostfile"
+ACCELERATE_SEVERAL = (*ACCELERATE_KINDS, HOSTFILE)
 ACCELERATE_COUNTS = ("--num_processes", "--num_machines")
+# What its configuration calls kinds of which a CPU has one process.
+ACCELERATE_SINGLE = ("", "NO", "MULTI_CPU")
 ACCELERATE_FLAGS = (*HELP_FLAGS, *MODULE_FLAGS, *ACCELERATE_KINDS, "--cpu", "--debug", "-q", "--quiet")
 
 
@@ -75,8 +79,7 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
         described = describe_typed(values, environ, nproc)
         return Start(program, read_count(described), described, EACH not in values)
     if program == ACCELERATE:
-        several = not read_values(options, ACCELERATE_FLAGS).keys().isdisjoint(ACCELERATE_SEVERAL)
-        return Start(program, None if several else 1)
+        return Start(program, None if may_start_several(options) else 1)
     return Start(program, None) if program else None
 
 
@@ -168,12 +171,49 @@ def replace_auto(words: list[str], count: int) -> list[str]:
     return new
 
 
-def check_accelerate(words: list[str]) -> None:
-    """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone."""
+def may_start_several(options: list[str]) -> bool:
+    """Return whether the options of accelerate, or a file that they name, may start several processes."""
+    return not read_values(options, ACCELERATE_FLAGS).keys().isdisjoint({*ACCELERATE_SEVERAL, CONFIG})
+
+
+def find_lone(line: list[str]) -> str:
+    """Return what a typed Python or accelerate runs in one process, as it is typed for ranks: `x.py`, `-m x`."""
+    code, (program, options) = find_code(line), find_starter(line)
+    if program not in ("", ACCELERATE) or (program and may_start_several(options)):
+        return ""
+    return f"-m {code.name}" if code.letter == "m" else code.name if code.is_script else ""
+
+
+def find_config(typed: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    """Return the file of `accelerate config` that counts, if it exists (accelerate/commands/config/config_args.py)."""
+    cache = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '')}/.cache"
+    usual = f"{environ.get('HF_HOME') or f'{cache}/huggingface'}/accelerate/default_config.yaml"
+    return typed.get(CONFIG) or ("" if "--cpu" in typed else usual)
+
+
+def read_config(text: str, name: str) -> str:
+    """Return what a file of `accelerate config` says, in a row of YAML or JSON; what is not understood is no number."""
+    row = re.search(rf"^\s*[\"']?{name}[\"']?\s*:(.*)$", text, re.MULTILINE)
+    return row.group(1).strip(" ,\"'") if row else "unknown" if name in text else ""
+
+
+def check_accelerate(words: list[str], environ: Mapping[str, str], read: Files) -> None:
+    """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone.
+
+    They may also be those of its configuration. read: returns the text of a file.
+    """
     program, options = find_starter(words)
-    values = read_values(options, ACCELERATE_FLAGS) if program == ACCELERATE else {}
-    asked = [f"{name} {values[name]}" for name in ACCELERATE_COUNTS if (whole(values.get(name, "")) or 0) > 1]
-    if asked and values.keys().isdisjoint(ACCELERATE_SEVERAL):
-        remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"
+    typed = read_values(options, ACCELERATE_FLAGS) if program == ACCELERATE else {}
+    path = find_config(typed, environ) if program == ACCELERATE else ""
+    config = (read(path) if path else None) or ""
+    kind = "" if "--cpu" in typed else read_config(config, "distributed_type")
+    several = read_config(config, HOSTFILE[2:]) or not typed.keys().isdisjoint(ACCELERATE_SEVERAL)
+    if kind not in ACCELERATE_SINGLE or several:
+        return
+    counts = {name: typed.get(name) or read_config(config, name[2:]) for name in ACCELERATE_COUNTS}
+    asked = [f"{name} {count}" for name, count in counts.items() if count not in ("", "0", "1", "-1")]
+    if asked:
         fact = "accelerate launch starts one process on a CPU, however many are asked for"
-        raise Refusal(fact, " ".join(asked), remedy)
+        remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"
+        where = f" in {path}" if any(name not in typed for name in counts if counts[name] not in ("", "1")) else ""
+        raise Refusal(fact, " ".join(asked) + where, remedy)

@@ -53,7 +53,7 @@ REFUSED = (
     Row("translate", {}, "translate", 127),
     Row("sum", {}, "sum", 127),
     Row("''", {}, "", 127),
-    Row("-m train", {}, "-m", 127),
+    Row("-m", {}, "-m"),
     Row("missing.py", {}, "missing.py"),
     Row("/etc/passwd", {}, "/etc/passwd", 126),
     Row("--explain=xml sh", {}, "--explain=xml"),

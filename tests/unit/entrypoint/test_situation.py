@@ -34,9 +34,12 @@ def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
         (["python3", "-u", "train.py", "--seed", "1"], NODES, "refused", "train.py without python3"),
         (["python3", "-W", "error", "-u", "train.py"], NODES, "refused", "train.py without python3"),
         (["/usr/bin/python3.11", "train.py"], NODES, "refused", "train.py without /usr/bin/python3.11"),
-        (["python3", "train.py"], {**NODES, "PET_NNODES": "1", "PET_NODE_RANK": "0"}, "noted", "train.py without"),
-        (["python3", "-m", "pkg.train"], NODES, "noted", "torchrun -m pkg.train"),
-        (["python3", "-um", "pkg.train"], NODES, "noted", "torchrun -m pkg.train"),
+        (["python3", "train.py"], {**NODES, "PET_NNODES": "1", "PET_NODE_RANK": "0"}, "", ""),
+        (["python3", "-um", "pkg.train"], NODES, "refused", "-m pkg.train without python3"),
+        (["accelerate", "launch", "--cpu", "train.py"], NODES, "refused", "train.py without accelerate"),
+        (["accelerate", "launch", "-m", "pkg.train"], NODES, "refused", "-m pkg.train without accelerate"),
+        (["accelerate", "launch", "--multi_gpu", "train.py"], NODES, "", ""),
+        (["accelerate", "env"], NODES, "", ""),
         (["python3", "-c", "1"], NODES, "", ""),
         (["python3", "-m", "torch.distributed.run", "train.py"], NODES, "", ""),
         (["python3", "-V"], NODES, "", ""),
@@ -54,6 +57,7 @@ def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
         # one process is what was meant, or several of which this is none
         (["python3", "train.py"], {**LAUNCHER, **ONE}, "", ""),
         (["python3", "train.py"], {**NODES, **ONE}, "", ""),
+        (["accelerate", "launch", "train.py"], {**NODES, **ONE}, "", ""),
         (["python3", "train.py"], {**NODES, "MULTINODE_WORLD_SIZE": "1:1"}, "", ""),
         (["python3", "train.py"], {**NODES, "MULTINODE_WORLD_SIZE": "4"}, "refused", "train.py without python3"),
     ],
@@ -74,6 +78,7 @@ def test_a_script_that_would_train_apart_is_refused(
         (["torchrun", "--nnodes", "2", "/data/train.py"], "train.py"),
         (["/usr/bin/torchrun", "-m", "pkg.train"], "pkg.train"),
         (["python3", "-m", "torch.distributed.run", "-m", "pkg.train"], "pkg.train"),
+        (["-m", "pkg.train", "--seed", "1"], "pkg.train"),
     ],
 )
 def test_a_job_is_named_after_its_script_or_program(words: list[str], task: str) -> None:

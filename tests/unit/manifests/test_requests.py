@@ -46,9 +46,10 @@ runtime    | --mount /data                                   | lost with the pod
 prefetch   | --env HF_HOME=/workspace/output/../x            | lost with the pod | --env HF_HOME=/workspace/output/hugg
 pytorchjob | python train.py                                 | each pod would train a model of its own | train.py, which
 trainjob   | /usr/bin/python3.11 -u a/b.py --bf16            | of its own: /usr/bin/python3.11 in 4 pods | a/b.py
-runtime    | python3 -m mine.train                           | each pod would train | torchrun -m mine.train
+runtime    | python3 -m mine.train                           | each pod would train | -m mine.train, which
+pytorchjob | accelerate launch mine.py                       | each pod would train | mine.py, which
 mpijob     | --workers 1 python3 train.py                    | in the launcher alone | the script itself: train.py
-mpijob     | /opt/python3.11 -m mine.train                   | in the launcher alone | the script itself: train.py
+mpijob     | /opt/python3.11 -m mine.train                   | in the launcher alone | the script itself: -m mine.train
 mpijob     | torchrun --nnodes 2 mine.py                     | in the launcher alone | the script itself: mine.py
 mpijob     | accelerate launch mine.py                       | in the launcher alone | the script itself: mine.py
 mpijob     | --env MULTINODE_SSH_PORT=0                      | MULTINODE_SSH_PORT is not a port | MULTINODE_SSH

@@ -15,6 +15,7 @@ from entrypoint import settings
 from entrypoint.programs import one_job
 from entrypoint.programs.one_job import ACCELERATE, APART, DISTRIBUTED, SIZE, count_meant, find_fault
 from entrypoint.world import size
+from entrypoint.world.table import MPIS
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2"}
 
@@ -31,6 +32,7 @@ def accelerate(processes: int) -> dict[str, Any]:
 
 def test_variables_have_the_names_that_the_entrypoint_knows() -> None:
     assert size.SIZE == SIZE and APART.removeprefix(settings.OURS) in settings.NAMES
+    assert {"WORLD_SIZE", *(launcher.size for launcher in MPIS)} == {*one_job.SIZES}
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,9 @@ def test_variables_have_the_names_that_the_entrypoint_knows() -> None:
         ({SIZE: "1:4"}, 2),
         ({SIZE: "1:"}, 2),
         ({SIZE: "1:1"}, 1),
+        ({SIZE: "1:1", "WORLD_SIZE": "4"}, 1),
+        # mpirun that was typed
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, 2),
         # no rank: nodes of a rendezvous, and pods
         ({SIZE: "2"}, 2),
         ({SIZE: "4:8"}, 4),
@@ -151,7 +156,7 @@ def optimizer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def set_world(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], modules: dict[str, Any]) -> None:
-    for name in (SIZE, APART, "RANK", "WORLD_SIZE"):
+    for name in (SIZE, APART, "RANK", *one_job.SIZES):
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)

@@ -8,8 +8,8 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, Process, read_threads, set_local_size
-from entrypoint.tuning.variables import set_rank_variables, tune, was_launched
-from entrypoint.world.model import World
+from entrypoint.tuning.variables import find_node, set_rank_variables, tune, was_launched
+from entrypoint.world.model import MPI, World
 from entrypoint.world.table import detect
 from tests.support.machines import Box, cpuset, look_at, pod
 from tests.support.starts import CCL, GLOO
@@ -252,7 +252,27 @@ def test_a_preload_of_the_users(yours: str, is_lost: bool, kmp: bool) -> None:
 )
 def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[str, str]) -> None:
     environ = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.77.0.1", **more}
-    assert {each.name: each.value for each in set_rank_variables(detect(environ), environ)} == found
+    place = {"LOCAL_WORLD_SIZE": "1", "NODE_RANK": "1", "GROUP_RANK": "1", "GROUP_WORLD_SIZE": "2"}
+    environ["LOCAL_WORLD_SIZE"] = "1"
+
+    set_now = {each.name: each.value for each in set_rank_variables(detect(environ), environ)}
+    assert set_now == {**found, **{name: value for name, value in place.items() if name not in environ}}
+    assert not set_rank_variables(detect(environ), {**environ, **place, **set_now})
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "each", "found"),
+    [
+        ([(0, 0), (1, 1), (2, 0), (3, 1)], 2, 2, [0, 0, 1, 1]),
+        ([(0, 0), (1, 0), (2, 1), (3, 1)], 2, 2, [0, 1, 0, 1]),  # dealt out in turns
+        ([(0, 0), (1, 0), (2, 0)], 3, 1, [0, 1, 2]),
+    ],
+)
+def test_the_node_of_a_rank(ranks: list[tuple[int, int]], nodes: int, each: int, found: list[int]) -> None:
+    worlds = [World(MPI, "", (nodes, nodes), local_size=each, rank=rank, local_rank=local) for rank, local in ranks]
+
+    assert [find_node(world, {}) for world in worlds] == found
+    assert find_node(worlds[-1]._replace(launcher="slurm"), {"SLURM_NODEID": "7"}) == 7
 
 
 READ = {"": None, " ": None, "2": 2, "4,2": 4, " 4, 2 ": 4, "007": 7}
