@@ -13,9 +13,17 @@ from entrypoint.machine.files import can_write
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.network import find_interface
-from entrypoint.machine.places import CERTIFICATE, check_output, find_caches, list_caches, list_lost
+from entrypoint.machine.places import (
+    CERTIFICATE,
+    check_output,
+    explain_closed,
+    find_caches,
+    find_closed,
+    list_caches,
+    list_lost,
+)
 from entrypoint.results.plan import find_results, find_script, plan_run
-from entrypoint.results.record import RESULTS, Run
+from entrypoint.results.record import RESULTS, STATE_DIRECTORY, Run
 from entrypoint.results.resume import RUN, check_directory, is_first
 from entrypoint.settings import Prepared, Setting, overlay, prepare, warn_mistyped
 from entrypoint.situation import Situation
@@ -90,6 +98,9 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     places = note_places(situation, program, overlay(environ, caches), facts)
     if command.kind == SCRIPT and not world.rank:  # of a task all places are said
         places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
+    if situation.becomes_ranks and not world.local_rank:
+        parts = find_closed(list_caches(overlay(environ, caches), facts.stack.transformers).values(), can_write)
+        places += [explain_closed("a part of the cache cannot be written", path).note for path in parts]
     if run is not None:
         check_directory(run, world)
     script, words = find_script(command)
@@ -194,7 +205,9 @@ def note_places(situation: Situation, program: Program, environ: Mapping[str, st
         return []
     stays = not list_lost([output], facts.mounts)
     if stays or not usual:
-        check_output(output, can_write, RESULTS if command.kind == SCRIPT else f"--{OUTPUT_DIR}")
+        check_output(
+            (output, f"{output}/{STATE_DIRECTORY}"), can_write, RESULTS if command.kind == SCRIPT else f"--{OUTPUT_DIR}"
+        )
     if world.rank or (usual and stays):
         return []
     if usual:

@@ -36,6 +36,7 @@ from entrypoint.machine.limits import (
     SMOKE_MEMORY,
     write_size,
 )
+from entrypoint.machine.places import explain_closed, find_closed, list_caches
 from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES
 from entrypoint.numbers import whole, write_cpus
 from entrypoint.printing.secrets import hide
@@ -158,6 +159,7 @@ def read_view(plan: Plan, refusal: Refusal | None) -> View:
     probe = run_probe(["python3", f"{facts.root}/probe.py", facts.stack.backend], environ)
     locked = (line.partition("==") for line in (facts.files(f"{facts.root}/constraints.txt") or "").splitlines())
     places = (OUTPUT, environ.get("HF_HOME", ""), environ.get("HOME", ""), environ.get("TMPDIR") or "/tmp")
+    left = find_closed(list_caches(environ, facts.stack.transformers).values(), can_write)
     return View(
         plan,
         refusal,
@@ -168,7 +170,7 @@ def read_view(plan: Plan, refusal: Refusal | None) -> View:
         interfaces={
             name: (facts.files(f"{NETWORK}/{name}/operstate") or "unknown").strip() for name in list_directory(NETWORK)
         },
-        directories={path: measure_room(path) for path in places if path},
+        directories={path: measure_room(path) for path in (*places, *left) if path},
         processes=min((each for each in processes if each is not None), default=None),
         files=read_user_limit(resource.RLIMIT_NOFILE),
     )
@@ -344,8 +346,8 @@ def check_directories(view: View) -> Finding:
     closed = [path for path, free in view.directories.items() if free < 0]
     who = f"uid {os.getuid()}, gid {os.getgid()}"
     if closed:
-        remedy = f"mount a directory that this user may write: docker run -v results:{closed[0]}"
-        return Finding(f"cannot be written by {who}: {' '.join(closed)}", WRONG, remedy)
+        value = f"cannot be written by {who}: {' '.join(closed)}"
+        return Finding(value, WRONG, explain_closed(value, closed[0]).remedy)
     full = [f"{path} has {write_size(free)} left" for path, free in view.directories.items() if free < CHECKPOINT]
     if full:
         remedy = f"free some space: a small checkpoint takes {write_size(CHECKPOINT)}"

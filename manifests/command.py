@@ -10,7 +10,8 @@ from dataclasses import replace
 from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide
 from entrypoint.rendezvous.master import MASTER_SECONDS
-from entrypoint.results.record import OUTPUTS, RESULTS
+from entrypoint.results.identity import OUTPUTS
+from entrypoint.results.record import RESULTS
 from entrypoint.tasks.aliases import plain, split_flags
 from entrypoint.tasks.command import MODULE, OWN, SMOKE
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR

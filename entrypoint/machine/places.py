@@ -19,6 +19,8 @@ HUB_CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
 OLD_CACHE = "TRANSFORMERS_CACHE"
 DATA_CACHE = "HF_DATASETS_CACHE"
 WITHOUT_OLD_CACHE = (5, 0)
+# What the libraries make in a cache, and write to again (huggingface_hub/constants.py, datasets/config.py).
+PARTS = ("hub", "hub/.locks", ".locks", "datasets", "modules", "xet")
 
 # What a path is asked: whether it can be written, and whether it is there.
 Writable = Callable[[str], bool]
@@ -50,15 +52,24 @@ def list_lost(paths: Iterable[str], mounts: Collection[str]) -> list[str]:
     return [path for path in paths if not is_mounted(os.path.realpath(path))]
 
 
-def check_output(path: str, writable: Writable, elsewhere: str) -> None:
-    """Raise Refusal if the directory for results cannot be written; elsewhere: how the user names another one."""
-    if writable(path):
-        return
-    remedy = f"mount a directory that this user may write (docker run -v results:/workspace/output), or {elsewhere}"
-    if os.path.isdir(path) and os.stat(path).st_uid != os.getuid():
-        user = f"docker run --user {os.stat(path).st_uid}:0"
-        remedy = f"chown {os.getuid()} the directory on the host that is mounted there, or {user}, or {elsewhere}"
-    raise Refusal("the directory for results cannot be written", path, remedy)
+def explain_closed(fact: str, path: str, elsewhere: str = "") -> Refusal:
+    """Return the error of what this user may not read or write, with its owner; elsewhere: what else may be typed."""
+    there = path
+    while not os.path.lexists(there) and os.path.dirname(there) != there:
+        there = os.path.dirname(there)
+    owner, uid = os.lstat(there or ".").st_uid, os.getuid()
+    ways = [f"chown -R {uid} the directory on the host that is mounted there", f"docker run --user {owner}:0"]
+    if owner == uid or there != path:
+        ways = [f"mount a directory that this user may write (docker run -v results:{path})"]
+    value = path if owner == uid else f"{path} of uid {owner}, and this is uid {uid}"
+    return Refusal(fact, value, ", or ".join([*ways, *([elsewhere] if elsewhere else [])]))
+
+
+def check_output(paths: Iterable[str], writable: Writable, elsewhere: str) -> None:
+    """Raise Refusal if one of the directories for results cannot be written; elsewhere: how to name another one."""
+    for path in paths:
+        if not writable(path):
+            raise explain_closed("the directory for results cannot be written", path, elsewhere)
 
 
 def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exists: Exists) -> dict[str, str]:
@@ -109,6 +120,13 @@ def find_downloads(environ: Mapping[str, str]) -> str:
 def find_data_sets(environ: Mapping[str, str]) -> str:
     """Return the directory in which datasets keeps what it has converted (datasets/config.py)."""
     return expand_user(environ.get(DATA_CACHE) or f"{find_downloads(environ)}/datasets", environ.get("HOME", ""))
+
+
+def find_closed(caches: Iterable[str], writable: Writable) -> list[str]:
+    """List what another user has left in caches of ours; what is mounted read-only is meant to be."""
+    parts = sorted({f"{cache}/{name}" for cache in caches for name in PARTS})
+    there = (path for path in parts if os.path.isdir(path) and not os.statvfs(path).f_flag & os.ST_RDONLY)
+    return [path for path in there if writable(os.path.dirname(path)) and not writable(path)]
 
 
 def list_caches(environ: Mapping[str, str], transformers: str) -> dict[str, str]:

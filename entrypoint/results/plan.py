@@ -12,19 +12,8 @@ from entrypoint.machine.files import is_path
 from entrypoint.machine.image import Stack, release
 from entrypoint.machine.places import expand_user
 from entrypoint.numbers import is_true
-from entrypoint.results.record import (
-    ANEW,
-    AS_FLAG,
-    AS_VARIABLE,
-    FLAG,
-    NEVER,
-    OUTPUTS,
-    OVERWRITE,
-    RESULTS,
-    RESUME,
-    Run,
-    select_arguments,
-)
+from entrypoint.results.identity import FLAG, OUTPUTS, OVERWRITE, digest_files, identify_script, identify_task
+from entrypoint.results.record import ANEW, AS_FLAG, AS_VARIABLE, NEVER, RESULTS, RESUME, Run
 from entrypoint.results.resume import RUN
 from entrypoint.settings import Setting
 from entrypoint.tasks.arguments import Program, guess_arguments, set_argument
@@ -96,8 +85,8 @@ def plan_task(
     if not command.trains or directory is None or (task.kind == TRAINER and not is_true(arguments.get("do_train"))):
         return None
     resume_from, handover = str(arguments.get(FLAG) or ""), AS_FLAG if task.takes_checkpoint else NEVER
-    overwrite, chosen = is_true(arguments.get(OVERWRITE)), select_arguments(arguments)
-    return Run(directory, command.name, chosen, resume_from, overwrite, handover, starts)
+    overwrite, known = is_true(arguments.get(OVERWRITE)), identify_task(arguments, task.kind)
+    return Run(directory, command.name, known, resume_from, overwrite, handover, starts, digest_files(known))
 
 
 def plan_script(command: Command, world: World, facts: Facts, *, starts: bool) -> Run | None:
@@ -114,8 +103,8 @@ def plan_script(command: Command, world: World, facts: Facts, *, starts: bool) -
         return None
     asked = environ.get(RESUME, "")
     overwrite, name = asked == ANEW, os.path.basename(script)
-    resume_from = "" if overwrite else asked
-    return Run(directory, name, select_arguments(arguments), resume_from, overwrite, AS_VARIABLE, starts)
+    resume_from, known = "" if overwrite else asked, identify_script(words)
+    return Run(directory, name, known, resume_from, overwrite, AS_VARIABLE, starts, digest_files(known))
 
 
 def find_script(command: Command) -> tuple[str, list[str]]:

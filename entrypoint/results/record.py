@@ -1,58 +1,52 @@
 """The record of a run in its directory for results, by which the same command goes on there and another is refused.
 
-A run is a program, its arguments and its directory. What it was started with is left there in `_multinode` (what begins
-with `_` is not uploaded: transformers/trainer.py, push_to_hub).
+A run is a program, what it is known by (identity.py) and its directory. What it was started with is left there in
+`_multinode` (what begins with `_` is not uploaded: transformers/trainer.py, push_to_hub).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from entrypoint.errors import Refusal
-from entrypoint.printing.secrets import hide_text, is_secret
+from entrypoint.numbers import whole
 from entrypoint.printing.streams import quote
-from entrypoint.results.checkpoints import PREFIX, digest_state, find_last, list_steps
+from entrypoint.results.checkpoints import PREFIX, TICK, Own, find_last, list_owners, list_steps, mark_state
+from entrypoint.results.identity import FLAG, OVERWRITE, Pair, compare_older, compare_pairs, identify_task
 from entrypoint.results.shared import Shared, open_shared
 from entrypoint.tasks.defaults import OUTPUT_DIR
+from entrypoint.tasks.table import TASKS
 
 STATE_DIRECTORY, RECORD = "_multinode", "run.json"
-FLAG, OVERWRITE = "resume_from_checkpoint", "overwrite_output_dir"
 # What a user's script reads, and where it writes if its arguments do not say so; what `no` says in the former.
 RESUME, RESULTS, ANEW = "MULTINODE_RESUME", "MULTINODE_OUTPUT", "no"
-OUTPUTS = (OUTPUT_DIR, "out_dir", "save_dir", "results_dir")
 # How the program of a run gets a checkpoint; some tasks take none.
 AS_FLAG, AS_VARIABLE, NEVER = "flag", "variable", "never"
 # What a file system has of its own.
 IGNORED = (STATE_DIRECTORY, "lost+found", ".snapshot")
-# Arguments that change nothing in what is trained: where results go, what is said of them, how fast they are made, and
-# which node this is (transformers/training_args.py, and the arguments of the examples); and how others begin.
-NO_EFFECT = f"""
-{" ".join(OUTPUTS)} {FLAG} {OVERWRITE} cache_dir overwrite_cache save_total_limit save_on_each_node
-enable_jit_checkpoint disable_tqdm report_to run_name with_tracking use_cpu no_cuda per_device_eval_batch_size
-preprocessing_num_workers dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers
-dataloader_prefetch_factor rank local_rank node_rank master_addr master_port
-""".split()
-NO_EFFECT_PREFIXES = ("hub_", "logging_", "log_", "push_to_hub", "ddp_", "gradient_checkpointing")
 
 
 @dataclass(frozen=True)
 class Run:
     """A training and its directory for results.
 
-    resume_from: a checkpoint that the user names; overwrite: whether he wants nothing of what is there; starts: whether
-    torchrun starts its ranks.
+    arguments, files: what it is known by; resume_from: a checkpoint that the user names; overwrite: whether he wants
+    nothing of what is there; starts: whether torchrun starts its ranks.
     """
 
     directory: str
     task: str
-    arguments: Mapping[str, str]
+    arguments: tuple[Pair, ...]
     resume_from: str
     overwrite: bool
     handover: str
     starts: bool
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ours(self) -> str:
@@ -62,66 +56,113 @@ class Run:
 
 @dataclass(frozen=True)
 class Record:
-    """What a run has left: its program and arguments, and the checkpoint that was named.
+    """What a run has left: its program, what it is known by, and the checkpoint that was named.
 
-    before: digests of the checkpoints that were there before it, by their steps; a copy of the directory has them, too.
-    name: that no other run has, also one of the same command.
+    before: marks of the checkpoints that were there before it, by their steps; name: that no other run has, also one of
+    the same command; users: who has run it, by uid; written: when this was written, in nanoseconds, which is also the
+    time of its file: a copy has another. older: whether release 0.1.0 has left it.
     """
 
     task: str
-    arguments: Mapping[str, str]
+    arguments: tuple[Pair, ...]
     resume_from: str = ""
     before: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    users: tuple[int, ...] = ()
+    written: int = 0
+    older: bool = False
+
+    @property
+    def own(self) -> Own:
+        """Return which checkpoints are those of the run."""
+        most = whole(dict(self.arguments).get("max_steps", ""))
+        return Own(self.before, bool(self.written), None if self.older else frozenset(self.users), most or None)
 
 
-def select_arguments(arguments: Mapping[str, object]) -> dict[str, str]:
-    """Return the arguments by which a run is known: those that change the training, without secrets."""
-    return {
-        name: hide_text(str(value))
-        for name, value in arguments.items()
-        if not (name in NO_EFFECT or name.startswith(NO_EFFECT_PREFIXES) or is_secret(name, str(value)))
-    }
+def load_record(directory: str) -> Record | None:
+    """Return the record in a directory for results, with the user who has written it; None where there is none.
 
-
-def read_record(directory: str) -> str:
-    """Return the text of the record in a directory for results; empty if there is none."""
-    own = open_shared(f"{directory}/{STATE_DIRECTORY}")
-    return (own.read(RECORD) if own else None) or ""
+    In a copy `written` is 0: its checkpoints have other times, too.
+    """
+    ours = open_shared(f"{directory}/{STATE_DIRECTORY}")
+    text = ours.read(RECORD) if ours else None
+    record = parse_record(text or "")
+    if record is None:
+        return None
+    found = os.lstat(f"{directory}/{STATE_DIRECTORY}/{RECORD}")
+    is_copy = found.st_mtime_ns != record.written
+    users = tuple(sorted({*record.users, found.st_uid}))
+    return replace(record, users=users, written=0 if is_copy else record.written)
 
 
 def parse_record(text: str) -> Record | None:
-    """Return the record in a text; None where it has none."""
+    """Return the record in a text, which release 0.1.0 may have written; None where it has none."""
     try:
         found = json.loads(text)
-        arguments, before = (
-            {str(name): str(each) for name, each in found[key].items()} for key in ("arguments", "before")
+        task, arguments = str(found["task"]), found["arguments"]
+        if is_older := isinstance(arguments, dict):
+            named = read_texts(arguments)
+            pairs = identify_task(named, TASKS[task].kind) if task in TASKS else tuple(named.items())
+        else:
+            pairs = tuple((str(name), str(value)) for name, value in arguments)
+        return Record(
+            task,
+            pairs,
+            str(found["resume_from"]),
+            read_texts(found["before"]),
+            str(found.get("name", "")),
+            read_texts(found.get("files", {})),
+            tuple(int(uid) for uid in found.get("users", ())),
+            int(found.get("written", 0)),
+            is_older,
         )
-        return Record(str(found["task"]), arguments, str(found["resume_from"]), before, str(found.get("name", "")))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def leave_record(run: Run, old: Record | None, own: Shared) -> None:
-    """Write the record of a run that begins; one that names the same checkpoint at each start goes on."""
-    is_new = old is None or run.overwrite or run.resume_from not in ("", old.resume_from) or bool(compare(run, old))
-    if is_new:
-        before = {str(step): digest_state(run.directory, step) for step in list_steps(run.directory)}
-        record = Record(run.task, run.arguments, run.resume_from, before, os.urandom(8).hex())
-        own.write(RECORD, json.dumps(asdict(record), indent=1, sort_keys=True))
+def read_texts(found: Mapping[object, object]) -> dict[str, str]:
+    """Return an object of JSON as texts."""
+    return {str(name): str(value) for name, value in found.items()}
+
+
+def leave_record(run: Run, old: Record | None, ours: Shared) -> None:
+    """Write the record of a run that begins, and who goes on; one that names the same checkpoint at each start goes on.
+
+    What an older release has left, and a copy, are written anew, so that the next start knows more.
+    """
+    uid, now = os.getuid(), time.time_ns() // TICK * TICK  # a time that no file system rounds
+    if old is None or run.overwrite or run.resume_from not in ("", old.resume_from) or compare(run, old):
+        before = {str(step): mark_state(run.directory, step) for step in list_steps(run.directory)}
+        record = Record(run.task, run.arguments, run.resume_from, before, os.urandom(8).hex(), run.files, (uid,), now)
+    elif old.written and uid in old.users:
+        return
+    else:
+        steps = [step for step in list_steps(run.directory) if old.own.was_before(run.directory, step)]
+        before = {str(step): mark_state(run.directory, step) for step in steps}
+        owners = list_owners(run.directory) if old.older else ()
+        users = tuple(sorted({*old.users, *owners, uid}))
+        record = replace(old, arguments=run.arguments, files=run.files, before=before, users=users, written=now)
+    fields = {name: value for name, value in asdict(record).items() if name != "older"}
+    ours.write(RECORD, json.dumps(fields, indent=1, sort_keys=True), now)
 
 
 def compare(run: Run, old: Record) -> list[str]:
-    """List the arguments in which a run differs from what was there, as they are typed."""
+    """List in what a run differs from what was there, as it is typed."""
     if run.task != old.task:
         return [f"{old.task} there, {run.task} here"]
-    names = sorted({*old.arguments, *run.arguments})
-    values = [(name, old.arguments.get(name, "not set"), run.arguments.get(name, "not set")) for name in names]
-    return [f"--{name} {before} there, {now} here" for name, before, now in values if before != now]
+    if old.older and run.handover == AS_VARIABLE:
+        return compare_older(dict(old.arguments), run.arguments)
+    both = sorted(run.files.keys() & old.files.keys())
+    files = [f"another content of {path}" for path in both if run.files[path] != old.files[path]]
+    return compare_pairs(old.arguments, run.arguments) + files
 
 
 def check_run(run: Run, old: Record | None) -> None:
-    """Raise Refusal if the directory holds results of another run, which this one would take for its own."""
+    """Raise Refusal if the directory holds results of another run, which this one would take for its own.
+
+    Also where this run's own cannot be read.
+    """
     named = run.resume_from if run.handover != NEVER else ""  # some scripts ignore it
     if named and not os.path.exists(named):
         remedy = f"one of those in {run.directory}, or leave it out to go on from the last one there"
@@ -129,15 +170,23 @@ def check_run(run: Run, old: Record | None) -> None:
     names = os.listdir(run.directory) if os.path.isdir(run.directory) else []
     there, steps = sorted(name for name in names if name not in IGNORED), list_steps(run.directory)
     differences = ["it left no record of its arguments"] if old is None else compare(run, old)
+    if old is not None and not (run.overwrite or named or differences or run.handover == NEVER):
+        find_last(run.directory, old.own)
     if run.overwrite or named or not differences or not (steps if old is None else there):
         return
     last = f"{PREFIX}{steps[0]}" if steps else there[0]
     value = f"{run.directory} with {last}: {', '.join(differences)}"
+    raise Refusal("the directory for results holds another run", value, ", or ".join(list_ways(run)))
+
+
+def list_ways(run: Run) -> list[str]:
+    """List what may be typed where a directory holds another run."""
     own = run.handover == AS_VARIABLE
     ways = [f"{RESULTS}=ANOTHER, or the argument of the script" if own else f"--{OUTPUT_DIR} ANOTHER"]
     ways.append(f"{f'{RESUME}={ANEW}' if own else f'--{OVERWRITE}'} to begin anew there")
-    step, _ = find_last(run.directory, {})
-    if step is not None:
-        place = quote(f"{run.directory}/{PREFIX}{step}")
-        ways.append(f"{RESUME}={place}" if own else f"--{FLAG} {place}")
-    raise Refusal("the directory for results holds another run", value, ", or ".join(ways))
+    with contextlib.suppress(Refusal):
+        step, _ = find_last(run.directory, Own())
+        if step is not None:
+            place = quote(f"{run.directory}/{PREFIX}{step}")
+            ways.append(f"{RESUME}={place}" if own else f"--{FLAG} {place}")
+    return ways

@@ -13,22 +13,20 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Callable
-from zlib import crc32
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.results.agree import agree, tell_refused
 from entrypoint.results.checkpoints import PREFIX, STATE, digest_state, find_last, read_object
+from entrypoint.results.identity import FLAG
 from entrypoint.results.record import (
     AS_VARIABLE,
-    FLAG,
     NEVER,
     RESUME,
     STATE_DIRECTORY,
     Run,
     check_run,
     leave_record,
-    parse_record,
-    read_record,
+    load_record,
 )
 from entrypoint.results.shared import Busy, make_shared
 from entrypoint.tasks.aliases import split_flags
@@ -50,7 +48,7 @@ def check_directory(run: Run, world: World) -> None:
 
     A node with a directory of its own has parts of checkpoints, and the record is where rank 0 is.
     """
-    old = parse_record(read_record(run.directory))
+    old = load_record(run.directory)
     if is_first(world) or old is not None:
         check_run(run, old)
 
@@ -105,7 +103,7 @@ def begin(run: Run, world: World, say: Say) -> None:
         lock = own.lock(PATIENCE)
     if lock is None:
         say(f"{run.directory} is on a file system without locks: two jobs at once are not noticed there")
-    old = parse_record(read_record(run.directory))
+    old = load_record(run.directory)
     check_run(run, old)
     leave_record(run, old, own)
     if lock is not None and run.starts:
@@ -145,11 +143,12 @@ def choose_together(directory: str, world: World, job: str, say: Say) -> str:
 
 
 def describe(directory: str, step: int) -> str:
-    """Return a checkpoint as an offer: its step, and digests of its run's record and of its state.
+    """Return a checkpoint as an offer: its step, the name of its run, and a digest of its state.
 
     Another job's record has another name, and copies of a run that went on apart have another state.
     """
-    return f"{step} {crc32(read_record(directory).encode()):08x} {digest_state(directory, step)}"
+    record = load_record(directory)
+    return f"{step} {record.name if record else ''} {digest_state(directory, step)}"
 
 
 def finds(directory: str, offer: str) -> bool:
@@ -166,14 +165,27 @@ def read_step(offer: str) -> int | None:
 
 def find_step(directory: str) -> tuple[int | None, str]:
     """Return the step of the last complete checkpoint of the run in a directory, and a note for the log."""
-    record = parse_record(read_record(directory))
+    record = load_record(directory)
     if record is None:
         return None, ""
-    step, faults = find_last(directory, record.before)
+    step, faults = find_last(directory, record.own)
     then = "begins at step 0" if step is None else f"goes on from {directory}/{PREFIX}{step}"
-    if not faults:
-        return step, "" if step is None else then
-    return step, f"{faults[0]}: {then}"
+    if step is None and not faults:
+        return step, warn_below(directory, record.written)
+    return step, f"{faults[0]}: {then}" if faults else then
+
+
+def warn_below(directory: str, since: int) -> str:
+    """Return a note on a run that keeps its checkpoints one level below its directory; empty for any other.
+
+    since: when the run began, in nanoseconds; 0 where that is not known.
+    """
+    states = list(Path(directory).glob(f"*/{PREFIX}*/{STATE}")) if since else []
+    newest = max(states, key=lambda path: path.stat().st_mtime_ns, default=None)
+    if newest is None or newest.stat().st_mtime_ns < since:
+        return ""
+    place = newest.parent
+    return f"begins at step 0: {place} is not in {directory} itself; to go on from it, {RESUME}={place}"
 
 
 def hand_over(handover: str, words: list[str], place: str) -> tuple[list[str], dict[str, str]]:

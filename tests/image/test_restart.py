@@ -54,6 +54,31 @@ def test_ranks_that_torchrun_starts_again_go_on(image: str, volume: Path, comman
     assert done.err.count("multinode: goes on from /workspace/output/clm/checkpoint-4\n") == 1
 
 
+@pytest.mark.slow
+def test_a_run_begun_anew_goes_on_from_its_own_checkpoints_alone(image: str, volume: Path) -> None:
+    """They have the losses, and here even the weights, of those that were there before it."""
+    assert train(image, volume, "--nproc", "1", *OWN).code == 0
+    weights = volume / "clm/checkpoint-8/model.safetensors"
+    expected = weights.read_bytes()
+
+    done = train(image, volume, "--nproc", "1", *OWN, options=("--env", "MULTINODE_RESUME=no", *DIES))
+    assert done.code == 9 and "rank 0 begins at step 0" in done.out
+    (volume / "clm/checkpoint-99999999").symlink_to("checkpoint-8")
+    done = train(image, volume, "--nproc", "1", *OWN)
+
+    assert done.code == 0 and "rank 0 begins at step 4" in done.out
+    assert weights.read_bytes() == expected
+
+
+@pytest.mark.slow
+def test_another_user_is_told_whose_a_checkpoint_is(image: str, volume: Path) -> None:
+    assert train(image, volume, "--nproc", "1", *OWN, options=("--user", "123456:0")).code == 0
+
+    done = train(image, volume, "--nproc", "1", *OWN)
+
+    assert done.code == 2 and "model.safetensors of uid 123456" in done.err and "--user 123456:0" in done.err
+
+
 def test_the_checkpoints_of_others_are_not_touched(image: str, volume: Path) -> None:
     (volume / "clm/checkpoint-500").mkdir(parents=True)
     (volume / "clm").chmod(0o777)

@@ -17,6 +17,7 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.files import read_text
 from entrypoint.machine.image import Stack
 from entrypoint.results import plan
+from entrypoint.results.checkpoints import digest_state
 from entrypoint.results.plan import find_results, plan_run
 from entrypoint.results.record import RESUME, Run
 from entrypoint.results.resume import RUN, check_directory, open_run, resume_rank
@@ -144,6 +145,99 @@ def test_another_run_is_refused_as_long_as_there_is_something(
     with pytest.raises(Refusal, match="holds another run") as error:
         kind(*words)
     assert place in error.value.remedy
+
+
+@pytest.mark.parametrize(("first", "second"), [("a.cfg", "b.cfg"), ("lr=1", "lr=3"), ("--fp16 a.cfg", "a.cfg --fp16")])
+def test_another_word_of_a_script_is_another_run(start: Start, first: str, second: str) -> None:
+    start.own(*first.split())
+    place = start.save(4)
+    with pytest.raises(Refusal, match="holds another run"):
+        start.own(*second.split())
+    assert start.own(*first.split()) == place
+
+
+def test_another_content_of_a_file_is_another_run(start: Start, kind: Callable[..., str | None]) -> None:
+    config = start.directory.parent / "a.cfg"
+    config.write_text("lr=1")
+    kind("--config", str(config))
+    place = start.save(4)
+    assert kind("--config", str(config)) == place
+    config.write_text("lr=2")
+    with pytest.raises(Refusal, match=f"another content of {config}"):
+        kind("--config", str(config))
+
+
+def leave_older(start: Start, task: str, arguments: Mapping[str, str], before: Mapping[str, str] = NONE) -> Path:
+    """Leave what release 0.1.0 has left."""
+    fields = {"task": task, "arguments": arguments, "before": before, "name": "00ff", "resume_from": ""}
+    (start.directory / "_multinode").mkdir(parents=True)
+    record = start.directory / "_multinode/run.json"
+    record.write_text(json.dumps(fields, indent=1, sort_keys=True))
+    return record
+
+
+NER = {
+    "model_name_or_path": "google-bert/bert-base-uncased",
+    "dataset_name": "lhoestq/conll2003",
+    "do_train": "True",
+    "do_eval": "True",
+}
+
+
+@pytest.mark.parametrize("version", ["5.1.0", "5.23.0"])
+@pytest.mark.parametrize("flag", [{"group_by_length": "True"}, {"train_sampling_strategy": "group_by_length"}])
+def test_a_task_of_the_first_release_goes_on_in_a_newer_image(start: Start, version: str, flag: dict[str, str]) -> None:
+    record = leave_older(start, "ner", {**NER, **flag})
+    place = start.save(4)
+    job = Command(TASK, "ner", ["--output_dir", str(start.directory)])
+    for stack in (STACK._replace(transformers=version), STACK):
+        program, run = start.plan(job=job, stack=stack)
+        assert run is not None
+        check_directory(run, ONE)
+        argv, _ = open_run(run, program.words, ONE, {}, start.said.append)
+        assert value(argv, "--resume_from_checkpoint") == place
+    assert json.loads(record.read_text())["users"] == [os.getuid()]
+    other = Command(TASK, "ner", ["--seed", "1", *job.words])
+    with pytest.raises(Refusal, match="--seed not set there, 1 here"):
+        check_directory(start.plan(job=other)[1] or pytest.fail("no run"), ONE)
+
+
+def test_a_script_of_the_first_release_goes_on_as_far_as_it_can_be_compared(start: Start) -> None:
+    leave_older(start, "train.py", {"lr": "1"}, {"4": digest_state(str(start.directory), 4)})
+    place = start.save(8)
+    with pytest.raises(Refusal, match=r"b\.cfg here, and the release that began there"):
+        start.own("--lr", "1", "b.cfg")
+    assert start.own("--lr", "1") == place
+    with pytest.raises(Refusal, match=r"the words not set there, b\.cfg here"):
+        start.own("--lr", "1", "b.cfg")
+
+
+def test_what_a_run_writes_again_is_its_own_whatever_is_in_it(start: Start, kind: Callable[..., str | None]) -> None:
+    kind()
+    place = Path(start.save(4))
+    os.utime(place / "trainer_state.json", (1, 1))
+    start.own(variables={RESUME: "no"}) if kind == start.own else start.task("--overwrite_output_dir")
+    assert kind() is None
+    shutil.rmtree(place)
+    start.save(4)
+    assert kind() == str(place)
+
+
+def test_who_goes_on_as_another_user_is_noted(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    start.task()
+    record, uid = start.directory / "_multinode/run.json", os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: uid + 7)
+    start.task()
+    assert json.loads(record.read_text())["users"] == [uid, uid + 7]
+
+
+def test_checkpoints_one_level_below_are_named(start: Start) -> None:
+    start.own()
+    below = checkpoint(start.directory / "st", 8)
+    os.utime(below / "trainer_state.json", (1, 1))  # of a run before it
+    assert start.own() is None and start.said == []
+    os.utime(below / "trainer_state.json")
+    assert start.own() is None and f"{RESUME}={below}" in start.said[-1]
 
 
 def test_another_program_is_refused(start: Start, tmp_path: Path) -> None:

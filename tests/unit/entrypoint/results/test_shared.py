@@ -61,7 +61,8 @@ def test_it_keeps_the_bits_of_its_volume(place: Path, mode: int, expected: int) 
     place.mkdir(parents=True)
     place.chmod(mode)
     own = make_shared(str(place))
-    own.write("run.json", "text")
+    own.write("run.json", "text", 10**18)
+    assert (place / "run.json").stat().st_mtime_ns == 10**18
     assert own.read("run.json") == "text" and own.read("none") is None
     assert stat.S_IMODE(place.stat().st_mode) == expected
     assert [each.name for each in place.iterdir()] == ["run.json"]
