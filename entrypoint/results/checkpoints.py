@@ -21,9 +21,9 @@ PREFIX, STATE = "checkpoint-", "trainer_state.json"
 OPTIMIZER, SCHEDULER, DEEPSPEED = "optimizer*", "scheduler.pt", "global_step*"
 # What the Trainer loads when it goes on (transformers/trainer.py, _load_from_checkpoint, _load_rng_state, ...).
 MODEL = ("model*", "pytorch_model*", "*adapter_*", "*/adapter_*", "config.json")
+LOADED = (*MODEL, OPTIMIZER, "scheduler*", "scaler*", "rng_state*")
 # Nanoseconds to which every file system keeps the time of a file: FAT has every other second.
 TICK = 2_000_000_000
-LOADED = (*MODEL, OPTIMIZER, "scheduler*", "scaler*", "rng_state*")
 
 
 def digest_state(directory: str, step: int) -> str:
@@ -104,10 +104,13 @@ def find_last(directory: str, own: Own) -> tuple[int | None, list[str]]:
             if not own.is_timed:
                 faults.append(f"{place.name} is taken for one that was there before this run")
             continue
+        strange = own.find_stranger(place, step)
         try:
-            fault = own.find_stranger(place, step) or find_fault(place, step)
+            fault = find_fault(place, step) or strange
         except PermissionError as error:
-            raise explain_closed("the last checkpoint cannot be read", str(error.filename)) from None
+            if strange is None:
+                raise explain_closed("the last checkpoint cannot be read", str(error.filename)) from None
+            fault = strange
         if fault is None:
             return step, faults
         faults.append(f"{place.name} {fault}")
