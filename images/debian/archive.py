@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import lzma
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -18,10 +18,14 @@ from images.debian.mirrors import Source
 from images.host import download, limits
 from images.host.context import Context
 from images.host.errors import Fault, WorldFault
+from images.host.store import key_of
 
 KEYRING = Path(__file__).with_name("keyring.gpg")  # of the package debian-archive-keyring, 2025.1
-REACH = f"check the network and the proxy (http_proxy), or name another mirror: {mirrors.VARIABLE}=http://HOST/debian"
+REACH = f"check the network and the proxy (HTTPS_PROXY), or name another mirror: {mirrors.VARIABLE}=http://HOST/debian"
 RENEW = "check the clock and the proxy, or name another mirror: its files are not used without Debian's signature"
+STILL = f'{RENEW}; for a snapshot, Acquire::Check-Valid-Until "false"; in /etc/apt/apt.conf'
+SEEN = "debian days"  # the kind of records with the newest index of each suite
+LAG = datetime.timedelta(days=1)  # by which servers behind one name may differ, and clocks
 DAMAGED = "run it again; if it stays so, name another mirror"
 PARAGRAPH = re.compile(rb"(?:.+\n?)+")
 
@@ -32,12 +36,13 @@ class Unverified(WorldFault):
 
 @dataclass(frozen=True)
 class Index:
-    """The packages of a suite; `digest` is the sha256 of the list, by which two of them are the same."""
+    """The packages of a suite as of a time; `digest` is the sha256 of the list, by which two of them are the same."""
 
     source: Source
     digest: str
     path: Path
     size: int
+    date: datetime.datetime
 
     def rows(self) -> Iterator[Paragraph]:
         """Yield what the index says of each package; one that says too little raises WorldFault where it is read.
@@ -91,10 +96,16 @@ def verified(signed: bytes, keyring: Path) -> str:
         raise Unverified("what Debian's mirror sent has no good signature", error, RENEW) from error
 
 
-def release(
-    text: str, suite: str, today: datetime.date, *, may_expire: bool = True
-) -> dict[str, tuple[str, int]]:  # fmt: skip
-    """Return sha256 and size of the files that a Release names, by their names.
+@dataclass(frozen=True)
+class Release:
+    """What a suite's index of indexes says: sha256 and size of its files, by their names, and when it was made."""
+
+    files: Mapping[str, tuple[str, int]]
+    date: datetime.datetime
+
+
+def release(text: str, suite: str, today: datetime.date, *, may_expire: bool = True) -> Release:
+    """Return what a Release says.
 
     Raises Unverified for one of another suite, one that cannot be read, and where `may_expire` one that is expired.
     """
@@ -104,14 +115,35 @@ def release(
         raise Unverified(fact, f"{said.get('Codename')}, not {suite}", RENEW)
     until, rows = said.get("Valid-Until", ""), [line.split() for line in said.get("SHA256", "").splitlines()]
     try:
-        expired = may_expire and bool(until) and parsedate_to_datetime(until).date() < today
+        expired = may_expire and bool(until) and _time(until).date() < today
+        date = _time(said["Date"])
         files = {row[2]: (row[0], int(row[1])) for row in rows if len(row) == 3}
-    except ValueError as error:
-        raise Unverified("the index of Debian's mirror cannot be read", f"{suite}: {error}", RENEW) from error
+    except (ValueError, KeyError, OverflowError) as error:
+        raise Unverified("the index of Debian's mirror cannot be read", f"{suite}: {error!r}", RENEW) from error
     if expired:
-        remedy = f'{RENEW}; for a snapshot, Acquire::Check-Valid-Until "false"; in /etc/apt/apt.conf'
-        raise Unverified("the index of Debian's mirror is expired", f"{suite}: {until}", remedy)
-    return files
+        raise Unverified("the index of Debian's mirror is expired", f"{suite}: {until}", STILL)
+    return Release(files, date)
+
+
+def _time(said: str) -> datetime.datetime:
+    """Return a time as control files write it, in UTC (deb-control(5); RFC 5322)."""
+    return parsedate_to_datetime(said).replace(tzinfo=datetime.timezone.utc)
+
+
+def refuse_other_days(index: Index, context: Context) -> None:
+    """Raise Unverified for an index of a day to come, or older than one of its suite that this store has seen.
+
+    Else an old one, whose signature is as good, would bring back packages that Debian has mended.
+    """
+    key, suite = key_of([index.source.suite]), f"{index.source.suite}: {index.date:%Y-%m-%d}"
+    if index.date.date() > context.today + LAG:
+        raise Unverified("the index of Debian's mirror is of a day to come", suite, RENEW)
+    newest = context.store.record(SEEN, key)
+    seen = datetime.datetime.fromisoformat(newest) if newest else index.date
+    if seen - index.date > LAG and mirrors.may_expire():
+        fact = "the index of Debian's mirror is older than one that was seen here"
+        raise Unverified(fact, f"{suite}, not {seen:%Y-%m-%d}", STILL)
+    context.store.write_record(SEEN, key, max(seen, index.date).isoformat())
 
 
 def fetch(url: str, digest: str, name: str, context: Context, size: int | None = None) -> str:
@@ -147,16 +179,16 @@ def index(source: Source, architecture: str, context: Context) -> Index:
     """
     place = f"{source.uri}/dists/{source.suite}"
     text = verified(_signed(f"{place}/InRelease", context), KEYRING)
-    files = release(text, source.suite, context.today, may_expire=mirrors.may_expire())
+    found = release(text, source.suite, context.today, may_expire=mirrors.may_expire())
     directory = f"main/binary-{architecture}"
     plain, packed = f"{directory}/Packages", f"{directory}/Packages.xz"
-    if not {plain, packed} <= files.keys():
+    if not {plain, packed} <= found.files.keys():
         raise WorldFault("Debian's mirror has no packages for this", f"{place}/{directory}", REACH)
-    (digest, size), (_, unpacked) = files[packed], files[plain]
+    (digest, size), (_, unpacked) = found.files[packed], found.files[plain]
     by_hash = control.fields(text).get("Acquire-By-Hash") == "yes"
     name = f"{directory}/by-hash/SHA256/{digest}" if by_hash else packed
     fetch(f"{place}/{name}", digest, "Packages.xz", context, size)
-    return Index(source, digest, context.store.place(digest, "Packages.xz"), unpacked)
+    return Index(source, digest, context.store.place(digest, "Packages.xz"), unpacked, found.date)
 
 
 def _signed(url: str, context: Context) -> bytes:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 VARIABLE = "MULTINODE_DEBIAN_MIRROR"
 DOMAIN = "debian.org"
-OWN, SECURITY = f"http://deb.{DOMAIN}/debian", f"http://security.{DOMAIN}/debian-security"
+OWN, SECURITY = f"http://deb.{DOMAIN}/debian", f"http://security.{DOMAIN}/debian-security"  # of an image
+HERE = f"https://deb.{DOMAIN}/debian"  # where packages are downloaded from, beside it the security updates
 PARTS = ("", "-updates", "-security")  # what follows a suite's name, as in bookworm-security
 APT = Path("/etc/apt")
 ANY_AGE = re.compile(r'^[ \t]*Acquire::Check-Valid-Until[ \t]+"(?:false|no|0)"[ \t]*;', re.MULTILINE | re.IGNORECASE)
@@ -24,14 +25,19 @@ class Source:
 
 
 def own(suite: str) -> tuple[Source, ...]:
-    """Return Debian's own mirrors of a suite, of its updates and of its security updates."""
+    """Return Debian's own mirrors of a suite, of its updates and of its security updates, as an image has them."""
     return tuple(Source(SECURITY if part == "-security" else OWN, suite + part) for part in PARTS)
 
 
-def named(suite: str, environ: Mapping[str, str]) -> tuple[Source, ...]:
-    """Return the mirror that the user names, none where he does not; security updates lie beside it, by custom."""
-    mirror = environ.get(VARIABLE, "").strip().rstrip("/")
-    return tuple(Source(mirror + part.replace("-updates", ""), suite + part) for part in PARTS) if mirror else ()
+def asked(suite: str, environ: Mapping[str, str]) -> tuple[Source, ...]:
+    """Return the mirror that the user names, else Debian's own; security updates lie beside it, by custom."""
+    mirror = named(environ) or HERE
+    return tuple(Source(mirror + part.replace("-updates", ""), suite + part) for part in PARTS)
+
+
+def named(environ: Mapping[str, str]) -> str:
+    """Return the mirror that the user names, empty where he does not."""
+    return environ.get(VARIABLE, "").strip().rstrip("/")
 
 
 def may_expire(apt: Path = APT) -> bool:

@@ -89,7 +89,7 @@ def bring(suite: str, debs: Iterable[Deb], platform: Platform, context: Context)
     }
     _note_signed(context.store, list(found))
     _download(found, context)
-    if not mirrors.named(suite, context.environ):
+    if not mirrors.named(context.environ):
         _download(snapshot.places(missing(context.store, debs), context), context)
 
 
@@ -172,6 +172,8 @@ def _chosen(asked: Question, context: Context) -> tuple[Deb, ...]:
 
 def _choose_now(asked: Question, context: Context) -> tuple[Deb, ...]:
     indexes = _indexes(asked.suite, asked.platform, context)
+    for index in indexes:
+        archive.refuse_other_days(index, context)
     inputs = [*asked.inputs, [index.digest for index in indexes]]
     made = context.store.cached("choices", inputs, lambda: _plain(asked, indexes)).value
     archives = {index.source.suite: index.source.uri for index in indexes}
@@ -200,7 +202,7 @@ def _listed(row: Paragraph) -> Deb:
 
 def _indexes(suite: str, platform: Platform, context: Context) -> list[Index]:
     """Ask the mirror that the user names, else Debian's own."""
-    sources = mirrors.named(suite, context.environ) or mirrors.own(suite)
+    sources = mirrors.asked(suite, context.environ)
     return [archive.index(source, platform.architecture, context) for source in sources]
 
 

@@ -17,7 +17,7 @@ from images.host.download import MOVED
 from images.host.errors import WorldFault
 from images.model import Deb
 
-SERVER = f"http://snapshot.{mirrors.DOMAIN}"
+SERVER = f"https://snapshot.{mirrors.DOMAIN}"
 
 
 def places(debs: Iterable[Deb], context: Context) -> dict[Deb, str]:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from images.debian import archive, mirrors, packages
+from images.debian import archive, mirrors, packages, snapshot
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
@@ -60,6 +60,8 @@ def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Debian]:
     made.write({"": [simple("tini")]})
     (tmp_path / "keyring").write_bytes(made.keyring)
     monkeypatch.setattr(archive, "KEYRING", tmp_path / "keyring")
+    monkeypatch.setattr(mirrors, "HERE", mirrors.HERE.replace("https", "http"))  # the proxy has no certificates
+    monkeypatch.setattr(snapshot, "SERVER", snapshot.SERVER.replace("https", "http"))
     servers = Debian(made.place)
     with listening(servers.answer) as host:
         servers.proxy = f"http://{host}"

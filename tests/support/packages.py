@@ -49,6 +49,9 @@ def make(store: Store, place: Path, name: str, files: Mapping[str, bytes | str])
     return Deb(name, "1", "amd64", store.keep(path, digest, path.name).name, digest)
 
 
+WRITTEN = "Date: Thu, 01 Jan 2026 00:00:00 UTC\n"
+
+
 class Archive:
     """An archive in a directory: mirrors of a suite, its updates and its security updates, by the address `uri`."""
 
@@ -62,7 +65,7 @@ class Archive:
         return bytes(self._key.extract_certificate())
 
     def write(
-        self, packages: Mapping[str, Sequence[tuple[str, bytes]]], release: str = "Acquire-By-Hash: no\n"
+        self, packages: Mapping[str, Sequence[tuple[str, bytes]]], release: str = f"Acquire-By-Hash: no\n{WRITTEN}"
     ) -> None:
         """Write the packages of each part, as paragraph of the index without its file, and file; and sign them."""
         for part in PARTS:

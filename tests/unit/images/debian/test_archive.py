@@ -23,7 +23,7 @@ from images.host.store import Store
 from images.model import Deb
 from images.platforms import AMD64
 from tests.support import locks
-from tests.support.packages import Archive, simple
+from tests.support.packages import WRITTEN, Archive, simple
 
 DAY = datetime.date(2026, 1, 1)
 SUITE = "bookworm"
@@ -102,6 +102,58 @@ def test_an_index_without_end_counts_nowhere_and_is_not_kept(
     assert not list((tmp_path / "store/blobs").glob("*/InRelease"))
 
 
+def dated(day: datetime.date) -> str:
+    return f"Acquire-By-Hash: no\nDate: {day:%a, %d %b %Y} 00:00:00 UTC\n"
+
+
+@pytest.mark.parametrize(
+    ("days", "fact"),
+    [
+        (-900, "the index of Debian's mirror is older than one that was seen here"),
+        (-2, "the index of Debian's mirror is older than one that was seen here"),
+        (-1, None),
+        (1, None),
+        (2, "the index of Debian's mirror is of a day to come"),
+        (9000, "the index of Debian's mirror is of a day to come"),
+    ],
+)
+def test_there_is_no_way_back_in_time(
+    mirror: Archive, tmp_path: Path, days: int, fact: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "may_expire", lambda: True)
+    at_hand, rows = context(tmp_path, mirror.uri), {"": [simple("tini")]}
+    mirror.write(rows, dated(DAY))
+    packages.named(SUITE, ("tini",), AMD64, at_hand)
+    mirror.write(rows, dated(DAY + datetime.timedelta(days)))
+
+    try:
+        packages.named(SUITE, ("tini",), AMD64, at_hand)
+        said = None
+    except Unverified as fault:
+        said = fault.fact
+    assert said == fact
+
+
+def test_an_older_index_counts_for_a_lock_and_where_apt_takes_one(
+    mirror: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_hand, rows = context(tmp_path, mirror.uri), {"": [simple("tini")]}
+    mirror.write(rows, dated(DAY))
+    [tini] = packages.named(SUITE, ("tini",), AMD64, at_hand)
+    mirror.write(rows, dated(DAY - datetime.timedelta(900)))
+    at_hand.store.drop(at_hand.store.place(tini.sha256, tini.filename))
+
+    packages.bring(SUITE, (tini,), AMD64, at_hand)
+    assert packages.missing(at_hand.store, (tini,)) == []
+    monkeypatch.setattr(mirrors, "may_expire", lambda: False)
+    assert packages.named(SUITE, ("tini",), AMD64, at_hand) == (tini,)
+
+
+def test_packages_come_by_https_and_an_image_has_the_mirrors_that_apt_has() -> None:
+    assert {source.uri.partition(":")[0] for source in mirrors.asked(SUITE, {})} == {"https"}
+    assert [source.suite for source in mirrors.asked(SUITE, {})] == [source.suite for source in mirrors.own(SUITE)]
+
+
 def test_a_package_that_is_another_than_the_index_says_is_refused(mirror: Archive, tmp_path: Path) -> None:
     for path in (mirror.place / "pool").iterdir():
         path.write_bytes(path.read_bytes() + b"x")
@@ -116,7 +168,7 @@ def test_what_does_not_go_together_is_said(mirror: Archive, tmp_path: Path) -> N
 
 
 def test_a_list_that_is_longer_than_its_release_says_is_refused(mirror: Archive, tmp_path: Path) -> None:
-    source, *_ = mirrors.named(SUITE, {mirrors.VARIABLE: mirror.uri})
+    source, *_ = mirrors.asked(SUITE, {mirrors.VARIABLE: mirror.uri})
     index = archive.index(source, "amd64", context(tmp_path, ""))
 
     assert len(list(index.rows())) == 3
@@ -125,7 +177,7 @@ def test_a_list_that_is_longer_than_its_release_says_is_refused(mirror: Archive,
 
 
 KEY, OTHER = (pysequoia.Tsk.generate(f"{name} <a@example.org>") for name in ("one", "other"))
-TEXT = "Codename: bookworm\nSHA256:\n " + "0" * 64 + " 12 main/binary-amd64/Packages.xz\n"
+TEXT = f"Codename: bookworm\n{WRITTEN}SHA256:\n " + "0" * 64 + " 12 main/binary-amd64/Packages.xz\n"
 SIGNED = pysequoia.sign(KEY.signer(), TEXT.encode(), mode=pysequoia.SignatureMode.CLEAR)
 
 
@@ -181,10 +233,10 @@ def test_an_index_of_another_suite_or_day_is_refused(text: str, suite: str, day:
         release(text, suite, day)
 
 
-@given(st.text(), st.text())
-def test_no_release_is_too_much(until: str, rows: str) -> None:
+@given(st.text(), st.text(), st.text())
+def test_no_release_is_too_much(until: str, date: str, rows: str) -> None:
     try:
-        release(f"Codename: {SUITE}\nValid-Until: {until}\nSHA256:\n {rows}\n", SUITE, DAY)
+        release(f"Codename: {SUITE}\nValid-Until: {until}\nDate: {date}\nSHA256:\n {rows}\n", SUITE, DAY)
     except Unverified:
         pass
 
@@ -196,7 +248,7 @@ def test_files_are_known_by_name() -> None:
         (UNTIL + TEXT, datetime.date.max, False),
     ):
         found = release(text, SUITE, day, may_expire=may_expire)
-        assert found == {"main/binary-amd64/Packages.xz": ("0" * 64, 12)}
+        assert found.files == {"main/binary-amd64/Packages.xz": ("0" * 64, 12)}
 
 
 @pytest.mark.parametrize(
@@ -216,7 +268,7 @@ def test_an_index_may_be_of_any_age_where_apt_says_so(line: str, may: bool, tmp_
 
 
 def test_a_mirror_that_is_named_is_the_only_one() -> None:
-    found = mirrors.named(SUITE, {mirrors.VARIABLE: "http://mirror/debian/"})
+    found = mirrors.asked(SUITE, {mirrors.VARIABLE: "http://mirror/debian/"})
 
     assert [source.uri for source in found] == ["http://mirror/debian"] * 2 + ["http://mirror/debian-security"]
-    assert mirrors.named(SUITE, {}) == mirrors.named(SUITE, {mirrors.VARIABLE: " "}) == ()
+    assert mirrors.named({}) == mirrors.named({mirrors.VARIABLE: " "}) == ""
