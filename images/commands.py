@@ -31,7 +31,7 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
     if place:
         bundle.write_lock(made.lock, place)
     else:
-        print(lockfile.text(made.lock, with_origin=True), end="")
+        _print_whole(lockfile.text(made.lock, with_origin=True), lockfile.NAME)
 
 
 def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -94,11 +94,8 @@ def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
     context = inputs.context(options, world)
     with opened.opened(options.image, options.platform, context.store, context.access) as found:
         text = _only(found).file(opened.BILL).decode(errors="replace")
-    if not text.replace("\n", "").isprintable():  # nothing of an image is to reach a terminal as a command
-        remedy = "an image that build.py made; docker history shows who else changed it"
-        raise WorldFault("the SBOM in the image is damaged: it has control characters", options.image, remedy)
     _unproved(options, context)
-    print(text, end="")
+    _print_whole(text, options.image)
 
 
 def _provenance(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -107,7 +104,22 @@ def _provenance(options: argparse.Namespace, world: World, out: Console) -> None
         image = _only(found)
         lock = _lock_inside(image, options.image, request(options))
     _unproved(options, context)
-    print(provenance.statement(lock, image.digest), end="")  # here an error of stdout is none of the store's
+    _print_whole(
+        provenance.statement(lock, image.digest), options.image
+    )  # here an error of stdout is none of the store's
+
+
+def _print_whole(document: str, source: str) -> None:
+    """Print a document as it is: programs read it.
+
+    Raises WorldFault where it has what a terminal takes for a command, or shows as something else.
+    """
+    if not document.replace("\n", "").isprintable():
+        remedy = (
+            "one that build.py made of packages that you trust; --output FILE, or --json where there is one, shows it"
+        )
+        raise WorldFault("a document to be printed has control characters", source, remedy)
+    print(document, end="")
 
 
 def _unproved(options: argparse.Namespace, context: Context) -> None:

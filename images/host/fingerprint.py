@@ -10,6 +10,7 @@ from pathlib import Path
 import zstandard
 
 SOURCES = Path(__file__).parents[1]
+KINDS = (".py", ".toml", ".json", ".gpg")  # code, and the tables and keys that it decides by
 
 # Every package whose release shows in the bytes, and where. pyproject.toml pins each of them with `==`.
 PACKAGES = {
@@ -34,9 +35,9 @@ def releases() -> dict[str, str]:
 
 @functools.cache
 def sources(directory: Path = SOURCES) -> str:
-    """Return one sha256, in hexadecimal, over every Python file below a directory: paths and contents."""
+    """Return one sha256, in hexadecimal, over every source below a directory: paths and contents."""
     digest = hashlib.sha256()
-    for path in sorted(directory.rglob("*.py")):
+    for path in sorted(path for path in directory.rglob("*") if path.suffix in KINDS):
         content = path.read_bytes()
         digest.update(f"{path.relative_to(directory).as_posix()} {len(content)}\n".encode())
         digest.update(content)

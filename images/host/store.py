@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -21,7 +22,7 @@ CHUNK = 1 << 20
 PARTS = ("blobs", "records", "trees", "aside")
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
 UV = "uv"  # the directory of uv's own cache, which uv makes
-OLD = 86_400  # seconds: nothing takes as long to write, and who began it was killed
+OLD = 3600  # seconds: by then who makes a directory has locked it, or was killed
 EARLIER = 1  # seconds since 1970: the time of every kept file, so that any later change shows in it
 LONGEST = 255  # bytes: of a file name, on the file systems that people have (NAME_MAX)
 
@@ -65,7 +66,7 @@ class Store:
     root/records/<kind>/<key>    a line with the sha256 of the rest, and JSON; replaced in one step
     root/trees/<key>             the Python of a base, unpacked
     root/uv/                     uv's own cache
-    root/aside/                  what is being written; nothing here is ever read, and what is OLD is removed
+    root/aside/                  what is being written, each by who holds its lock; nothing here is ever read
 
     It is its owner's alone: a store, or a part of it, that another user owns or may write to, or that is a link, is
     refused, and a file of another user's counts as one that is not there.
@@ -192,18 +193,38 @@ class Store:
         """Yield a path to write to; whatever is still there at the end is removed."""
         with named(self.root):
             own = tempfile.TemporaryDirectory(prefix=".", dir=self.root / "aside", ignore_cleanup_errors=True)
-            with own as aside:
+            with own as aside, _locked(Path(aside)):
                 path = Path(aside, "written")
                 path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
                 yield path
 
 
+@contextmanager
+def _locked(directory: Path) -> Iterator[bool]:
+    """Hold the lock of a directory, which ends with this process; yield whether it could be had.
+
+    Where a file system has no locks nobody has one, and nothing is removed.
+    """
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
 def _remove_old(aside: Path) -> None:
-    """Remove what killed builds of this user have left; follow no link."""
+    """Remove what killed builds of this user have left, whatever the clock says of it; follow no link."""
     for left in aside.iterdir():
         with suppress(OSError):
             if not whole_files.foreign(left) and left.stat().st_mtime < time.time() - OLD:
-                shutil.rmtree(left)
+                with _locked(left) as is_left:
+                    if is_left:
+                        shutil.rmtree(left)
 
 
 def _require_own(root: Path) -> None:

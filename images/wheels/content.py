@@ -43,7 +43,8 @@ def content(store: Store, digest: str, path: Path) -> Content:
 
     Raises WorldFault when a file is another one than RECORD says, or the wheel cannot be installed.
     """
-    return Content(*store.cached("wheel contents", digest, lambda: _read(path)).value)
+    # The name of the file, too, is compared with what is in it.
+    return Content(*store.cached("wheel contents", [digest, path.name], lambda: _read(path)).value)
 
 
 def _read(path: Path) -> Content:

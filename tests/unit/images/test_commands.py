@@ -6,6 +6,7 @@ import datetime
 import fnmatch
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,6 +58,19 @@ def test_an_sbom_says_nothing_to_a_terminal(
 
     told = capsys.readouterr()
     assert told.out == "" and "control characters" in told.err
+
+
+@pytest.mark.parametrize("char", ["\x9b", "\u202e"])
+def test_a_provenance_says_nothing_to_a_terminal(
+    world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], char: str
+) -> None:
+    known = locks.lock(debs=[replace(locks.TINI, filename=f"{char}[2J.deb")])
+    name = saved(tmp_path / "image.tar", b"", **{LOCK: lockfile.text(known).encode()})
+
+    assert cli.main(["provenance", name], world) != 0
+
+    told = capsys.readouterr()
+    assert told.out == "" and char not in told.err
 
 
 def test_an_sbom_is_printed_as_it_is(world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -205,6 +205,16 @@ def test_what_killed_builds_left_is_removed_when_it_is_old(tmp_path: Path) -> No
     assert (victim / "data").exists()
 
 
+@pytest.mark.parametrize("directory", [True, False])
+def test_what_is_being_written_stays_whatever_the_clock_says(tmp_path: Path, directory: bool) -> None:
+    store = Store(tmp_path)
+    with store.temporary(directory=directory) as path:
+        os.utime(path.parent, (0, 0))
+        Store(tmp_path)
+        assert path.exists()
+    assert not path.parent.exists()
+
+
 GOOD = "0" * 64
 ODD_DIGESTS = [
     "",

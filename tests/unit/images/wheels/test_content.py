@@ -45,6 +45,15 @@ def zipped(directory: Path, files: Files) -> Path:
     return path
 
 
+def test_a_wheel_that_was_read_under_its_name_is_read_again_under_another(tmp_path: Path) -> None:
+    path = pack(tmp_path, {f"{INFO}/METADATA": ABOUT, f"{INFO}/WHEEL": WHEEL})
+    assert read(path).metadata["name"] == "thing"
+
+    other = path.rename(tmp_path / "other-1.0-py3-none-any.whl")
+
+    assert refused(other)
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
