@@ -19,7 +19,7 @@ from images.host.download import Advance
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.model import BLOB, Base, BaseImage, Layer, Manifest, Site, Written
-from images.oci import compression, manifest, reference
+from images.oci import compression, reference, selection
 from images.oci.manifest import DAMAGED
 from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
@@ -65,7 +65,7 @@ def fetch(named: Reference, platform: Platform, store: Store, access: Access, ad
     """
     name = str(named)
     with _source(named, store, access) as source:
-        found = manifest.resolve(source.manifest, name, platform)
+        found = selection.resolve(source.manifest, name, platform)
         parts = _parts(source, found, name, platform, advance)
         return replace(parts, reference=name) if isinstance(named, reference.Remote) else parts
 
@@ -130,7 +130,7 @@ def contents(
     """
     name, found = str(named), list[Contents]()
     with _source(named, store, access) as source:
-        way, images = manifest.every(source.manifest, name, platform)
+        way, images = selection.every(source.manifest, name, platform)
         for each, image in images:
             _config(source, image, name, each, advance)
             config = source.config(image, advance).read_bytes()

@@ -12,7 +12,8 @@ from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.text import shortened, shown
 from images.model import Lock
-from images.oci.manifest import annotations_of, digest_of
+from images.oci.indexes import annotations_of
+from images.oci.manifest import digest_of
 from images.oci.reference import Remote
 
 PREDICATE = "in-toto.io/predicate-type"  # by which BuildKit and Docker name what a statement says

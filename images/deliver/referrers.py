@@ -17,7 +17,7 @@ from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.oci import manifest
+from images.oci import indexes, manifest
 from images.oci.manifest import INDEXES, MANIFESTS, described, digest_of
 from images.oci.reference import Remote
 
@@ -85,7 +85,7 @@ class Attachment:
         for data in (NOTHING, self.data, self.manifest):
             (blobs / digest_of(data).removeprefix("sha256:")).write_bytes(data)
         (path / "oci-layout").write_bytes(manifest.LAYOUT)
-        (path / "index.json").write_bytes(manifest.write_list([self.entry]))
+        (path / "index.json").write_bytes(indexes.write_list([self.entry]))
 
 
 def attach(documents: Sequence[Attachment], remote: Remote, store: Store, access: Access) -> None:
@@ -134,7 +134,7 @@ def _listed(registry: Registry, digest: str) -> list[dict[str, Any]] | None:
         answer = registry.ask("GET", path, refusals=() if found else NO_INTERFACE)
         if not answer.ok or answer.media_type != INDEXES[0]:
             return None
-        found += manifest.read_list(answer.data, path)
+        found += indexes.read_list(answer.data, path)
         if len(found) > MOST:
             break
         if not answer.following:
@@ -147,7 +147,7 @@ def _listed(registry: Registry, digest: str) -> list[dict[str, Any]] | None:
 def _tagged(registry: Registry, digest: str) -> list[dict[str, Any]]:
     """Return what the tag lists."""
     answer = registry.ask("GET", _path(digest), refusals=GONE)
-    return manifest.read_list(answer.data, _path(digest)) if answer.ok else []
+    return indexes.read_list(answer.data, _path(digest)) if answer.ok else []
 
 
 def _of_cosign(registry: Registry, digest: str) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ def _add(registry: Registry, digest: str, entries: Sequence[Mapping[str, Any]]) 
     before = _tagged(registry, digest)
     known = {entry["digest"] for entry in before}
     if new := [entry for entry in entries if entry["digest"] not in known]:
-        registry.ask("PUT", _path(digest), manifest.write_list([*before, *new]))
+        registry.ask("PUT", _path(digest), indexes.write_list([*before, *new]))
 
 
 def _path(digest: str) -> str:

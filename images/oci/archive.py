@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from images.host.store import CHUNK, Store
 from images.model import Image
-from images.oci import manifest
+from images.oci import indexes, manifest
 from images.oci.compression import uncompressed
 from images.oci.layer import EPOCH
-from images.oci.manifest import LAYOUT, digest_of
+from images.oci.manifest import LAYOUT, digest_of, encode
 
 
 def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
@@ -22,8 +22,8 @@ def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
     diff_ids = [layer.written.diff_id for layer in image.layers]
     written = archived_manifest(image)
     yield from _entry("oci-layout", LAYOUT)
-    yield from _entry("index.json", manifest.write_index([(written, image.platform)], image.tags))
-    yield from _entry("manifest.json", manifest.write_docker(image.config, diff_ids, image.tags))
+    yield from _entry("index.json", indexes.write_index([(written, image.platform)], image.tags))
+    yield from _entry("manifest.json", _for_docker(image.config, diff_ids, image.tags))
     for data in (image.config, written):
         yield from _entry(_blob(digest_of(data)), data)
     for layer in image.layers[skip:]:
@@ -74,3 +74,10 @@ def _entry(name: str, data: bytes) -> Iterator[bytes]:
     yield _header(name, len(data))
     yield data
     yield bytes(-len(data) % tarfile.BLOCKSIZE)
+
+
+def _for_docker(config: bytes, diff_ids: Sequence[str], tags: Sequence[str]) -> bytes:
+    """Write the manifest.json that `docker load` of every age reads (Docker image specification v1.2)."""
+    blobs = [f"blobs/sha256/{diff_id}" for diff_id in diff_ids]
+    name = digest_of(config).removeprefix("sha256:")
+    return encode([{"Config": f"blobs/sha256/{name}", "RepoTags": list(tags), "Layers": blobs}])

@@ -7,7 +7,7 @@ from typing import Any
 
 from images.host.store import Store
 from images.model import Image, Layer
-from images.oci import manifest
+from images.oci import indexes, manifest
 from images.oci.compression import packed
 from images.oci.manifest import encode
 from images.platforms import Platform
@@ -38,7 +38,7 @@ def config(
 
 def published_digest(images: Sequence[Image]) -> str:
     """Return by which digest a registry knows an image that there is for each of some platforms."""
-    return manifest.digest_of(manifest.published([(image.manifest, image.platform) for image in images]))
+    return manifest.digest_of(indexes.published([(image.manifest, image.platform) for image in images]))
 
 
 def registry_manifest(config: bytes, layers: tuple[Layer, ...], store: Store, compression: str) -> bytes:

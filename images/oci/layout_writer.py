@@ -12,7 +12,7 @@ from images.host.errors import Damaged
 from images.host.store import Store, sha256
 from images.host.whole_files import link, replacing
 from images.model import BLOB, Image, Layer
-from images.oci import manifest
+from images.oci import indexes
 from images.oci.compression import packed
 from images.oci.manifest import LAYOUT, digest_of
 from images.platforms import Platform
@@ -33,7 +33,7 @@ def write_layout(path: Path, images: Sequence[Image], store: Store, compression:
     blobs.mkdir(parents=True, exist_ok=True)
     for layer in dict.fromkeys(layer for image in images for layer in image.layers):
         _write_layer(blobs, layer, store, compression, linked=linked)
-    manifests = dict.fromkeys([*(each for each, _ in written), manifest.published(written)])
+    manifests = dict.fromkeys([*(each for each, _ in written), indexes.published(written)])
     for data in (*(image.config for image in images), *manifests):
         with replacing(blobs / digest_of(data).removeprefix("sha256:")) as aside:
             aside.write_bytes(data)
@@ -61,4 +61,4 @@ def _write_index(path: Path, written: Sequence[tuple[bytes, Platform]], tags: Se
         mark.write(LAYOUT)
         mark.flush()
         before = index.read_bytes() if index.is_file() else b""
-        aside.write_bytes(manifest.write_index(written, tags, before))
+        aside.write_bytes(indexes.write_index(written, tags, before))

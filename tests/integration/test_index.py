@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 import requests
 
-from images.oci import manifest
-from images.oci.manifest import INDEXES, TAG
+from images.oci import indexes, manifest
+from images.oci.indexes import TAG
+from images.oci.manifest import INDEXES
 from images.platforms import AMD64, ARM64, PLATFORMS
 from tests.golden import base
 from tests.support import checkout, wheels
@@ -54,7 +55,7 @@ class Made(NamedTuple):
     def put(self, tag: str, rows: Sequence[dict[str, Any]]) -> str:
         """Push an index of these entries, and return what to verify."""
         place = f"http://{self.host}/v2/{self.name}/manifests/{tag}"
-        assert requests.put(place, manifest.write_list(rows), headers={"Content-Type": INDEXES[0]}).ok
+        assert requests.put(place, indexes.write_list(rows), headers={"Content-Type": INDEXES[0]}).ok
         return f"docker://{self.host}/{self.name}:{tag}"
 
     @property
@@ -75,13 +76,13 @@ def for_arm64(files: Files) -> Files:
 def write_base(place: Path) -> None:
     """Write a layout with a base for both platforms."""
     images = [Image([base.SYSTEM], "none"), Image([for_arm64(base.SYSTEM)], "none", architecture="arm64")]
-    index = manifest.published(
+    index = indexes.published(
         [(image.blobs[image.digest], each) for image, each in zip(images, PLATFORMS, strict=True)]
     )
     blobs = {**images[0].blobs, **images[1].blobs, digest(index): index}
     entry = {**manifest.descriptor(INDEXES[0], digest(index), len(index)), "annotations": {TAG: "1"}}
     files = {"blobs/" + name.replace(":", "/"): data for name, data in blobs.items()}
-    write(place, {**files, "oci-layout": manifest.LAYOUT, "index.json": manifest.write_list([entry])})
+    write(place, {**files, "oci-layout": manifest.LAYOUT, "index.json": indexes.write_list([entry])})
 
 
 @pytest.fixture(scope="module")

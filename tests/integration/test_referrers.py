@@ -23,7 +23,7 @@ from images.host.context import Access
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.model import Image
-from images.oci import manifest, reference
+from images.oci import indexes, manifest, reference
 from images.oci.reference import Remote
 from tests.support import listing_registry, locks
 from tests.support.cut_connection import connection_to
@@ -175,7 +175,7 @@ def test_a_document_of_another_build_is_refused(plain: str, store: Store, number
     transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
     referrers.attach([forged], place_of(name), store, known)
     place = f"http://{name.replace('/', '/v2/', 1)}/manifests/{tag_of(made.digest)}"
-    rows = manifest.write_list(listed_by_tag(name, about))
+    rows = indexes.write_list(listed_by_tag(name, about))
     assert requests.put(place, rows, headers={"Content-Type": INDEX}).ok
 
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
@@ -234,13 +234,13 @@ def test_a_false_document_of_the_index_above_is_refused(plain: str, store: Store
     made, known, name = finished(store, SMALL), access(store), f"{plain}/above/b"
     push(made, f"{name}:1", store, known)
     place = f"http://{name.replace('/', '/v2/', 1)}/manifests/"
-    index = manifest.write_list([manifest.described(manifest.MANIFESTS[0], made.manifest)])
+    index = indexes.write_list([manifest.described(manifest.MANIFESTS[0], made.manifest)])
     about = manifest.digest_of(index)
     false = dataclasses.replace(documents(made)[0], data=b"{}")
     referrers.attach([false], place_of(name), store, known)
     rows = [row for row in listed_by_tag(name, made) if row["digest"] != false.digest]
     for tag, entries in ((tag_of(made.digest), rows), (tag_of(about), [false.entry])):
-        assert requests.put(place + tag, manifest.write_list(entries), headers={"Content-Type": INDEX}).ok
+        assert requests.put(place + tag, indexes.write_list(entries), headers={"Content-Type": INDEX}).ok
 
     assert attached.compare(documents(made), (), place_of(name), known).others == []
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
@@ -280,8 +280,8 @@ def test_what_cosign_has_put_beside_an_image_is_named(plain: str, store: Store) 
     assert found.others == [f"{made.digest} (cosign's .sig)"]
 
 
-ENDLESS = Reply(200, manifest.write_list([]), {"Content-Type": INDEX, "Link": '</v2/a/b/referrers/x>; rel="next"'})
-ELSEWHERE = Reply(200, manifest.write_list([]), {"Content-Type": INDEX, "Link": '<http://localhost:1/>; rel="next"'})
+ENDLESS = Reply(200, indexes.write_list([]), {"Content-Type": INDEX, "Link": '</v2/a/b/referrers/x>; rel="next"'})
+ELSEWHERE = Reply(200, indexes.write_list([]), {"Content-Type": INDEX, "Link": '<http://localhost:1/>; rel="next"'})
 BOMB = Reply(200, gzip.compress(bytes(64 << 20)), {"Content-Type": INDEX, "Content-Encoding": "gzip"})
 MOVED = Reply(302, gzip.compress(bytes(64 << 20)), {"Location": "/elsewhere", "Content-Encoding": "gzip"})
 DRIP = Reply(200, b"{" * 600, {"Content-Type": INDEX}, pause=0.1)

@@ -12,8 +12,9 @@ from images.foreign import files as foreign
 from images.foreign.files import Files, in_tar
 from images.host.errors import UserFault
 from images.host.store import Store
-from images.oci import manifest
-from images.oci.manifest import LIMIT, SUBJECT, encode
+from images.oci import indexes, manifest
+from images.oci.indexes import SUBJECT
+from images.oci.manifest import LIMIT, encode
 from images.oci.reading import saved
 from images.oci.reading.files import REMEDY, OnDisk, listed
 from images.oci.reference import Archive, Directory
@@ -56,7 +57,7 @@ def _manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
     if digest is not None:
         return files.read(_place(digest), LIMIT)
     index = manifest.read(files.read(INDEX, LIMIT), files.name)
-    entries = [(entry, *manifest.names(entry)) for entry in _entries(index)]
+    entries = [(entry, *indexes.names(entry)) for entry in _entries(index)]
     meant = [(entry, name) for entry, name, its_tag in entries if tag in (None, its_tag)]
     if not meant:
         has = listed(name for _, name, _ in entries) or "none"
@@ -73,5 +74,5 @@ def _place(digest: str) -> str:
 
 def _entries(index: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of an index that are images; containerd puts signatures beside them, without names."""
-    found = manifest.entries_of(index)
-    return [entry for entry in found if SUBJECT not in manifest.annotations_of(entry) or any(manifest.names(entry))]
+    found = indexes.entries_of(index)
+    return [entry for entry in found if SUBJECT not in indexes.annotations_of(entry) or any(indexes.names(entry))]

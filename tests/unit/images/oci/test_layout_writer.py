@@ -12,7 +12,7 @@ import pytest
 
 from images.host.store import Store
 from images.model import Image
-from images.oci import image, manifest, output
+from images.oci import image, indexes, manifest, output
 from images.oci.manifest import LAYOUT, digest_of
 from images.platforms import AMD64
 from tests.support.finished_images import SMALL, finished, image_in
@@ -83,7 +83,7 @@ def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
         thread = threading.Thread(target=output.save, args=(place, [made], store, "zstd"))
         thread.start()
         thread.join(timeout=0.5)
-        index.write_bytes(manifest.write_index([(b"other", AMD64)], ["b:1"]))
+        index.write_bytes(indexes.write_index([(b"other", AMD64)], ["b:1"]))
     thread.join(timeout=10)
 
     names = [row["annotations"]["io.containerd.image.name"] for row in json.loads(index.read_bytes())["manifests"]]

@@ -16,9 +16,9 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.model import Manifest
 from images.oci import reference
-from images.oci.manifest import resolve
 from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
+from images.oci.selection import resolve
 from images.platforms import AMD64
 from tests.support.hostile import END, entry, pax
 from tests.support.stand_in import SYSTEM, Image, digest, saved, write, write_tar

@@ -12,7 +12,7 @@ import pytest
 from images.foreign.files import Files
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
-from images.oci import manifest
+from images.oci import selection
 from images.oci.manifest import MOST_LAYERS
 from images.oci.reading import saved
 from images.oci.reading.files import OnDisk
@@ -41,7 +41,7 @@ def read(images: object, parts: Mapping[str, bytes] = PARTS, read_paths: list[st
 def test_layers_get_the_digests_of_their_tars() -> None:
     image = read([GOOD])
 
-    found = manifest.resolve(image.manifest, "it", AMD64)
+    found = selection.resolve(image.manifest, "it", AMD64)
 
     assert [(layer.digest, layer.size) for layer in found.layers] == [
         (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) for data in (b"lowest", b"above it")
@@ -53,7 +53,7 @@ def test_layers_get_the_digests_of_their_tars() -> None:
 def test_a_layer_that_is_there_twice_is_read_once() -> None:
     paths: list[str] = []
 
-    found = manifest.resolve(read([{**GOOD, "Layers": ["1/layer.tar"] * 300}], read_paths=paths).manifest, "it", AMD64)
+    found = selection.resolve(read([{**GOOD, "Layers": ["1/layer.tar"] * 300}], read_paths=paths).manifest, "it", AMD64)
 
     assert len(found.layers) == 300
     assert paths.count("1/layer.tar") == 1
