@@ -13,7 +13,7 @@ from images.debian.deb import Package
 from images.debian.maintainer_scripts import RUN_FIRST
 from images.debian.tree import FILE, Entry, Tree
 from images.host.errors import WorldFault
-from images.oci.layer import EPOCH
+from images.oci.tars import EPOCH
 from images.platforms import Platform
 
 DAYS = EPOCH // 86400

@@ -16,7 +16,7 @@ from typing import IO
 from images.debian import deb
 from images.debian.deb import Package
 from images.host.errors import WorldFault
-from images.oci.layer import EPOCH, LayerWriter
+from images.oci.layer import LayerWriter
 
 # In a merged /usr these are links to the directories of the same names in it (https://wiki.debian.org/UsrMerge).
 MERGED = ("bin", "lib", "lib64", "sbin")
@@ -147,7 +147,7 @@ class Tree:
         first: dict[int, str] = {}
         for path, entry in sorted(self.entries.items()):
             info = tarfile.TarInfo(path)
-            info.type, info.linkname, info.mtime = entry.kind, entry.link, EPOCH
+            info.type, info.linkname = entry.kind, entry.link
             info.mode, info.gid = entry.mode, entry.gid
             data = entry.data if entry.kind == FILE else b""
             if entry.kind == FILE and (known := first.setdefault(id(entry), path)) != path:

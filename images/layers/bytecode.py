@@ -17,7 +17,7 @@ from images.host.store import Store, sha256
 from images.layers import trim
 from images.layers.compiler import Compiler
 from images.model import Wheel
-from images.oci.layer import EPOCH
+from images.oci.tars import EPOCH
 from images.wheels import archive
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import os
-import tarfile
+from functools import partial
 from pathlib import Path
 
 from images.foreign.files import in_tar
 from images.host.errors import UserFault
-from images.host.store import Store
+from images.host.store import CHUNK, Store
 from images.host.whole_files import replacing, write_whole
 from images.lock import lockfile
 from images.model import BLOB, Lock
-from images.oci.archive import file_header
+from images.oci import tars
 from images.oci.output import require_writable
 
 LOCK = lockfile.NAME
@@ -46,11 +45,12 @@ def write(lock: Lock, store: Store, target: str) -> Path:
     place = require_free(target)
     text = lockfile.text(lock, with_origin=True).encode()
     place.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(place) as aside, tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
-        tar.addfile(file_header(LOCK, len(text)), io.BytesIO(text))
+    with replacing(place) as aside, aside.open("wb") as tar:
+        tar.writelines(tars.file(LOCK, len(text), (text,)))
         for inside, source in sorted({(_place(*each), store.place(*each)) for each in lock.files()}):
             with source.open("rb") as file:
-                tar.addfile(file_header(inside, source.stat().st_size), file)
+                tar.writelines(tars.file(inside, source.stat().st_size, iter(partial(file.read, CHUNK), b"")))
+        tar.write(tars.END)
     return place
 
 

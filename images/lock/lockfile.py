@@ -25,7 +25,7 @@ from images.host.toml import tomllib
 from images.lock import uv
 from images.model import SWITCHES, Artifact, Lock, Request
 from images.oci import packing, reference
-from images.oci.layer import EPOCH
+from images.oci.tars import EPOCH
 from images.platforms import PLATFORMS, TWIN, Platform
 
 NAME = "pylock.toml"  # PEP 751: this name, or pylock.NAME.toml with no dot in NAME

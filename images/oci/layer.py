@@ -17,9 +17,7 @@ from images.host.errors import WorldFault
 from images.host.store import CHUNK
 from images.model import Directories, Written
 from images.oci import packing
-
-# Every file has this time (seconds since 1970): 2024-01-01. Bytecode in the image carries it too.
-EPOCH = 1_704_067_200
+from images.oci.tars import END, header
 
 ABSENT = (None, "")
 
@@ -81,7 +79,7 @@ class LayerWriter:
 
     def finish(self) -> Written:
         """Write the end of the tar and return what was written."""
-        self._sink.write(bytes(2 * tarfile.BLOCKSIZE))
+        self._sink.write(END)
         self._sink.pad(tarfile.RECORDSIZE)
         return self._sink.finish()
 
@@ -101,7 +99,7 @@ class LayerWriter:
 
     def _add_directory(self, path: str, mode: int, uid: int, gid: int) -> None:
         if self._is_new(path, tarfile.DIRTYPE):
-            self._sink.write(_header(path, mode, uid, gid, kind=tarfile.DIRTYPE))
+            self._sink.write(header(path, mode, uid, gid, kind=tarfile.DIRTYPE))
 
     def file(self, path: str, data: bytes, mode: int = 0o644) -> str:
         """Add a file and return its sha256 in hexadecimal; a file like an earlier one becomes a link to it.
@@ -132,7 +130,7 @@ class LayerWriter:
         path = self._place(path)
         if self._is_new(path, target):
             self.parents(path)
-            self._sink.write(_header(path, 0o777, 0, 0, kind=tarfile.SYMTYPE, target=target))
+            self._sink.write(header(path, 0o777, 0, 0, kind=tarfile.SYMTYPE, target=target))
 
     def _place(self, path: str) -> str:
         directory, slash, name = path.rpartition("/")
@@ -168,31 +166,14 @@ class LayerWriter:
         self.parents(path)
         first = self._files.setdefault(content, path)
         if first != path and size:
-            self._sink.write(_header(path, content[1], 0, 0, kind=tarfile.LNKTYPE, target=first))
+            self._sink.write(header(path, content[1], 0, 0, kind=tarfile.LNKTYPE, target=first))
             return False
-        self._sink.write(_header(path, content[1], 0, 0, size=size))
+        self._sink.write(header(path, content[1], 0, 0, size=size))
         return True
 
     def copy(self, info: tarfile.TarInfo, data: IO[bytes] | None) -> None:
-        """Add an entry of another tar, unchanged."""
-        self._sink.write(info.tobuf(tarfile.PAX_FORMAT))
+        """Add an entry as it is, at the time of all."""
+        self._sink.write(header(info.name, info.mode, info.uid, info.gid, info.type, info.size, info.linkname))
         while data and (chunk := data.read(CHUNK)):
             self._sink.write(chunk)
         self._sink.pad(tarfile.BLOCKSIZE)
-
-
-BLANK, FILE = tarfile.TarInfo().tobuf(tarfile.PAX_FORMAT), tarfile.REGTYPE
-
-
-def _header(path: str, mode: int, uid: int, gid: int, kind: bytes = FILE, size: int = 0, target: str = "") -> bytes:
-    """Return the header of an entry as tarfile writes it, in a tenth of its time where it fits into one block."""
-    name = f"{path}/" if kind == tarfile.DIRTYPE else path
-    if not (name + target).isascii() or max(len(name), len(target)) > 100 or max(size >> 12, uid, gid) >= 8**7:
-        info = tarfile.TarInfo(path)
-        info.mode, info.uid, info.gid, info.size, info.mtime = mode, uid, gid, size, EPOCH
-        info.type, info.linkname = kind, target
-        return info.tobuf(tarfile.PAX_FORMAT)
-    numbers = b"%07o\0%07o\0%07o\0%011o\0%011o\0" % (mode & 0o7777, uid, gid, size, EPOCH)
-    start, end = name.encode().ljust(100, b"\0"), target.encode().ljust(100, b"\0")
-    block = b"".join((start, numbers, b" " * 8, kind, end, BLANK[257:]))
-    return b"%b%06o\0 %b" % (block[:148], sum(block), block[156:])  # POSIX.1-1988: the sum with blanks in its place

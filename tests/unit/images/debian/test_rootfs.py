@@ -20,7 +20,7 @@ from images.debian.rootfs import DIRTY
 from images.debian.tree import DIRECTORY, LINK, MERGED, Tree
 from images.host.errors import WorldFault
 from images.model import Debian
-from images.oci.layer import EPOCH
+from images.oci.tars import EPOCH
 from images.platforms import AMD64, ARM64, Platform
 from tests.support.hostile import END, entry
 from tests.support.packages import package

@@ -14,6 +14,7 @@ from images.host.errors import Fault, UserFault, WorldFault, of_system
 from images.host.store import Store
 from images.lock import bundle, collect
 from images.model import Deb, Examples, Lock, SourceOnly
+from images.oci import tars
 from tests.support import locks, stores
 from tests.support.hostile import END, entry
 
@@ -51,7 +52,7 @@ def test_a_bundle_that_finds_no_room_is_named_and_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "full")  # that of a write names no file
 
-    monkeypatch.setattr(tarfile.TarFile, "addfile", full)
+    monkeypatch.setattr(tars, "file", full)
     with pytest.raises(OSError) as caught:
         bundle.write(locked, store, str(tmp_path / "bundle.tar"))
 
