@@ -29,6 +29,7 @@ CHARACTERS = r"(?:[\w.~!$&()*+,;=:@/-]|%[0-9A-Fa-f]{2})*"
 ADDRESS = re.compile(rf"https?://[\w.-]+(?::\d+)?(?:/{CHARACTERS})?(?:\?{CHARACTERS})?(?:#{CHARACTERS})?", re.ASCII)
 
 SHORT = 80  # the License field of a wheel holds a name or a whole text; no name is longer
+LONGEST = 1000  # characters of an expression, which is parsed in time by the square of its brackets
 # What people and tools write where they state no licence, or where they point at a file.
 NO_NAME = re.compile(r"(unknown|none|n/?a|see\b.*|file:.*|(the )?licen[cs]e(\.\w+)?|copying)?", re.IGNORECASE)
 CLASSIFIER = "License :: "
@@ -126,7 +127,7 @@ def licences(metadata: RawMetadata) -> list[License]:
     They are SPDX identifiers and expressions where they are such, else names; nothing is guessed.
     """
     if expression := metadata.get("license_expression", "").strip():
-        return _stated(expression)
+        return _stated(expression) if len(expression) <= LONGEST else []
     classified = [row.rpartition(" :: ")[2] for row in metadata.get("classifiers", []) if row.startswith(CLASSIFIER)]
     names = {" ".join(name.split()) for name in classified} - {"OSI Approved", ""}  # which alone name no licence
     if names:  # the format allows no expression among several licences
