@@ -121,11 +121,12 @@ def watch_optimizers(module: Any) -> None:
     """Let torch's optimizers check at each step; module: torch.optim.optimizer.
 
     Torch before 2.0 knows no hooks for all of them, but changes the `step` of each class itself, for its profiler, when
-    the first optimizer of that class is made. No hook can be removed while hooks are called.
+    the first optimizer of that class is made. No hook can be removed while hooks are called. What torch's compiler is
+    not to look into is marked as torch itself marks it.
     """
     register = getattr(module, "register_optimizer_step_pre_hook", None)
     if register is not None:
-        register(check)
+        register(getattr(module.torch, "_disable_dynamo", lambda function: function)(check))
         return
     prepare = module.Optimizer._hook_for_profile
 

@@ -105,6 +105,8 @@ def test_a_process_of_its_job_has_no_fault(modules: dict[str, Any], environ: dic
 class New:
     """torch.optim.optimizer with hooks for all optimizers."""
 
+    torch = SimpleNamespace()
+
     def __init__(self) -> None:
         self.hooks: OrderedDict[int, Callable[..., None]] = OrderedDict()
         module = self
