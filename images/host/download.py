@@ -131,28 +131,8 @@ class Session(requests.Session):
         return super().merge_environment_settings(url, proxies, stream, verify, cert)
 
 
-# For all downloads: a connection for each costs a question to the name server, and an answer.
-_shared = functools.cache(Session)
-
-
-def refuse_logins(sources: Sources) -> None:
-    """Raise UserFault for an index, or a page of links, that wants a login or another one.
-
-    uv does not say so where it finds packages elsewhere: it goes on without such an index.
-    """
-    pages = [f"{index.rstrip('/')}/torch/" for index in (sources.index, *sources.extra) if index]
-    for page in (*pages, *sources.links):
-        if page.startswith(("http://", "https://")) and _status(page, sources) == UNAUTHORIZED:
-            raise refused(page, UNAUTHORIZED)
-
-
-def _status(url: str, sources: Sources) -> int:
-    """Return the status with which a server answers, 0 where none does."""
-    try:
-        with Session(sources) as made, made.get(url, stream=True, timeout=TIMEOUT) as response:
-            return response.status_code
-    except FAILED:
-        return 0
+# One for all downloads: a connection for each costs a question to the name server, and an answer.
+session = functools.cache(Session)
 
 
 def refused(url: str, status: int) -> UserFault:
@@ -179,7 +159,7 @@ def _copy(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advan
 
 def _download(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advance) -> str:
     """Download a file; one that is cut short is begun again, as often as an answer is asked for again."""
-    retry, made = RETRY, _shared(sources)
+    retry, made = RETRY, session(sources)
     while True:
         file.seek(0)
         file.truncate()

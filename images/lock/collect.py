@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 
-from packaging.pylock import Pylock
 from packaging.utils import canonicalize_name
 
 from images.debian import packages as debian
-from images.host.context import Context
+from images.host.context import Context, background
 from images.host.download import MOVED, fetch
 from images.host.errors import Fault, UserFault, WorldFault
+from images.host.pip_config import Sources, check_addresses, directories, local
 from images.host.store import Store
-from images.lock import resolve, source_only, uv
+from images.lock import index_pages, resolve, source_only, uv
+from images.lock.index_pages import Page
 from images.model import BINDINGS, BLOB, EXAMPLES, Artifact, Deb, Lock, Wheel
 from images.platforms import Platform
 from images.wheels import wheelhouse
@@ -69,16 +70,57 @@ def _take(directory: Path, lost: Sequence[str], lock: Lock, context: Context) ->
 
 
 def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
-    """Return where files of a lock can be downloaded, as file name -> address.
+    """Return where files of a lock can be downloaded, as file name -> address: each place is asked for itself.
 
-    Raises WorldFault that names what no source has any more, and where it normally comes from.
+    Raises WorldFault that names what no place has any more, where it normally comes from, and who did not answer.
     """
-    pins, sources = resolve.asked(lock, context)
-    found = uv.search(pins, sources, context, [f"{file.name}=={file.version}" for file in artifacts], "--no-deps")
-    places = {file.filename: _listed(file, found) for file in artifacts}
-    if lost := [name for name, place in places.items() if place is None]:
-        raise files_missing(lost)
-    return {name: place for name, place in places.items() if place}
+    check_addresses("the lock's index", filter(None, (lock.index, lock.find_links)))  # whoever wrote it
+    sources, faults = resolve.with_wheelhouse(context), dict[str, Fault]()
+    sources.refuse_insecure()
+    places = _places(lock, sources, context.store)
+
+    def find(file: Artifact) -> str | None:
+        for place, ask in places.items():
+            try:
+                found = None if place in faults else ask(file)
+            except Fault as fault:
+                faults.setdefault(place, fault)
+                continue
+            if found:
+                return found
+        return None
+
+    with background(index_pages.AT_ONCE) as start:
+        tasks = {file.filename: start(partial(find, file)) for file in artifacts}
+        found = {name: task.result() for name, task in tasks.items()}
+    if lost := [name for name, place in found.items() if place is None]:
+        raise files_missing(lost, next(iter(faults.values()), None))
+    return {name: place for name, place in found.items() if place}
+
+
+def _places(lock: Lock, sources: Sources, store: Store) -> dict[str, Callable[[Artifact], str | None]]:
+    """Return what may have files of a lock, in the order in which it is asked, and how it says where a file is."""
+    own = (None, None, None) if sources.no_index else (uv.TORCH_INDEX, lock.index, lock.find_links)
+    indexes = (*index_pages.listed(sources), *filter(None, own[:2]))
+    links = (*sources.links, *filter(None, own[2:]))
+
+    def on_page(read: Callable[[str], Page | None], file: Artifact) -> str | None:
+        page = read(file.name)
+        return page.address(file) if page else None
+
+    def in_directory(directory: Path, file: Artifact) -> str | None:
+        path = directory / file.filename
+        return str(path) if path.is_file() and store.sha256(path) == file.sha256 else None
+
+    found: dict[str, Callable[[Artifact], str | None]] = {}
+    for directory in directories(links):
+        found[str(directory)] = partial(in_directory, directory)
+    for index in indexes:
+        found[index] = partial(on_page, partial(index_pages.read, index, sources=sources))
+    for link in links:
+        if local(link) is None:
+            found[link] = partial(on_page, cache(lambda _, link=link: index_pages.read_links(link, sources)))
+    return found
 
 
 def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
@@ -96,26 +138,20 @@ def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
         raise fault from None
 
 
-def _listed(file: Artifact, found: Pylock) -> str | None:
-    """Return the address of a file among those that uv found.
-
-    One whose index announces another hash is known by its name; its sha256 is checked when it is there.
-    """
-    files = [each for package in found.packages for each in (*(package.wheels or ()), package.sdist) if each]
-    known = {each.hashes.get("sha256") or each.filename: resolve.address(each) for each in files}
-    return known.get(file.sha256) or known.get(file.filename)
-
-
 def missing(lock: Lock, store: Store) -> list[str]:
     """Return the file names of a lock that the store does not have whole."""
     every = [(digest, name, f"sha256:{digest}" if name == BLOB else name) for digest, name in lock.files()]
     return [called for digest, name, called in every if store.verified(digest, name) is None]
 
 
-def files_missing(names: Sequence[str]) -> WorldFault:
-    """Return the fault that names the files of a lock that cannot be had here, and where they normally come from."""
+def files_missing(names: Sequence[str], unasked: Fault | None = None) -> WorldFault:
+    """Return the fault that names the files of a lock that cannot be had here, and where they normally come from.
+
+    `unasked` is that of a place that did not answer, which may have them.
+    """
     kinds = [_kind(name) for name in names]
     value = ", ".join(f"{name} ({origin})" for name, (origin, _) in zip(names, kinds, strict=True))
+    value += f"; {unasked.fact}: {unasked.value}" if unasked else ""
     options = " and ".join(dict.fromkeys(option for _, option in kinds))
     remedy = f"{options}; or --offline BUNDLE with the bundle made from the lock"
     return WorldFault("files of the lock are missing", value, remedy)

@@ -19,9 +19,9 @@ from images.base import debian
 from images.debian import packages as debs
 from images.host.context import Context, Start
 from images.host.errors import Damaged, UserFault, WorldFault
-from images.host.pip_config import Sources, check_addresses, directories, is_absent
+from images.host.pip_config import Sources, directories, is_absent
 from images.lock import uv
-from images.model import Artifact, Base, Deb, Debian, Lock, Plan, SourceOnly
+from images.model import Artifact, Base, Deb, Debian, Plan, SourceOnly
 from images.platforms import TWIN
 from images.wheels import wheelhouse
 
@@ -97,7 +97,7 @@ def packages(planned: Plan, context: Context) -> Resolved:
     As of a day that is not over, there may be more packages later: such a resolution is not kept.
     Raises WorldFault when an index cannot be reached, UserFault when nothing fits or the result would be for a GPU.
     """
-    sources = _with_wheelhouse(context)
+    sources = with_wheelhouse(context)
     plan = _with_wheels(planned, sources)
     listing = [wheelhouse.contents(place, context.store) for place in directories(sources.links)]
     decisive = {name: getattr(plan, name) for name in DECISIVE}
@@ -171,14 +171,6 @@ def address(file: PackageWheel | PackageSdist) -> str:
     return str(file.url or file.path)
 
 
-def asked(lock: Lock, context: Context) -> tuple[Lock, Sources]:
-    """Return for what files of a lock are looked for, and where."""
-    archives = {artifact.name for artifact in lock.artifacts if not artifact.filename.endswith(".whl")}
-    built = tuple(row for row in lock.source_only if row.name in archives)
-    check_addresses("the lock's index", filter(None, (lock.index, lock.find_links)))  # whoever wrote it
-    return replace(lock, source_only=built), _with_wheelhouse(context)
-
-
 def _with_wheels(plan: Plan, sources: Sources) -> Plan:
     """Ask for no source archive where a directory of the user's has a wheel that the image can install.
 
@@ -193,7 +185,7 @@ def _with_wheels(plan: Plan, sources: Sources) -> Plan:
     return replace(plan, source_only=tuple(row for row in plan.source_only if not has_wheel(row)))
 
 
-def _with_wheelhouse(context: Context) -> Sources:
+def with_wheelhouse(context: Context) -> Sources:
     """Return pip's sources, the wheelhouse first; what is not there on this machine is left out, as pip does."""
     assert context.pip is not None, "nothing can be resolved without sources"
     links = context.pip.links

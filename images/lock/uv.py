@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tomli_w
 from packaging.pylock import Pylock
@@ -16,15 +16,16 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from images.host import download, process
+from images.host import process
 from images.host.certificates import trusted
 from images.host.context import Context
 from images.host.errors import UserFault
-from images.host.pip_config import Sources, directories, without_login
+from images.host.pip_config import Sources, directories, local, without_login
 from images.host.store import UV
 from images.host.toml import tomllib
+from images.lock import index_pages
 from images.lock.uv_errors import explain
-from images.model import BINDINGS, IPEX, Lock, Plan, SourceOnly
+from images.model import BINDINGS, IPEX, Plan, SourceOnly
 from images.plan.planner import FAMILY
 from images.wheels import wheelhouse
 
@@ -35,6 +36,10 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 # Beginnings of variables that change the text of uv's errors, which is read: its width, colours, a log between them.
 LOOKS = ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "RUST_LOG")
 
+# What uv logs of the pages that it asks for, where nothing else says so; and how a line of its log begins.
+LOG = {"RUST_LOG": "uv_client::registry_client=trace"}
+LOOKED_FOR = re.compile(r"(?m)^TRACE Fetching metadata for `([^`]+)` from ")
+LOGGED = re.compile(r"(TRACE|DEBUG|INFO|WARN|ERROR) ")
 MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==[^,]* no wheels")
 
 # PyTorch's index of builds for the CPU, asked only when the configured sources have none:
@@ -42,28 +47,61 @@ MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 NEWEST_GLIBC = Version("2.40")  # that uv knows; on a newer one wheels of an older one run as well
 
-Pinned = Plan | Lock  # what packages are chosen for
+
+class Answer(NamedTuple):
+    """What uv said, the packages (None where nothing fits), and the names of all projects that it looked for."""
+
+    said: str
+    found: Pylock | None
+    looked_for: tuple[str, ...]
 
 
-def search(pins: Pinned, sources: Sources, context: Context, requirements: Sequence[str], *more: str) -> Pylock:
+def search(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Pylock:
     """Ask the configured sources, and Intel's index for a ccl stack; PyTorch's index only where they lack torch.
 
-    Raises a Fault where nothing fits, and UserFault for an index that may not be asked, or that refuses the login: uv
-    would go on without it, and take a package of the same name from another one.
+    Raises a Fault where nothing fits, and for an index that may not be asked, or has not answered as an index: uv goes
+    on without it, and takes a package of the same name from another one.
     """
     sources.refuse_insecure()
-    download.refuse_logins(sources)
     sources = with_bindings(pins, sources, requirements)
-    said, found = ask(pins, sources, context, requirements, *more)
-    while (asked := with_torch_index(sources, said, found, pins, context.wheelhouse)) != sources:
-        sources = asked
-        said, found = ask(pins, sources, context, requirements, *more)
-    if found is None:
-        raise explain(said, pins, sources, context.store.root, context.wheelhouse)
-    return found
+    answer = ask(pins, sources, context, requirements)
+    while (wider := with_torch_index(sources, answer.said, answer.found, pins, context.wheelhouse)) != sources:
+        if answer.found is None:  # maybe because an index that was asked has not answered
+            _require_answers(answer, sources)
+        sources, answer = wider, ask(pins, wider, context, requirements)
+    if answer.found is None:
+        fault = explain(answer.said, pins, sources, context.store.root, context.wheelhouse)
+        if isinstance(fault, UserFault):  # else uv has named who cannot be reached
+            _note_empty(_require_answers(answer, sources), context)
+        raise fault
+    _note_empty(_require_answers(answer, sources), context)
+    return answer.found
 
 
-def with_bindings(pins: Pinned, sources: Sources, requirements: Sequence[str]) -> Sources:
+def _require_answers(answer: Answer, sources: Sources) -> list[str]:
+    """Raise a Fault for a page that is no answer, though uv may have passed it over; return indexes without any page.
+
+    Where there is one index alone, what was chosen came from it.
+    """
+    indexes = index_pages.listed(sources)
+    chosen = {str(package.name) for package in answer.found.packages} if answer.found else set[str]()
+    names = dict.fromkeys((*answer.looked_for, *sorted(chosen)))
+    is_proved = len(indexes) == 1 and bool(chosen)
+    unproved = [name for name in names if not (is_proved and name in chosen)]
+    having = index_pages.having([(index, name) for name in unproved for index in indexes], sources)
+    for link in sources.links:
+        if local(link) is None:
+            index_pages.read_links(link, sources)
+    return [] if is_proved else [index for index in indexes if index not in having]
+
+
+def _note_empty(indexes: Iterable[str], context: Context) -> None:
+    for index in indexes:
+        why = "404 for each: is its path right, and does it know the login?"
+        context.progress.say(f"note: an index has none of the packages: {without_login(index)} ({why})")
+
+
+def with_bindings(pins: Plan, sources: Sources, requirements: Sequence[str]) -> Sources:
     """Add the index of the bindings where they or IPEX are required, unless a directory here has the bindings."""
     if sources.no_index or not {BINDINGS, IPEX} & _names(requirements) or _directory(pins, sources):
         return sources
@@ -72,7 +110,7 @@ def with_bindings(pins: Pinned, sources: Sources, requirements: Sequence[str]) -
     return replace(sources, extra=(*sources.extra, *extra), links=(*sources.links, *links))
 
 
-def _directory(pins: Pinned, sources: Sources) -> Path | None:
+def _directory(pins: Plan, sources: Sources) -> Path | None:
     """Return the first directory of wheels that has the bindings."""
     if pins.bindings is None:
         return None
@@ -80,7 +118,7 @@ def _directory(pins: Pinned, sources: Sources) -> Path | None:
     return next((place for place in places if wheelhouse.has(place, BINDINGS, pins.bindings)), None)
 
 
-def with_torch_index(sources: Sources, said: str, found: Pylock | None, pins: Pinned, directory: str | None) -> Sources:
+def with_torch_index(sources: Sources, said: str, found: Pylock | None, pins: Plan, directory: str | None) -> Sources:
     """Add PyTorch's index where torch was missed, unless it was asked already, or the user wants no index at all."""
     if sources.no_index:
         return sources
@@ -90,23 +128,23 @@ def with_torch_index(sources: Sources, said: str, found: Pylock | None, pins: Pi
     return sources
 
 
-def ask(
-    pins: Pinned, sources: Sources, context: Context, requirements: Sequence[str], *more: str
-) -> tuple[str, Pylock | None]:
-    """Ask these sources and no other; return what uv printed, and the packages; None where nothing fits."""
+def ask(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Answer:
+    """Ask these sources and no other."""
     with context.store.temporary(directory=True) as directory:
         asked = directory / "pyproject.toml"
         asked.write_text(project(pins, sources, requirements))
         command = [_uv(), "pip", "compile", str(asked), "--config-file", "/dev/stdin"]
         command += ["--cache-dir", str(context.store.root / UV)]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
-        command += [*options(pins, requirements), *more]
+        command += options(pins, requirements)
         environ = variables(context.environ, sources)
         with process.nameless(configuration(pins, sources)) as settings:
             done = process.run(command, environ, "pip install -e .", settings)
+    said = "\n".join(line for line in done.err.splitlines() if not LOGGED.match(line))
+    looked_for = tuple(dict.fromkeys([*LOOKED_FOR.findall(done.err), *sorted(_names(requirements))]))
     if done.code:
-        return done.account, None
-    return done.err, Pylock.from_dict(tomllib.loads(done.out))
+        return Answer(replace(done, err=said).account, None, looked_for)
+    return Answer(said, Pylock.from_dict(tomllib.loads(done.out)), looked_for)
 
 
 def _uv() -> str:
@@ -115,7 +153,7 @@ def _uv() -> str:
     return str(find_uv_bin())
 
 
-def project(pins: Pinned, sources: Sources, requirements: Sequence[str]) -> str:
+def project(pins: Plan, sources: Sources, requirements: Sequence[str]) -> str:
     """Return the pyproject.toml that is resolved; as a workspace it is the root for uv, which looks no higher.
 
     The oneCCL bindings come from their own place and from no other: on the public index anybody can take their name.
@@ -127,7 +165,7 @@ def project(pins: Pinned, sources: Sources, requirements: Sequence[str]) -> str:
     return tomli_w.dumps({"project": table, "tool": {"uv": uv}})
 
 
-def _of_bindings(pins: Pinned, sources: Sources) -> dict[str, Any]:
+def _of_bindings(pins: Plan, sources: Sources) -> dict[str, Any]:
     """Return the index of the bindings as uv has it; its login is among the sources."""
     if directory := _directory(pins, sources):
         return {"name": "bindings", "explicit": True, "url": _absolute(str(directory)), "format": "flat"}
@@ -139,7 +177,7 @@ def _of_bindings(pins: Pinned, sources: Sources) -> dict[str, Any]:
     return {"name": "bindings", "explicit": True, "url": plain, "format": "simple" if pins.index else "flat"}
 
 
-def configuration(pins: Pinned, sources: Sources) -> str:
+def configuration(pins: Plan, sources: Sources) -> str:
     """Return the uv.toml that uv reads instead of any other: the sources, whose addresses may have passwords.
 
     It is a file without a name: a command line is seen by everybody, and another file stays when a process is killed.
@@ -175,10 +213,10 @@ def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:
         made |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), sources.proxy)
     made |= trusted(environ, sources.certificate)
     made |= {"SSL_CLIENT_CERT": sources.client_certificate} if sources.client_certificate else {}
-    return made
+    return made | LOG
 
 
-def options(pins: Pinned, requirements: Sequence[str]) -> list[str]:
+def options(pins: Plan, requirements: Sequence[str]) -> list[str]:
     """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the pins."""
     glibc = str(min(Version(pins.glibc), NEWEST_GLIBC)).replace(".", "_")
     options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
@@ -212,7 +250,7 @@ def _metadata(row: SourceOnly) -> dict[str, object]:
     return {"name": row.name, "requires-dist": list(row.requires)}
 
 
-def for_gpu(pylock: Pylock, pins: Pinned | None = None, directory: str | None = None) -> list[str]:
+def for_gpu(pylock: Pylock, pins: Plan | None = None, directory: str | None = None) -> list[str]:
     """Return the packages for a GPU, as name and version; only a plan tells whether a plain torch is one.
 
     One of the user's own `directory` of wheels is what the user says that it is.

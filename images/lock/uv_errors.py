@@ -7,29 +7,27 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from images.host.certificates import TRUST
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import UV
 from images.host.text import shortened
-from images.model import Lock, Plan
+from images.lock.index_pages import REACH
+from images.model import Plan
 from images.wheels import wheelhouse
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".
 USUAL = "PyPI"
 # What uv says: of a file, and where nothing meets all requirements; other failures are its own or the machine's.
 NO_DAY, NO_SOLUTION = "is missing an upload date", "No solution found"
-REACH = f"check the network, the proxy (HTTPS_PROXY), pip's index-url and its login; {TRUST}; or --wheelhouse DIR"
 
 
-def explain(said: str, pins: Plan | Lock, sources: Sources, root: Path, directory: str | None = None) -> Fault:
+def explain(said: str, pins: Plan, sources: Sources, root: Path, directory: str | None = None) -> Fault:
     """Return what failed: an address, a place without days, a requirement that nothing meets, or uv.
 
     `directory` is the wheelhouse. Raises UserFault when it has what was looked for, and it cannot be used.
     """
     if directory:
-        requirements = pins.requirements if isinstance(pins, Plan) else ()
-        wanted = [*_pins("\n".join(requirements)), *_pins(said)]
+        wanted = [*_pins("\n".join(pins.requirements)), *_pins(said)]
         wheelhouse.refuse(Path(directory), wanted, pins.python, pins.glibc, pins.platform)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
         causes = [f" ({each.partition(' for url')[0]})" for each in re.findall("cause: (.+)", failed[2])]

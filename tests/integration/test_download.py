@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from images.host.download import fetch, refuse_logins
+from images.host.download import fetch
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
@@ -156,7 +156,6 @@ def test_a_redirect_to_an_address_that_is_none(server: Server, tmp_path: Path, p
 
     with pytest.raises(WorldFault, match=r"cannot download: http://127\.0\.0\.1:\d+/a \("):
         get(tmp_path, f"{server.url}/a")
-    refuse_logins(Sources(index=server.url))
 
 
 @pytest.mark.parametrize(

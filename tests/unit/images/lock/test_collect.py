@@ -14,7 +14,7 @@ from images.host import download
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store, sha256
-from images.lock import collect, uv
+from images.lock import collect, index_pages
 from images.model import Wheel
 from images.platforms import AMD64
 from tests.support import locks
@@ -75,7 +75,7 @@ def test_what_is_missing_is_taken_from_the_wheelhouse_before_anybody_is_asked(
     package.write_bytes(b"a package")
     deb = replace(locks.TINI, sha256=sha256(package))
     locked = locks.lock([replace(locks.artifact("thing", "1.0", wheel.name, sha256(wheel)), url="")], debs=(deb,))
-    monkeypatch.setattr(uv, "search", lambda *_: pytest.fail("an index is asked"))
+    monkeypatch.setattr(index_pages, "read", lambda *_, **__: pytest.fail("an index is asked"))
     monkeypatch.setattr(debian, "bring", lambda *_: pytest.fail("a mirror is asked"))
 
     collect.packages(locked, locks.context(store, pip, {}, str(given)))
@@ -160,3 +160,10 @@ def test_an_address_that_is_good_no_more_is_asked_for_again(
     with pytest.raises(Fault, match=said) if said else nullcontext():
         assert [wheel.sha256 for wheel in collect.packages(locks.lock([file], debs=()), context)] == [digest]
     assert were == tried
+
+
+def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:
+    context = locks.context(Store(tmp_path), Sources(), {})
+    locked = locks.lock(index="https://[::1")  # as a lock may have it that somebody else wrote
+    with pytest.raises(UserFault, match="not an address"):
+        collect.addresses(locked, [], context)

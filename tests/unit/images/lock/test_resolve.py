@@ -15,7 +15,7 @@ from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import resolve, uv
-from images.model import Plan, Request, SourceOnly
+from images.model import Plan, Request
 from images.plan import catalog, planner
 from tests.support import locks
 
@@ -138,18 +138,6 @@ def test_a_source_archive_is_taken_unless_a_directory_of_the_user_has_its_wheel(
     assert [row.name for row in asked[0].source_only] == archives
 
 
-@pytest.mark.parametrize(("filename", "archives"), [(SEQEVAL, []), ("seqeval-1.2.2.tar.gz", ["seqeval"])])
-def test_a_lock_says_which_projects_are_taken_as_source_archives(
-    tmp_path: Path, filename: str, archives: list[str]
-) -> None:
-    (tmp_path / SEQEVAL).touch()
-    file = locks.artifact("seqeval", "1.2.2", filename)
-    locked = locks.lock([file], source_only=(SourceOnly("seqeval", "1.2.2", ()),))
-    context = locks.context(Store(tmp_path / "store"), Sources(), {})
-
-    assert [row.name for row in resolve.asked(locked, context)[0].source_only] == archives
-
-
 def test_a_place_of_pips_that_is_not_on_this_machine_is_left_out_with_a_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,14 +148,7 @@ def test_a_place_of_pips_that_is_not_on_this_machine_is_left_out_with_a_note(
     sources = Sources(links=(*absent, *there))
     context = replace(locks.context(Store(tmp_path), sources, {}), progress=Progress(Console(stderr=True, width=500)))
 
-    assert resolve.asked(locks.lock(), context)[1] == Sources(links=there)
+    assert resolve.with_wheelhouse(context) == Sources(links=there)
 
     told = capsys.readouterr().err.splitlines()
     assert told == [f"note: a place of pip's find-links is not there, and is left out: {link}" for link in absent]
-
-
-def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:
-    context = locks.context(Store(tmp_path), Sources(), {})
-    locked = locks.lock(index="https://[::1")  # as a lock may have it that somebody else wrote
-    with pytest.raises(UserFault, match="not an address"):
-        resolve.asked(locked, context)

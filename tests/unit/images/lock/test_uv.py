@@ -11,7 +11,7 @@ from typing import IO, Any
 import pytest
 from packaging.pylock import Pylock
 
-from images.host import download, process
+from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
@@ -116,7 +116,6 @@ def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.
         return process.Result(1, "", "")
 
     monkeypatch.setattr(process, "run", record)
-    monkeypatch.setattr(download, "refuse_logins", lambda *_, **__: None)
     with pytest.raises(WorldFault, match="uv failed"):
         uv.search(NEWEST, PRIVATE, locks.context(Store(tmp_path), PRIVATE, {}), ["six"])
 
@@ -156,7 +155,7 @@ def test_an_index_over_plain_http_is_refused(tmp_path: Path, place: dict[str, An
 def test_uv_is_given_certificates_and_proxies_and_no_variables_of_its_own(
     given: dict[str, str], sources: Sources, expected: dict[str, str]
 ) -> None:
-    assert uv.variables(given, sources) == expected
+    assert uv.variables(given, sources) == expected | uv.LOG
 
 
 def bindings_of(asked: Plan, sources: Sources) -> dict[str, Any]:

@@ -1,0 +1,180 @@
+"""What a package index says of a project: a page of the simple API (PEP 503, PEP 691), or that it has none (404).
+
+Anything else is no answer: a refusal, a page of a proxy or of a login. Whoever takes it for "not here" takes the
+package from another index, where anybody can have its name.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Collection, Iterable, Iterator
+from email.message import Message
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urljoin, urlsplit
+
+import requests
+from packaging.utils import canonicalize_name
+
+from images.host import download, limits
+from images.host.certificates import TRUST
+from images.host.context import background
+from images.host.errors import WorldFault
+from images.host.pip_config import Sources, local, without_login
+from images.model import Artifact
+
+LOGIN = (401, 403, 407)  # a server, or a proxy, wants a login or another one (RFC 9110, 15.5)
+NOT_THERE = 404
+# PyTorch's index is a store of files that answers 403 where there is none, as uv's documentation says ("Ignoring error
+# codes when searching across indexes").
+STORES = ("download.pytorch.org",)
+HTML, JSON = ("text/html", "application/vnd.pypi.simple.v1+html"), "application/vnd.pypi.simple.v1+json"
+ACCEPT = f"{JSON}, {HTML[1]}, {HTML[0]};q=0.01"
+ENDS = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tar.xz", ".tgz", ".egg", ".exe")  # of files of PyPI in all its years
+AT_ONCE = 8  # pages: a server is waited for more than there is to do
+REACH = f"check the network, the proxy (HTTPS_PROXY), pip's index-url and its login; {TRUST}; or --wheelhouse DIR"
+ANSWER = "the right address and login in pip's index-url or extra-index-url, or the proxy; or take the index out there"
+
+
+class File(NamedTuple):
+    """A file of a project; `sha256` is None where the index announces another hash, or none."""
+
+    name: str
+    url: str
+    sha256: str | None
+
+
+class Page(NamedTuple):
+    """The files of a project; their addresses may be relative to `base`."""
+
+    base: str
+    files: tuple[File, ...]
+
+    def address(self, wanted: Artifact) -> str | None:
+        """Return where a file of a lock is, by its sha256.
+
+        One of which no sha256 is announced is known by its name; its sha256 is checked when it is there.
+        """
+        known = {file.sha256 or file.name: file.url for file in self.files}
+        url = known.get(wanted.sha256) or known.get(wanted.filename)
+        return urljoin(self.base, url) if url else None
+
+
+def listed(sources: Sources) -> list[str]:
+    """Return every index that is asked, in order; without one of pip's own it is pip's usual one."""
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # it brings an HTML parser, which few builds need
+
+    return [] if sources.no_index else [sources.index or PYPI_SIMPLE_ENDPOINT, *sources.extra]
+
+
+def having(pages: Iterable[tuple[str, str]], sources: Sources) -> set[str]:
+    """Ask for pages, as (index, project); return the indexes that have any of them.
+
+    Raises a Fault that names the first one, in this order, that is no answer.
+    """
+    with background(AT_ONCE) as start:
+        asked = [(index, start(partial(read, index, name, sources))) for index, name in pages]
+        return {index for index, page in asked if page.result() is not None}
+
+
+def read(index: str, name: str, sources: Sources) -> Page | None:
+    """Return the page of a project, None where an index says that it has none.
+
+    Raises UserFault where the login is refused, WorldFault where the index cannot be reached, or does not answer as an
+    index.
+    """
+    if place := local(index):
+        return _read_local(place / canonicalize_name(name) / "index.html", name)
+    return _read(f"{index.rstrip('/')}/{canonicalize_name(name)}/", name, sources)
+
+
+def read_links(url: str, sources: Sources) -> Page | None:
+    """Return the files that a page of pip's find-links names, of any project; see `read`."""
+    return _read(url, "", sources)
+
+
+def _read(url: str, name: str, sources: Sources) -> Page | None:
+    session, headers = download.session(sources), {"Accept": ACCEPT}
+    try:
+        with session.get(url, headers=headers, stream=True, timeout=download.TIMEOUT) as answer:
+            if answer.status_code in _absences(url):
+                return None
+            if answer.status_code in LOGIN:
+                raise download.refused(url, answer.status_code)
+            if answer.status_code != requests.codes.ok:
+                raise _no_answer(url, f"{answer.status_code} {answer.reason or ''}".strip())
+            body = b"".join(download.pieces(answer, limits.PAGE.most, lambda _: None, unpack=True))
+            return _parse(body, answer.headers.get("Content-Type", ""), answer.url, url, name)
+    except download.FAILED as error:
+        raise WorldFault("cannot reach a package index", f"{url} ({download.reason(error)})", REACH) from error
+
+
+def _absences(url: str) -> Collection[int]:
+    return (NOT_THERE, requests.codes.forbidden) if urlsplit(url).hostname in STORES else (NOT_THERE,)
+
+
+def _no_answer(url: str, why: str) -> WorldFault:
+    return WorldFault("an index does not answer as a package index", f"{url} ({why})", ANSWER)
+
+
+def _read_local(path: Path, name: str) -> Page | None:
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return _parse(file.read(limits.PAGE.most), HTML[0], path.as_uri(), str(path), name)
+
+
+def _parse(body: bytes, content_type: str, base: str, url: str, name: str) -> Page:
+    said = Message()
+    said["Content-Type"] = content_type
+    kind = said.get_content_type() if content_type else "no Content-Type"
+    came = f"{kind} from {without_login(base)}"
+    try:
+        if kind == JSON:
+            return Page(base, tuple(_in_json(json.loads(body))))
+        if kind in HTML:
+            return _in_html(body, base, said.get_content_charset(), name, declared=kind == HTML[1])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise _no_answer(url, f"{came}: {error}") from error
+    raise _no_answer(url, came)
+
+
+def _in_json(page: Any) -> Iterator[File]:
+    """Yield the files of a page in JSON; raise an error of Python's for what is no such page."""
+    if not str(page["meta"]["api-version"]).startswith("1."):
+        raise ValueError(f"version {page['meta']['api-version']!r} of the simple API")
+    for file in page["files"]:
+        yield File(str(file["filename"]), str(file["url"]), file["hashes"].get("sha256"))
+
+
+def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared: bool) -> Page:
+    """Return the files of a page in HTML.
+
+    It names a file of its project, or says that it is a page of an index (PEP 629); else LookupError is raised: a page
+    of a login, too, has links.
+    """
+    from pypi_simple import RepositoryPage, UnsupportedRepoVersionError
+
+    try:
+        page = RepositoryPage.from_html(body, base, charset)
+    except UnsupportedRepoVersionError as error:
+        raise ValueError(error) from error
+    files = tuple(file for file in map(_linked, (link.url for link in page.links)) if _is_of(file.name, name))
+    if not (files or declared or page.repository_version):
+        raise LookupError(f"no file of {name or 'a package'}")
+    return Page(base, files)
+
+
+def _linked(url: str) -> File:
+    """Return the file of a link, which is called as its address says: the text may be shortened."""
+    parts = urlsplit(url)
+    algorithm, _, digest = parts.fragment.partition("=")
+    name = unquote(posixpath.basename(parts.path))
+    return File(name, parts._replace(fragment="").geturl(), digest if algorithm == "sha256" else None)
+
+
+def _is_of(file: str, name: str) -> bool:
+    start = f"{canonicalize_name(name)}-" if name else ""
+    return file.endswith(ENDS) and canonicalize_name(file).startswith(start)
