@@ -24,6 +24,7 @@ WITHOUT_TRACE = {
     "isal": "inflates files whose sha256 is compared, by RECORD",
     "pydantic": "checks values, and leaves them and their order as they are",
     "pyelftools": "reads names out of libraries; what is written with them is ours",
+    "pypi-simple": "reads pages of indexes; what is taken of them has its sha256 in the lock",
     "pysequoia": "reads the signature of an index of packages; each of those has its sha256 in the lock",
     "pyyaml": "writes the manifests of jobs; build.py does without",
     "requests": "downloads files whose sha256 is known",
