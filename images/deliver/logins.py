@@ -25,6 +25,7 @@ from images.oci.reference import Remote
 
 Entry = Mapping[str, str]
 
+HUBS = ("docker.io", "index.docker.io", "registry-1.docker.io")  # names of Docker's own registry
 CONTAINERS = Path("containers/auth.json")  # of podman, in several directories
 HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # the rest of a program's name, and no path
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")  # what goes into a header
@@ -34,21 +35,27 @@ def find(remote: Remote, environ: Mapping[str, str]) -> Entry | None:
     """Return the login for a repository that skopeo would take, None where there is none.
 
     That is Docker's helper's; else the first file counts that has one, and in it the longest name that the repository
-    begins with: podman has logins for parts of a registry. Raises WorldFault for a helper that fails.
+    begins with, for podman has logins for parts of a registry, before any other name of the registry itself
+    (pkg/docker/config of github.com/containers/image). Raises WorldFault for a helper that fails.
     """
     if found := of_helper(remote.host, environ):
         return found
     parts = f"{remote.host}/{remote.name}".split("/")
     names = ["/".join(parts[:number]) for number in range(len(parts), 0, -1)]
-    if remote.host == INDEX_NAME:
-        names.append(INDEX_URL)
     for path in _files(environ):
         known = _read(path).get("auths")
         auths = known if isinstance(known, dict) else {}
-        entries = (auths.get(name) or auths.get(f"https://{name}") for name in names)
-        if entry := next(filter(_is_login, entries), None):
+        of_registry = [entry for name, entry in auths.items() if _registry(name) == _registry(remote.host)]
+        if entry := next(filter(_is_login, (*map(auths.get, names), *of_registry)), None):
             return {name: str(entry[name]) for name in ("auth", "identitytoken") if entry.get(name)}
     return None
+
+
+def _registry(name: str) -> str:
+    """Return the registry that a name of a login means: one with a scheme means all of a host, whatever its path."""
+    bare = name.removeprefix("http://").removeprefix("https://")
+    host = bare if bare == name else bare.partition("/")[0]
+    return INDEX_NAME if host in HUBS else host
 
 
 def _files(environ: Mapping[str, str]) -> Sequence[Path]:

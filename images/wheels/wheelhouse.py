@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -17,6 +20,8 @@ from images.host.store import Store
 from images.platforms import Platform
 
 INSTALLED_FROM = (".whl", ".tar.gz", ".zip")
+LETTERS = re.compile(r"[\w.+!-]+")  # of a wheel's name (PEP 427), where packaging takes "any (1)" for a platform
+COPY = re.compile(r"[ _.-]*\(\d+\)\.whl$")  # the end of a second copy's name
 
 
 class Wheel(NamedTuple):
@@ -74,12 +79,25 @@ def contents(directory: Path, store: Store) -> list[tuple[str, str]]:
 def require(named: str) -> Path:
     """Return the directory that the user named, as an absolute path.
 
-    Raises UserFault where it is not there.
+    Raises UserFault where it is not there, or has a wheel whose name no installer can read: it would be passed over.
     """
     place = Path(named).absolute()
     if not place.is_dir():
         raise UserFault("no such directory", named, "--wheelhouse with a directory of wheels")
+    misnamed = [path for path in sorted(place.glob("*.whl")) if _read(path) is None]
+    if misnamed:
+        value = ", ".join(path.name for path in misnamed)
+        raise UserFault("that is not the name of a wheel", f"{value} (in {named})", _renaming(misnamed[0]))
     return place
+
+
+def _renaming(path: Path) -> str:
+    """Return what to do with a file of a wrong name: browsers and copies write + as %2B, and a second copy as (1)."""
+    right = path.with_name(COPY.sub(".whl", unquote(path.name)))
+    old, new = shlex.quote(str(path)), shlex.quote(str(right))
+    if _read(right) is None:
+        return f"the name that its index has for it; or move it out of the directory: mv {old} ..."
+    return f"rm {old}: {right.name} is there, too" if right.exists() else f"mv {old} {new}"
 
 
 def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str, platform: Platform) -> None:
@@ -103,12 +121,17 @@ def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc:
 
 def _wheels(directory: Path) -> Iterator[Wheel]:
     """Yield every file that has the name of a wheel; installers ignore other files."""
-    for path in sorted(directory.glob("*.whl")):
-        try:
-            name, version, _, tags = parse_wheel_filename(path.name)
-        except (InvalidWheelFilename, InvalidVersion):
-            continue
-        yield Wheel(path, name, version, tags)
+    return filter(None, map(_read, sorted(directory.glob("*.whl"))))
+
+
+def _read(path: Path) -> Wheel | None:
+    if not LETTERS.fullmatch(path.name):
+        return None
+    try:
+        name, version, _, tags = parse_wheel_filename(path.name)
+    except (InvalidWheelFilename, InvalidVersion):
+        return None
+    return Wheel(path, name, version, tags)
 
 
 def _is(version: Version, pinned: str) -> bool:

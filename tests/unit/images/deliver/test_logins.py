@@ -38,6 +38,12 @@ def find(tmp_path: Path, files: Mapping[str, object], remote: Remote = REPOSITOR
         ({}, None),
         ({DOCKER: {"host:1": entry("docker")}}, "docker"),
         ({DOCKER: {"https://host:1": entry("docker")}}, "docker"),
+        ({DOCKER: {"https://host:1/v2/": entry("docker")}}, "docker"),
+        ({DOCKER: {"http://host:1/any/path": entry("docker")}}, "docker"),
+        ({DOCKER: {"https://host:1/v2/": entry("url"), "host:1": entry("host")}}, "host"),
+        ({DOCKER: {"https://host:1/v2/": entry("url"), "host:1/team": entry("team")}}, "team"),
+        ({DOCKER: {"host:1/v2/": entry("no scheme, and no part of it")}}, None),
+        ({DOCKER: {"https://host:11/v2/": entry("another port")}}, None),
         ({PODMAN: {"host:1": entry("podman")}, DOCKER: {"host:1": entry("docker")}}, "podman"),
         ({PODMAN: {"host:2": entry("podman")}, DOCKER: {"host:1": entry("docker")}}, "docker"),
         ({PODMAN: {"host:1": entry("all"), "host:1/team": entry("team"), "host:1/te": entry("te")}}, "team"),
@@ -62,8 +68,11 @@ def test_a_file_that_is_named_is_the_only_one(tmp_path: Path) -> None:
     assert find(tmp_path, files, REGISTRY_AUTH_FILE="own.json") is None
 
 
-def test_docker_has_its_own_registry_by_an_old_name(tmp_path: Path) -> None:
-    files = {DOCKER: {"https://index.docker.io/v1/": entry("docker")}}
+@pytest.mark.parametrize(
+    "name", ["https://index.docker.io/v1/", "index.docker.io", "docker.io", "https://registry-1.docker.io/v2/"]
+)
+def test_docker_has_its_own_registry_by_several_names(tmp_path: Path, name: str) -> None:
+    files = {DOCKER: {name: entry("docker")}}
 
     assert find(tmp_path, files, Remote("docker.io", "a/b")) == entry("docker")
 

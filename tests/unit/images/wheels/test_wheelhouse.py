@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from images.host.errors import UserFault
 from images.platforms import AMD64
@@ -77,3 +81,51 @@ def test_every_such_wheel_is_named_once(tmp_path: Path) -> None:
 )
 def test_a_file_of_the_wheelhouse_is_known_by_its_address(directory: str | None, url: str | None, holds: bool) -> None:
     assert wheelhouse.holds(directory, url) is holds
+
+
+TORCH = "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64"
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64", f"mv '{{0}}' {{1}}/{TORCH}.whl"),
+        (f"{TORCH} (1)", f"mv '{{0}}' {{1}}/{TORCH}.whl"),
+        (f"{TORCH}(2)", f"mv '{{0}}' {{1}}/{TORCH}.whl"),
+        ("torch-2.13.0%2bcpu-cp311-cp311-manylinux_2_28_x86_64 (12)", f"mv '{{0}}' {{1}}/{TORCH}.whl"),
+        ("torch", "the name that its index has for it; or move it out of the directory: mv {0} ..."),
+        ("six-1.17.0-py3-none-any (1)", "rm '{0}': six-1.17.0-py3-none-any.whl is there, too"),
+    ],
+)
+def test_a_wheel_that_would_be_passed_over_for_its_name_is_refused(tmp_path: Path, name: str, remedy: str) -> None:
+    wheel(tmp_path, "six-1.17.0-py3-none-any")
+    path = wheel(tmp_path, name)
+
+    with pytest.raises(UserFault, match="not the name of a wheel") as caught:
+        wheelhouse.require(str(tmp_path))
+
+    assert caught.value.value == f"{path.name} (in {tmp_path})"
+    expected = remedy.format(path, tmp_path)
+    assert caught.value.remedy.replace("'", "") == expected.replace("'", "")
+
+
+@given(
+    project=st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True),
+    local=st.from_regex(r"(\+[a-z0-9]{1,5}(\.[a-z0-9]{1,5})?)?", fullmatch=True),
+    encoded=st.booleans(),
+    copy=st.sampled_from(["", " (1)", "(3)", " (27)"]),
+)
+def test_the_name_that_is_proposed_is_that_of_the_wheel(project: str, local: str, encoded: bool, copy: str) -> None:
+    good = f"{project}-1.0{local}-py3-none-any"
+    odd = f"{good.replace('+', '%2B') if encoded else good}{copy}"
+    with tempfile.TemporaryDirectory() as place:
+        wheel(Path(place), odd)
+        if odd == good:
+            assert wheelhouse.require(place) == Path(place)
+            return
+        with pytest.raises(UserFault) as caught:
+            wheelhouse.require(place)
+        _, old, new = shlex.split(caught.value.remedy)
+        Path(old).rename(new)
+
+        assert [path.name for path in wheelhouse.require(place).iterdir()] == [f"{good}.whl"]
