@@ -21,7 +21,7 @@ from images.platforms import Platform
 
 INSTALLED_FROM = (".whl", ".tar.gz", ".zip")
 LETTERS = re.compile(r"[\w.+!-]+")  # of a wheel's name (PEP 427), where packaging takes "any (1)" for a platform
-COPY = re.compile(r"[ _.-]*\(\d+\)\.whl$")  # the end of a second copy's name
+COPY = re.compile(r" ?\(\d{1,4}\)\.whl$")  # the end of a second copy's name
 
 
 class Wheel(NamedTuple):
