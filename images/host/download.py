@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.client import HTTPException
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
@@ -15,6 +19,7 @@ import urllib3
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase, HTTPBasicAuth
 from requests.utils import get_netrc_auth
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, MaxRetryError, ProtocolError
 from urllib3.util import Retry
 
@@ -89,7 +94,56 @@ class _Login(AuthBase):
         return HTTPBasicAuth(login[0].encode(), login[1].encode())(request) if login else request
 
 
-class _Unverified(HTTPAdapter):
+class _Prompt:
+    """A connection that is closed where the head of an answer has no end: TIMEOUT is that of each byte of it."""
+
+    sock: socket.socket
+    _is_late = False
+
+    def getresponse(self) -> Any:
+        closing = threading.Timer(limits.WINDOW, self._hang_up)
+        closing.daemon = True
+        closing.start()
+        try:
+            answer = super().getresponse()  # type: ignore[misc]  # of the connection beside it
+            if not self._is_late:
+                return answer
+            answer.close()  # its head was cut short, and reads as a whole one
+        except (OSError, HTTPException):
+            if not self._is_late:
+                raise
+        finally:
+            closing.cancel()
+        raise TimeoutError(f"no whole head of an answer in {limits.WINDOW} seconds")
+
+    def _hang_up(self) -> None:
+        self._is_late = True
+        with suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+
+
+class _PromptHTTP(_Prompt, HTTPConnection):
+    pass
+
+
+class _PromptHTTPS(_Prompt, HTTPSConnection):
+    pass
+
+
+class _Adapter(HTTPAdapter):
+    """What sends requests, and tries again as RETRY says."""
+
+    def __init__(self) -> None:
+        super().__init__(max_retries=RETRY)
+
+    def get_connection_with_tls_context(self, *given: Any, **named: Any) -> Any:
+        pool: Any = super().get_connection_with_tls_context(*given, **named)
+        prompt = {HTTPConnection: _PromptHTTP, HTTPSConnection: _PromptHTTPS}  # not those to a proxy of the kind SOCKS
+        pool.ConnectionCls = prompt.get(pool.ConnectionCls, pool.ConnectionCls)
+        return pool
+
+
+class _Unverified(_Adapter):
     """Connections to a host of pip's trusted-host; other hosts, also those of redirects, have another adapter."""
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
@@ -105,12 +159,12 @@ class Session(requests.Session):
     def __init__(self, sources: Sources) -> None:
         super().__init__()
         self._sources, self.auth = sources, _Login(sources)
-        self.mount("http://", HTTPAdapter(max_retries=RETRY))
-        self.mount("https://", HTTPAdapter(max_retries=RETRY))
+        self.mount("http://", _Adapter())
+        self.mount("https://", _Adapter())
         for host in sources.trusted:
             urllib3.disable_warnings(InsecureRequestWarning)
             for end in ("/",) if re.search(r":\d+$", host) else ("/", ":"):
-                self.mount(f"https://{host}{end}", _Unverified(max_retries=RETRY))
+                self.mount(f"https://{host}{end}", _Unverified())
 
     def get_adapter(self, url: Any) -> Any:
         """Choose by the host: requests compares the beginnings of addresses, where a user may be called like a host."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from socketserver import StreamRequestHandler, TCPServer
+from socketserver import StreamRequestHandler, TCPServer, ThreadingTCPServer
 
 import pytest
 import requests
@@ -81,6 +81,31 @@ def test_a_byte_at_a_time_is_not_waited_for_to_the_end(tmp_path: Path, monkeypat
         download.fetch(Store(tmp_path / "store"), f"http://{host}/a", None, "a", Sources(), lambda _: None)
 
     assert not list((tmp_path / "store/aside").iterdir())
+
+
+class Endless(StreamRequestHandler):
+    """A server whose head of an answer has no end."""
+
+    def handle(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+        with suppress(OSError):
+            while not self.server.closing.wait(0.02):  # type: ignore[attr-defined]
+                self.wfile.write(b"a")
+
+
+def test_the_head_of_an_answer_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WINDOW", 0.2)
+    with ThreadingTCPServer(("127.0.0.1", 0), Endless) as server:
+        server.closing = threading.Event()  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            with pytest.raises(WorldFault, match="no whole head of an answer"):
+                download.read(f"http://127.0.0.1:{server.server_address[1]}/a", Limit("", 4), Sources(), lambda _: None)
+        finally:
+            server.closing.set()  # type: ignore[attr-defined]
+            server.shutdown()
+            thread.join(timeout=10)
 
 
 def test_the_page_has_the_limits_of_the_table() -> None:
