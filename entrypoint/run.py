@@ -31,7 +31,7 @@ def carry_out(plan: Plan) -> int:
     if command.kind == WORKER:
         from entrypoint.mpi.sshd import serve
 
-        argv, environ = serve(environ)
+        return serve(environ)
     elif command.kind == SSH:
         from entrypoint.mpi.keys import connect
 

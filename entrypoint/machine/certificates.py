@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
-from entrypoint.machine.files import private_path, read_file, write_in_private
+from entrypoint.machine.files import read_file, write_once
 from entrypoint.machine.places import CERTIFICATE
 from entrypoint.settings import Setting
 
@@ -57,6 +57,4 @@ def trust_certificate(environ: Mapping[str, str], site: str) -> tuple[list[Setti
     found = read_trust(site, read_file)
     if found.bundle is None:
         return [], [found.fault or ""]
-    bundle = private_path("ca-bundle.pem")
-    write_in_private(bundle, found.bundle)
-    return point_to(bundle, environ), []
+    return point_to(write_once("ca-bundle.pem", found.bundle), environ), []

@@ -6,9 +6,10 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Callable
+from zlib import crc32
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 
@@ -95,6 +96,30 @@ def make_private(directory: str, base: str = TEMPORARY) -> str:
             )
         if stat.S_IMODE(found.st_mode) != 0o700:
             os.chmod(path, 0o700)
+    return path
+
+
+@contextlib.contextmanager
+def lend_private(name: str) -> Iterator[str]:
+    """Lend a private directory of this process alone, and remove it with its files at the end.
+
+    Containers of Apptainer and Charliecloud have the /tmp of their host, where several jobs of a user are at once.
+    """
+    directory = make_private(name_aside(private_path(name)))
+    try:
+        yield directory
+    finally:
+        for path in list_directory(directory):
+            remove(os.path.join(directory, path))
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+
+
+def write_once(name: str, text: str) -> str:
+    """Write a private file that is named by its content, and return its path: all who write it write the same."""
+    stem, suffix = os.path.splitext(name)
+    path = private_path(f"{stem}-{crc32(text.encode('utf-8', 'surrogateescape')):08x}{suffix}")
+    write_in_private(path, text)
     return path
 
 

@@ -6,7 +6,8 @@ import contextlib
 import getopt
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
@@ -48,9 +49,12 @@ class Keys(NamedTuple):
     authorized: str
 
 
-def find_keys(environ: Mapping[str, str]) -> Keys:
-    """Return the mounted key; raise Refusal where there is none, with how to mount one."""
-    keys = copy_keys(environ)
+def find_keys(environ: Mapping[str, str], directory: str) -> Keys:
+    """Return a copy of the mounted key; raise Refusal where there is none, with how to mount one.
+
+    directory: a private one of this process alone.
+    """
+    keys = copy_keys(environ, lambda _: directory)
     if keys is None:
         operated = bool(environ.get(ROLE)) or is_trainjob(environ)
         remedy = MOVE if operated else explain_make(environ)
@@ -69,17 +73,19 @@ def places(environ: Mapping[str, str]) -> list[str]:
     return [environ.get("MULTINODE_SSH_KEYS") or MOUNT, *(os.path.join(home, ".ssh") for home in homes)]
 
 
-def copy_keys(environ: Mapping[str, str]) -> Keys | None:
+def copy_keys(environ: Mapping[str, str], choose: Callable[[str], str]) -> Keys | None:
     """Return a private copy of the mounted key: a Secret is mounted readable for all, which ssh refuses.
 
-    Raises Refusal for one that is mounted and cannot be read, is no key, or has a passphrase.
+    choose: returns the private directory for a key, by its text. Raises Refusal for one that is mounted and cannot be
+    read, is no key, or has a passphrase.
     """
-    directory = make_private(private_path("ssh"))
     for place in places(environ):
         key = next((path for path in (f"{place}/{name}" for name in NAMES) if os.path.exists(path)), None)
         if key is None:
             continue
-        private = copy_key(key, directory)
+        text = read_key(key)
+        directory = choose(text)
+        private = write_private(f"{directory}/id", text)
         made = keygen(["-y", "-P", "", "-f", private], environ)
         if made.returncode:
             raise Refusal("this is not a private ssh key without a passphrase", key, explain_make(environ))
@@ -89,13 +95,13 @@ def copy_keys(environ: Mapping[str, str]) -> Keys | None:
     return None
 
 
-def copy_key(path: str, directory: str) -> str:
-    """Copy a private key and return the path; raise Refusal if it may not be read."""
+def read_key(path: str) -> str:
+    """Return the text of a private key; raise Refusal if it may not be read."""
     text = read_file(path)
     if text is None:
         raise Refusal("the ssh key cannot be read", path, "chmod a+r the file on the host that is mounted there")
     # An editor or a Secret written by hand may have lost the last line break, without which ssh refuses the key.
-    return write_private(f"{directory}/id", text.rstrip() + "\n")
+    return text.rstrip() + "\n"
 
 
 def keygen(words: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -110,9 +116,6 @@ def keygen(words: list[str], environ: Mapping[str, str]) -> subprocess.Completed
 def make_host_key(keys: Keys, environ: Mapping[str, str]) -> list[str]:
     """Make this node's host key, signed by the mounted key; return the lines for sshd's configuration."""
     path = f"{keys.directory}/host"
-    for old in (path, f"{path}.pub", f"{path}-cert.pub"):
-        if os.path.lexists(old):
-            os.unlink(old)
     make = ["-q", "-t", "ed25519", "-N", "", "-f", path]
     for words in (make, ["-q", "-s", keys.private, "-I", "multinode", "-h", f"{path}.pub"]):
         done = keygen(words, environ)
@@ -164,15 +167,18 @@ def connect(words: list[str], environ: Mapping[str, str]) -> tuple[list[str], di
     A command for this very machine is run without ssh: hydra knows a machine only by its host name, and a hostfile may
     have another name for it, while no server listens here. ssh loses its connection ("Bad file descriptor") with
     tcmalloc and Intel's OpenMP preloaded. A configuration that is named before the host (-F) is the user's own, or the
-    one that `launch` has written.
+    one that `launch` has written. Else the files are in a directory that is named by key and port: what starts ssh once
+    for each host removes none of them, and all that start it with these write the same.
     """
     options, host, command = read_words(words)
     if host and command and is_here(host):
         return ["sh", "-c", " ".join(command)], dict(environ)
-    keys = None if "-F" in options else copy_keys(environ)
-    if keys is None:
+    if "-F" in options:
         return ["ssh", *words], strip_preloads(environ)
-    return ["ssh", "-F", write_client(keys, read_ssh_port(environ)), *words], strip_preloads(environ)
+    port = read_ssh_port(environ)
+    keys = copy_keys(environ, lambda key: make_private(private_path(f"ssh-{port}-{sha256(key.encode()).hexdigest()}")))
+    client = [] if keys is None else ["-F", write_client(keys, port)]
+    return ["ssh", *client, *words], strip_preloads(environ)
 
 
 def read_words(words: list[str]) -> tuple[set[str], str, list[str]]:

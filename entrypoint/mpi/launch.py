@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ from entrypoint.addresses import PORT, read_port
 from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.facts import Facts
-from entrypoint.machine.files import make_private, name_aside, private_path, which, write_private
+from entrypoint.machine.files import lend_private, which, write_private
 from entrypoint.machine.image import LAUNCHED, name_stack
 from entrypoint.machine.network import (
     address_of,
@@ -159,21 +159,20 @@ def launch(words: list[str], environ: Mapping[str, str], facts: Facts) -> int:
     # A port that is free on this node, where rank 0 usually is; another for each job.
     port = find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
     shared, away = job_variables(forget(environ), job, str(port)), select(job.hosts, lambda name: not is_here(name))
-    if away:
-        shared |= reach(away, environ, facts, job.timeout)
-    machines = name_aside(os.path.join(make_private(private_path()), "hosts"))  # containers may share the directory
-    write_private(machines, "".join(f"{name}:{count}\n" for name, count in job.hosts.items()))
-    try:
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that no key is left
+    with lend_private("launch") as directory:
+        if away:
+            shared |= reach(away, environ, facts, job.timeout, directory)
+        rows = "".join(f"{name}:{count}\n" for name, count in job.hosts.items())
+        machines = write_private(f"{directory}/hosts", rows)
         # With it hydra takes IPv6 alone, and without it IPv4 alone.
         network = ["-v6"] if select(away, has_only_ipv6) else []
         return run_hydra(make_hydra_command(job, machines, facts.root, *network), {**forget(environ), **shared})
-    finally:
-        os.unlink(machines)
 
 
-def reach(away: list[str], environ: Mapping[str, str], facts: Facts, timeout: int) -> dict[str, str]:
-    """Wait until other hosts answer, and return the variables by which hydra reaches them."""
-    keys, port = find_keys(environ), read_ssh_port(environ)
+def reach(away: list[str], environ: Mapping[str, str], facts: Facts, timeout: int, directory: str) -> dict[str, str]:
+    """Wait until other hosts answer, and return the variables by which hydra reaches them; directory: for files."""
+    keys, port = find_keys(environ, directory), read_ssh_port(environ)
     config = write_client(keys, port)
     wait_for_hosts(away, Access(config, port, strip_preloads(environ), time.monotonic() + timeout), timeout)
     own = own_address(away[0])

@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
-from entrypoint.machine.files import which, write_private
+from entrypoint.machine.files import lend_private, which, write_private
 from entrypoint.machine.network import try_port
 from entrypoint.mpi.keys import MODERN, find_keys, make_host_key, read_ssh_port, strip_preloads
 from entrypoint.printing.streams import print_note
+from entrypoint.processes import CAUGHT, run_child
 
 SSHD = "/usr/sbin/sshd"
 # What belongs to this process, not to the image or the job; a session has its own.
@@ -38,8 +39,14 @@ LogLevel INFO
 """
 
 
-def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Return the command of the server, and its environment."""
+def serve(environ: Mapping[str, str]) -> int:
+    """Run the server until it is ended, and return its exit code."""
+    with lend_private("worker") as directory:
+        return run_child(*prepare(environ, directory), CAUGHT)
+
+
+def prepare(environ: Mapping[str, str], directory: str) -> tuple[list[str], dict[str, str]]:
+    """Return the command of the server, and its environment; directory: for its files."""
     program = SSHD if os.access(SSHD, os.X_OK) else which("sshd", environ)
     if program is None:
         raise Refusal("there is no ssh server in this image", SSHD, "apt-get install openssh-server", EXIT_OUTSIDE)
@@ -47,7 +54,7 @@ def serve(environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     if error := try_port(port):
         remedy = "export MULTINODE_SSH_PORT=N on every node, where N is another one above 1023"
         raise Refusal(f"the port for ssh cannot be used ({error.strerror})", port, remedy)
-    keys = find_keys(environ)
+    keys = find_keys(environ, directory)
     variables, left_out = choose_variables(environ)
     if left_out:
         print_note(f"ranks do not get variables whose value has a line break: {' '.join(left_out)}")

@@ -17,7 +17,8 @@ WORD = ("token", "key", "auth", "pwd")
 LAST = ("pass", "pat", "sig")
 # A name that ends so is not that of the secret itself: `HF_TOKEN_PATH`, `secret_name`, `key_lines`.
 ABOUT = ("file", "path", "dir", "name", "id", "ids", "type", "types", "column", "columns", "lines")
-# Names that look like those of secrets: directories of the shell and of our keys for ssh, a file.
+# Names that look like those of secrets, and are not where a path from the root follows: `PWD` is the shell's, and the
+# password of an ODBC connection.
 PLAIN = ("pwd", "oldpwd", "multinode_ssh_keys", "nss_wrapper_passwd")
 # `curl -u USER:PASSWORD -x USER:PASSWORD@PROXY`
 LOGIN_FLAGS = ("-u", "-U", "--user", "--proxy-user", "-x", "--proxy")
@@ -25,18 +26,21 @@ LOGIN_FLAGS = ("-u", "-U", "--user", "--proxy-user", "-x", "--proxy")
 WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # What a token or a key is not: a number, a flag, the path of a file with a suffix (no alphabet of keys has a dot).
 TELLS_NOTHING = re.compile(r"""['"]?(\d{1,9}|[Tt]rue|[Ff]alse|[Nn]one|null|)['"]?""")
-PATH = re.compile(r"""['"]?~?/[\w./-]*\.[\w./-]+['"]?""")
+PATH = re.compile(r"""['"]?~?/[\w/-]*\.[\w./-]+['"]?""")
 # What is a secret whatever its name is: tokens of Hugging Face, GitHub, GitLab, OpenAI and Slack, those of OAuth in a
-# header, JSON web tokens, and private keys.
+# header, JSON web tokens and other JSON in base64, and private keys.
 SHAPES = re.compile(
     r"""\b(?:hf_\w{16,}|gh[opsu]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,})
-    |(?<=\b[Bb]earer\ )[\w.~+/=-]{8,}|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*
+    |(?<=\b[Bb]earer\ )[\w.~+/=-]{8,}|\beyJ[\w-]{8,}(?:\.[\w-]*){0,2}
     |-----BEGIN\ [A-Z\ ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z\ ]*PRIVATE\ KEY-----|\Z)""",
     re.VERBOSE | re.DOTALL,
 )
 LOGIN = re.compile(r"""(?<=://)[^\s/?#"\\]*@""")
-# A proxy is named with or without `http://`.
-PROXY = re.compile(r"""(?i)(proxy["']?\s*[=:\s]\s*["']?)[^\s/@"'=]+:[^\s/@"']*@""")
+# A proxy is named with or without `http://`, and so many letters before its login at most; each word is read once.
+PROXY, NEAR = re.compile(r"""(?i)proxy["']?(?:\s*[=:]\s*|\s+)["']?"""), 200
+AT = re.compile(r"""[^\s/@"']+@?""")
+# Whoever has the address of a webhook may send to it: `https://hooks.slack.com/services/T0/B0/...`
+ADDRESS, HOOK = re.compile(r"""://[^\s"']+"""), "hook"
 USER = re.compile(r"""((?<!\S)(?:-[uU]\s*|--(?:proxy-)?user[=\s]\s*)["']?)([^\s:"'-][^\s:"']*:)[^\s"']+""")
 HEADERS = ("authorization", "cookie")
 NAME = re.compile(r"-{0,2}[\w.-]+")
@@ -56,7 +60,8 @@ def is_secret(name: str, value: str | None = None) -> bool:
     """
     name = name.strip("-'\" ")
     words = [word.lower() for word in WORDS.findall(name)]
-    if not words or name.lower() in PLAIN or words[-1] in ABOUT:
+    is_plain = name.lower() in PLAIN and value is not None and value.strip("'\"").startswith("/")
+    if not words or is_plain or words[-1] in ABOUT:
         return False
     is_typed, nothing = any(part in name.lower() for part in TYPED), value == ""
     if nothing or (value is not None and PATH.fullmatch(value) and not is_typed):
@@ -114,7 +119,24 @@ def hide_text(text: str) -> str:
 
 def hide_shapes(text: str) -> str:
     """Return a text without what is a secret whatever its name is."""
-    return PROXY.sub(rf"\1{HIDDEN}@", LOGIN.sub(f"{HIDDEN}@", SHAPES.sub(HIDDEN, text)))
+    return AT.sub(hide_proxy, ADDRESS.sub(hide_hook, LOGIN.sub(f"{HIDDEN}@", SHAPES.sub(HIDDEN, text))))
+
+
+def hide_hook(address: re.Match[str]) -> str:
+    """Return an address without what is behind a webhook's name in it."""
+    text = address[0]
+    end = text.find("/", text.lower().find(HOOK)) if HOOK in text.lower() else -1
+    return text if end < 0 or end + 1 == len(text) else f"{text[: end + 1]}{HIDDEN}"
+
+
+def hide_proxy(word: re.Match[str]) -> str:
+    """Return a word that ends in @ without USER:PASSWORD, if a proxy is named in it or just before."""
+    if ":" not in word[0] or not word[0].endswith("@"):
+        return word[0]
+    text, start, end = word.string, word.start(), word.end()
+    named = (found.end() for found in PROXY.finditer(text, max(0, start - NEAR), end))
+    login = next((place for place in named if place >= start), end)
+    return f"{text[start:login]}{HIDDEN}@" if ":" in text[login:end] else word[0]
 
 
 def hide_pairs(text: str, *, is_prose: bool) -> str:

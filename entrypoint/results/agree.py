@@ -10,13 +10,15 @@ with torch's own store: at worst the training begins at another step, on all ran
 from __future__ import annotations
 
 import contextlib
+import selectors
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from zlib import crc32
 
 from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, LATER, Refusal, one_row
+from entrypoint.numbers import whole
 from entrypoint.world.model import World
 from entrypoint.world.ranks import PORTS
 
@@ -24,8 +26,8 @@ from entrypoint.world.ranks import PORTS
 # still tells the others that it was refused, for a stranger who says nothing, and between two tries.
 WAIT, TELL, TURN, PAUSE = 900.0, 30.0, 5.0, 0.3
 YES, NO, REFUSED = "yes", "no", "refused"
-# More than a line of ours has.
-LONGEST = 1 << 16
+# More than a line of ours has, and callers who have not said who they are: a scanner may leave thousands open.
+LONGEST, MOST = 1 << 16, 256
 
 Ranks = dict[int, socket.socket]
 
@@ -78,14 +80,67 @@ def lead(world: World, job: str, offer: str, end: float) -> str:
     return offer if agreed else ""
 
 
+class Callers:
+    """Who has called rank 0, and has not said yet who that is; none of them keeps another waiting."""
+
+    def __init__(self, server: socket.socket) -> None:
+        """Take the socket on which they call."""
+        self.server, self.selector = server, selectors.DefaultSelector()
+        self.said: dict[socket.socket, tuple[float, bytes]] = {}  # until when each may speak, and what it has said
+        server.setblocking(False)
+        self.selector.register(server, selectors.EVENT_READ)
+
+    def hear(self, seconds: float) -> Iterator[tuple[socket.socket, str]]:
+        """Wait for somebody to call or to speak, and yield who has said a whole line, with that."""
+        for key, _ in self.selector.select(seconds):
+            caller = key.fileobj
+            if caller is self.server:
+                with contextlib.suppress(OSError):  # it may have left already
+                    self._greet(self.server.accept()[0])
+            elif isinstance(caller, socket.socket) and (line := self._listen(caller)) is not None:
+                yield caller, line
+        for caller in [each for each, (until, _) in self.said.items() if until < time.monotonic()]:
+            self._forget(caller).close()
+
+    def close(self) -> None:
+        """Send all away."""
+        for caller in [*self.said]:
+            self._forget(caller).close()
+        self.selector.close()
+
+    def _greet(self, caller: socket.socket) -> None:
+        if len(self.said) >= MOST:
+            self._forget(next(iter(self.said))).close()
+        caller.setblocking(False)
+        self.selector.register(caller, selectors.EVENT_READ)
+        self.said[caller] = (time.monotonic() + TURN, b"")
+
+    def _listen(self, caller: socket.socket) -> str | None:
+        """Return the line of a caller, empty where it has left; None while it has not ended."""
+        until, said = self.said[caller]
+        try:
+            part = caller.recv(LONGEST)
+        except OSError:
+            part = b""
+        self.said[caller] = (until, said + part)
+        if part and b"\n" not in part and len(said) < LONGEST:
+            return None
+        self._forget(caller)
+        return (said + part).decode(errors="replace").strip()
+
+    def _forget(self, caller: socket.socket) -> socket.socket:
+        self.selector.unregister(caller)
+        del self.said[caller]
+        return caller
+
+
 def gather(world: World, job: str, end: float) -> Ranks:
     """Let all other ranks in, and return those that have come in time."""
     ranks: Ranks = {}
-    with listen(choose_port(world), end) as server:
+    with listen(choose_port(world), end) as server, contextlib.closing(Callers(server)) as callers:
         while count_callers(ranks) < world.sizes[1] - 1 and (left := end - time.monotonic()) > 0:
-            server.settimeout(left)
-            with contextlib.suppress(TimeoutError):
-                admit(server.accept()[0], world, job, ranks)
+            for caller, line in callers.hear(min(left, TURN)):
+                admit(caller, line, world, job, ranks)
     return ranks
 
 
@@ -107,13 +162,9 @@ def listen(port: int, end: float) -> socket.socket:
         time.sleep(PAUSE)
 
 
-def admit(caller: socket.socket, world: World, job: str, ranks: Ranks) -> None:
+def admit(caller: socket.socket, name: str, world: World, job: str, ranks: Ranks) -> None:
     """Let a caller in, if it is a rank of this job; one that calls again takes the place of its first call."""
-    try:
-        name = receive(caller, time.monotonic() + TURN)
-        rank = int(name.rpartition(" ")[2])
-    except (OSError, ValueError):
-        name, rank = "", 0
+    rank = whole(name.rpartition(" ")[2]) or 0
     if name != introduce(world._replace(rank=rank), job) or not 0 < rank < world.sizes[1]:
         caller.close()
         return

@@ -101,6 +101,17 @@ def with_docker(cluster: Slurm, image: str, task: str, options: str = "") -> str
     return step.replace("--network host", f"--network container:{cluster.name}-$SLURMD_NODENAME")
 
 
+def beside_slurm(cluster: Slurm, node: str, job: str, words: str) -> list[str]:
+    """Write the command line of a container of Charliecloud on a node, with a key and a port of its job."""
+    variables = {"MULTINODE_SSH_KEYS": f"/workspace/output/{job}", "MULTINODE_SSH_PORT": f"230{ord(job) - ord('a')}"}
+    options = " ".join(f"--set-env={name}={value}" for name, value in {**variables, "JOB": f"of-{job}"}.items())
+    script = f"ch-run --set-env=environment {options} --bind=results:/workspace/output image -- multinode {words}"
+    line = command(cluster, script)
+    return [
+        word.replace(f"-{slurm.CONTROLLER}", f"-{node}") if word.startswith(cluster.name) else word for word in line
+    ]
+
+
 def run(line: list[str]) -> Done:
     """Run a step."""
     return call(line, seconds=180)
@@ -139,6 +150,32 @@ def test_uneven_tasks_of_charliecloud_meet(cluster: Slurm) -> None:
 
     assert done.code == 0
     assert places(done.out) == ["node0 0/2", "node0 1/2", "node1 0/1"]
+
+
+def test_two_jobs_on_the_same_nodes_keep_their_keys(cluster: Slurm, place: Path) -> None:
+    """A container of Charliecloud has the /tmp of its node."""
+    jobs = ("a", "b")
+    for job in jobs:
+        (place / "results" / job).mkdir()
+        key = place / "results" / job / "id_ed25519"
+        assert call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)]).code == 0
+        key.chmod(0o644)
+    workers = [Started(beside_slurm(cluster, NODES[1], job, "worker")) for job in jobs]
+    assert all(worker.said("Server listening on") for worker in workers)
+
+    launch = f"launch --hosts {NODES[1]} -n 1 sh -c 'echo rank $JOB; sleep 3'"
+    launched = [Started(beside_slurm(cluster, NODES[0], job, launch.replace("$JOB", f"{job} $JOB"))) for job in jobs]
+    ends = [each.finish(180) for each in launched]
+    call(["docker", "exec", f"{cluster.name}-{NODES[1]}", "pkill", "-TERM", "sshd"])
+    for worker in workers:
+        worker.finish(60)
+
+    assert [end.code for end in ends] == [0, 0]
+    for job, end in zip(jobs, ends, strict=True):
+        assert f"rank {job} of-{job}" in end.out
+    for node in NODES:
+        left = call(["docker", "exec", f"{cluster.name}-{node}", "find", "/tmp/multinode-1000", "-name", "id*"])
+        assert left.out == ""
 
 
 def test_containers_of_an_engine_meet(cluster: Slurm, image: str, place: Path) -> None:

@@ -6,11 +6,13 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from entrypoint.errors import Refusal
+from entrypoint.machine import files
 from entrypoint.machine.files import MOST, can_write, make_private, read_text, which, write_in_private, write_private
 
 
@@ -129,3 +131,13 @@ def test_only_an_executable_file_is_a_program(tmp_path: Path) -> None:
     environ = {"PATH": f"/nowhere:{tmp_path}"}
     assert which("program", environ) == which(f"{tmp_path}/program", {}) == f"{tmp_path}/program"
     assert which("text", environ) is which("missing", environ) is None
+
+
+def test_what_is_lent_is_private_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "TEMPORARY", str(tmp_path))
+    monkeypatch.setattr(files, "make_private", partial(make_private, base=str(tmp_path)))
+    with pytest.raises(KeyboardInterrupt), files.lend_private("job") as one, files.lend_private("job") as other:
+        assert one != other and stat.S_IMODE(Path(one).stat().st_mode) == 0o700
+        write_private(f"{one}/key", "secret")
+        raise KeyboardInterrupt
+    assert not Path(one).exists() and not Path(other).exists()

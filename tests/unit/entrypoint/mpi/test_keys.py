@@ -45,14 +45,14 @@ def test_a_key_in_the_home_is_found_where_that_home_cannot_be_written(tmp_path: 
     make_key(key)
     environ = {**os.environ, "MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": "/tmp/home-1000"}
 
-    assert Path(find_keys(environ).private).read_text() == key.read_text()
+    assert Path(find_keys(environ, str(tmp_path)).private).read_text() == key.read_text()
     (own_home / ".ssh/authorized_keys").write_text("ssh-ed25519 AAAA\n")
-    assert Path(find_keys(environ).authorized).read_text() == "ssh-ed25519 AAAA\n"
+    assert Path(find_keys(environ, str(tmp_path)).authorized).read_text() == "ssh-ed25519 AAAA\n"
 
 
 def test_without_a_key_all_places_and_the_way_to_make_one_are_named(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="ssh-keygen") as caught:
-        find_keys({"MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": str(tmp_path)})
+        find_keys({"MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": str(tmp_path)}, str(tmp_path))
 
     assert caught.value.value == f"looked in {tmp_path}/keys and {tmp_path}/.ssh and {tmp_path}/own/.ssh"
     assert f"in {tmp_path}/keys on every node" in caught.value.remedy
@@ -63,7 +63,7 @@ def test_without_a_key_all_places_and_the_way_to_make_one_are_named(tmp_path: Pa
 )
 def test_below_an_operator_its_own_key_has_to_be_mounted_elsewhere(tmp_path: Path, operated: dict[str, str]) -> None:
     with pytest.raises(Refusal, match="sshAuthMountPath: /etc/multinode/ssh"):
-        find_keys({**operated, "MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": str(tmp_path)})
+        find_keys({**operated, "MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": str(tmp_path)}, str(tmp_path))
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
@@ -73,7 +73,7 @@ def test_what_is_no_file_where_the_key_should_be_is_not_read(tmp_path: Path, mak
     answer.start()
 
     with pytest.raises(Refusal, match="cannot be read"):
-        find_keys({"MULTINODE_SSH_KEYS": str(tmp_path)})
+        find_keys({"MULTINODE_SSH_KEYS": str(tmp_path)}, str(tmp_path))
 
 
 def write_late(path: Path) -> None:
@@ -98,6 +98,23 @@ def test_what_is_no_port_for_ssh_is_refused(text: str) -> None:
     assert read_ssh_port({}) == 2222
     with pytest.raises(Refusal, match="MULTINODE_SSH_PORT"):
         read_ssh_port({"MULTINODE_SSH_PORT": text})
+
+
+def test_jobs_with_another_key_or_port_have_files_of_their_own(tmp_path: Path) -> None:
+    """Containers of Apptainer and Charliecloud have the /tmp of their host."""
+    found = {}
+    for name, port in (("a", "2222"), ("b", "2222"), ("a", "2223")):
+        (tmp_path / name).mkdir(exist_ok=True)
+        if not (tmp_path / name / "id_ed25519").exists():
+            make_key(tmp_path / name / "id_ed25519")
+        environ = {**os.environ, "MULTINODE_SSH_KEYS": f"{tmp_path}/{name}", "MULTINODE_SSH_PORT": port}
+        argv, _ = connect(["192.0.2.1", "true"], environ)
+        assert connect(["192.0.2.1", "true"], environ)[0] == argv
+        found[name, port] = Path(argv[2])
+    assert len({*found.values()}) == 3
+    for (name, port), config in found.items():
+        assert f"Port {port}" in config.read_text().splitlines()
+        assert (config.parent / "id").read_text() == (tmp_path / name / "id_ed25519").read_text()
 
 
 PRELOADS = "/a/libtcmalloc.so.4:/b/libnss_wrapper.so"
@@ -128,7 +145,10 @@ def test_a_command_for_this_machine_needs_no_server() -> None:
 def test_only_an_option_before_the_host_names_a_configuration(words: list[str], own: bool, tmp_path: Path) -> None:
     make_key(tmp_path / "id_ed25519")
     argv, _ = connect(words, {**os.environ, "MULTINODE_SSH_KEYS": str(tmp_path)})
-    assert argv == (["ssh", *words] if own else ["ssh", "-F", f"{tmp_path}/private/ssh/ssh_config", *words])
+    if own:
+        assert argv == ["ssh", *words]
+    else:
+        assert (argv[:2], argv[3:]) == (["ssh", "-F"], words)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_more_variables_than_ssh_hands_over_are_refused() -> None:
 def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
     """Lend keys that are mounted, and a server that is not started."""
     keys = Keys(str(tmp_path), f"{tmp_path}/id", "ssh-ed25519 AAAA me\n", f"{tmp_path}/authorized_keys")
-    monkeypatch.setattr(sshd, "find_keys", lambda _: keys)
+    monkeypatch.setattr(sshd, "find_keys", lambda *_: keys)
     monkeypatch.setattr(sshd, "make_host_key", lambda *_: ["HostKey /host"])
     monkeypatch.setattr(sshd, "try_port", lambda _: None)
     (tmp_path / "sshd").touch(0o755)
@@ -50,7 +50,9 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
 
 
 def test_sshd_takes_keys_alone_and_nothing_from_its_clients(keys: Keys, capsys: pytest.CaptureFixture[str]) -> None:
-    command, environ = sshd.serve({"PEM": "a\nsecret", "TOKEN": 'a"b\\c', "LD_PRELOAD": "/a/libtcmalloc.so.4"})
+    command, environ = sshd.prepare(
+        {"PEM": "a\nsecret", "TOKEN": 'a"b\\c', "LD_PRELOAD": "/a/libtcmalloc.so.4"}, keys.directory
+    )
 
     assert command == [f"{keys.directory}/sshd", "-D", "-e", "-f", f"{keys.directory}/sshd_config"]
     assert environ["LD_PRELOAD"] == ""  # its sandbox allows few system calls
@@ -66,5 +68,5 @@ def test_sshd_takes_keys_alone_and_nothing_from_its_clients(keys: Keys, capsys: 
 def test_a_port_that_sshd_cannot_have_is_refused(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sshd, "try_port", lambda _: OSError(98, "Address already in use"))
     with pytest.raises(Refusal, match="Address already in use") as caught:
-        sshd.serve({"MULTINODE_SSH_PORT": "22"})
+        sshd.prepare({"MULTINODE_SSH_PORT": "22"}, keys.directory)
     assert "MULTINODE_SSH_PORT=" in caught.value.remedy and caught.value.code == 2

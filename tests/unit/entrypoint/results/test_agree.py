@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -69,6 +70,31 @@ def test_who_comes_again_takes_his_own_place_and_strangers_none(port: int) -> No
                 caller.sendall(f"{line}\n".encode())
         others = [pool.submit(agree, rank(number, port), "job", "", take, 20) for number in (2, 1)]
         assert [each.result() for each in (first, *others)] == ["4 word"] * 3
+
+
+def test_callers_who_say_nothing_keep_nobody_waiting(port: int) -> None:
+    """Each would have had five seconds for itself."""
+    began, leader = time.monotonic(), rank(0, port, 2)
+    with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as open_calls:
+        first = pool.submit(agree, leader, "job", "4 word", take, 20)
+        for number in range(300):
+            caller = open_calls.enter_context(call(port))
+            if number % 2:
+                caller.sendall(b"half a line")
+        assert agree(rank(1, port, 2), "job", "", take, 20) == first.result() == "4 word"
+    assert time.monotonic() - began < 15
+
+
+def test_a_line_may_come_in_parts(port: int) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(agree, rank(0, port, 2), "job", "4 word", take, 20)
+        with call(port) as caller:
+            for part in (introduce(rank(1, port, 2), "job"), "\n"):
+                caller.sendall(part.encode())
+            assert caller.recv(100) == b"4 word\n"
+            caller.sendall(b"yes\n")
+            assert caller.recv(100) == b"yes\n"
+        assert first.result() == "4 word"
 
 
 def test_two_jobs_on_one_port_do_not_mix(port: int) -> None:
