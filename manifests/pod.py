@@ -47,9 +47,12 @@ def write_sizes(request: Request) -> dict[str, Any]:
     return {"requests": size, "limits": size}
 
 
-def write_mounts(request: Request) -> list[dict[str, str]]:
+def write_mounts(request: Request) -> list[dict[str, Any]]:
     """Return where a container has its volumes."""
-    claims = [{"name": name, "mountPath": each.path} for name, each in name_claims(request).items()]
+    claims = [
+        keep(name=name, mountPath=each.path, readOnly=each.read_only or None)
+        for name, each in name_claims(request).items()
+    ]
     return [*claims, {"name": SHARED, "mountPath": "/dev/shm"}, {"name": TEMPORARY, "mountPath": "/tmp"}]
 
 

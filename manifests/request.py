@@ -44,10 +44,11 @@ NEEDED = ("/dev/shm", "/etc", "/home/multinode", "/opt/multinode", "/proc", "/sy
 
 @dataclass(frozen=True)
 class Volume:
-    """A claim, and the directory where all pods mount it."""
+    """A claim, the directory where all pods mount it, and whether they may only read there."""
 
     claim: str
     path: str
+    read_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,19 @@ class Parser(ArgumentParser):
         """Raise Refusal instead of ending the program."""
         raise Refusal("the command line cannot be read", message, f"{self.prog} --help")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse an option that is not known before argparse asks for those that are missing; each takes a value."""
+        words = iter(args)
+        for word in words:
+            name, equals, _ = word.partition("=")
+            if not word.startswith("-") or name in ("-h", "--help", "--"):
+                break
+            if name not in self._option_string_actions:
+                self.error(f"unrecognized arguments: {name}")
+            if not equals:
+                next(words, None)
+        return super().parse_known_args(args, namespace)
+
 
 def count(least: int) -> Callable[[str], int]:
     """Return a reader of a number that is not smaller than another."""
@@ -147,9 +161,12 @@ def read_path(text: str) -> str:
 
 
 def read_volume(text: str) -> Volume:
-    """Return a claim and where it is mounted, `data:/workspace/data`."""
-    claim, _, path = text.partition(":")
-    return Volume(claim, read_path(path))
+    """Return a claim and where it is mounted, `data:/workspace/data`, and `:ro` where pods only read."""
+    claim, _, place = text.partition(":")
+    path, colon, mode = place.partition(":")
+    if colon and mode not in ("ro", "rw"):
+        raise Wrong(f"takes CLAIM:DIRECTORY, or CLAIM:DIRECTORY:ro, not {text!r}")
+    return Volume(claim, read_path(path), mode == "ro")
 
 
 def read_pair(text: str) -> tuple[str, str]:
@@ -216,7 +233,7 @@ def add_options(parser: Parser, kind: str) -> None:
     add("--shm", "BYTES", "size of /dev/shm, part of the memory; default: all of it", type=read_size)
     add("--pvc", "NAME", "claim for results and downloads, which all pods mount", default="transformers-pvc")
     add("--mount", "DIRECTORY", "where they mount it", type=read_path, default=OUTPUT)
-    add("--volume", "CLAIM:DIRECTORY", "another claim that all pods mount, for data", type=read_volume, **many)
+    add("--volume", "CLAIM:DIRECTORY[:ro]", "another claim that all pods mount, for data", type=read_volume, **many)
     add("--node-selector", "KEY=VALUE", "label of the nodes to run on", type=read_pair, **many)
     add("--queue", "NAME", "queue of Kueue", (*JOBS, PREFETCH))
     add("--env", "NAME=VALUE", "variable of every pod", type=read_variable, **many)

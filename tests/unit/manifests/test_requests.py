@@ -25,6 +25,7 @@ pytorchjob | --mount /usr/lib                                | hides nothing of 
 pytorchjob | --mount /workspace                              | hides nothing of the image | --help
 pytorchjob | --volume data:/dev/shm                          | hides nothing of the image | --help
 pytorchjob | --volume data                                   | --volume: takes a directory | --help
+pytorchjob | --volume data:/workspace/data:rx                | or CLAIM:DIRECTORY:ro | --help
 pytorchjob | --volume data:/workspace/output                 | in one directory | --volume CLAIM:ANOTHER
 pytorchjob | --node-selector spr                             | takes NAME=VALUE | --help
 pytorchjob | --elastic 5:8                                   | not between the fewest and the most | --elastic 4:4
@@ -88,6 +89,23 @@ def test_what_is_missing_is_named(words: list[str]) -> None:
 
     assert (printed.code, printed.out) == (2, "")
     assert printed.err.startswith("error: the command line cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [("--namespace x", "--namespace"), ("--nmae=x --cpu 2", "--nmae"), ("--name --cpu --cpus 4", "--cpus")],
+)
+def test_an_option_that_is_not_there_is_named_before_those_that_are_missing(words: str, named: str) -> None:
+    assert f"unrecognized arguments: {named}\n" in run("runtime", *words.split()).err
+
+
+@pytest.mark.parametrize(("mode", "mount"), [("", {}), (":rw", {}), (":ro", {"readOnly": True})])
+def test_pods_may_only_read_a_claim_where_that_is_typed(mode: str, mount: dict[str, bool]) -> None:
+    manifest = write("pytorchjob", "--volume", f"corpus:/workspace/corpus{mode}").manifest
+
+    for one in list_containers(manifest):
+        mounts = [each for each in one["volumeMounts"] if each["name"] == "data-0"]
+        assert mounts == [{"name": "data-0", "mountPath": "/workspace/corpus", **mount}]
 
 
 @pytest.mark.parametrize(("words", "remedy"), rows(SECRETS))
