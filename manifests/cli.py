@@ -11,8 +11,12 @@ import yaml
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, one_row
 from entrypoint.printing.streams import mute
 from manifests import command
-from manifests.kinds import mpijob, pytorchjob, storage, trainer
+from manifests.kinds import indexed, mpijob, pytorchjob, storage, trainer
+from manifests.options import make_parser, make_request
+from manifests.patch import merge
+from manifests.pod import write_scripts
 from manifests.request import (
+    JOB,
     MPIJOB,
     PODS,
     PREFETCH,
@@ -22,8 +26,6 @@ from manifests.request import (
     TRAINING,
     TRAINJOB,
     Request,
-    make_parser,
-    make_request,
 )
 
 
@@ -48,9 +50,12 @@ WRITERS: Mapping[str, Callable[[Request], dict[str, Any]]] = {
     TRAINJOB: trainer.write_trainjob,
     RUNTIME: trainer.write_runtime,
     MPIJOB: mpijob.write_mpijob,
+    JOB: indexed.write_indexed,
     PVC: storage.write_claim,
     PREFETCH: storage.write_prefetch,
 }
+# What a kind needs beside its own object, before it.
+BESIDE: Mapping[str, Callable[[Request], dict[str, Any]]] = {JOB: indexed.write_service}
 NOTES: Mapping[str, Callable[[Request], list[str]]] = {
     PYTORCHJOB: pytorchjob.list_notes,
     TRAINJOB: trainer.list_job_notes,
@@ -58,12 +63,14 @@ NOTES: Mapping[str, Callable[[Request], list[str]]] = {
 }
 
 
-def decide(argv: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the manifest that was asked for, and what is to be said of it; raise Refusal for what cannot run."""
+def decide(argv: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the objects, the job last, and what is to be said of them; raise Refusal for what cannot run."""
     request = make_request(vars(make_parser().parse_args(argv)))
     if request.kind != PVC:
         request = command.finish(request)
-    return WRITERS[request.kind](request), list_notes(request)
+    beside = [BESIDE[request.kind](request)] if request.kind in BESIDE else []
+    job = merge(WRITERS[request.kind](request), request.patch)
+    return [*write_scripts(request), *beside, job], list_notes(request)
 
 
 def list_notes(request: Request) -> list[str]:
@@ -91,10 +98,10 @@ def describe_pods(request: Request) -> str:
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Print a manifest: keys in the order in which people read them; return the exit code."""
     try:
-        manifest, notes = decide(argv)
+        objects, notes = decide(argv)
         for note in notes:
             print(f"manifest: {note}", file=err)
-        text = yaml.dump(manifest, Dumper=Plain, sort_keys=False, width=10**6, allow_unicode=False)
+        text = yaml.dump_all(objects, Dumper=Plain, sort_keys=False, width=10**6, allow_unicode=False)
         print(text, end="", file=out, flush=True)
     except Refusal as refusal:
         print(f"error: {refusal.finding}\n  try: {one_row(refusal.remedy)}", file=err)

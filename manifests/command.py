@@ -18,6 +18,7 @@ from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import OTHER, TASKS
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.starters import ACCELERATE, find_code, find_lone, is_python
+from manifests.pod import SCRIPT_DIRECTORY
 from manifests.request import DOWNLOADS, MPIJOB, OFF, PREFETCH, PYTORCHJOB, REFERENCE, RUNTIME, Request
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
@@ -39,6 +40,7 @@ def finish(request: Request) -> Request:
     Raise Refusal for what would train nothing, train once in each pod, or lose its results with the pods.
     """
     words = [*request.words][request.words[:1] == ["--"] :] or GUIDE[: 1 if request.kind == PREFETCH else 2]
+    words = place_scripts(request, words)
     check_name(request, words[0])
     check_secrets(words)
     check_starter(request, words)
@@ -53,6 +55,13 @@ def finish(request: Request) -> Request:
     finished = replace(request, words=words, env=env, elastic=bounds)
     check_results(finished)
     return finished
+
+
+def place_scripts(request: Request, words: list[str]) -> list[str]:
+    """Return the command with the path that a script of this machine has in the pods; the first one is the default."""
+    if request.script and not request.words:
+        words = [next(iter(request.script))]
+    return [f"{SCRIPT_DIRECTORY}/{words[0]}", *words[1:]] if words[0] in request.script else words
 
 
 def check_name(request: Request, name: str) -> None:

@@ -12,11 +12,12 @@ from manifests.request import Request, Volume, keep
 # With a read-only root, an image writes in three places: results and downloads on the claim, the rest in /tmp (a home,
 # a name for an unknown user, private keys), and what ranks of one node exchange in /dev/shm. The tests of images run
 # them so.
-STORAGE, TEMPORARY, SHARED = "storage", "tmp", "shm"
+STORAGE, TEMPORARY, SHARED, SCRIPTS = "storage", "tmp", "shm", "scripts"
 # A proxy of Istio goes on after the training has ended, and the pod with it; it is put into the pods of each profile of
 # Kubeflow. Every release reads this as an annotation, as a label only some do (injectRequired in
 # pkg/kube/inject/inject.go of istio/istio, 1.6 to 1.27); the SDK of Kubeflow sets it, too.
 OUTSIDE_MESH = {"sidecar.istio.io/inject": "false"}
+SCRIPT_DIRECTORY = "/workspace/job"  # whose files a script imports, as Python does
 GROUP = 0  # owns the directories of the image
 LABEL = 63  # characters of a DNS label
 
@@ -43,17 +44,18 @@ def write_variables(request: Request) -> list[dict[str, Any]]:
 
 def write_sizes(request: Request) -> dict[str, Any]:
     """Return requests that equal the limits, which gives a pod the class Guaranteed."""
-    size = {"cpu": str(request.cpu), "memory": request.memory}
+    size = {"cpu": str(request.cpu), "memory": request.memory, **keep(**{"ephemeral-storage": request.disk})}
     return {"requests": size, "limits": size}
 
 
 def write_mounts(request: Request) -> list[dict[str, Any]]:
     """Return where a container has its volumes."""
     claims = [
-        keep(name=name, mountPath=each.path, readOnly=each.read_only or None)
+        keep(name=name, mountPath=each.path, subPath=each.part or None, readOnly=each.read_only or None)
         for name, each in name_claims(request).items()
     ]
-    return [*claims, {"name": SHARED, "mountPath": "/dev/shm"}, {"name": TEMPORARY, "mountPath": "/tmp"}]
+    scripts = [{"name": SCRIPTS, "mountPath": SCRIPT_DIRECTORY}] if request.script else []
+    return [*claims, *scripts, {"name": SHARED, "mountPath": "/dev/shm"}, {"name": TEMPORARY, "mountPath": "/tmp"}]
 
 
 def write_volumes(request: Request) -> list[dict[str, Any]]:
@@ -61,8 +63,9 @@ def write_volumes(request: Request) -> list[dict[str, Any]]:
     claims = name_claims(request).items()
     return [
         *({"name": name, "persistentVolumeClaim": {"claimName": each.claim}} for name, each in claims),
+        *([{"name": SCRIPTS, "configMap": {"name": request.scripts}}] if request.script else []),
         {"name": SHARED, "emptyDir": keep(medium="Memory", sizeLimit=request.shm)},
-        {"name": TEMPORARY, "emptyDir": {}},
+        {"name": TEMPORARY, "emptyDir": keep(sizeLimit=request.disk)},
     ]
 
 
@@ -103,6 +106,7 @@ def write_container(
         "imagePullPolicy": "IfNotPresent",
         "args": list(words),
         "env": write_variables(request),
+        **keep(envFrom=list(request.env_from)),
         "resources": dict(sizes or write_sizes(request)),
         "securityContext": restrict_container(),
         "volumeMounts": write_mounts(request),
@@ -121,7 +125,12 @@ def write_template(request: Request, container: Mapping[str, Any], **more: Any) 
         "automountServiceAccountToken": False,
         **write_rest(request, container),
     }
-    return {"metadata": {"annotations": dict(OUTSIDE_MESH)}, "spec": spec}
+    return {"metadata": write_marks(request), "spec": spec}
+
+
+def write_marks(request: Request) -> dict[str, Any]:
+    """Return labels and annotations of pods."""
+    return keep(labels=dict(request.label), annotations={**OUTSIDE_MESH, **request.annotation})
 
 
 def write_rest(request: Request, container: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,7 +138,7 @@ def write_rest(request: Request, container: Mapping[str, Any]) -> dict[str, Any]
     return keep(
         securityContext=restrict_pod(request),
         containers=[dict(container)],
-        nodeSelector=dict(request.node_selector),
+        **request.pod,
         volumes=write_volumes(request),
     )
 
@@ -151,5 +160,13 @@ def limit_restarts(restarts: int, pods: int) -> int:
 
 def write_metadata(request: Request) -> dict[str, Any]:
     """Return the name of a job, its namespace, and its queue: Kueue reads a label of the job itself."""
-    labels = {"kueue.x-k8s.io/queue-name": request.queue} if request.queue else {}
-    return keep(name=request.name, namespace=request.namespace, labels=labels)
+    queue = {"kueue.x-k8s.io/queue-name": request.queue} if request.queue else {}
+    labels = {**queue, **request.label}
+    return keep(name=request.name, namespace=request.namespace, labels=labels, annotations=dict(request.annotation))
+
+
+def write_scripts(request: Request) -> list[dict[str, Any]]:
+    """Return the ConfigMap with the scripts of this machine, if there are any."""
+    metadata = keep(name=request.scripts, namespace=request.namespace)
+    found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(request.script)}
+    return [found] if request.script else []

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from manifests.pod import (
-    OUTSIDE_MESH,
     check_name,
     restrict_container,
     write_container,
+    write_marks,
     write_metadata,
     write_mounts,
     write_rest,
@@ -66,7 +66,7 @@ def write_patch(request: Request) -> dict[str, Any]:
     and automountServiceAccountToken, which the definition of a patch does not know (v2.3.0).
     """
     container = {"name": NODE, "securityContext": restrict_container(), "volumeMounts": write_mounts(request)}
-    template = {"metadata": {"annotations": dict(OUTSIDE_MESH)}, "spec": write_rest(request, container)}
+    template = {"metadata": write_marks(request), "spec": write_rest(request, container)}
     jobs = [{"name": NODE, "template": {"spec": {"template": template}}}]
     return {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
 
@@ -78,11 +78,11 @@ def write_runtime(request: Request) -> dict[str, Any]:
     no ttlSecondsAfterFinished: a failed TrainJob would begin anew when its JobSet is removed (kubeflow/trainer#3779).
     """
     check_name(request, "")
-    failure = {"failurePolicy": {"maxRestarts": request.max_restarts}}
+    metadata, failure = write_metadata(request), {"failurePolicy": {"maxRestarts": request.max_restarts}}
     return {
         "apiVersion": API,
         "kind": "ClusterTrainingRuntime",
-        "metadata": {**write_metadata(request), "labels": {"trainer.kubeflow.org/framework": "torch"}},
+        "metadata": {**metadata, "labels": {"trainer.kubeflow.org/framework": "torch", **request.label}},
         "spec": {
             "mlPolicy": {"numNodes": request.workers, "torch": {}},
             "template": {"spec": {**failure, **write_torch_jobs(request)}},

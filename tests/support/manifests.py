@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from manifests import cli
-from manifests.request import HELP, Parser, add_options
+from manifests.options import Parser, add_options
+from manifests.request import HELP
 from tests.support.admission import list_flaws
 
 IMAGE = f"registry.example/multinode@sha256:{'0' * 64}"
@@ -26,11 +27,16 @@ class Printed(NamedTuple):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """Return the manifest; fail where there is none, or one that its operator would refuse."""
-        assert self.code == 0, self.err
-        found: dict[str, Any] = yaml.safe_load(self.out)
+        """Return the manifest of the job; fail where there is none, or one that its operator would refuse."""
+        found = self.objects[-1]
         assert list_flaws(found) == []
         return found
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """Return all that is printed."""
+        assert self.code == 0, self.err
+        return list(yaml.safe_load_all(self.out))
 
 
 def run(*words: str) -> Printed:

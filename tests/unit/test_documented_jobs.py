@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -13,7 +14,6 @@ import pytest
 import yaml
 
 from entrypoint.tasks.command import WORKER, read_command
-from entrypoint.world.table import detect
 from manifests.pod import limit_restarts
 from tests.support.admission import list_flaws
 from tests.support.definitions import schema
@@ -100,29 +100,22 @@ def test_a_pod_runs_a_command_that_the_entrypoint_has(each: dict[str, Any]) -> N
 def test_kubernetes_takes_what_is_its_own() -> None:
     shown = [each for each in SHOWN if each not in JOBS]
 
-    assert {each["kind"] for each in shown} == {"Pod", "Service", "Job"}
+    assert {each["kind"] for each in shown} == {"Pod", "Service"}
     for each in shown:
         kubernetes_validate.validate(each, "1.37", strict=True)
-
-
-def test_the_pods_of_the_indexed_job_find_each_other() -> None:
-    [service], [indexed] = ([each for each in SHOWN if each["kind"] == kind] for kind in ("Service", "Job"))
-    spec, name = indexed["spec"], indexed["metadata"]["name"]
-    [container] = spec["template"]["spec"]["containers"]
-    variables = {each["name"]: each["value"] for each in container["env"]}
-    world = detect({**variables, "JOB_COMPLETION_INDEX": "1"})
-
-    assert service["spec"] == {"clusterIP": "None", "selector": {"batch.kubernetes.io/job-name": name}}
-    assert spec["template"]["spec"]["subdomain"] == service["metadata"]["name"]
-    assert spec["completionMode"] == "Indexed" and spec["completions"] == spec["parallelism"] == world.nodes[1]
-    assert (world.node_rank, world.master) == (1, f"{name}-0.{service['metadata']['name']}")
-    assert read_command(container["args"], {}, lambda *_: None).trains
 
 
 # What the pages on Kubernetes type, in their order: what makes objects, and what names them.
 TYPED = [each.text for path in ("docs/kubernetes.md", "docs/kubernetes-reference.md") for each in page(path).shown]
 KINDS = {"pvc": "PersistentVolumeClaim", "job": "Job", "trainjob": "TrainJob", "pod": "Pod"}
 NAMED = re.compile(r"\b(pvc|job|trainjob|pod)(?:/| -n training )([\w-]+)")
+
+
+@pytest.fixture(autouse=True)
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be in a directory with the script that the pages speak of."""
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
 
 
 def made() -> list[dict[str, Any]]:

@@ -12,13 +12,14 @@ import pytest
 from kubeflow.training.api_client import ApiClient
 from kubeflow_trainer_api import models
 
+from entrypoint.world.table import detect
 from tests.golden import data, manifests
 from tests.golden.manifests import FORMS
 from tests.support.definitions import schema
 from tests.support.manifests import list_pods, write
 
 RELEASE = "1.37"
-CUSTOM = [name for name in FORMS if not name.startswith(("prefetch", "pvc"))]
+CUSTOM = [name for name in FORMS if not name.startswith(("prefetch", "pvc", "job"))]
 
 
 def form(name: str) -> dict[str, Any]:
@@ -66,3 +67,18 @@ def test_kubernetes_takes_the_objects_and_pods_of_a_manifest(name: str) -> None:
 
 def test_the_text_is_the_same_to_the_byte() -> None:
     assert manifests.produce() == data.recorded("manifests"), data.REMEDY
+
+
+def test_the_pods_of_an_indexed_job_find_each_other() -> None:
+    service, job = write("job", "--name", "mine", "--workers", "2", "--nproc", "2", "train.py").objects
+    [container] = list_pods(job)[0]["containers"]
+    variables = {each["name"]: each["value"] for each in container["env"]}
+
+    world = detect({**variables, "JOB_COMPLETION_INDEX": "1"})
+
+    for each in (service, job):
+        kubernetes_validate.validate(each, RELEASE, strict=True)
+    assert service["spec"]["selector"] == {"batch.kubernetes.io/job-name": job["metadata"]["name"]}
+    assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
+    assert job["spec"]["completions"] == job["spec"]["parallelism"] == world.nodes[1] == 2
+    assert (world.node_rank, world.master, world.local_size) == (1, "mine-0.mine", 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,13 @@ from tests.support.manifests import KINDS, list_options, run
 
 PROGRAM = "python scripts/manifest.py "
 SHOWN = [shown for each in pages() for shown in each.shown if shown.text.startswith(PROGRAM)]
+
+
+@pytest.fixture(autouse=True)
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be in a directory with the script that the pages speak of."""
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=lambda shown: shown.place)

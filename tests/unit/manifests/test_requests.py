@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.manifests import IMAGE, JOBS, SIZES, list_containers, list_pods, run, write
 
-POD_KINDS = [(kind,) for kind in (*JOBS, "runtime", "prefetch")]
+POD_KINDS = [(kind,) for kind in (*JOBS, "job", "runtime", "prefetch")]
 # Kind, what is typed beside an image and sizes; a piece of the fact or value; of what to type instead.
 MISTAKES = """
 pytorchjob | --name 1QA                                      | at most 54 | --name qa
@@ -27,6 +27,10 @@ pytorchjob | --volume data:/dev/shm                          | hides nothing of 
 pytorchjob | --volume data                                   | --volume: takes a directory | --help
 pytorchjob | --volume data:/workspace/data:rx                | or CLAIM:DIRECTORY:ro | --help
 pytorchjob | --volume data:/workspace/output                 | in one directory | --volume CLAIM:ANOTHER
+job        | --name aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa | at most 55 | --name aaa
+pytorchjob | --toleration gpu:Never                          | takes KEY or KEY=VALUE | --help
+pytorchjob | --env-from pod/x                                | takes SECRET, or configmap/NAME | --help
+trainjob   | --priority-class x                              | unrecognized arguments: --priority-class | --help
 pytorchjob | --node-selector spr                             | takes NAME=VALUE | --help
 pytorchjob | --elastic 5:8                                   | not between the fewest and the most | --elastic 4:4
 pytorchjob | --elastic 4                                     | --elastic: takes a number | --help

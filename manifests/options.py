@@ -1,0 +1,302 @@
+"""The command line of manifests: which kind has which option, what each takes, and what goes together.
+
+What the API server or a webhook checks when a manifest is applied is left to it. Checked here is what would be seen
+only in pods that do not start, or that train wrongly.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from argparse import REMAINDER, ArgumentParser
+from argparse import ArgumentTypeError as Wrong
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import yaml
+
+from entrypoint.errors import Refusal
+from entrypoint.printing.secrets import hide_value
+from entrypoint.tasks.defaults import OUTPUT
+from manifests.request import (
+    HELP,
+    JOB,
+    JOBS,
+    MPIJOB,
+    OFF,
+    PODS,
+    PREFETCH,
+    PVC,
+    PYTORCHJOB,
+    REFERENCE,
+    RUNTIME,
+    TORCH_DISTRIBUTED,
+    TRAINING,
+    TRAINJOB,
+    Request,
+    Volume,
+    keep,
+)
+
+# A quantity of Kubernetes with its unit, without which it would be bytes.
+SIZE = re.compile(r"\d{1,9}(\.\d{1,9})?(k|[MGTPE]|[KMGTPE]i)", re.ASCII)
+# What a volume would hide that is mounted there or above it.
+NEEDED = ("/dev/shm", "/etc", "/home/multinode", "/opt/multinode", "/proc", "/sys", "/tmp", "/usr/lib", "/usr/local",
+          "/workspace/transformers")  # fmt: skip
+# Bytes of a ConfigMap, all files together (ValidateConfigMap in pkg/apis/core/validation/validation.go of Kubernetes).
+MOST_SCRIPTS = 1 << 20
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class Parser(ArgumentParser):
+    """A parser whose errors have three parts."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise Refusal instead of ending the program."""
+        raise Refusal("the command line cannot be read", message, f"{self.prog} --help")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse an option that is not known before argparse asks for those that are missing; each takes a value."""
+        words = iter(args)
+        for word in words:
+            name, equals, _ = word.partition("=")
+            if not word.startswith("-") or name in ("-h", "--help", "--"):
+                break
+            if name not in self._option_string_actions:
+                self.error(f"unrecognized arguments: {name}")
+            if not equals:
+                next(words, None)
+        return super().parse_known_args(args, namespace)
+
+
+def count(least: int) -> Callable[[str], int]:
+    """Return a reader of a number that is not smaller than another."""
+
+    def read(text: str) -> int:
+        value = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
+        if value < least:
+            raise Wrong(f"takes a number, at least {least}, not {text!r}")
+        return value
+
+    return read
+
+
+def read_elastic(text: str) -> tuple[int, int]:
+    """Return the fewest and the most pods of an elastic job, from `2:4`; OFF for `off`."""
+    low, _, high = text.partition(":")
+    return OFF if text == "off" else (count(1)(low), count(1)(high))
+
+
+def read_size(text: str) -> str:
+    """Return a number of bytes with its unit."""
+    if not SIZE.fullmatch(text):
+        raise Wrong(f"takes a size with its unit, such as 64Gi, not {text!r}")
+    return text
+
+
+def read_path(text: str) -> str:
+    """Return an absolute directory in a container that hides nothing of what it needs, without a slash at its end."""
+    path = "/" + posixpath.normpath(text).strip("/")
+    if not text.startswith("/") or any(f"{each}/".startswith(f"{path.rstrip('/')}/") for each in NEEDED):
+        raise Wrong(f"takes a directory that hides nothing of the image, such as /workspace/data, not {text!r}")
+    return path
+
+
+def read_volume(text: str) -> Volume:
+    """Return a claim and where it is mounted: `data:/workspace/data`, or `data/part:/workspace/data:ro`."""
+    claim, _, place = text.partition(":")
+    path, colon, mode = place.partition(":")
+    if colon and mode not in ("ro", "rw"):
+        raise Wrong(f"takes CLAIM:DIRECTORY, or CLAIM:DIRECTORY:ro, not {text!r}")
+    claim, _, part = claim.partition("/")
+    return Volume(claim, read_path(path), part, mode == "ro")
+
+
+def read_pair(text: str) -> tuple[str, str]:
+    """Return a name and what follows the first `=`."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise Wrong(f"takes NAME=VALUE, not {text!r}")
+    return name, value
+
+
+def read_variable(text: str) -> tuple[str, str]:
+    """Return a variable; raise Refusal for a secret, which everybody would read who may read the manifest."""
+    name, value = read_pair(text)
+    plain = REFERENCE.sub("1", value)
+    if hide_value(name, plain) != plain:
+        remedy = f"kubectl create secret generic mine --from-literal={name}=..., then --env-secret {name}=mine:{name}"
+        raise Refusal("a secret in a manifest is read by all who may read the job", f"--env {name}", remedy)
+    return name, value
+
+
+def read_secret(text: str) -> tuple[str, tuple[str, str]]:
+    """Return a variable, and the Secret and key that it comes from (valueFrom.secretKeyRef): `NAME=SECRET:KEY`."""
+    name, value = read_pair(text)
+    secret, _, key = value.partition(":")
+    return name, (secret, key or name)
+
+
+def read_source(text: str) -> dict[str, Any]:
+    """Return a Secret, or after `configmap/` a ConfigMap, all of whose keys become variables."""
+    kind, slash, name = text.rpartition("/")
+    if slash and kind not in ("secret", "configmap"):
+        raise Wrong(f"takes SECRET, or configmap/NAME, not {text!r}")
+    return {"configMapRef" if kind == "configmap" else "secretRef": {"name": name}}
+
+
+def read_toleration(text: str) -> dict[str, str]:
+    """Return the taint of nodes on which pods may run all the same: `KEY`, `KEY=VALUE`, either with `:EFFECT`."""
+    pair, colon, effect = text.partition(":")
+    key, equals, value = pair.partition("=")
+    if not key or (colon and effect not in EFFECTS):
+        raise Wrong(f"takes KEY or KEY=VALUE, then :{' or :'.join(EFFECTS)} or nothing, not {text!r}")
+    operator = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
+    return {"key": key, **operator, **keep(effect=effect or None)}
+
+
+def require_nodes(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the affinity to nodes that have one of the values of each label: `zone=a,b`."""
+    rules = [{"key": key, "operator": "In", "values": values.split(",")} for key, values in pairs]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": rules}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def read_script(text: str) -> tuple[str, str]:
+    """Return the name and the text of a file of this machine."""
+    path = Path(text)
+    try:
+        return path.name, path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # ValueError: no text, or no path
+        raise Wrong(f"takes a file of text that can be read, not {text!r} ({error})") from None
+
+
+def read_patch(text: str) -> dict[str, Any]:
+    """Return the object in a file of YAML."""
+    _, written = read_script(text)
+    try:
+        found = yaml.safe_load(written)
+    except yaml.YAMLError as error:
+        raise Wrong(f"takes a file of YAML, not {text!r} ({' '.join(str(error).split())})") from None
+    if not isinstance(found, dict):
+        raise Wrong(f"takes a file with the fields of one object, such as spec, not {text!r}")
+    return found
+
+
+class PodRow(NamedTuple):
+    """An option that becomes a field of the pods' specification; join: what makes the field of all values typed."""
+
+    option: str
+    metavar: str
+    help: str
+    field: str
+    read: Callable[[str], Any] = str
+    join: Callable[[list[Any]], Any] = lambda values: values[-1]
+    kinds: tuple[str, ...] = PODS
+
+
+# A TrainJob can say of a pod what the definition of a patch knows (v2.3.0): no priority class.
+POD_ROWS = (
+    PodRow("--node-selector", "KEY=VALUE", "label of the nodes to run on", "nodeSelector", read_pair, dict),
+    PodRow("--node-affinity", "KEY=A,B", "label of the nodes, one of these", "affinity", read_pair, require_nodes),
+    PodRow("--toleration", "KEY[=VALUE][:EFFECT]", "taint of nodes to run on", "tolerations", read_toleration, list),
+    PodRow("--service-account", "NAME", "account of the pods, such as a cloud's identity", "serviceAccountName"),
+    PodRow(
+        "--pull-secret", "NAME", "login to the registry of the image", "imagePullSecrets",
+        lambda name: {"name": name}, list,
+    ),
+    PodRow(
+        "--priority-class", "NAME", "which pods go before others", "priorityClassName",
+        kinds=tuple(kind for kind in PODS if kind != TRAINJOB),
+    ),
+)  # fmt: skip
+
+
+def make_parser() -> Parser:
+    """Return the parser of the command line."""
+    text = "Print a manifest for `kubectl apply -f -`."
+    parser = Parser(prog="scripts/manifest.py", description=text, allow_abbrev=False)
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="|".join(HELP))
+    for kind, what in HELP.items():
+        one = kinds.add_parser(kind, help=what, description=f"Print {what}.", allow_abbrev=False)
+        add_options(one, kind)
+        if kind != PVC:
+            one.add_argument("words", nargs=REMAINDER, metavar="TASK ARGUMENT...", help="default: qa --bf16")
+    return parser
+
+
+def add_options(parser: Parser, kind: str) -> None:
+    """Add the options that a kind has.
+
+    Defaults are those of the Hugging Face guide to distributed CPUs, but for the directory of the claim, which is where
+    the image writes its results; sizes have none.
+    """
+
+    def add(name: str, metavar: str, text: str, kinds: tuple[str, ...] = PODS, **settings: Any) -> None:
+        if kind in kinds:
+            shown = f"{text}; default: %(default)s" if settings.get("default") else text
+            parser.add_argument(name, metavar=metavar, help=shown, **settings)
+
+    many: Any = {"action": "append"}
+    name = "multinode" if kind == RUNTIME else f"transformers-{kind}"
+    add("--name", "NAME", "name of the object", tuple(HELP), default=name)
+    add("--namespace", "NAME", "its namespace; default: that of kubectl", (*JOBS, PREFETCH, PVC))
+    add("--image", "IMAGE", "image, best with @sha256:...", required=True)
+    add("--workers", "N", "number of pods that train", TRAINING, type=count(1), default=4)
+    processes = "processes of each pod, one for each NUMA node that its cores fill"
+    add("--nproc", "N", processes, TRAINING, type=count(1))
+    sizes: Any = {"required": True} if kind in TRAINING else {}
+    add("--cpu", "CPUS", "request and limit of each pod", type=count(1), **(sizes or {"default": 1}))
+    add("--memory", "BYTES", "request and limit of each pod", type=read_size, **(sizes or {"default": "4Gi"}))
+    add("--shm", "BYTES", "size of /dev/shm, part of the memory; default: all of it", type=read_size)
+    add("--pvc", "NAME", "claim for results and downloads, which all pods mount", default="transformers-pvc")
+    add("--mount", "DIRECTORY", "where they mount it", type=read_path, default=OUTPUT)
+    claim = "another claim that all pods mount, for data"
+    add("--volume", "CLAIM[/PART]:DIRECTORY[:ro]", claim, type=read_volume, **many)
+    add("--disk", "BYTES", "limit of what a pod writes to its node's disk, /tmp and logs", type=read_size)
+    add("--script", "FILE", "a file of this machine, in a ConfigMap, for all pods", TRAINING, type=read_script, **many)
+    for row in POD_ROWS:
+        add(row.option, row.metavar, row.help, row.kinds, type=row.read, **many)
+    add("--queue", "NAME", "queue of Kueue", (*JOBS, PREFETCH))
+    add("--label", "KEY=VALUE", "label of the job and of its pods", type=read_pair, **many)
+    add("--annotation", "KEY=VALUE", "annotation of the job and of its pods", type=read_pair, **many)
+    add("--env", "NAME=VALUE", "variable of every pod", type=read_variable, **many)
+    add("--env-secret", "NAME=SECRET:KEY", "variable of every pod, from a Secret", type=read_secret, **many)
+    others = tuple(kind for kind in PODS if kind != TRAINJOB)
+    add("--env-from", "SECRET", "variables of a Secret, or of configmap/NAME", others, type=read_source, **many)
+    add("--uid", "UID", "user of the processes", type=count(1), default=1000)
+    bounds = "fewest and most pods, or off; default: 1 and --workers, for a script --workers alone"
+    add("--elastic", "MIN:MAX", bounds, (PYTORCHJOB,), type=read_elastic)
+    again = (PYTORCHJOB, MPIJOB, RUNTIME, JOB)
+    add("--max-restarts", "N", "restarts before the job fails", again, type=count(0), default=10)
+    add("--deadline", "SECONDS", "how long the job may run", (*JOBS, PREFETCH), type=count(1))
+    removed = (PYTORCHJOB, MPIJOB, JOB, PREFETCH)
+    add("--ttl", "SECONDS", "how long the job is kept after its end", removed, type=count(0))
+    add("--runtime", "NAME", "ClusterTrainingRuntime, one of torch", (TRAINJOB,), default=TORCH_DISTRIBUTED)
+    add("--patch", "FILE", "fields that replace and complete those of the job, as YAML", tuple(HELP), type=read_patch)
+    add("--size", "BYTES", "size of the storage", (PVC,), default="30Gi")
+    add("--storage-class", "NAME", "class of the storage; default: the cluster's", (PVC,))
+
+
+def make_request(typed: dict[str, Any]) -> Request:
+    """Return what was typed as a request; raise Refusal for values that do not go together."""
+    for key in ("env", "env_secret", "label", "annotation", "script"):
+        typed[key] = dict(typed.get(key) or [])
+    dests = {row: row.option[2:].replace("-", "_") for row in POD_ROWS}
+    values = {row: typed.pop(dest, None) for row, dest in dests.items()}
+    request = Request(**keep(**typed), pod={row.field: row.join(found) for row, found in values.items() if found})
+    places = [each.path for each in request.claims]
+    if len({*places}) < len(places):
+        raise Refusal("two claims would be mounted in one directory", ", ".join(places), "--volume CLAIM:ANOTHER")
+    if (size := sum(len(text.encode()) for text in request.script.values())) > MOST_SCRIPTS:
+        remedy = f"an image of your own with them, or --volume; a ConfigMap has room for {MOST_SCRIPTS}"
+        raise Refusal("the scripts are too large for a ConfigMap", f"{size} bytes", remedy)
+    if request.processes > request.cpu:
+        value, remedy = f"{request.processes} processes, {request.cpu} CPUs", f"--cpu {request.processes}"
+        raise Refusal("each process needs a core of its own", value, f"{remedy}, or a smaller --nproc")
+    low, high = request.elastic or OFF
+    if (low, high) != OFF and not low <= request.workers <= high:
+        fact = "--workers is not between the fewest and the most pods of --elastic"
+        raise Refusal(fact, f"{request.workers}, {low}:{high}", f"--elastic {request.workers}:{request.workers}")
+    return request

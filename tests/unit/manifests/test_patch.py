@@ -1,0 +1,95 @@
+"""Fields of the user's in a manifest, and files of this machine in its pods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from manifests.patch import merge
+from tests.support.manifests import JOBS, list_containers, list_pods, write
+
+POD = {"containers": [{"name": "a", "image": "i", "env": [{"name": "X", "value": "1"}]}], "volumes": [{"name": "v"}]}
+CASES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ({"a": 1, "b": {"c": 2}}, {"b": {"d": 3}}, {"a": 1, "b": {"c": 2, "d": 3}}),
+    ({"a": 1}, {"a": None, "b": None}, {}),
+    ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),
+    ({"a": {"b": 1}}, {"a": 5}, {"a": 5}),
+    ({"a": 5}, {"a": {"b": {"c": None}}}, {"a": {"b": {}}}),
+    (
+        POD,
+        {"containers": [{"name": "a", "env": [{"name": "Y", "value": "2"}]}, {"name": "b"}], "volumes": []},
+        {
+            "containers": [
+                {"name": "a", "image": "i", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]},
+                {"name": "b"},
+            ],
+            "volumes": [],
+        },
+    ),
+    (
+        {"mounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]},
+        {"mounts": [{"name": "v", "mountPath": "/b", "readOnly": True}]},
+        {"mounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b", "readOnly": True}]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("ours", "patch", "merged"), CASES)
+def test_a_patch_completes_and_replaces(ours: dict[str, Any], patch: dict[str, Any], merged: dict[str, Any]) -> None:
+    before = yaml.safe_dump(ours)
+
+    assert merge(ours, patch) == merged
+    assert yaml.safe_dump(ours) == before
+    assert merge(merged, patch) == merged  # once is enough
+
+
+def test_a_patch_reaches_what_no_option_says(tmp_path: Path) -> None:
+    file = tmp_path / "patch.yaml"
+    file.write_text("spec: {suspend: true, trainer: {numNodes: 9}}\n")
+
+    spec = write("trainjob", "--patch", str(file), "smoke").manifest["spec"]
+
+    assert (spec["suspend"], spec["trainer"]["numNodes"], spec["trainer"]["args"]) == (True, 9, ["smoke"])
+
+
+@pytest.mark.parametrize("text", ["- a list\n", "not: [closed\n", "", b"\xff\xfe"])
+def test_a_file_that_is_no_patch_is_refused(tmp_path: Path, text: str | bytes) -> None:
+    file = tmp_path / "patch.yaml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    printed = write("trainjob", "--patch", str(file))
+
+    assert printed.code == 2 and "--patch" in printed.err
+
+
+@pytest.mark.parametrize("kind", [*JOBS, "job"])
+@pytest.mark.parametrize("typed", [(), ("train.py", "--epochs", "3")])
+def test_a_script_of_this_machine_runs_in_all_pods(tmp_path: Path, kind: str, typed: tuple[str, ...]) -> None:
+    (tmp_path / "train.py").write_text("import helper\n")
+    (tmp_path / "helper.py").write_text("A = 1\n")
+    files = [word for name in ("train.py", "helper.py") for word in ("--script", str(tmp_path / name))]
+
+    printed = write(kind, "--name", "mine", *files, *typed)
+
+    config = printed.objects[0]
+    assert (config["kind"], config["metadata"]["name"]) == ("ConfigMap", "mine-scripts")
+    assert config["data"] == {"train.py": "import helper\n", "helper.py": "A = 1\n"}
+    arguments = {" ".join(one["args"]) for one in list_containers(printed.manifest)} - {"worker"}
+    assert arguments == {" ".join(["/workspace/job/train.py", *typed[1:]])}
+    for pod in list_pods(printed.manifest):
+        assert {"name": "scripts", "configMap": {"name": "mine-scripts"}} in pod["volumes"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("x" * (1 << 20) + "y", "too large for a ConfigMap"), (None, "that can be read")]
+)
+def test_a_script_that_no_pod_would_have_is_refused(tmp_path: Path, content: str | None, said: str) -> None:
+    if content is not None:
+        (tmp_path / "train.py").write_text(content)
+
+    printed = write("trainjob", "--script", str(tmp_path / "train.py"))
+
+    assert printed.code == 2 and said in printed.err
