@@ -100,7 +100,7 @@ def test_a_pod_runs_a_command_that_the_entrypoint_has(each: dict[str, Any]) -> N
 def test_kubernetes_takes_what_is_its_own() -> None:
     shown = [each for each in SHOWN if each not in JOBS]
 
-    assert {each["kind"] for each in shown} == {"Pod", "Service"}
+    assert {each["kind"] for each in shown} == {"Pod"}
     for each in shown:
         kubernetes_validate.validate(each, "1.37", strict=True)
 
