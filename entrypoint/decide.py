@@ -34,6 +34,7 @@ from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import SCRIPT
 from entrypoint.tasks.defaults import OUTPUT_DIR
 from entrypoint.tuning.bind import CORES, RANK_PROGRAM
+from entrypoint.tuning.gradients import read_choice
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
 from entrypoint.tuning.variables import Tuned, set_rank_variables, tune, was_launched
@@ -88,9 +89,12 @@ class Preflight:
 def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     """Return the program of a command; raise Refusal for what would end it later, without a network.
 
-    That is what the image lacks, arguments that contradict each other, and results that cannot be written.
+    That is what the image lacks, arguments that contradict each other, a setting that is not known, and results that
+    cannot be written.
     """
     command, world, environ = situation.command, situation.world, facts.environ_with_home
+    if situation.becomes_ranks:
+        read_choice(environ)
     program = read_program(command, facts.stack, environ, world, facts.root)
     program, run = plan_run(command, program, world, facts, starts=situation.becomes_torchrun)
     program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)

@@ -29,7 +29,7 @@ def overlay(environ: Mapping[str, str], settings: Iterable[Setting]) -> dict[str
 
 OURS = "MULTINODE_"
 # The variables that users set (docs/reference.md), without what all of them begin with.
-NAMES = ("APART", "BF16", "OUTPUT", "RESUME", "SSH_KEYS", "SSH_PORT", "TIMEOUT", "WORLD_SIZE")
+NAMES = ("APART", "BF16", "GRADIENTS", "OUTPUT", "RESUME", "SSH_KEYS", "SSH_PORT", "TIMEOUT", "WORLD_SIZE")
 MARK = "MULTINODE_SET"
 BEFORE = "MULTINODE_BEFORE"
 

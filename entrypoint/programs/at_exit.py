@@ -55,6 +55,8 @@ REST = 0.2  # seconds in which a thread of a backend, also one that has to wait 
 ROWS = {
     "multiprocessing.queues": ("lost_batch", "watch_queues"),
     "torch.optim.optimizer": ("one_job", "watch_optimizers"),
+    "torch.amp.autocast_mode": ("gradients", "watch_autocast"),
+    "torch.nn.parallel.distributed": ("gradients", "watch_parallel"),
     "torch.distributed.rendezvous": ("group_of_one", "serve_alone"),
     "transformers.trainer": ("progress", "show_progress"),
 }

@@ -8,14 +8,14 @@ The callback takes the place of the Trainer's own as that of a notebook does (tr
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers.trainer_callback import ProgressCallback
 
-COUNTED = ("iteration", "avg_backward_comm_time", "avg_backward_compute_comm_overlap_time")
+EXCHANGE = "multinode.gradients"  # which counts how long a backward pass waits
 
 
 class Point(NamedTuple):
@@ -32,8 +32,6 @@ class Progress(ProgressCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Let the bar begin at the step of the checkpoint: the time left would be far too short after it."""
         super().on_train_begin(args, state, control, **more)
-        self.hook: Any = None
-        self.parallel: Any = None
         self.first = self.last = self._now(state)
         if not self._is_shown():
             return
@@ -42,12 +40,6 @@ class Progress(ProgressCallback):
         # tqdm guesses by how many steps its next line is away, and where it guessed too many repeats the last one.
         bar.miniters, bar.dynamic_miniters = 1, False
         bar.write = print  # its own prints the bar again, as if it had been in the way
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Ask for the model of the first step: a callback is given the one inside."""
-        super().on_step_begin(args, state, control, **more)
-        if self.hook is None and self._is_shown() and args.world_size > 1:
-            self.hook = register_module_forward_pre_hook(self._keep_parallel)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Add what there is to say if a line is due."""
@@ -72,28 +64,8 @@ class Progress(ProgressCallback):
         return now
 
     def _now(self, state: Any) -> Point:
-        return Point(state.global_step, time.monotonic(), self.parallel and count_waited(self.parallel))
-
-    def _keep_parallel(self, module: Any, _: Any) -> None:
-        """Keep DDP, which a step calls first, and let it measure every step and not every hundredth."""
-        self.hook.remove()
-        module = getattr(module, "_orig_mod", module)  # where it is compiled
-        if hasattr(module, "_get_ddp_logging_data"):
-            module._set_ddp_runtime_logging_sample_rate(1)
-            self.parallel = module
-
-
-def count_waited(parallel: Any) -> float | None:
-    """Return the seconds in which a backward pass had computed all, and gradients were still exchanged.
-
-    None where torch has not counted them. parallel: a DistributedDataParallel, whose averages are in nanoseconds and
-    end with the step before the last (torch/csrc/distributed/c10d/logger.cpp).
-    """
-    found = parallel._get_ddp_logging_data()
-    steps, exchanged, hidden = (found.get(name) for name in COUNTED)
-    if not steps or exchanged is None or hidden is None:
-        return None
-    return float((exchanged - hidden) * steps / 1e9)
+        seen = getattr(sys.modules.get(EXCHANGE), "SEEN", None)
+        return Point(state.global_step, time.monotonic(), getattr(seen, "waited", None))
 
 
 def describe(since: Point, now: Point, samples: int, history: Iterable[Mapping[str, Any]]) -> str:

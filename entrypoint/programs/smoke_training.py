@@ -1,6 +1,7 @@
 """What `smoke` trains: a tiny question-answering model, on questions made on the spot, with a clock beside it."""
 
-# No postponed annotations in this file: DDP reads those of a communication hook while it runs.
+from __future__ import annotations
+
 import hashlib
 import os
 import sys
@@ -9,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import Dataset
 from transformers import DistilBertConfig, DistilBertForQuestionAnswering, TrainerCallback, set_seed
 
@@ -50,17 +49,14 @@ class Questions(Dataset[dict[str, torch.Tensor]]):
 
 
 class Clock(TrainerCallback):
-    """Measure the training loop, and within it the time spent in all-reduce, in seconds."""
+    """Measure the training loop in seconds."""
 
     def __init__(self) -> None:
         """Start with nothing measured."""
-        self.trainer: Any = None
-        self.began = self.seconds = self.reducing = 0.0
+        self.began = self.seconds = 0.0
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
-        """Hook into DDP, which exists only from here on, and start the clock."""
-        if isinstance(self.trainer.model_wrapped, DistributedDataParallel):
-            self.trainer.model_wrapped.register_comm_hook(None, self.reduce)
+        """Start the clock."""
         self.began = time.perf_counter()
 
     def on_step_end(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
@@ -71,20 +67,6 @@ class Clock(TrainerCallback):
     def on_train_end(self, *_: Any, **__: Any) -> None:
         """Stop the clock."""
         self.seconds = time.perf_counter() - self.began
-
-    def reduce(self, _: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """Average one bucket of gradients and wait for it.
-
-        Waiting costs no overlap, because the whole model fits in one bucket, and needs no callback from the
-        backend's own thread, which is what hangs when a process group is destroyed.
-        """
-        began = time.perf_counter()
-        gradients = bucket.buffer().div_(dist.get_world_size())
-        dist.all_reduce(gradients)
-        self.reducing += time.perf_counter() - began
-        done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
-        done.set_result(gradients)
-        return done
 
 
 def age() -> float:

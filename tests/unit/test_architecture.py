@@ -77,7 +77,7 @@ def test_the_programs_do_not_import_each_other(program: str) -> None:
 
 def test_the_entrypoint_needs_nothing_but_python() -> None:
     for path in list_modules("entrypoint").values():
-        trains = path.parent.relative_to(ROOT).as_posix() == TRAINING
+        trains = path.is_relative_to(ROOT / TRAINING)
         known = {"entrypoint", *sys.stdlib_module_names, *(BESIDE_TRAINING if trains else ())}
         assert {each.split(".")[0] for each in list_imports(path)} <= known, path
 

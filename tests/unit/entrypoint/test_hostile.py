@@ -29,8 +29,8 @@ MODES = {"--explain=json": EXPLAINED, "--explain": EXPLAINED, "": COMMANDS}
 HALF_GOOD = st.booleans().flatmap(lambda is_good: CHANGED if is_good else ENVIRONMENTS)
 FEWEST = 5  # decisions among the 40 examples of a mode; there are about 15
 HEADS = (
-    "launcher", "world", "master", "processors", "NUMA nodes", "backend", "bf16", "quota", "set", "kept", "note",
-    "command",
+    "launcher", "world", "master", "processors", "NUMA nodes", "backend", "bf16", "quota", "gradients", "set",
+    "kept", "note", "command",
 )  # fmt: skip
 SECRET = "hunter2"
 # Every way in which a secret is typed: in flags, variables, addresses and headers, alone and in a line of shell.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -59,57 +59,11 @@ class Shown:
             self.training_bar.print()
 
 
-@dataclass
-class Parallel:
-    """DDP, which counts nanoseconds; a step exchanges for 6 s, of which it computes for 5 s."""
-
-    rate: int = 100
-    steps: int = 0
-
-    def _set_ddp_runtime_logging_sample_rate(self, rate: int) -> None:
-        self.rate = rate
-
-    def _get_ddp_logging_data(self) -> dict[str, object]:
-        averages = {"avg_backward_comm_time": 6 * 10**9, "avg_backward_compute_comm_overlap_time": 5 * 10**9}
-        return {"iteration": self.steps, **(averages if self.steps else {})}
-
-
-@dataclass
-class Hooks:
-    """What torch calls before each module, and how often that was removed."""
-
-    hook: Callable[[Any, Any], None] | None = None
-    removed: int = 0
-
-    def register(self, hook: Callable[[Any, Any], None]) -> Hooks:
-        assert self.hook is None
-        self.hook = hook
-        return self
-
-    def remove(self) -> None:
-        self.removed += 1
-
-
 @pytest.fixture
-def hooks() -> Hooks:
-    return Hooks()
-
-
-@pytest.fixture
-def progress(hooks: Hooks) -> Iterator[Any]:
+def progress() -> Iterator[Any]:
     """Import the program beside stand-ins of what it imports."""
-    contents: dict[str, dict[str, object]] = {
-        "torch": {}, "torch.nn": {}, "torch.nn.modules": {},
-        "torch.nn.modules.module": {"register_module_forward_pre_hook": hooks.register},
-        "transformers": {},
-        "transformers.trainer_callback": {"ProgressCallback": Shown},
-    }  # fmt: skip
-    modules = {name: ModuleType(name) for name in contents}
-    for name, module in modules.items():
-        vars(module).update(contents[name])
-        above, _, last = name.rpartition(".")
-        if above:
-            setattr(modules[above], last, module)
+    modules = {name: ModuleType(name) for name in ("transformers", "transformers.trainer_callback")}
+    vars(modules["transformers.trainer_callback"])["ProgressCallback"] = Shown
     with mock.patch.dict(sys.modules, modules):
         sys.modules.pop(NAME, None)
         yield importlib.import_module(NAME)
@@ -131,68 +85,48 @@ def test_a_line_tells_of_the_time_since_another(
     assert progress.describe(progress.Point(*since), progress.Point(*now), 24, history) == said
 
 
-def train(progress: Any, hooks: Hooks, args: Any, module: Any, bar: Bar | None) -> list[tuple[int, str]]:
-    """Train for two steps of 10 s after a checkpoint, with the module that a step calls first; return the lines."""
+def train(progress: Any, args: Any, seen: Any, bar: Bar | None) -> list[tuple[int, str]]:
+    """Train for two steps of 10 s after a checkpoint, with what counts the waiting; return the lines."""
     state, clock = SimpleNamespace(global_step=100, log_history=[{"loss": 2.0}]), mock.Mock(return_value=1000.0)
-    with mock.patch.object(Shown, "bar", bar), mock.patch("time.monotonic", clock), mock.patch("time.time", clock):
+    counting = {progress.EXCHANGE: SimpleNamespace(SEEN=seen)} if seen else {}
+    with (
+        mock.patch.object(Shown, "bar", bar), mock.patch("time.monotonic", clock), mock.patch("time.time", clock),
+        mock.patch.dict(sys.modules, counting),
+    ):  # fmt: skip
         callback = progress.Progress()
         callback.on_train_begin(args, state, None)
         for _ in range(2):
-            callback.on_step_begin(args, state, None)
-            if hooks.hook is not None and not hooks.removed:
-                hooks.hook(module, ())
             clock.return_value += 10
             state.global_step += 1
+            if seen and args is BATCH:
+                seen.waited = (seen.waited or 0) + 1
             callback.on_step_end(args, state, None)
-            parallel = getattr(module, "_orig_mod", module)
-            if isinstance(parallel, Parallel):
-                parallel.steps += 1
         callback.on_train_end(args, state, None)
     return bar.lines if bar else []
 
 
-@pytest.mark.parametrize(
-    ("args", "module", "lines"),
-    [
-        (ALONE, None, [(101, "loss 2, 0.6 samples/s"), (102, "loss 2, 0.6 samples/s"), (102, "loss 2, 0.6 samples/s")]),
-        # DDP knows of a step when the next one begins
-        (BATCH, Parallel(),
-         [(101, "loss 2, 1.2 samples/s"), (102, "loss 2, 1.2 samples/s, waiting 10%"),
-          (102, "loss 2, 1.2 samples/s, waiting 10%")]),
-        # compiled
-        (BATCH, SimpleNamespace(_orig_mod=Parallel()),
-         [(101, "loss 2, 1.2 samples/s"), (102, "loss 2, 1.2 samples/s, waiting 10%"),
-          (102, "loss 2, 1.2 samples/s, waiting 10%")]),
-        # something else makes ranks of it
-        (BATCH, SimpleNamespace(),
-         [(101, "loss 2, 1.2 samples/s")] + [(102, "loss 2, 1.2 samples/s")] * 2),
-    ],
-)  # fmt: skip
-def test_each_line_of_a_training_has_what_is_new(
-    progress: Any, hooks: Hooks, args: Any, module: Any, lines: list[tuple[int, str]]
-) -> None:
-    assert train(progress, hooks, args, module, Bar()) == lines
-    assert hooks.removed == (args.world_size > 1)
-    parallel = getattr(module, "_orig_mod", module)
-    assert not isinstance(parallel, Parallel) or parallel.rate == 1
+@pytest.mark.parametrize("seen", [None, SimpleNamespace(waited=None)])
+def test_who_counts_no_waiting_is_told_of_none(progress: Any, seen: Any) -> None:
+    alone = "loss 2, 0.6 samples/s"
+
+    assert train(progress, ALONE, seen, Bar()) == [(101, alone), (102, alone), (102, alone)]
 
 
-@pytest.mark.parametrize("counted", [{}, {"iteration": 0}, {"iteration": 7}, {"avg_backward_comm_time": 5}])
-def test_what_torch_has_not_counted_ends_no_training(progress: Any, counted: Mapping[str, int]) -> None:
-    parallel = SimpleNamespace(_get_ddp_logging_data=lambda: counted)
+def test_each_line_of_a_training_has_what_is_new(progress: Any) -> None:
+    said = "loss 2, 1.2 samples/s, waiting 10%"
 
-    assert progress.count_waited(parallel) is None
+    lines = train(progress, BATCH, SimpleNamespace(waited=None), Bar())
+
+    assert lines == [(101, said), (102, said), (102, said)]
 
 
 @pytest.mark.parametrize("bar", [None, Bar(disable=True)])
-def test_nothing_is_measured_that_nobody_sees(progress: Any, hooks: Hooks, bar: Bar | None) -> None:
-    lines = train(progress, hooks, BATCH, Parallel(), bar)
-
-    assert not any(text for _, text in lines) and hooks.hook is None
+def test_nothing_is_measured_that_nobody_sees(progress: Any, bar: Bar | None) -> None:
+    assert not any(text for _, text in train(progress, BATCH, None, bar))
 
 
-def test_a_line_that_is_not_due_is_not_worked_out(progress: Any, hooks: Hooks) -> None:
-    lines = train(progress, hooks, ALONE, None, Bar(mininterval=15, last_print_t=1000))
+def test_a_line_that_is_not_due_is_not_worked_out(progress: Any) -> None:
+    lines = train(progress, ALONE, None, Bar(mininterval=15, last_print_t=1000))
 
     assert [bool(text) for _, text in lines] == [False, True, True]
 

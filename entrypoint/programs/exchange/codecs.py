@@ -1,0 +1,99 @@
+"""What is sent of gradients: each function exchanges a part of them and leaves the mean of all ranks in its place.
+
+Such a function is a generator: it issues a collective, yields, and waits for it when it goes on, so that whoever drives
+several of them (hook.py) issues all collectives in one order on all ranks. What ranks get is equal to the last bit:
+sums are the backend's, which every rank receives, or made of received parts in the order of ranks.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+# A part in flight: it goes on when its collective is to be waited for.
+Flight = Iterator[None]
+
+
+class Ranks:
+    """The ranks of a process group, by its collectives, and how many bytes this one has sent to others by them."""
+
+    def __init__(self, group: Any) -> None:
+        """Take the group."""
+        self.group, self.size, self.rank = group, dist.get_world_size(group), dist.get_rank(group)
+        self.sent = 0
+
+    def sum(self, tensor: Any) -> Any:
+        """Sum a tensor in its place."""
+        self.sent += 2 * (self.size - 1) * count_bytes(tensor) // self.size
+        return dist.all_reduce(tensor, group=self.group, async_op=True)
+
+    def gather(self, tensor: Any, parts: Sequence[Any]) -> Any:
+        """Collect the tensors of all ranks in parts."""
+        self.sent += (self.size - 1) * count_bytes(tensor)
+        return dist.all_gather(list(parts), tensor, group=self.group, async_op=True)
+
+    def swap(self, parts: Any, received: Any) -> Any:
+        """Send to each rank its part, and collect those for this one; both have a first dimension of ranks."""
+        self.sent += (self.size - 1) * count_bytes(parts) // self.size
+        return dist.all_to_all_single(received, parts, group=self.group, async_op=True)
+
+
+def count_bytes(tensor: Any) -> int:
+    """Return how many bytes a tensor has."""
+    return int(tensor.numel() * tensor.element_size())
+
+
+def average(part: Any, ranks: Ranks, scratch: Any = None) -> Flight:
+    """Exchange a part by a sum, in the type of scratch where one is given: a tensor as long as the part."""
+    part.div_(ranks.size)
+    sent = part if scratch is None else scratch.copy_(part)
+    work = ranks.sum(sent)
+    yield
+    work.wait()
+    if scratch is not None:
+        part.copy_(sent)
+
+
+def average_rows(table: Any, ranks: Ranks, dtype: Any, otherwise: Callable[[], Flight]) -> Flight:
+    """Exchange the rows of a matrix that are not zero, in a type; by `otherwise` where that is not less.
+
+    A row counts by its bits, so that a NaN does, and -0.0. All ranks know the same numbers, and so do the same.
+    """
+    rows = find_rows(table)
+    count, counts = torch.tensor([len(rows)]), list(torch.zeros(ranks.size, dtype=torch.long).split(1))
+    work = ranks.gather(count, counts)
+    yield
+    work.wait()
+    lengths = [int(each) for each in counts]
+    longest = max(lengths)
+    if ranks.size * longest >= 2 * len(table):  # what a sum sends: two halves of all
+        yield from otherwise()
+        return
+    values, places, packed = pack(longest, table.shape[1], dtype)
+    values[: len(rows)] = table[rows].div_(ranks.size)
+    places[: len(rows)] = rows
+    received = [torch.empty_like(packed) for _ in lengths]
+    work = ranks.gather(packed, received)
+    yield
+    work.wait()
+    table[rows] = 0
+    for each, length in zip(received, lengths):
+        values, places, _ = pack(longest, table.shape[1], dtype, each)
+        table.index_add_(0, places[:length].long(), values[:length].to(table.dtype))
+
+
+def find_rows(table: Any) -> Any:
+    """Return the numbers of the rows of a matrix that have a bit set."""
+    whole = table.shape[1] * table.element_size() % 8 == 0 and table.storage_offset() * table.element_size() % 8 == 0
+    bits = table.view(torch.int64) if whole else table
+    return bits.ne(0).any(1).nonzero().flatten()
+
+
+def pack(count: int, width: int, dtype: Any, memory: Any = None) -> tuple[Any, Any, Any]:
+    """Return rows of values, their places, and the bytes that hold both: new ones of zero, or those of memory."""
+    size = count * width * torch.empty(0, dtype=dtype).element_size()
+    end = -(-size // 4) * 4
+    if memory is None:
+        memory = torch.zeros(end + 4 * count, dtype=torch.uint8)
+    return memory[:size].view(dtype).view(count, width), memory[end:].view(torch.int32), memory

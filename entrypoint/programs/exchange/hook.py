@@ -1,0 +1,174 @@
+"""The communication hook of a DistributedDataParallel: which parts of buckets are exchanged how, and in which order.
+
+DDP hands over a bucket of gradients as soon as a backward pass has filled it, on all ranks in one order. Every
+collective is issued from here, by the thread of that pass: what a bucket needs after its first one when LAG others have
+come, the rest at the last bucket. A rank that waits there keeps the network busy with those that it has issued. Torch's
+callbacks would come in another order on each rank, and gloo knows collectives by their order alone.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from entrypoint.printing.streams import print_note
+from entrypoint.programs.exchange import eight_bits, low_rank
+from entrypoint.programs.exchange.codecs import Flight, Ranks, average, average_rows, count_bytes
+from entrypoint.tuning.gradients import BF16, FLOAT32, INT8, POWERSGD, VARIABLE, Choice
+
+LEAST = 4 << 20  # bytes of an embedding whose rows are looked at: a smaller one is no worse than other weights
+LAG = 2  # buckets that are on their way before the second collective of one is issued
+# Steps until the low rank begins: what is learned first is not of a low rank. The first one also tells DDP the buckets.
+PATIENCE = {POWERSGD: 30, INT8: 1}
+EXACT = (torch.float64, torch.float16, torch.bfloat16)  # what is sent as it is, whatever is chosen
+
+
+class Exchange:
+    """The hook of one DistributedDataParallel, and what it keeps from step to step."""
+
+    def __init__(self, parallel: Any, choice: Choice, seen: Any) -> None:
+        """Take a model; seen: as in gradients.py."""
+        self.parallel, self.choice, self.seen = weakref.proxy(parallel), choice, seen
+        self.tables = find_tables(parallel.module)
+        self.lowered: bool | None = None
+        self.steps = self.whole = 0
+        self.memories: dict[tuple[int, int], Any] = {}
+        self.flights: list[list[Flight]] = []
+        self.futures: list[Any] = []
+
+    @torch.no_grad()
+    def __call__(self, _: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """Begin to exchange a bucket; at the last one of a pass wait for all."""
+        if bucket.index() == 0:
+            self.begin()
+        self.futures.append((torch.futures.Future(), bucket.buffer()))
+        self.whole += count_bytes(bucket.buffer())
+        self.flights.append([each for each in self.list_flights(bucket) if advance(each)])
+        if len(self.flights) > LAG:
+            self.flights[-1 - LAG] = [each for each in self.flights[-1 - LAG] if advance(each)]
+        future = self.futures[-1][0]
+        if bucket.is_last():
+            self.end()
+        return future
+
+    def begin(self) -> None:
+        """Begin a backward pass; one that failed may have left something."""
+        parallel, self.ranks = self.parallel, Ranks(self.parallel.process_group)
+        if parallel._join_config.enable and not getattr(parallel, "_divide_by_initial_world_size", True):
+            remedy = f"join(), or export {VARIABLE}=off"
+            raise RuntimeError(f"join(divide_by_initial_world_size=False) needs another way of exchange; try: {remedy}")
+        if self.lowered is None:
+            self.lowered = self.choice.name == BF16 or (not self.choice.name and self.agree())
+        self.whole, self.flights, self.futures = 0, [], []
+
+    def agree(self) -> bool:
+        """Return whether all ranks compute in bfloat16: one on a processor without units does not."""
+        flag = torch.tensor([int(self.seen.lowers)])
+        dist.all_reduce(flag, op=dist.ReduceOp.MIN, group=self.ranks.group)
+        return bool(flag)
+
+    def end(self) -> None:
+        """Wait for all that is on its way, in its order, and hand it over."""
+        began = time.perf_counter()
+        left = [each for flights in self.flights for each in flights]
+        while left:
+            left = [each for each in left if advance(each)]
+        for future, buffer in self.futures:
+            future.set_result(buffer)
+        self.flights, self.futures = [], []
+        self.seen.waited = (self.seen.waited or 0.0) + time.perf_counter() - began
+        self.steps += 1
+        # Of the first step DDP may have other buckets. The long way of a low rank begins later.
+        if self.steps == 2 + PATIENCE.get(self.choice.name, 0) and self.ranks.rank == 0:
+            print_note(self.describe())
+
+    def describe(self) -> str:
+        """Return what this rank has sent in the step that ends, and would have without a hook."""
+        usual = 2 * (self.ranks.size - 1) * self.whole / self.ranks.size
+        name = self.choice.name or (BF16 if self.lowered else FLOAT32)
+        tables = f", of {len(self.tables)} embedding{'s'[: len(self.tables) > 1]} the rows that are not zero"
+        kept = "; what rounding takes goes into the next step, from zero at each start" if name in PATIENCE else ""
+        sent = f"{self.ranks.sent / 1e6:.1f} MB a step instead of {usual / 1e6:.1f} MB"
+        return f"gradients are sent as {name}{tables if self.tables else ''}: {sent}{kept} ({VARIABLE})"
+
+    def list_flights(self, bucket: Any) -> Iterator[Flight]:
+        """Yield what exchanges the parts of a bucket: embeddings one by one, and all that is between them."""
+        buffer, start = bucket.buffer(), 0
+        between: list[tuple[int, Any]] = []
+        if buffer.is_sparse:
+            yield average(buffer, self.ranks)
+            return
+        for gradient, parameter in zip(bucket.gradients(), bucket.parameters()):
+            if id(parameter) in self.tables and gradient.is_contiguous():
+                yield from self.send_between(bucket, between)
+                between = []
+                yield self.send_rows(bucket, start, gradient)
+            else:
+                between.append((start, gradient))
+            start += gradient.numel()
+        yield from self.send_between(bucket, between)
+
+    def send_rows(self, bucket: Any, start: int, table: Any) -> Flight:
+        """Exchange an embedding."""
+        dtype = torch.bfloat16 if self.lowered and table.dtype not in EXACT else table.dtype
+        part = bucket.buffer()[start : start + table.numel()]
+        return average_rows(
+            table.flatten(1), self.ranks, dtype, lambda: self.send(bucket.index(), start, [table], part)
+        )
+
+    def send_between(self, bucket: Any, between: Sequence[tuple[int, Any]]) -> Iterator[Flight]:
+        """Exchange the gradients between two embeddings, which lie side by side."""
+        if between:
+            start, gradients = between[0][0], [each for _, each in between]
+            end = start + sum(each.numel() for each in gradients)
+            yield self.send(bucket.index(), start, gradients, bucket.buffer()[start:end])
+
+    def send(self, index: int, start: int, gradients: Sequence[Any], part: Any) -> Flight:
+        """Exchange a part of a bucket as it was chosen."""
+        name, length, key = self.choice.name, part.numel(), (index, start)
+        if part.dtype in EXACT or self.steps < PATIENCE.get(name, 0):
+            return average(part, self.ranks)
+        if name == INT8:
+            memory = self.recall((*key, length), lambda: eight_bits.Memory(length, self.ranks.size))
+            return eight_bits.average_eight_bits(part, self.ranks, memory)
+        if name == POWERSGD:
+            shapes = tuple((len(each), each[0].numel()) if each.dim() > 1 else (1, each.numel()) for each in gradients)
+            memory = self.recall((*key, shapes), lambda: low_rank.Memory(shapes, self.choice.rank))
+            return low_rank.average_low_rank(gradients, self.ranks, memory)
+        scratch = (
+            self.recall((*key, length), lambda: torch.empty(length, dtype=torch.bfloat16)) if self.lowered else None
+        )
+        return average(part, self.ranks, scratch)
+
+    def recall(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return the memory of a part, made anew where DDP has changed its buckets."""
+        place, shape = key[:2], key[2:]
+        found = self.memories.get(place)
+        if found is None or found[0] != shape:
+            found = self.memories[place] = (shape, make())
+        return found[1]
+
+
+def advance(flight: Flight) -> bool:
+    """Let a flight go on; return whether it has issued another collective."""
+    return next(flight, flight) is None
+
+
+def find_tables(module: Any) -> set[int]:
+    """Return the ids of the weights of large embeddings.
+
+    Left out are those that modules of another kind use too: all their rows have gradients. A sparse gradient has only
+    its rows anyway.
+    """
+    tables: set[int] = set()
+    others: set[int] = set()
+    for each in module.modules():
+        is_table = hasattr(each, "num_embeddings") and not getattr(each, "sparse", False)
+        for weight in each.parameters(recurse=False):
+            (tables if is_table and weight.dim() > 1 and count_bytes(weight) >= LEAST else others).add(id(weight))
+    return tables - others

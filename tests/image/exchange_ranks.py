@@ -1,0 +1,281 @@
+"""What two or three ranks run in a container: models of many kinds train with a hook and without one, side by side.
+
+Each case prints nothing and fails with what is wrong: a gradient that differs from plain DDP's by more than it may, or
+from that of another rank at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+VARIABLE = "MULTINODE_GRADIENTS"
+WORDS, STEPS = 70_000, 3
+
+
+class Model(torch.nn.Module):
+    """A large embedding below two layers; sizes that fill no block, no word and no share of a rank to its end."""
+
+    def __init__(self, words: int = WORDS, width: int = 18, *, sparse: bool = False) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(words, width, sparse=sparse)
+        self.places = torch.nn.Embedding(7, width)
+        self.hidden = torch.nn.Linear(width, 301)
+        self.last = torch.nn.Linear(301, 5)
+        self.unused = torch.nn.Linear(3, 3)
+
+    def forward(self, words: Any) -> Any:
+        places = torch.arange(words.shape[1]) % 7
+        return self.last(torch.tanh(self.hidden((self.words(words) + self.places(places)).mean(1))))
+
+
+class Tied(Model):
+    """One whose last layer is its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.back = torch.nn.Linear(5, 18)
+        self.out = torch.nn.Linear(18, WORDS, bias=False)
+        self.out.weight = self.words.weight
+
+    def forward(self, words: Any) -> Any:
+        return self.out(self.back(super().forward(words))).logsumexp(1, keepdim=True)
+
+
+def mixed() -> Model:
+    model = Model()
+    model.last.double()
+    model.last.register_forward_pre_hook(lambda _, words: (words[0].double(),))
+    return model
+
+
+def frozen() -> Model:
+    model = Model()
+    model.words.requires_grad_(False)
+    model.hidden.bias.requires_grad_(False)
+    return model
+
+
+def of_type(dtype: Any) -> Callable[[], Model]:
+    return lambda: Model().to(dtype)
+
+
+@dataclass
+class Case:
+    """A model, how it is wrapped, and what is done to it; error: what a gradient may differ by, of its largest."""
+
+    make: Callable[[], Any] = Model
+    options: dict[str, Any] = field(default_factory=dict)
+    choice: str = "float32"
+    error: float = 1e-6
+    used: bool = False  # `unused` is left out of the model
+    passes: int = 1  # backward passes of a step
+    spoil: Callable[[Any, int, int], Any] = lambda loss, rank, step: loss
+    wrap: Callable[[Any], Any] = lambda parallel: parallel
+    context: Callable[[], Any] = contextlib.nullcontext
+
+
+def nothing(loss: Any, rank: int, step: int) -> Any:
+    """Give the last rank no gradients but zero."""
+    return loss * float(rank != dist.get_world_size() - 1)
+
+
+def not_finite(loss: Any, rank: int, step: int) -> Any:
+    """Give the last rank gradients that are not finite, in one step."""
+    return loss * float("inf" if rank == dist.get_world_size() - 1 and step == STEPS - 2 else 1)
+
+
+def autocast() -> Any:
+    return torch.autocast("cpu", dtype=torch.bfloat16)
+
+
+ROUNDING = 2.0**-7  # of bfloat16, once for each rank and once for the sum
+CASES = {
+    "plain": Case(),
+    "nobody has chosen": Case(choice=""),
+    "many buckets": Case(options={"bucket_cap_mb": 0.01}),
+    "views": Case(options={"gradient_as_bucket_view": True}),
+    "static": Case(options={"static_graph": True}),
+    "unused": Case(options={"find_unused_parameters": True}, used=True),
+    "a large embedding": Case(make=lambda: Model(250_000, 16)),
+    "tied": Case(make=Tied),
+    "frozen": Case(make=frozen),
+    "sparse": Case(make=lambda: Model(sparse=True)),
+    "several passes": Case(passes=3),
+    "no gradients on a rank": Case(spoil=nothing),
+    "not finite": Case(spoil=not_finite),
+    "float64": Case(make=of_type(torch.float64)),
+    "mixed": Case(make=mixed),
+    "half": Case(make=of_type(torch.float16), error=4e-3),
+    "bfloat16 itself": Case(make=of_type(torch.bfloat16), error=3e-2),
+    "compiled": Case(wrap=lambda parallel: torch.compile(parallel, backend="eager")),
+    "bf16": Case(choice="bf16", error=ROUNDING),
+    "bf16, many buckets": Case(choice="bf16", options={"bucket_cap_mb": 0.01}, error=ROUNDING),
+    "bf16, tied": Case(make=Tied, choice="bf16", error=ROUNDING),
+    "bf16, not finite": Case(choice="bf16", spoil=not_finite, error=ROUNDING),
+    "bf16, float64": Case(make=of_type(torch.float64), choice="bf16"),
+    "int8": Case(choice="int8", error=0.06),
+    "int8, not finite": Case(choice="int8", spoil=not_finite, error=0.06),
+    "int8, many buckets": Case(choice="int8", options={"bucket_cap_mb": 0.01}, error=0.06),
+    # The last ones: from the first of them on this process computes in bfloat16.
+    "autocast": Case(choice="", context=autocast, error=ROUNDING),
+    "autocast, float32": Case(choice="float32", context=autocast),
+}
+
+
+def train(case: Case, choice: str) -> Iterator[dict[str, Any]]:
+    """Train with a choice; yield the gradients of each step."""
+    os.environ[VARIABLE] = choice
+    torch.manual_seed(3)
+    model, rank = case.make(), dist.get_rank()
+    if not case.used:
+        del model.unused
+    parallel = DistributedDataParallel(model, **case.options)
+    run = case.wrap(parallel)
+    rate = 0.05 if case.error < 1e-5 else 0.0  # weights that differ would give gradients that differ more
+    optimizer = torch.optim.SGD((each for each in model.parameters() if each.requires_grad), rate)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        for number in range(case.passes):
+            random = torch.Generator().manual_seed(1000 * rank + 10 * step + number)
+            words = torch.randint(0, model.words.num_embeddings, (4 + rank, 9), generator=random)
+            last = number == case.passes - 1
+            with contextlib.nullcontext() if last else parallel.no_sync(), case.context():
+                loss = case.spoil(run(words).float().pow(2).sum(), rank, step)
+                loss.backward()
+        yield {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
+        if step != STEPS - 2 or case.spoil is not not_finite:  # as a scaler leaves out such a step
+            optimizer.step()
+
+
+def compare(name: str, case: Case) -> None:
+    """Fail where gradients are not those of plain DDP, or not those of other ranks."""
+    for step, (plain, ours) in enumerate(zip(train(case, "off"), train(case, case.choice), strict=True)):
+        assert plain.keys() == ours.keys(), name
+        for each, gradient in ours.items():
+            dense, usual = (found.to_dense() if found.is_sparse else found for found in (gradient, plain[each]))
+            place = f"{name}: {each} in step {step}"
+            check_error(place, usual.double(), dense.double(), case.error)
+            check_equal(place, dense)
+
+
+def check_error(place: str, usual: Any, ours: Any, error: float) -> None:
+    """Fail where a finite gradient differs by more than it may, and where one that is not finite has not arrived."""
+    if not usual.isfinite().all():
+        assert not ours[~usual.isfinite()].isfinite().any(), f"{place}: what is not finite has not arrived"
+        return
+    found = float((usual - ours).abs().max() / usual.abs().max().clamp(min=1e-30))
+    assert found <= error, f"{place}: differs by {found}"
+
+
+def check_equal(place: str, ours: Any) -> None:
+    """Fail where ranks differ by a bit."""
+    bits = ours.contiguous().view(torch.uint8)
+    others = [torch.empty_like(bits) for _ in range(dist.get_world_size())]
+    dist.all_gather(others, bits)
+    assert all(torch.equal(each, bits) for each in others), f"{place}: ranks differ"
+
+
+def learn(choice: str, steps: int = 60) -> float:
+    """Fit a plane by what was chosen, each rank a part of it; return the loss of the last step."""
+    os.environ[VARIABLE] = choice
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 96), torch.nn.Tanh(), torch.nn.Linear(96, 64))
+    truth = torch.randn(64, 64, generator=torch.Generator().manual_seed(6)) / 8
+    parallel = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.3)
+    random = torch.Generator().manual_seed(dist.get_rank())
+    for _ in range(steps):
+        points = torch.randn(32, 64, generator=random)
+        loss = (parallel(points) - points @ truth).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    check_equal(choice, torch.cat([each.detach().flatten() for each in model.parameters()]))
+    dist.all_reduce(loss.detach_())
+    return float(loss / dist.get_world_size())
+
+
+def check_learning() -> None:
+    """Fail where an exchange with an error learns much worse than plain DDP."""
+    usual = learn("off")
+    for choice, most in (("bf16", 1.05), ("int8", 1.05), ("powersgd:4", 1.5), ("powersgd:1", 3.0)):
+        found = learn(choice)
+        assert found <= most * usual, f"{choice}: {found} after {usual}"
+
+
+def join() -> None:
+    """Fail where ranks with fewer batches than others end with other weights than plain DDP's."""
+    weights = []
+    for choice in ("off", "float32"):
+        os.environ[VARIABLE] = choice
+        torch.manual_seed(3)
+        model = Model()
+        del model.unused
+        parallel = DistributedDataParallel(model)
+        with parallel.join():
+            for step in range(2 + 2 * dist.get_rank()):
+                words = torch.randint(0, WORDS, (4, 9), generator=torch.Generator().manual_seed(step))
+                parallel(words).pow(2).sum().backward()
+        weights.append(torch.cat([each.grad.flatten() for each in model.parameters()]))
+    assert torch.allclose(*weights, rtol=1e-6), "join: differs"
+
+
+def keep_own_hook() -> None:
+    """Register a hook of the script."""
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+    os.environ[VARIABLE] = ""
+    parallel = DistributedDataParallel(torch.nn.Linear(2, 2))
+    parallel.register_comm_hook(None, allreduce_hook)
+    parallel(torch.ones(1, 2)).sum().backward()
+
+
+def lose_a_rank() -> None:
+    """End the last rank in the middle of a backward pass; the others say what they are told of it."""
+    os.environ[VARIABLE] = ""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, which may come before they are told
+    parallel = DistributedDataParallel(Model(), find_unused_parameters=True)
+    for step in range(3):
+        out = parallel(torch.ones(2, 3, dtype=torch.long))
+        if step == 2 and dist.get_rank() == dist.get_world_size() - 1:
+            out.register_hook(lambda _: os._exit(7))
+        try:
+            out.sum().backward()
+        except RuntimeError as error:
+            print(f"told of the lost rank: {error}", flush=True)
+            return
+
+
+def disagree() -> None:
+    """Choose another way on each rank."""
+    os.environ[VARIABLE] = ["float32", "", "int8"][dist.get_rank()]
+    DistributedDataParallel(torch.nn.Linear(2, 2))
+
+
+def main(what: str) -> None:
+    """Run all cases, or what is named."""
+    dist.init_process_group("gloo")
+    if what != "all":
+        {"lose": lose_a_rank, "disagree": disagree}[what]()
+        return
+    keep_own_hook()
+    join()
+    check_learning()
+    for name, case in CASES.items():
+        compare(name, case)
+    if dist.get_rank() == 0:
+        print(f"{len(CASES)} cases are well")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

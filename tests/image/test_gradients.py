@@ -1,0 +1,52 @@
+"""What ranks get of gradients in the image: by every choice what plain DDP gives them, within its error."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.harness import Done, run
+
+SCRIPT = Path(__file__).with_name("exchange_ranks.py")
+OPTIONS = ("--volume", f"{SCRIPT}:/workspace/ranks.py:ro", "--env", "OMP_NUM_THREADS=1")
+
+
+def train(image: str, ranks: int, what: str, *options: str, seconds: float = 420) -> Done:
+    """Run the script as ranks of one node, started by the entrypoint."""
+    words = ("--nproc", str(ranks), "/workspace/ranks.py", what)
+    return run(image, *words, options=(*OPTIONS, *options), seconds=seconds)
+
+
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_gradients_are_those_of_plain_ddp(bare_image: str, ranks: int) -> None:
+    done = train(bare_image, ranks, "all")
+
+    assert done.code == 0
+    assert re.search(r"^\d\d cases are well$", done.out, re.MULTILINE)
+    assert "multinode: gradients are exchanged by the hook that the script has registered, allreduce_hook" in done.err
+    for kind in ("float32", "bf16", "int8", "powersgd"):
+        assert f"multinode: gradients are sent as {kind}" in done.err
+
+
+def test_a_lost_rank_ends_the_others(bare_image: str) -> None:
+    done = train(bare_image, 2, "lose", seconds=120)
+
+    assert done.code == 1
+    assert done.out.startswith("told of the lost rank: ")
+
+
+def test_ranks_that_choose_differently_are_refused(bare_image: str) -> None:
+    done = train(bare_image, 2, "disagree", seconds=120)
+
+    values = "MULTINODE_GRADIENTS=float32 on rank 0, MULTINODE_GRADIENTS=(not set) on rank 1"
+    assert done.code != 0
+    assert f"multinode: ranks would exchange gradients in different ways: {values}\n  try: " in done.err
+
+
+def test_a_value_that_is_not_known_starts_nothing(bare_image: str) -> None:
+    done = train(bare_image, 2, "all", "--env", "MULTINODE_GRADIENTS=fp8", seconds=60)
+
+    assert done.code == 2
+    assert "multinode: MULTINODE_GRADIENTS has a value that is not known: 'fp8'\n  try: " in done.err

@@ -1,0 +1,108 @@
+"""When a hook is registered and when a training is seen to compute in bfloat16; with stand-ins for torch."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+NAME = "entrypoint.programs.gradients"
+
+
+@pytest.fixture
+def program() -> Iterator[Any]:
+    with mock.patch.dict(sys.modules):
+        sys.modules.pop(NAME, None)
+        yield importlib.import_module(NAME)
+
+
+def of_torch(enabled: bool) -> Any:
+    return SimpleNamespace(bfloat16="bfloat16", is_grad_enabled=lambda: enabled)
+
+
+@pytest.mark.parametrize(
+    ("device", "enabled", "dtype", "keeps", "lowers"),
+    [
+        ("cpu", True, "bfloat16", True, True), ("cuda", True, "bfloat16", True, False),
+        ("cpu", False, "bfloat16", True, False), ("cpu", True, "float16", True, False),
+        ("cpu", True, "bfloat16", False, False),
+    ],
+)  # fmt: skip
+def test_only_what_has_gradients_counts(
+    program: Any, device: str, enabled: bool, dtype: str, keeps: bool, lowers: bool
+) -> None:
+    class Autocast:
+        def __init__(self) -> None:
+            self.device, self._enabled, self.fast_dtype = device, enabled, dtype
+
+        def __enter__(self) -> str:
+            return "entered"
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    program.watch_autocast(SimpleNamespace(autocast=Autocast, torch=of_torch(keeps)))
+
+    with Autocast() as entered:
+        assert entered == "entered"
+    assert program.SEEN.lowers is lowers
+
+
+class Eager:
+    """A DistributedDataParallel of torch before 2.0."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+
+    def forward(self, word: str) -> str:
+        return f"{self.module} {word}"
+
+
+class Lazy(Eager):
+    """One of a later torch."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__(module)
+        self.begun = False
+
+    def _lazy_init(self) -> None:
+        self.begun = True
+
+    def forward(self, word: str) -> str:
+        if not self.begun:
+            self._lazy_init()
+        return super().forward(word)
+
+
+@pytest.mark.parametrize("base", [Eager, Lazy])
+def test_a_model_chooses_when_it_is_made_and_gets_a_hook_when_it_runs(program: Any, base: type) -> None:
+    kind: Any = type("Parallel", (base,), {})
+    choice = mock.Mock()
+
+    with mock.patch.object(program, "load_choice", lambda: choice):
+        program.watch_parallel(SimpleNamespace(DistributedDataParallel=kind))
+        parallel = kind(module="a model")
+        assert [each[0] for each in choice.mock_calls] == ["choose"]
+        assert parallel.forward("runs") == "a model runs"
+
+    assert choice.mock_calls == [mock.call.choose(parallel), mock.call.attach(parallel, program.SEEN)]
+
+
+def test_a_module_of_the_script_stays_its_own(program: Any) -> None:
+    script = ModuleType("entrypoint")
+    torch = {name: mock.MagicMock() for name in ("torch", "torch.distributed")}
+
+    with mock.patch.dict(sys.modules, {**torch, "entrypoint": script}):
+        for name in [each for each in sys.modules if each.startswith("entrypoint.")]:
+            del sys.modules[name]
+        before = list(sys.path)
+        needed = program.load_choice()
+
+        assert callable(needed.choose) and needed is program.load_choice()
+        assert {name for name in sys.modules if name.partition(".")[0] == "entrypoint"} == {"entrypoint"}
+        assert sys.modules["entrypoint"] is script and sys.path == before
