@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -104,7 +105,9 @@ def with_docker(cluster: Slurm, image: str, task: str, options: str = "") -> str
 def beside_slurm(cluster: Slurm, node: str, job: str, words: str) -> list[str]:
     """Write the command line of a container of Charliecloud on a node, with a key and a port of its job."""
     variables = {"MULTINODE_SSH_KEYS": f"/workspace/output/{job}", "MULTINODE_SSH_PORT": f"230{ord(job) - ord('a')}"}
-    options = " ".join(f"--set-env={name}={value}" for name, value in {**variables, "JOB": f"of-{job}"}.items())
+    if words == "worker":
+        variables["JOB"] = f"of-{job}"  # a rank that shows it has come in there
+    options = " ".join(f"--set-env={name}={value}" for name, value in variables.items())
     script = f"ch-run --set-env=environment {options} --bind=results:/workspace/output image -- multinode {words}"
     line = command(cluster, script)
     return [
@@ -160,19 +163,24 @@ def test_two_jobs_on_the_same_nodes_keep_their_keys(cluster: Slurm, place: Path)
         key = place / "results" / job / "id_ed25519"
         assert call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)]).code == 0
         key.chmod(0o644)
-    workers = [Started(beside_slurm(cluster, NODES[1], job, "worker")) for job in jobs]
-    assert all(worker.said("Server listening on") for worker in workers)
+    with contextlib.ExitStack() as stack:
 
-    launch = f"launch --hosts {NODES[1]} -n 1 sh -c 'echo rank $JOB; sleep 3'"
-    launched = [Started(beside_slurm(cluster, NODES[0], job, launch.replace("$JOB", f"{job} $JOB"))) for job in jobs]
-    ends = [each.finish(180) for each in launched]
-    call(["docker", "exec", f"{cluster.name}-{NODES[1]}", "pkill", "-TERM", "sshd"])
-    for worker in workers:
-        worker.finish(60)
+        def start(node: str, job: str, words: str) -> Started:
+            started = Started(beside_slurm(cluster, node, job, words))
+            stack.callback(started.end)
+            return started
+
+        workers = [start(NODES[1], job, "worker") for job in jobs]
+        assert all(worker.said("Server listening on") for worker in workers)
+        launch = f"launch --hosts {NODES[1]} -n 1 sh -c 'echo rank $JOB; sleep 3'"
+        ends = [each.finish(180) for each in [start(NODES[0], job, launch) for job in jobs]]
+        call(["docker", "exec", f"{cluster.name}-{NODES[1]}", "pkill", "-TERM", "sshd"])
+        for worker in workers:
+            worker.finish(60)
 
     assert [end.code for end in ends] == [0, 0]
     for job, end in zip(jobs, ends, strict=True):
-        assert f"rank {job} of-{job}" in end.out
+        assert f"rank of-{job}" in end.out
     for node in NODES:
         left = call(["docker", "exec", f"{cluster.name}-{node}", "find", "/tmp/multinode-1000", "-name", "id*"])
         assert left.out == ""

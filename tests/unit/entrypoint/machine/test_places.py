@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
-from entrypoint.machine.places import choose_caches, list_caches, list_lost, move_models, read_mounts
+from entrypoint.errors import Refusal
+from entrypoint.machine.places import (
+    check_output,
+    choose_caches,
+    explain_closed,
+    find_closed,
+    list_caches,
+    list_lost,
+    move_models,
+    read_mounts,
+)
 
 INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
 
@@ -68,3 +81,28 @@ def test_where_models_and_data_sets_are_kept(
     environ: dict[str, str], transformers: str, caches: dict[str, str]
 ) -> None:
     assert list_caches(environ, transformers) == caches
+
+
+def test_what_another_user_has_left_in_a_cache_is_found(tmp_path: Path) -> None:
+    for name in ("a/hub/.locks", "a/datasets", "b/datasets", "b/hub/models--x"):
+        (tmp_path / name).mkdir(parents=True)
+    closed = [str(tmp_path / name) for name in ("a/hub/.locks", "a/datasets", "b", "b/datasets", "b/hub/models--x")]
+    found = find_closed([f"{tmp_path}/a", f"{tmp_path}/b", f"{tmp_path}/none"], lambda path: path not in closed)
+    assert found == [f"{tmp_path}/a/datasets", f"{tmp_path}/a/hub/.locks"]  # b is not ours at all
+
+
+def test_what_is_closed_is_named_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uid = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: uid + 1)
+    mine = explain_closed("closed", str(tmp_path), "another")
+    assert mine.value == f"{tmp_path} of uid {uid}, and this is uid {uid + 1}"
+    assert f"--user {uid}:0" in mine.remedy and f"chown -R {uid + 1}" in mine.remedy and "another" in mine.remedy
+    assert f"-v results:{tmp_path}/a/b" in explain_closed("closed", f"{tmp_path}/a/b").remedy
+
+
+def test_each_directory_that_is_written_to_is_checked(tmp_path: Path) -> None:
+    ours = f"{tmp_path}/_multinode"
+    (tmp_path / "_multinode").mkdir()
+    check_output((str(tmp_path), ours), lambda _: True, "--output_dir")
+    with pytest.raises(Refusal, match="_multinode"):
+        check_output((str(tmp_path), ours), lambda path: path != ours, "--output_dir")
