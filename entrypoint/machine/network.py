@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import re
 import socket
@@ -65,10 +66,16 @@ def list_ipv6(text: str | None) -> Iterator[tuple[str, str]]:
 
 
 def look_up(host: str, port: int | None, kind: int, seconds: float) -> list[Place]:
-    """Return the addresses of a host, waiting for a name server some seconds at most; a signal is heeded meanwhile."""
+    """Return the addresses of a host, waiting for a name server some seconds at most; a signal is heeded meanwhile.
+
+    Raise OSError where no thread can be started.
+    """
     found: list[Place] = []
     thread = threading.Thread(target=append_addresses, args=(host, port, kind, found), daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, str(error)) from None
     thread.join(seconds)
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
+import threading
 from collections.abc import Mapping
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
@@ -14,11 +15,13 @@ from entrypoint.numbers import whole
 
 # Says to a training how many had been killed before it began, in a container that runs one job after the other.
 VARIABLE = "MULTINODE_KILLED"
+CLONE3 = 435  # on every processor (asm-generic/unistd.h)
 MORE_MEMORY = (
     "fewer examples at once (--per_device_train_batch_size N --gradient_accumulation_steps M), or more memory "
     "(docker run --memory, limits.memory of a pod)"
 )
 MORE_PROCESSES = "docker run --pids-limit 4096, podPidsLimit of the kubelet, or fewer ranks and DataLoader workers"
+NEWER_ENGINE = "an engine that knows it (Docker 20.10.10 or newer), or docker run --security-opt seccomp=unconfined"
 MORE_FILES = "docker run --ulimit nofile=65536, or fewer DataLoader workers"
 
 
@@ -54,13 +57,37 @@ def explain_memory(files: Files) -> str:
 
 
 def explain_processes(files: Files, who: str) -> Refusal:
-    """Return which limit kept somebody from starting a process or a thread: the container's, or the user's."""
+    """Return what kept somebody from starting a process or a thread: the engine, or a limit of container or user."""
+    if is_clone3_refused():
+        return Refusal(
+            f"{who} could start no thread, which the engine refuses", "EPERM for clone3", NEWER_ENGINE, EXIT_OUTSIDE
+        )
     limit = read_process_limit(files)
     user = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     value = f"{limit} of this container" if limit is not None else f"{user} of this user"
     return Refusal(
         f"{who} could start no more processes or threads, whose limit is", value, MORE_PROCESSES, EXIT_OUTSIDE
     )
+
+
+def is_clone3_refused() -> bool:
+    """Return whether the system call that starts a thread is not permitted; the kernel itself calls this one invalid.
+
+    Profiles of seccomp that are older than the call refuse it by EPERM; glibc goes on without it only for ENOSYS.
+    """
+    import ctypes  # few starts pay for it
+
+    ctypes.CDLL(None, use_errno=True).syscall(CLONE3, 0, 0)
+    return ctypes.get_errno() == errno.EPERM
+
+
+def find_thread_fault(files: Files, who: str) -> Refusal | None:
+    """Return why no thread can be started; None where one can."""
+    try:
+        threading.Thread(target=int).start()
+    except RuntimeError:
+        return explain_processes(files, who)
+    return None
 
 
 def explain_files(who: str) -> Refusal:

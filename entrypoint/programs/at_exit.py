@@ -42,10 +42,8 @@ DISTRIBUTED = "torch.distributed.distributed_c10d"
 BINDINGS = ("oneccl_bindings_for_pytorch", "torch_ccl")
 # How the command line of an agent of torchrun is known, and the seconds until it says what it waits for.
 AGENTS, PATIENCE = (b"torchrun", b"torch.distributed.run", b"torch.distributed.launch"), 30.0
-WAITING = (
-    f"no rank has started here after {PATIENCE:g} s: torchrun waits for the other nodes. All need the same PET_NNODES, "
-    "and those that meet at a master another PET_NODE_RANK each, from 0"
-)
+# What has to be the same on all nodes, by the names of torchrun's options and, after PET_, of its variables.
+SAME = ("rdzv_id", "nnodes", "rdzv_endpoint", "master_addr", "master_port")
 # Files that are closed before anything is imported at the exit: a program may have as many open as it may.
 RESERVED: list[int] = []
 # What sys.exit was called with, the last of which may be what the program ends with.
@@ -97,11 +95,25 @@ def is_agent(cmdline: bytes) -> bool:
     return any(os.path.basename(word) in AGENTS for word in before.split(b"\0"))
 
 
-def remind(children: Path) -> None:
+def describe_wait(cmdline: bytes, environ: Mapping[str, str]) -> str:
+    """Return what an agent waits for, in what its own node was told: options of its command line, or variables."""
+    import re  # only agents need it
+
+    told = {name: f"PET_{name.upper()}={value}" for name in SAME if (value := environ.get(f"PET_{name.upper()}"))}
+    for option, value in re.findall("--([a-z_-]+)[=\0]([^\0]*)", cmdline.decode(errors="replace")):
+        told[option.replace("-", "_")] = f"--{option} {value}"
+    same = ", ".join(told[name] for name in SAME if name in told)
+    return (
+        f"no rank has started here after {PATIENCE:g} s: torchrun waits for the other nodes. All need the same "
+        f"{same or 'PET_NNODES'}, and those that meet at a master another PET_NODE_RANK each, from 0"
+    )
+
+
+def remind(children: Path, text: str) -> None:
     """Print what an agent waits for, if it has started nothing; children: the file of /proc that lists them."""
     with contextlib.suppress(OSError):  # not every kernel has that file
         if not children.read_text().strip():
-            print(f"multinode: {WAITING}", file=sys.stderr, flush=True)
+            print(f"multinode: {text}", file=sys.stderr, flush=True)
 
 
 def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
@@ -169,8 +181,19 @@ def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mappin
     if error is None:
         if not any(STATUS[-1:]) and (text := describe_job(modules, environ, os.getpid())):
             print(f"multinode: {text}", file=sys.stderr, flush=True)
-    elif not isinstance(error, KeyboardInterrupt):  # whoever typed ^C knows why
+    elif not isinstance(error, KeyboardInterrupt) or lacks_thread():  # whoever typed ^C knows why
         say_error(error, environ)
+
+
+def lacks_thread() -> bool:
+    """Return whether no thread can be started, for want of which OpenBLAS interrupts its own process, as ^C does."""
+    import _thread
+
+    try:
+        _thread.start_new_thread(int, ())
+    except RuntimeError as error:
+        return str(error) == "can't start new thread"  # and not that the interpreter ends
+    return False
 
 
 def main() -> None:
@@ -185,12 +208,14 @@ def main() -> None:
     rows = {name: functools.partial(act, *row) for name, row in ROWS.items()}
     sys.meta_path.insert(0, load("after_import").Finder(rows))
     process = Path("/proc/self")
-    if is_agent((process / "cmdline").read_bytes()):
+    if is_agent(cmdline := (process / "cmdline").read_bytes()):
         import threading  # ranks, which may fork, get no thread
 
-        timer = threading.Timer(PATIENCE, remind, [process / "task" / str(os.getpid()) / "children"])
+        children = process / "task" / str(os.getpid()) / "children"
+        timer = threading.Timer(PATIENCE, remind, [children, describe_wait(cmdline, os.environ)])
         timer.daemon = True
-        timer.start()
+        with contextlib.suppress(RuntimeError):  # of a limit, of which torchrun has more to say
+            timer.start()
 
 
 if __name__ == "multinode.at_exit":  # as the image's .pth file runs it

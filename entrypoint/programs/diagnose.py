@@ -26,6 +26,8 @@ from entrypoint.machine.reached import (
 )
 
 AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
+# What the kernel sends for a fault of the program itself, and what a library ends its own process with.
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS)
 PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
@@ -78,9 +80,12 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
     code, name = int(getattr(failures[rank], "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"
     if killed and code == -signal.SIGKILL:
         return explain_kill(name, place.files)
-    if code >= 0 or code == -signal.SIGABRT:  # by which a library ends its own process
-        how = "ended with exit code" if code >= 0 else "ended itself by signal"
-        return Refusal(f"{name} {how}", abs(code), f"mend what its lines above name, then {AGAIN}", EXIT_OUTSIDE)
+    if code >= 0:
+        return Refusal(
+            f"{name} ended with exit code", code, f"mend what its lines above name, then {AGAIN}", EXIT_OUTSIDE
+        )
+    if -code in CRASHES:
+        return Refusal(f"{name} crashed by signal", -code, CRASHED, EXIT_OUTSIDE)
     return Refusal(f"{name} was killed by signal", -code, f"find out who sent it, and {AGAIN}", EXIT_OUTSIDE)
 
 
@@ -139,11 +144,12 @@ def say(fact: str, remedy: str, code: int = EXIT_OUTSIDE) -> Callable[[str, str,
 
 MASTER = "start the node of rank 0, or correct its address, its port or the network to it"
 ENDPOINT = (
-    "read the log of the node that PET_RDZV_ENDPOINT names; that must be one pod or a headless Service; when it is "
-    "back, start this node again"
+    "the same --rdzv_id (PET_RDZV_ID) on every node; or read the log of the node that PET_RDZV_ENDPOINT names, which "
+    "must be one pod or a headless Service, and when it is back, start this node again"
 )
 CPU = "TrainingArguments(..., use_cpu=True), or --use_cpu where the script takes its flags"
-NCCL = 'init_process_group("gloo"), or the backend that `doctor` names'
+BACKEND = 'init_process_group("gloo"), or the backend that `doctor` names; build.py --backend ccl makes images with ccl'
+CRASHED = f"read its lines above, and export PYTHONFAULTHANDLER=1 to see in which library; then {AGAIN}"
 
 # What an error's text has, in the order in which it is looked for, and what to print then.
 RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
@@ -152,7 +158,8 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     # What torch.save says when it cannot write (caffe2/serialize/inline_container.cc, a C++ stream).
     (r"PytorchStreamWriter failed writing|iostream error|inline_container\.cc.*unexpected pos", explain_write),
     (r"DataLoader worker .*killed by signal: Killed", explain_killed),
-    (r"can't start new thread|BlockingIOError.*Resource temporarily unavailable|Cannot fork",
+    # at_exit.py asks for an interrupt where no thread can be started (OpenBLAS, driver/others/blas_server.c).
+    (r"\AKeyboardInterrupt|can't start new thread|BlockingIOError.*Resource temporarily unavailable|Cannot fork",
      lambda text, found, place: explain_processes(place.files, place.who)),
     (r"Too many open files", lambda text, found, place: explain_files(place.who)),
     (r"can't allocate memory|Cannot allocate memory|MemoryError|std::bad_alloc",
@@ -166,7 +173,10 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (r"client socket has timed out after (\d+ms while trying to connect to \([^()]+, \d+\))",
      say("the master does not answer", MASTER)),
     (r"([Ww]ait timeout after \d+ms), keys: \S*torchelastic/(?:role_info|assigned_ranks)", explain_nodes),
-    (r"doesn't have NCCL built in", say("this image trains on CPUs, and nccl is a backend for GPUs", NCCL, EXIT_USER)),
+    # A backend is built into torch, or comes with a package (torch/distributed/distributed_c10d.py).
+    (r"doesn't have (\w+) built in|Unknown (?:c10d )?backend type '?(\w+)|Invalid backend: '(\w+)|"
+     r"No module named '(oneccl_bindings_for_pytorch|torch_ccl)",
+     say("this image trains on CPUs, and has no such backend", BACKEND, EXIT_USER)),
     # transformers/training_args.py, where there is no GPU; version 4 does not say what to do.
     (r"Your setup doesn't support (bf16)/gpu", say("transformers looks for a GPU", CPU, EXIT_USER)),
     # The words of gloo (gloo/transport/tcp/pair.cc, unbound_buffer.cc) and of torch's store, behind a word that shows

@@ -109,7 +109,7 @@ def test_nccl_is_told_what_to_take_here(bare_image: str, module_path: Path) -> N
     done = end(bare_image, module_path, script, TORCHRUN)
 
     assert done.code == 1
-    assert "multinode: this image trains on CPUs, and nccl is a backend for GPUs: " in done.err
+    assert "multinode: this image trains on CPUs, and has no such backend: NCCL" in done.err
 
 
 @pytest.mark.slow

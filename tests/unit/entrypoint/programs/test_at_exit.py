@@ -17,6 +17,8 @@ from entrypoint.programs.at_exit import (
     DISTRIBUTED,
     VARIABLE,
     describe_job,
+    describe_wait,
+    end,
     is_agent,
     keep_groups,
     remind,
@@ -98,6 +100,11 @@ sys.modules[{name!r}] = types.SimpleNamespace(
 """
 
 
+NO_THREAD = (
+    "import _thread; _thread.start_new_thread = lambda *_: exec('raise RuntimeError(\"can\\'t start new thread\")')"
+)
+
+
 @pytest.mark.usefixtures("foreground")
 @pytest.mark.parametrize(
     ("last", "code", "said"),
@@ -108,6 +115,7 @@ sys.modules[{name!r}] = types.SimpleNamespace(
         pytest.param("raise OSError(24, 'Too many open files')", 1, "multinode: rank 0 on ", id="a known error"),
         pytest.param("raise ValueError('no')", 1, "ValueError: no\n", id="an error that speaks for itself"),
         pytest.param("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -2, "KeyboardInterrupt\n", id="^C"),
+        pytest.param(f"{NO_THREAD}; raise KeyboardInterrupt", 1, "could start no more processes", id="no thread"),
     ],
 )
 def test_a_program_ends_as_it_would_have_and_its_last_words_are_ours(last: str, code: int, said: str) -> None:
@@ -143,6 +151,34 @@ def test_an_agent_without_ranks_says_what_it_waits_for(
     if children is not None:
         place.write_text(children)
 
-    remind(place)
+    remind(place, "all need the same PET_NODE_RANK")
 
     assert ("PET_NODE_RANK" in capsys.readouterr().err) is said
+
+
+@pytest.mark.parametrize(
+    ("cmdline", "environ", "same"),
+    [
+        (b"torchrun\0--rdzv_id\x0018233\0--nnodes=2\0train.py\0", {}, "--rdzv_id 18233, --nnodes 2"),
+        (b"torchrun\0--rdzv-endpoint\0node_0:29400\0train.py\0", {"PET_RDZV_ID": "7", "PET_RDZV_ENDPOINT": "other"},
+         "PET_RDZV_ID=7, --rdzv-endpoint node_0:29400"),
+        (b"torchrun\0train.py\0", {"PET_NNODES": "2", "PET_NODE_RANK": "0"}, "PET_NNODES=2"),
+        (b"torchrun\0train.py\0", {}, "PET_NNODES"),
+    ],
+)  # fmt: skip
+def test_an_agent_names_what_its_node_was_told(cmdline: bytes, environ: dict[str, str], same: str) -> None:
+    assert f" All need the same {same}, and " in describe_wait(cmdline, environ)
+
+
+@pytest.mark.parametrize(("size", "rests"), [(2, 1), (None, 0)])
+def test_the_thread_of_a_group_has_time_to_drop_its_last_work(
+    size: int | None, rests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delattr(sys, "last_value", raising=False)
+
+    end({DISTRIBUTED: torch(size)}, {}, "/nowhere")
+
+    assert len(slept) == rests and all(0.1 <= seconds <= 1 for seconds in slept)

@@ -78,7 +78,12 @@ def place(environ: Mapping[str, str] | None = None, full: list[Disk] = FULL) -> 
         (BlockingIOError(11, "Resource temporarily unavailable"), "no more processes or threads", ""),
         (OSError(24, "Too many open files"), "no more files", ""),
         (RuntimeError("Too many open files. Communication with the workers is no longer possible."), "no more", ""),
-        (RuntimeError("Distributed package doesn't have NCCL built in"), "nccl is a backend for GPUs", "NCCL"),
+        (RuntimeError("Distributed package doesn't have NCCL built in"), "has no such backend", "NCCL"),
+        (RuntimeError("Distributed package doesn't have MPI built in. MPI is only"), "has no such backend", "MPI"),
+        (AssertionError("Unknown backend type ccl"), "has no such backend", "ccl"),
+        (AssertionError("Unknown c10d backend type UCC"), "has no such backend", "UCC"),
+        (ValueError("Invalid backend: 'torch-ucc'"), "has no such backend", "torch"),
+        (ModuleNotFoundError("No module named 'oneccl_bindings_for_pytorch'"), "has no such backend", "oneccl"),
         (ValueError("Your setup doesn't support bf16/gpu."), "looks for a GPU", "bf16"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "got no memory", "can't allocate"),
         (OSError(12, "Cannot allocate memory"), "got no memory", "Cannot allocate memory"),
@@ -102,7 +107,7 @@ def test_an_error_is_said_in_words(error: BaseException, fact: str, value: str) 
     found = explain(error, place())
 
     assert found is not None and fact in found.fact and value in found.value
-    assert found.code == (EXIT_USER if "nccl" in fact or "GPU" in fact else found.code)
+    assert found.code == (EXIT_USER if "backend" in fact or "GPU" in fact else found.code)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +138,7 @@ def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ
         pytest.param({0: (-15, 8), 1: (1, 8)}, 1, "1", id="stopped by the agent"),
         pytest.param({0: (1, 8), 1: (-6, 8)}, 0, "1", id="aborted since another was gone"),
         pytest.param({0: (-15, 8), 1: (-6, 8)}, 1, "6", id="aborted"),
+        pytest.param({0: (-10, 8), 1: (1, 8)}, 0, "10", id="a signal that somebody has sent"),
     ],
 )
 def test_the_rank_that_failed_first_is_named(codes: dict[int, tuple[int, int]], rank: int, value: str) -> None:
@@ -143,6 +149,8 @@ def test_the_rank_that_failed_first_is_named(codes: dict[int, tuple[int, int]], 
     found = explain(ended, place())
 
     assert found is not None and found.fact.startswith(f"rank {rank} on {HOST} ") and found.value == value
+    assert ("sent" in found.remedy) == (value == "10")
+    assert (" crashed " in found.fact) == (value in ("6", "11"))
 
 
 @pytest.mark.parametrize("full", [[SHM["/dev/shm"]], [SHM["/dev/shm"], *FULL]])
@@ -169,3 +177,15 @@ def test_other_errors_speak_for_themselves(error: BaseException) -> None:
 
 def test_a_worker_killed_by_somebody_is_not_said_to_lack_memory() -> None:
     assert explain(RuntimeError(KILLED), Place({}, lambda _: None, SHM.get, lambda: [])) is None
+
+
+@pytest.mark.parametrize(("refused", "value"), [(True, "EPERM for clone3"), (False, "of this user")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("can't start new thread")])
+def test_a_thread_that_cannot_be_started_is_the_engines_or_a_limits(
+    error: BaseException, refused: bool, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("entrypoint.machine.reached.is_clone3_refused", lambda: refused)
+
+    found = explain(error, place())
+
+    assert found is not None and value in found.value and found.code == EXIT_OUTSIDE
