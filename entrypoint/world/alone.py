@@ -8,8 +8,9 @@ MULTINODE_WORLD_SIZE=1 says that one process is right, whatever they say.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import translate
 
 from entrypoint.addresses import is_loopback, unbracket
@@ -18,22 +19,33 @@ from entrypoint.numbers import number, whole
 from entrypoint.world.model import ALONE, EVERY_NODE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, World, split_hosts
 from entrypoint.world.size import BY_HAND, SIZE, check_required_size, read_required_size
 from entrypoint.world.slurm import is_in_step
-from entrypoint.world.table import LAUNCHERS
+from entrypoint.world.table import LAUNCHERS, SLURM_TASK
 from entrypoint.world.torchrun import INDEX, parse_nodes
 
 # How many there are, from two on: what launchers call it, and NNODES, SLURM_JOB_NUM_NODES, N_TASKS.
 SIZES = "|".join(name for launcher in LAUNCHERS for name in (launcher.size, *launcher.nodes) if name)
 IS_COUNT = re.compile(
     rf"{SIZES}|"
-    r"(.*_)?((N|N_|NUM_?|TOTAL_)(NODES|RANKS|HOSTS|MACHINES)|NTASKS|N_TASKS|JOB_TOTAL_WORKERS|(NODES|MACHINES)_NUM)"
-    r"|.*_NUM_TASKS|FLUX_JOB_SIZE|HOROVOD_SIZE|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE|AZUREML_NODE_COUNT"
+    r"(.*_)?((N|N_|NUM_?|TOTAL_)(NODES|RANKS|HOSTS|MACHINES)|NTASKS|N_TASKS|(NODES|MACHINES)_NUM|(?<!PER_)NODE_COUNT)"
+    r"|.*_NUM_TASKS|FLUX_JOB_SIZE|HOROVOD_SIZE|(?!LOCAL_|.*_LOCAL_)(.*_)?WORLD_SIZE"
 )
+# A number of what may be anything, workers of a DataLoader too, counts beside the number of this one: MLP_WORKER_NUM
+# with MLP_ROLE_INDEX, PADDLE_TRAINERS_NUM with PADDLE_TRAINER_ID, JAX_NUM_PROCESSES with JAX_PROCESS_ID. Tasks and jobs
+# are numbered where they have nothing to do with each other.
+KIND = "(?:WORKER|TRAINER|MACHINE|PROCESS|SLICE)"
+IS_COUNT_BESIDE = re.compile(rf"(.+_)(?:{KIND}(?:E?S)?_(?:NUM|COUNT)|(?:NUM|TOTAL)_{KIND}(?:E?S)?)")
+BESIDE = re.compile(rf"(?:ROLE|{KIND})_(?:INDEX|ID|RANK)")
+# The number of a node counts beside who leads: AWS_BATCH_JOB_NODE_INDEX with AWS_BATCH_JOB_MAIN_NODE_INDEX.
+IS_INDEX = re.compile(r"(.+_)NODE_INDEX")
+LEADS = re.compile(r"(?:MAIN|MASTER|LEADER|HEAD)_.+")
+# Where a description in JSON has its hosts, by role or not, and which of them this one is (TF_CONFIG of TensorFlow).
+HOSTS, PLACES = ("cluster", "hosts", "nodes", "workers"), ("index", "rank")
 # More nodes are those of a graph: NUM_NODES=2708 is the data set Cora. A scheduler that has more counts its tasks, too.
 MOST_NODES = 1000
 # Which of several this one is, from one on; the rank of LORA_RANK is none.
+RANKS = "|".join(launcher.rank for launcher in LAUNCHERS if launcher.started and launcher.rank)
 IS_RANK = re.compile(
-    r"RANK|(.*_)?(NODE|LOCAL|GLOBAL|WORLD|TASK|WORKER|MACHINE|HOST|PMI|PMIX|PALS|HOROVOD)_RANK(ID)?|SLURM_PROCID"
-    r"|PBS_VNODENUM"
+    rf"{RANKS}|(.*_)?(NODE|LOCAL|GLOBAL|WORLD|TASK|WORKER|MACHINE|HOST|PMIX|PALS|HOROVOD)_RANK(ID)?|PBS_VNODENUM"
 )
 # Who they are, if more than one: SM_HOSTS, and TPU_WORKER_HOSTNAMES, LSB_MCPU_HOSTS.
 HOSTS_OF_ROWS = "|".join(translate(launcher.hosts) for launcher in LAUNCHERS if launcher.hosts)
@@ -86,7 +98,8 @@ def list_variables(environ: Mapping[str, str], *, allocated: bool = False) -> li
             number(environ, name)
     found = ["RANK"] if is_first_of_many(environ) else []
     for name in sorted(environ, key=lambda name: (not IS_COUNT.fullmatch(name), not IS_RANK.fullmatch(name), name)):
-        if not (allocated and name.startswith(ALLOCATION)) and says_several(name, environ[name]):
+        counts = not allocated or name == SLURM_TASK.size or not name.startswith(ALLOCATION)
+        if counts and (says_several(name, environ[name]) or numbers_one(name, environ) or lists_several(environ[name])):
             found.append(name)
     return found
 
@@ -108,6 +121,52 @@ def says_several(name: str, text: str) -> bool:
         hosts = [host for host in split_hosts(text) if not host.isdigit()]  # LSF writes a number behind each host
         return len(hosts) > 1 and not any(map(SERVER.fullmatch, hosts))
     return name in STARTED and bool(STARTED[name].fullmatch(text.strip()))
+
+
+def numbers_one(name: str, environ: Mapping[str, str]) -> bool:
+    """Return whether a variable and another one with the same beginning say which of several this is."""
+    if (found := IS_COUNT_BESIDE.fullmatch(name)) and "LOCAL_" not in name:
+        count, values = whole(environ[name]) or 0, list_beside(found[1], BESIDE, environ)
+        return count > 1 and any((place := whole(value)) is not None and place < count for value in values)
+    if (found := IS_INDEX.fullmatch(name)) and whole(environ[name]) is not None:
+        counted = any(
+            IS_COUNT.fullmatch(each) and whole(environ[each]) for each in environ if each.startswith(found[1])
+        )
+        return not counted and any(value.strip() for value in list_beside(found[1], LEADS, environ))
+    return False
+
+
+def list_beside(prefix: str, rest: re.Pattern[str], environ: Mapping[str, str]) -> list[str]:
+    """List the values of the variables that begin with a prefix, behind which comes what a pattern matches."""
+    return [text for name, text in environ.items() if name.startswith(prefix) and rest.fullmatch(name[len(prefix) :])]
+
+
+def lists_several(text: str) -> bool:
+    """Return whether a text is a JSON object that lists several hosts, and says which of them this one is."""
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    rows = list(walk(found))
+    hosts = {host for _, value in (row for row in rows if row[0] in HOSTS) for host in list_texts(value)}
+    return len(hosts) > 1 and any(
+        (key in PLACES and isinstance(value, int)) or (isinstance(value, str) and value in hosts) for key, value in rows
+    )
+
+
+def walk(value: object) -> Iterator[tuple[str, object]]:
+    """Yield each key of an object of JSON with its value, and those of the objects in it."""
+    for key, each in value.items() if isinstance(value, dict) else ():
+        yield key, each
+        yield from walk(each)
+
+
+def list_texts(value: object) -> list[str]:
+    """List the texts in a list, or in the lists of an object."""
+    values = [each for part in value.values() for each in list_texts(part)] if isinstance(value, dict) else value
+    return [each for each in values if isinstance(each, str)] if isinstance(values, list) else []
 
 
 def is_first_of_many(environ: Mapping[str, str]) -> bool:

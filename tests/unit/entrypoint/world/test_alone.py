@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from entrypoint.errors import EXIT_USER, Refusal
 from entrypoint.world import alone
@@ -55,6 +58,8 @@ def test_who_should_be_one_of_several_is_refused_by_any_variable_that_says_so(ma
         ((), {"LSB_MCPU_HOSTS": "h1 8"}, None),
         ((), {"MULTINODE_WORLD_SIZE": "1", "PET_NNODES": "2", "SLURM_NTASKS": "8"}, None),
         ((), {"MULTINODE_WORLD_SIZE": "1:4", "NUM_NODES": "2"}, "NUM_NODES"),
+        ((), {"NUM_NODES": "1000"}, "NUM_NODES"),
+        ((), {"NUM_NODES": "1001"}, None),
     ],
 )
 def test_a_process_that_was_meant_to_be_one_of_many_is_not_left_alone(
@@ -103,3 +108,47 @@ def test_a_pod_of_an_indexed_job_gets_a_note(index: str, notes: int) -> None:
     environ = {"JOB_COMPLETION_INDEX": index}
     assert len(alone.warn_indexed(environ, detect(environ))) == notes
     assert alone.warn_indexed(environ, World("torchrun", "")) == []
+
+
+PREFIXES = st.from_regex(r"[A-Z][A-Z0-9]{0,6}_", fullmatch=True).filter(lambda prefix: prefix != "LOCAL_")
+KINDS = st.sampled_from(["WORKER", "TRAINER", "MACHINE", "SLICE"])
+PLACES = st.sampled_from(["INDEX", "ID", "RANK"])
+
+
+@given(PREFIXES, KINDS, PLACES, st.integers(2, 999), st.data())
+def test_a_count_says_several_only_beside_the_number_of_one_below_it(
+    prefix: str, kind: str, place: str, count: int, data: st.DataObject
+) -> None:
+    index = data.draw(st.integers(0, 2 * count))
+    name = data.draw(st.sampled_from([f"{prefix}{kind}_NUM", f"{prefix}NUM_{kind}", f"{prefix}TOTAL_{kind}S"]))
+    environ = {name: str(count), f"{prefix}{kind}_{place}": str(index)}
+
+    assert alone.numbers_one(name, environ) == (index < count)
+    assert not alone.numbers_one(name, {**environ, name: "1"})
+    assert not alone.numbers_one(name, {name: str(count), f"X{prefix}{kind}_{place}": str(index)})
+    assert not alone.numbers_one(f"LOCAL_{name}", {f"LOCAL_{each}": text for each, text in environ.items()})
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=4) | st.sampled_from(["a:1", "b:1"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["cluster", "hosts", "index", "task", "x"]), inner, max_size=3)
+    ),
+)
+
+
+@given(JSON)
+def test_any_json_is_read_and_without_a_place_lists_nobody(value: object) -> None:
+    text = json.dumps(value)
+
+    assert not alone.lists_several(text) or ("cluster" in text or "hosts" in text)
+    assert alone.lists_several(text[:-1]) is False or text[:-1].isdigit()
+
+
+@given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6))
+def test_several_hosts_are_told_from_one_that_is_repeated(hosts: list[str]) -> None:
+    text = json.dumps({"cluster": {"worker": hosts}, "task": {"index": 0}})
+
+    assert alone.lists_several(text) == (len(set(hosts)) > 1)
+    assert not alone.lists_several(json.dumps({"cluster": {"worker": hosts}}))

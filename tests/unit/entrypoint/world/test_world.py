@@ -14,7 +14,7 @@ from entrypoint.tuning.threads import Process, set_local_size
 from entrypoint.tuning.variables import set_rank_variables, tune
 from entrypoint.world import alone
 from entrypoint.world.model import ALONE
-from entrypoint.world.ranks import PORTS, choose_port, read_layout
+from entrypoint.world.ranks import PORTS, choose_port, find_job, read_layout
 from entrypoint.world.slurm import count_tasks, find_first_host, first_host, is_in_step
 from entrypoint.world.table import MPI_RANK, SAGEMAKER, complete, detect
 from tests.support.environments import ENVIRONMENTS
@@ -303,3 +303,16 @@ def test_any_environment_gives_a_decision_or_the_one_error(
         box = is_in_step(environ) or world.started_alone
         counted = [name for name in (*SIZES, *RANKS) if not (box and name.startswith("SLURM_"))]
         assert not [name for name in counted if (whole(environ.get(name, "")) or 0) > (name in SIZES)]
+
+
+@pytest.mark.parametrize(
+    ("more", "job"),
+    [
+        ({"PALS_APID": "7#node1", "PMI_JOBID": "9"}, "PALS_APID=7"),  # what follows is another on each node
+        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, "SLURM_JOB_ID=7.0"),
+        ({"SLURM_JOB_ID": "7"}, "SLURM_JOB_ID=7"),
+        ({}, ""),
+    ],
+)
+def test_what_only_a_job_shares_is_the_same_on_all_its_nodes(more: dict[str, str], job: str) -> None:
+    assert find_job(more, MPI_RANK) == job
