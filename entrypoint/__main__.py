@@ -12,9 +12,9 @@ from typing import NoReturn
 from entrypoint.decide import Plan, decide, look_ahead
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal
 from entrypoint.explain import plan_as_json, plan_as_text, print_start
-from entrypoint.facts import Facts, snapshot
+from entrypoint.facts import Facts, drop_inherited, snapshot
 from entrypoint.machine.files import read_text, which
-from entrypoint.machine.reached import explain_error
+from entrypoint.machine.reached import explain_error, find_thread_fault
 from entrypoint.mpi.rank import SUPERVISED, report_refused, take_cores
 from entrypoint.printing.streams import print_error, print_note, print_output
 from entrypoint.rendezvous.master import wait_for_master
@@ -22,7 +22,18 @@ from entrypoint.results.resume import resume_rank
 from entrypoint.run import carry_out
 from entrypoint.settings import forget
 from entrypoint.situation import Situation, detect
-from entrypoint.tasks.command import HELP, LAUNCH, LIST, PREFETCH, USAGE, Command, Options, read_command, read_options
+from entrypoint.tasks.command import (
+    HELP,
+    LAUNCH,
+    LIST,
+    PLAIN,
+    PREFETCH,
+    USAGE,
+    Command,
+    Options,
+    read_command,
+    read_options,
+)
 from entrypoint.tasks.preflight import list_tasks
 from entrypoint.tuning.bind import COUNTS, start_rank
 from entrypoint.world import table
@@ -84,6 +95,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     launcher = find_launcher(facts.environ)
     if command.trains and launcher.kind == MPIJOB_LAUNCHER:  # it starts ranks, on the hosts of its hostfile
         command = Command(LAUNCH, LAUNCH.name, words)
+    facts = drop_inherited(facts, ranks_here=command.kind != LAUNCH)
     situation = detect(command, facts, launcher, options.nproc)
     if command.kind == PREFETCH:
         from entrypoint.tasks.prefetch import prepare_prefetch
@@ -109,7 +121,7 @@ def answer(command: Command, options: Options, facts: Facts) -> int:
         return 0
     from entrypoint.doctor import doctor  # as in `run`
 
-    launcher = find_launcher(facts.environ)
+    facts, launcher = drop_inherited(facts), find_launcher(facts.environ)
     return doctor(command, lambda each: explain(detect(each, facts, launcher, options.nproc), facts))
 
 
@@ -125,6 +137,9 @@ def explain(situation: Situation, facts: Facts) -> Plan:
 
 def start(situation: Situation, facts: Facts) -> int:
     """Wait for the master, decide, and become the command; return the exit code where this process stays beside it."""
+    trains = situation.becomes_ranks or situation.command.kind != PLAIN
+    if trains and (fault := find_thread_fault(facts.files, "this command")):
+        raise fault
     ahead = look_ahead(situation, facts)  # what it refuses is said before anybody waits
     if situation.meets_others:
         wait_for_master(situation.world, facts.environ)

@@ -141,6 +141,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         prepared=prepared,
         argv=argv.make_argv(command, world, program.words, prepared.environ, stack.torch),
         notes=[
+            *facts.notes,
             *situation.notes,
             *warn_mistyped(environ),
             *warn_stack(stack, environ),
@@ -166,7 +167,7 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
         checks_size=situation.becomes_ranks and may_differ(environ, world),
         is_logged=not facts.has_terminal,
         find_interface=lambda: find_interface(world.master),
-        has_file=os.path.exists,
+        has_file=facts.exists,
     )
     tuned = tune(world, facts.machine, environ, stack, process)
     if not situation.becomes_ranks:

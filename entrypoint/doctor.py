@@ -37,7 +37,7 @@ from entrypoint.machine.limits import (
     write_size,
 )
 from entrypoint.machine.places import explain_closed, find_closed, list_caches
-from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES
+from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES, find_thread_fault
 from entrypoint.numbers import whole, write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output
@@ -90,7 +90,8 @@ class View:
 
     refusal: why a training would not start here; locked, installed: releases of packages; hidden: packages of the image
     that Python takes from the user's home; directories: where a training writes, and the bytes free there, -1 where it
-    may not write; processes, files: limits of processes and threads, and of open files, None without one.
+    may not write; processes, files: limits of processes and threads, and of open files, None without one; thread: why
+    none can be started.
     """
 
     plan: Plan
@@ -103,6 +104,7 @@ class View:
     directories: Mapping[str, int]
     processes: int | None
     files: int | None
+    thread: Refusal | None = None
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -173,6 +175,7 @@ def read_view(plan: Plan, refusal: Refusal | None) -> View:
         directories={path: measure_room(path) for path in (*places, *left) if path},
         processes=min((each for each in processes if each is not None), default=None),
         files=read_user_limit(resource.RLIMIT_NOFILE),
+        thread=find_thread_fault(facts.files, "this command"),
     )
 
 
@@ -284,6 +287,19 @@ def check_limit(limit: int | None, needed: int, noun: str, remedy: str) -> Findi
     return Finding(f"{limit} {noun}: a training may need {needed}", WARNING, remedy)
 
 
+def check_processes(view: View) -> Finding:
+    """Return whether threads can be started, and how many."""
+    if view.thread is not None:
+        return Finding(view.thread.finding, WRONG, view.thread.remedy)
+    return check_limit(view.processes, PROCESSES, "processes and threads", MORE_PROCESSES)
+
+
+def check_variables(view: View) -> Finding:
+    """Return which variables of a host would break programs here; a training does not get them."""
+    notes = view.plan.facts.notes
+    return Finding("; ".join(notes), WARNING, "unset what is left out") if notes else Finding("none is left out")
+
+
 def check_packages(view: View) -> Finding:
     """Compare what Python would import with what the image was built from."""
     site = view.plan.facts.stack.site
@@ -362,8 +378,9 @@ CHECKS: dict[str, Callable[[View], Finding]] = {
     "threads": check_threads,
     "memory": check_memory,
     "shm": check_shm,
-    "processes": lambda view: check_limit(view.processes, PROCESSES, "processes and threads", MORE_PROCESSES),
+    "processes": check_processes,
     "files": lambda view: check_limit(view.files, FILES, "open files of a process", MORE_FILES),
+    "variables": check_variables,
     "packages": check_packages,
     "torch": check_torch,
     "transformers": check_transformers,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os.path import exists
+from typing import Callable
 
 from entrypoint.machine.cpus import Machine, read_machine
 from entrypoint.machine.files import Files, measure_file_system, read_text
 from entrypoint.machine.identity import Identity, find_identity
 from entrypoint.machine.image import Stack, read_stack
+from entrypoint.machine.inherited import Here, drop_unfit
 from entrypoint.machine.limits import Limits, read_limits
 from entrypoint.machine.places import read_mounts
 from entrypoint.settings import forget
@@ -26,7 +29,8 @@ class Facts:
 
     environ: the variables of the container, with those that a scheduler left in files, and without those that an
     entrypoint in a parent process set; files: returns the text of a file, read once, None for what may not be read;
-    mounts: where something is mounted that outlives the container; has_terminal: whether stderr is a terminal, no log.
+    mounts: where something is mounted that outlives the container; has_terminal: whether stderr is a terminal, no log;
+    exists: whether there is a file; notes: on variables that were left out.
     """
 
     environ: Mapping[str, str]
@@ -38,6 +42,8 @@ class Facts:
     identity: Identity
     mounts: tuple[str, ...]
     has_terminal: bool
+    exists: Callable[[str], bool]
+    notes: tuple[str, ...] = ()
 
     @property
     def environ_with_home(self) -> dict[str, str]:
@@ -68,7 +74,17 @@ def snapshot(environ: Mapping[str, str], root: str) -> Facts:
         identity=identity,
         mounts=tuple(point for point, kind, _ in read_mounts(files("/proc/self/mountinfo")) if kind not in MEMORY),
         has_terminal=os.isatty(2),
+        exists=exists,
     )
+
+
+def drop_inherited(facts: Facts, *, ranks_here: bool = True) -> Facts:
+    """Return the facts without variables of a host that would break programs in this container, with notes on them.
+
+    ranks_here: whether the ranks are in this container, so that its interfaces are theirs.
+    """
+    environ, notes = drop_unfit(facts.environ, Here(facts.stack.python, facts.exists, ranks_here))
+    return replace(facts, environ=environ, notes=notes)
 
 
 def read_this_machine(files: Files) -> Machine:

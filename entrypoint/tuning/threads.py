@@ -187,15 +187,6 @@ def may_bind_threads(context: Context) -> bool:
 
 def has_iomp(context: Context) -> bool:
     """Return whether Intel's OpenMP, which alone reads KMP_*, will be there: the user's LD_PRELOAD may leave it out."""
-    yours = list_preloads(context.environ, context.process.has_file)
-    return context.process.has_file(OPENMP) and (not yours or any("libiomp5" in path for path in yours))
-
-
-def list_preloads(environ: Mapping[str, str], exists: Callable[[str], bool]) -> list[str]:
-    """Return the libraries of LD_PRELOAD that the user has set; none if no path exists, as where it is a host's.
-
-    A name without a directory, or with `$LIB`, is looked for by the loader.
-    """
-    found = environ.get("LD_PRELOAD", "").replace(":", " ").split()
-    yours = [part for part in found if "libnss_wrapper" not in part]  # that one gives this user a name
-    return yours if any("/" not in part or "$" in part or exists(part) for part in yours) else []
+    words = context.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+    yours = [word for word in words if "libnss_wrapper" not in word]  # that one gives this user a name
+    return context.process.has_file(OPENMP) and (not yours or any("libiomp5" in word for word in yours))

@@ -9,7 +9,7 @@ from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.settings import Setting
 from entrypoint.tuning.bind import bind_ranks, list_bindings, warn_bindings
-from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, Process, divide_cores, has_iomp, list_preloads
+from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, Process, divide_cores, has_iomp
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, SLURM, TORCHRUN, TORCHRUN_WORKER, World
 
 # tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
@@ -121,17 +121,7 @@ def tune(world: World, machine: Machine, environ: Mapping[str, str], stack: Stac
     """Return what makes a process, or the ranks that it starts, fast on this machine; the user's own values win."""
     context = Context(world, machine, environ, stack, process)
     settings = [Setting(name, value, why) for name, value, why in list_rows(context) if value is not None]
-    removed, notes = set(list_bindings(context)), warn_bindings(context)
-    if is_lost(context):
-        removed.add("LD_PRELOAD")
-        notes.append(f"LD_PRELOAD={environ['LD_PRELOAD']} is left out: there is no such file in this container")
-    return Tuned([*settings, *bind_ranks(context)], frozenset(removed), notes)
-
-
-def is_lost(context: Context) -> bool:
-    """Return whether LD_PRELOAD names nothing that is in this container: Apptainer hands on that of the host."""
-    text = context.environ.get("LD_PRELOAD", "")
-    return bool(text) and "libnss_wrapper" not in text and not list_preloads(context.environ, context.process.has_file)
+    return Tuned([*settings, *bind_ranks(context)], frozenset(list_bindings(context)), warn_bindings(context))
 
 
 def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting]:

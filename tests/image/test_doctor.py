@@ -46,7 +46,8 @@ def test_everything_that_is_wrong_is_named_at_once(image: str, tmp_path: Path) -
         "directories": "docker run -v results:/workspace/output", "packages": "9.9 instead of",
         "transformers": "torchvision cannot be imported: RuntimeError: operator torchvision::nms does not exist",
         "shm": "--shm-size", "threads": "unset OMP_NUM_THREADS",
-        "backend": "ib9", "launcher": "WORLD_SIZE=2",
+        "launcher": "WORLD_SIZE=2",
     }  # fmt: skip
     assert found.keys() == said.keys()
+    assert "GLOO_SOCKET_IFNAME=ib9 is left out" in done.out
     assert {name for name, part in said.items() if part not in found[name]} == set()

@@ -47,6 +47,7 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
         "identity": Identity({}, None, (), {}),
         "mounts": (),
         "has_terminal": True,
+        "exists": lambda path: False,
     }
     return Facts(environ=environ, stack=stack, **{**values, **changes})
 
@@ -107,6 +108,7 @@ KERNEL = {
     "/proc/cpuinfo": "processor: 0\nflags: fpu avx2 avx512f avx512_bf16\n",
     "/proc/self/mountinfo": "1 0 0:1 / / rw - overlay overlay rw\n",
 }
+INTERFACES = ("/sys/class/net/lo", "/sys/class/net/eth0")
 PROGRAMS = ("torchrun", "deepspeed", "accelerate", "mpirun", "python3", "sh", "bash", "true")
 PACKAGES = ("datasets-4.0.0", "evaluate-0.4", "nltk-3.9", "rouge_score-0.1", "seqeval-1.2")
 
@@ -137,10 +139,14 @@ class Started:
 
 @dataclass(frozen=True)
 class Container:
-    """A container in a directory, with the examples' scripts, on a machine: two sockets of 28 cores."""
+    """A container in a directory, with the examples' scripts, on a machine: two sockets of 28 cores.
+
+    has: what is there beside the directory.
+    """
 
     home: Path
     box: Box = SERVER
+    has: tuple[str, ...] = INTERFACES
 
     def furnish(self, **stack: object) -> Container:
         """Write what the image has, and return the container; stack: other values in stack.json."""
@@ -191,6 +197,7 @@ class Container:
         with (
             network(),
             mock.patch("entrypoint.facts.read_text", read),
+            mock.patch("entrypoint.facts.exists", self.has.__contains__),
             mock.patch("os.sched_getaffinity", lambda _: self.box.cpus(range(self.box.total))),
             mock.patch("os.execvpe", replace),
             mock.patch("sys.stdin", None),

@@ -82,6 +82,8 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
         (limits(shm=65_535_999), "shm", WRONG, "62 MB", "--shm-size"),
         (limits(shm=None), "shm", WRONG, "0 MB", "--shm-size"),
         ({"processes": 20}, "processes", WARNING, "20", "--pids-limit"),
+        ({"thread": Refusal("no thread", "clone3", "a newer engine")}, "processes", WRONG, "clone3", "newer engine"),
+        (facts(notes=("PYTHONHOME=/x is left out",)), "variables", WARNING, "PYTHONHOME=/x", "unset"),
         ({"files": 256}, "files", WARNING, "256", "--ulimit nofile"),
         ({"installed": {}}, "packages", WRONG, "six missing instead of 1.17.0", "six==1.17.0"),
         ({"installed": {"six": ("1.17.0", "9")}}, "packages", WRONG, "six 1.17.0 and 9 instead", "six==1.17.0"),

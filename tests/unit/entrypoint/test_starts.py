@@ -177,8 +177,7 @@ def test_ranks_look_how_many_they_are_where_somebody_insists_on_a_number(
     container: Container, words: str, environ: dict[str, str], looks: bool
 ) -> None:
     """Only they know how many nodes of an elastic job have met."""
-    with mock.patch("os.path.exists", lambda path: path == RANK_PROGRAM or Path(path).is_file()):
-        started = Container(container.home, Box(1, 1)).start(words, {**ELASTIC, **environ})
+    started = Container(container.home, Box(1, 1), has=(RANK_PROGRAM,)).start(words, {**ELASTIC, **environ})
 
     assert started.environ.get("MULTINODE_COUNTS") == ("1" if looks else None)
 

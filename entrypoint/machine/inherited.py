@@ -1,0 +1,96 @@
+"""Variables that come in from a host, and would break programs here: Apptainer, ch-run and srun hand all of them on.
+
+What names something that is not here, and harms nobody, stays: a script may make the directory in PYTHONPATH first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Callable, NamedTuple
+
+from entrypoint.machine.files import NETWORK
+from entrypoint.numbers import whole
+
+OF_A_PYTHON = re.compile(r"/python(\d+\.\d+)(?:/|$)")
+
+
+class Here(NamedTuple):
+    """What this container has: the release of its Python, as `3.11`, whether a file is there, and whether ranks are."""
+
+    python: str
+    exists: Callable[[str], bool]
+    has_ranks: bool = True
+
+
+class Row(NamedTuple):
+    """How a variable is read; between: what separates its words; in_parts: whether the words that fit stay.
+
+    find_fault: returns why a word does not fit here; empty where it does.
+    """
+
+    find_fault: Callable[[str, Here], str]
+    between: str = "\0"
+    in_parts: bool = False
+
+
+def find_file(word: str, here: Here) -> str:
+    """Return a fault for the path of no file; a name without a directory, or with `$LIB`, is the loader's to find."""
+    return "" if not word.startswith("/") or "$" in word or here.exists(word) else "there is no such file here"
+
+
+def find_library(word: str, here: Here) -> str:
+    """Return a fault for a PYTHONHOME without the standard library of the image's Python, which would not start."""
+    there = here.exists(f"{word}/lib/python{here.python}/os.py")
+    return "" if there else f"the standard library of Python {here.python} is not there"
+
+
+def find_release(word: str, here: Here) -> str:
+    """Return a fault for packages of another Python, whose compiled parts cannot be imported."""
+    found = OF_A_PYTHON.search(word)
+    return f"the Python of this container is {here.python}" if found and found[1] != here.python else ""
+
+
+def find_docstrings(word: str, here: Here) -> str:
+    """Return a fault for a Python without docstrings, which transformers reads when it is imported."""
+    return "transformers needs the docstrings that it removes" if (whole(word) or 0) > 1 else ""
+
+
+def find_interface(word: str, here: Here) -> str:
+    """Return a fault for no interface of the ranks; without loopback nobody can say which interfaces there are."""
+    known = here.has_ranks and here.exists(f"{NETWORK}/lo")
+    fits = not known or ("/" not in word and here.exists(f"{NETWORK}/{word}"))
+    return "" if fits else "this container has no interface of that name"
+
+
+ROWS = {
+    **dict.fromkeys(("LD_PRELOAD", "LD_AUDIT"), Row(find_file, ": ", in_parts=True)),
+    # A conda of the host sets them; without the file every download fails.
+    **dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), Row(find_file)),
+    "PYTHONHOME": Row(find_library, ":"),
+    "PYTHONPATH": Row(find_release, ":", in_parts=True),
+    "PYTHONOPTIMIZE": Row(find_docstrings),
+    # Names, of which gloo takes several (c10d, ProcessGroupGloo); none knows NCCL's `^lo,docker`.
+    **dict.fromkeys(
+        ("GLOO_SOCKET_IFNAME", "FI_TCP_IFACE", "CCL_KVS_IFACE", "I_MPI_HYDRA_IFACE", "HYDRA_IFACE"),
+        Row(find_interface, ","),
+    ),
+}
+
+
+def drop_unfit(environ: Mapping[str, str], here: Here) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the variables without what does not fit here, and a note on each of those that have lost something."""
+    found, notes = dict(environ), []
+    for name, row in ROWS.items():
+        words = [word for word in re.split(f"[{row.between}]", environ.get(name, "")) if word.strip()]
+        faults = {word: fault for word in words if (fault := row.find_fault(word.strip(), here))}
+        if not faults:
+            continue
+        join = row.between[0].join
+        if kept := join(word for word in words if row.in_parts and word not in faults):
+            found[name] = kept
+        else:
+            del found[name]
+        lost = join(faults) if row.in_parts else environ[name]
+        notes.append(f"{name}={lost} is left out: {next(iter(faults.values()))}")
+    return found, tuple(notes)
