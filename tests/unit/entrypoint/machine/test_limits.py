@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from entrypoint.machine.cgroups import read_limit
 from entrypoint.machine.limits import read_flags, read_limits
 
 GB = 1 << 30
@@ -47,3 +48,10 @@ def test_shared_memory_without_a_limit_is_all_memory(size: int | None, shm: int 
 def test_any_text_is_a_limit_or_none(meminfo: str, cgroup: str, limit: str) -> None:
     files = {"/proc/meminfo": meminfo, "/proc/cpuinfo": meminfo, "/proc/self/cgroup": cgroup}
     assert read_limits(lambda path: files.get(path, limit), lambda path: None).memory >= 0
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"), [("max\n", None), ("9223372036854771712\n", None), ("838860800\n", 838860800), ("", None)]
+)
+def test_a_limit_that_no_machine_reaches_is_none(text: str, limit: int | None) -> None:
+    assert read_limit(text) == limit

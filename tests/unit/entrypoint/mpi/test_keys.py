@@ -15,7 +15,17 @@ import pytest
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import make_private, which
 from entrypoint.mpi import keys as module
-from entrypoint.mpi.keys import MODERN, Keys, connect, find_keys, keygen, read_ssh_port, read_words, write_client
+from entrypoint.mpi.keys import (
+    MODERN,
+    Keys,
+    connect,
+    find_keys,
+    keygen,
+    read_key,
+    read_ssh_port,
+    read_words,
+    write_client,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -182,3 +192,10 @@ def test_neither_side_takes_what_is_old(tmp_path: Path, program: list[str]) -> N
     names = [name for key in ("kexalgorithms", "ciphers", "macs") for name in rows[key].split(",")]
     assert "curve25519-sha256" in names and "hmac-sha2-256-etm@openssh.com" in names
     assert not [name for name in names if re.search("sha1|md5|cbc|group|nist|umac-64", name)]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n\n"])
+def test_a_key_ends_with_one_line_break(end: str, tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(f"-----END KEY-----{end}".encode())
+
+    assert read_key(str(tmp_path / "key")) == "-----END KEY-----\n"

@@ -65,6 +65,7 @@ COMMANDS = """
     x --url=https://a.webhook.office.com/webhookb2/S@S/x/S | x --url=https://a.webhook.office.com/***
     x HTTP_PROXY=proxy:S@h proxy "'https_proxy' : 'u:S@h'" | x HTTP_PROXY=***@h proxy "'https_proxy' : '***@h'"
     x eyJ1c2VybmFtZSI6IlMifQ== eyJhbGciOiJS.eyJzdWIi.S | x ***== ***
+    x glpat-aaaaaaaaaa-aaaaaaaaa xoxb-aaaaaaaaaaaaaaaa | x *** ***
     x -----BEGIN\\ OPENSSH\\ PRIVATE\\ KEY-----b3Bl  | x ***
 """
 # What a reader of a log needs.

@@ -14,7 +14,7 @@ from itertools import count
 import pytest
 
 from entrypoint.errors import EXIT_USER, LATER, Refusal
-from entrypoint.results.agree import agree, choose_port, introduce, tell_refused
+from entrypoint.results.agree import LONGEST, Ranks, admit, agree, choose_port, introduce, receive, tell_refused
 from entrypoint.world.model import MPI, World
 
 # Two tests at once need ports of their own.
@@ -167,3 +167,30 @@ def test_a_port_that_another_program_keeps_is_named(port: int) -> None:
     with socket.create_server(("", choose_port(leader))), pytest.raises(Refusal) as caught:
         agree(leader, "", "", take, 0.5)
     assert (caught.value.code, caught.value.value) == (LATER, str(choose_port(leader)))
+
+
+def test_who_calls_again_leaves_no_call_open(port: int) -> None:
+    pairs, ranks = [socket.socketpair() for _ in range(2)], Ranks()
+    for _, near in pairs:
+        admit(near, introduce(rank(1, port), "job"), rank(0, port), "job", ranks)
+
+    assert pairs[0][1].fileno() == -1 and ranks == {1: pairs[1][1]}
+    for each in [*pairs[0], *pairs[1]]:
+        each.close()
+
+
+def test_a_line_without_end_is_not_read() -> None:
+    far, near = socket.socketpair()
+    with far, near:
+        writer = threading.Thread(target=write_long, args=(far,), daemon=True)
+        writer.start()
+        with pytest.raises(ConnectionError, match="closed"):
+            receive(near, time.monotonic() + 5)
+        near.close()
+        writer.join(20)
+
+
+def write_long(to: socket.socket) -> None:
+    """Send a line that is longer than any of ours, until nobody reads."""
+    with contextlib.suppress(OSError):
+        to.sendall(b"x" * 8 * LONGEST)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.aliases import split_flags
+from entrypoint.tasks.aliases import Flag, split_flags
 from entrypoint.tasks.arguments import Program, complete, guess_arguments, name_flags, read_argfile, read_batch
+from entrypoint.tasks.defaults import choose_defaults
 from entrypoint.tasks.table import TASKS, find_task
 from tests.support.starts import CCL as GUIDE
 from tests.support.starts import GLOO as NEW
@@ -245,3 +246,9 @@ def test_any_file_is_an_object_or_refused(text: str | None) -> None:
 )
 def test_the_batch_of_one_process_counts_accumulated_steps(given: dict[str, object], batch: int | None) -> None:
     assert read_batch(given) == batch
+
+
+@pytest.mark.parametrize(("default", "typed"), [("use_cpu", "no_cuda"), ("no_cuda", "use_cpu")])
+def test_one_name_for_the_cpu_is_enough(default: str, typed: str) -> None:
+    assert choose_defaults([Flag(default, ())], {typed: ""}, find_task("qa"), NEW) == []
+    assert choose_defaults([Flag(default, ())], {}, find_task("qa"), NEW) == [Flag(default, ())]

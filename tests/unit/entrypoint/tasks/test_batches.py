@@ -23,6 +23,8 @@ TRAINS = TEXT + "trainer = Seq2SeqTrainer(model, args, train_dataset=data)\n"
         ("qa", {"group_by_length": "False", "do_eval": True}, "4.46.0", ""),
         ("qa", {"train_sampling_strategy": "group_by_length", "eval_strategy": "steps"}, "5.23.0",
          "--group_by_length and --eval_strategy"),
+        ("qa", {"group_by_length": True, "evaluation_strategy": "steps"}, "4.46.0",
+         "--group_by_length and --evaluation_strategy"),
         ("qa", {"train_sampling_strategy": "group_by_length", "do_train": True, "do_eval": False}, "5.23.0", ""),
         ("glue", {"train_sampling_strategy": "group_by_length", "do_eval": True}, "5.23.0", ""),
         ("glue", {"train_sampling_strategy": "group_by_length", "do_predict": True}, "5.23.0",
