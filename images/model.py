@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Strict, StringConstraints
 
-from images.host.store import Store, key_of
+from images.host.store import Store
 from images.platforms import PLATFORMS, TWIN, Platform
 
 # What becomes a word on a command line, a path or a line of configuration later is held to its grammar where a lock is
@@ -390,11 +390,6 @@ class Base:
     def sites(self) -> tuple[str, ...]:
         """Return the directories that its Python imports packages from, in its order."""
         return self.facts.sites[self.site.python]
-
-    @property
-    def identity(self) -> str:
-        """Return what bytecode depends on: the layers, and which Python of them."""
-        return key_of([[layer.written.diff_id for layer in self.layers], self.interpreter, self.site.directory])
 
     def is_in(self, store: Store) -> bool:
         """Return whether a store has every layer; one that turned out to be damaged was removed."""

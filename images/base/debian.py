@@ -35,7 +35,7 @@ def make(store: Store, recipe: Debian, platform: Platform, python: str, environ:
     def usable(known: Mapping[str, Any]) -> bool:
         return store.has(known["written"]["digest"], known["written"]["size"]) and store.has(known["modules"])
 
-    inputs = [str(platform), recipe.suite, recipe.packages, sorted(deb.sha256 for deb in recipe.debs), recipe.sources]
+    inputs = [str(platform), asdict(recipe)]
     made = store.cached("bases", inputs, lambda: _make_apart(store, recipe, platform, environ), usable)
     facts = inspect.from_plain(made.value["facts"])
     if python not in facts.pythons:

@@ -10,7 +10,8 @@ from pathlib import Path
 import zstandard
 
 SOURCES = Path(__file__).parents[1]
-KINDS = (".py", ".toml", ".json", ".gpg")  # code, and the tables and keys that it decides by
+# Code, and the tables and keys that it decides by; what images take of versions.toml is in their locks.
+KINDS = (".py", ".json", ".gpg")
 
 # Every package whose release shows in the bytes, and where. pyproject.toml pins each of them with `==`.
 PACKAGES = {

@@ -110,7 +110,7 @@ def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | 
                 if module in pyc:
                     layer.file(bytecode.place_of(module, base.site.python), pyc[module])
 
-    return _layer(store, BASE_BYTECODE, [modules, made], base.facts.directories, fill)
+    return _layer(store, BASE_BYTECODE, [modules, made, base.site.python], base.facts.directories, fill)
 
 
 def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
@@ -121,7 +121,8 @@ def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
     compiled = dict(zip(digests, bytecode.make(store, jobs, compiler), strict=True)) if compiler else {}
     paths = {wheel.project: wheel.path for wheel in part.wheels}
     module = lock.module if BINDINGS in paths else None
-    inputs = [digests, compiled, archive and archive[0], lock.trim, astuple(base.site), module]
+    named = [(wheel.project, wheel.path.name, wheel.sha256) for wheel in part.wheels]
+    inputs = [named, compiled, archive and archive[0], lock.trim, astuple(base.site), module]
 
     def fill(layer: LayerWriter) -> None:
         of_ipex = oneccl.shared_files(paths, module, trimmed=lock.trim)

@@ -25,6 +25,7 @@ from images.host.store import key_of
 from images.layers import interpreter
 from images.model import Base, Deb, Image, Lock, Plan, Site
 from images.oci import image as oci
+from images.oci.manifest import digest_of
 from images.platforms import TWIN, Platform
 
 WITHOUT = "--no-bytecode, without --lock"
@@ -41,7 +42,10 @@ Run = Callable[[Sequence[str], Path, Path], "str | None"]
 
 @dataclass(frozen=True)
 class Compiler:
-    """A base's Python that is ready to compile; `identity` is what its bytecode depends on, beside the modules."""
+    """A base's Python that is ready to compile.
+
+    `identity` is what its bytecode depends on, beside the modules: everything that can run while it compiles.
+    """
 
     site: Site
     identity: str
@@ -109,16 +113,17 @@ def directly(lock: Lock, context: Context, _: Base | None) -> Compiler:
 
 
 def in_engine(engine: Engine, lock: Lock, context: Context, base: Base | None) -> Compiler | None:
-    """Load the base into the engine, where it stays: its layers are those of the image."""
+    """Load the base into the engine, where it stays: its layers are those of the image.
+
+    Any file of a base may be code that runs when its Python starts, so that what it writes is kept for this base alone.
+    """
     if base is None:
         return None
     store = context.store
-    identity = base.identity
-    if base.manifest is None:
-        identity = interpreter.of_packages(store, lock.debian.debs, lock.platform, lock.python).identity
     settings = {"User": "65534:65534", "Env": [f"{name}={value}" for name, value in SEED.items()]}
     config = oci.config(base.layers, lock.platform, settings, CREATED, base.history)
-    image = Image((f"multinode-base:{key_of(identity)[:12]}",), config, b"", base.layers)
+    digest = digest_of(config)
+    image = Image((f"multinode-base:{digest.removeprefix('sha256:')}",), config, b"", base.layers)
     alone, load = threading.Lock(), functools.cache(partial(engine.load, image, store))
 
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
@@ -126,4 +131,4 @@ def in_engine(engine: Engine, lock: Lock, context: Context, base: Base | None) -
             load()
         return engine.run(image, [f"/{base.interpreter}", *arguments], given, out)
 
-    return Compiler(base.site, identity, run)
+    return Compiler(base.site, key_of([digest, base.interpreter]), run)

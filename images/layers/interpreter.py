@@ -41,10 +41,10 @@ def of_packages(store: Store, debs: Sequence[Deb], platform: Platform, release: 
     Raises WorldFault when one is missing.
     """
     names = of_python(release)
-    found = {deb.package: deb for deb in debs if deb.package in names}
+    found = {deb.package: deb for deb in sorted(debs) if deb.package in names}
     if lacking := [name for name in names if name not in found]:
         raise WorldFault("packages of Debian's Python are missing", ", ".join(lacking), "make a new lock")
-    identity = key_of([sorted(deb.sha256 for deb in found.values()), release])
+    identity = key_of([str(platform), release, [(deb.package, deb.sha256) for deb in found.values()]])
     return Packaged(platform, release, tuple(store.place(deb.sha256, deb.filename) for deb in found.values()), identity)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from images.base import additions, replaced
 from images.host.context import Context
 from images.layers.assemble import Extra
@@ -35,12 +37,8 @@ def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) ->
     found = [Extra("replaced", hiding, hide)] if hiding else []
     if base.manifest and (names := additions.lacking(base.facts)):
         debs, facts = lock.debian.debs, base.facts
-        inputs = [
-            names,
-            [deb.sha256 for deb in debs],
-            facts.glibc,
-            additions.directory(facts) in facts.directories.owners,
-        ]
+        own = additions.directory(facts)
+        inputs = [names, [asdict(deb) for deb in debs], facts.glibc, own, own in facts.directories.owners]
 
         def add(layer: LayerWriter) -> None:
             additions.write_files(layer, additions.read_files(context.store, debs, names, facts), facts)

@@ -50,6 +50,16 @@ def fill(layer: LayerWriter) -> None:
 LINKED = base(SYSTEM, {"opt/here": None, "opt/link": "here"}, made=True)
 PEOPLED = replace(BASE, facts=replace(BASE.facts, passwd="root:x:0:0::/:/bin/sh\n"))
 OWNED = base(SYSTEM, {"usr": Directory(0o700)}, made=True)
+
+
+def renamed(parts: Ingredients) -> Ingredients:
+    """Have the same wheel under the name of another build: names decide what is left out, and where headers go."""
+    [old] = parts.wheels
+    other = old.path.with_name("torch-1.0-1-py3-none-any.whl")
+    other.write_bytes(old.path.read_bytes())
+    return replace(parts, wheels=[replace(old, path=other)])
+
+
 CHANGES: dict[str, tuple[Callable[[Ingredients], Ingredients], str, set[str]]] = {
     "another SBOM": (lambda parts: parts, "{}", {"multinode"}),
     "another trim": (lambda parts: replace(parts, lock=replace(parts.lock, trim=False)), SBOM, {"torch", "multinode"}),
@@ -59,6 +69,7 @@ CHANGES: dict[str, tuple[Callable[[Ingredients], Ingredients], str, set[str]]] =
         {"torch", "multinode"},
     ),
     "another link below": (lambda parts: replace(parts, base=LINKED), SBOM, {"torch", "multinode"}),
+    "another name of a wheel": (renamed, SBOM, {"torch"}),
     "another user below": (lambda parts: replace(parts, base=PEOPLED), SBOM, {"multinode"}),
     "another suite": (
         lambda parts: replace(parts, lock=replace(parts.lock, debian=replace(parts.lock.debian, suite="trixie"))), SBOM,
