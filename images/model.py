@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Strict, StringConstraints
+from pydantic import StringConstraints
 
+from images.content import Content, Value
 from images.host.store import Store
 from images.platforms import PLATFORMS, TWIN, Platform
 
@@ -25,7 +26,6 @@ Module = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\z")
 Address = Annotated[str, StringConstraints(pattern=r"\Ahttps://[^\s\x00-\x1f]+\z")]
 Line = Annotated[str, StringConstraints(pattern=r"\A[^\x00-\x1f]*\z")]
 Backend = Annotated[str, StringConstraints(pattern=r"\A(ccl|gloo)\z")]
-Flag = Annotated[bool, Strict()]
 
 # What Intel's index has of a oneCCL stack: the bindings, and IPEX.
 BINDINGS, IPEX = "oneccl-bind-pt", "intel-extension-for-pytorch"
@@ -33,12 +33,9 @@ EXAMPLES = "examples.tar"  # what the archive of the examples is called in the s
 BLOB = "blob"  # what the parts of a base image are called in the store: they have digests and no names
 
 
-SWITCHES = ("trim", "bytecode")  # options of a request that are on by default, and that a lock remembers
-
-
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for; None and () stand for the default.
+    """What the user asked for; None and () stand for the default, as does what `content` does not have.
 
     `index` are the platforms of the images that make one index together, this one among them.
     """
@@ -54,8 +51,7 @@ class Request:
     examples: str | None = None
     tag: str | None = None
     as_of: str | None = None
-    trim: bool | None = None
-    bytecode: bool | None = None
+    content: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,11 +148,11 @@ class BaseImage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pins:
-    """What a plan and its lock both say.
+class Versions:
+    """What an image is for, its releases, and the days as of which they are resolved.
 
     `platform` is what the image is for, `base` what to ask for again: debian, intel, a name in a registry, or a digest
-    for a base from disk. `index` and `find_links` are where Intel keeps its wheels.
+    for a base from disk.
     """
 
     platform: Platform
@@ -169,11 +165,20 @@ class Pins:
     base: Line
     as_of: datetime.date
     family_as_of: datetime.date
-    trim: Flag
-    bytecode: Flag
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origins:
+    """Where files are looked for: `index` and `find_links` are where Intel keeps its wheels."""
+
     source_only: tuple[SourceOnly, ...] = ()
     index: Address | None = None
     find_links: Address | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pins(Origins, Content, Versions):
+    """What a plan and its lock both say; a lock has the fields from the last of these classes to the first."""
 
 
 def tag_of(pins: Pins) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from images import content
 from images.host.errors import UserFault, require_text
 from images.oci import reference
 from images.platforms import PLATFORMS, Platform, platform_of
@@ -38,9 +40,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def _text(typed: str) -> str:
-    """Read a value; raise ArgumentTypeError for one that is empty."""
+    """Read a value; raise ArgumentTypeError for one that is empty, or more than a line."""
     if not typed.strip():
         raise argparse.ArgumentTypeError(f"{typed!r} is empty; leave the option out for its default")
+    if not typed.isprintable():  # a lock and a label have none either
+        raise argparse.ArgumentTypeError(f"{typed!r} has characters that cannot be printed")
     return typed
 
 
@@ -80,6 +84,11 @@ def _row(commands: str, option: str, metavar: str | None, text: str, **settings:
     return set(commands.split()), option, {"help": text, **settings}
 
 
+def _of_content(one: dataclasses.Field[object]) -> tuple[set[str], str, Any]:
+    option, text, metavar = f"--{content.key(one.name)}", one.metadata["help"], one.metadata["metavar"]
+    return _row(MADE, option, metavar, text, **({"action": BOTH} if content.is_switch(one.name) else {}))
+
+
 MADE = "build plan lock bundle"  # what has a request
 EITHER = " or ".join(map(str, PLATFORMS))
 BOTH = argparse.BooleanOptionalAction
@@ -106,8 +115,7 @@ OPTIONS = (
     _row(MADE, "--tag", "NAME:TAG",
          "name of the image, more than once for more names (default: multinode:torchX-transformersY)",
          action="append", default=[]),
-    _row(MADE, "--trim", None, "leave out tests, GPU parts and the like (default)", action=BOTH),
-    _row(MADE, "--bytecode", None, "compile the modules of Python (default)", action=BOTH),
+    *map(_of_content, content.FIELDS),
     _row("build bundle verify", "--lock", "FILE", "use exactly the files of this lock"),
     _row("build bundle verify", "--offline", "BUNDLE", "fetch nothing; take the files from a bundle", nargs="?",
          const=False),
@@ -169,8 +177,10 @@ def request(options: argparse.Namespace) -> Request:
     tag = next(iter(names(options)), None)
     if options.base not in (None, "debian", "intel"):
         reference.parse(options.base)
-    same = {field.name for field in fields(Request)} - {"index", "tag"}
-    return Request(tag=tag, **{name: getattr(options, name) for name in same})
+    same = {field.name for field in fields(Request)} - {"index", "tag", "content"}
+    typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
+    chosen = {name: value for name, value in typed.items() if value is not None}
+    return Request(tag=tag, content=chosen, **{name: getattr(options, name) for name in same})
 
 
 def requests(options: argparse.Namespace) -> list[Request]:

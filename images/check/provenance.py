@@ -8,9 +8,10 @@ from typing import Any
 
 from packageurl import PackageURL
 
+from images import content
 from images.check.sbom import distribution
 from images.lock import lockfile
-from images.model import SWITCHES, BaseImage, Lock
+from images.model import BaseImage, Lock
 from images.oci import reference
 from images.oci.manifest import digest_of
 
@@ -20,7 +21,7 @@ BUILD = "urn:multinode:build:v1"  # what externalParameters and resolvedDependen
 BUILDER = "urn:multinode:build.py"  # on whatever machine; who ran it is said by a signature
 
 # What was asked for, as the lock has it, so that the words of different requests do not make it differ.
-ASKED = (*lockfile.ASKED, *SWITCHES, "as-of", "family-as-of", "machine")
+ASKED = (*lockfile.ASKED, *(content.key(one.name) for one in content.FIELDS), "as-of", "family-as-of", "machine")
 
 
 def statement(lock: Lock, digest: str) -> str:
@@ -31,7 +32,7 @@ def statement(lock: Lock, digest: str) -> str:
     table = lockfile.fields(lock)["tool"]["multinode"]
     definition = {
         "buildType": BUILD,
-        "externalParameters": {name: _plain(table[name]) for name in ASKED},
+        "externalParameters": {name: _plain(table[name]) for name in ASKED if name in table},
         "internalParameters": table["tools"],
         "resolvedDependencies": [*_dependencies(lock)],
     }

@@ -17,13 +17,14 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 from pydantic import TypeAdapter, ValidationError
 
+from images import content as content_of
 from images.foreign import documents
 from images.host import fingerprint
 from images.host.errors import UserFault
 from images.host.store import FileName, Sha256
 from images.host.toml import tomllib
 from images.lock import uv
-from images.model import SWITCHES, Artifact, Lock, Request
+from images.model import Artifact, Lock, Request
 from images.oci import packing, reference
 from images.oci.tars import EPOCH
 from images.platforms import PLATFORMS, TWIN, Platform
@@ -112,6 +113,7 @@ def _lock(packages: Sequence[Package], table: Mapping[str, Any], where: str) -> 
     rest |= {"platform": _platform(table, where)}
     try:
         rest |= {"artifacts": [_artifact(package) for package in packages]}
+        content_of.require_types(rest)
         lock = TypeAdapter(Lock).validate_python(rest)
         _require_sense(lock)
     except ValidationError as error:
@@ -210,18 +212,17 @@ def _platform(table: Mapping[str, Any], where: str) -> Platform:
 def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str]:
     if request.platform and request.platform.machine != table.get("machine"):
         yield f"--platform {request.platform}, but the lock is for {table.get('machine')}"
-    for name in ASKED:
-        asked = _as_locked(request.base) if name == "base" else getattr(request, name)
-        if asked is not None and not _same(asked, table.get(name)):
-            yield f"--{name} {asked}, but the lock has {table.get(name)}"
+    asked = {name: getattr(request, name) for name in ASKED}
+    for name, value in {**asked, "base": _as_locked(request.base), **request.content}.items():
+        key = content_of.key(name)
+        if isinstance(value, bool) and value is not table.get(key):
+            yield f"--{'' if value else 'no-'}{key}, but the lock was made with --{'no-' if value else ''}{key}"
+        elif isinstance(value, str) and not _same(value, table.get(key)):
+            yield f"--{key} {value}, but the lock has {table.get(key)}"
     if request.tasks:
         yield f"--tasks {','.join(request.tasks)}, but a lock has its packages already"
     if request.as_of and not request.as_of == str(table.get("as-of")) == str(table.get("family-as-of")):
         yield f"--as-of {request.as_of}, but the lock has {table.get('as-of')}"
-    for name in SWITCHES:
-        choice = getattr(request, name)
-        if choice is not None and choice is not table.get(name):
-            yield f"--{'' if choice else 'no-'}{name}, but the lock was made with --{'no-' if choice else ''}{name}"
     if request.examples and (request.examples == "none") == bool(table.get("examples")):
         yield f"--examples {request.examples}, but the lock has {'some' if table.get('examples') else 'none'}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from images.content import Content
 from images.host.text import shown
 from images.model import Plan, Request
 from images.plan import choose, compatibility
@@ -36,7 +38,8 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
     days = {name: str(said[name]) for name in ("platform", "as_of", "family_as_of")}
     base = shown(plan.base_reference or f"debian:{plan.base_suite}")
     module, examples = plan.module if plan.bindings else None, shown(plan.examples) if plan.examples else None
-    return {**said, **days, "base": base, "module": module, "examples": examples}
+    chosen = {name: getattr(plan, name) for name, usual in asdict(Content()).items() if getattr(plan, name) != usual}
+    return {**said, **days, "base": base, "module": module, "examples": examples, **chosen}
 
 
 def show_plan(plan: Plan, out: Console) -> None:

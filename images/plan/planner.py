@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from images.content import Content
 from images.host.errors import UserFault
-from images.model import SWITCHES, Plan, Request, tag_of
+from images.model import Plan, Request, tag_of
 from images.plan.catalog import Catalog
 from images.plan.choose import Selection, select
 from images.plan.compatibility import BaseChoice
@@ -47,7 +48,7 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
         base=_base_name(base, catalog),
         as_of=as_of,
         family_as_of=asked or max(as_of, transformers.released),
-        **{name: getattr(request, name) is not False for name in SWITCHES},
+        **asdict(Content(**request.content)),  # type: ignore[arg-type]
         source_only=catalog.source_only,
         index=torch.index if chosen.ccl else None,
         find_links=torch.find_links if chosen.ccl else None,

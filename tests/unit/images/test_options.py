@@ -58,6 +58,7 @@ REFUSED = [
     ("build", ["--backend", "nccl"], "'nccl'"),
     ("build", ["--compression", "xz"], "'xz'"),
     ("build", ["--torch", " "], "' ' is empty; leave the option out for its default"),
+    ("plan", ["--examples", "a\nb"], r"'a\nb' has characters that cannot be printed"),
     ("build", ["--tasks", "a,"], "'' is empty; leave the option out for its default"),
     ("build", ["--jobs", "\u0662"], "is not a whole number above 0"),
     ("build", ["--jobs", "1_0"], "is not a whole number above 0"),

@@ -224,8 +224,8 @@ WITH_EXAMPLES = locks.lock(examples=Examples("examples.tar", "2" * 64))
     [
         (ON_IMAGE, Request(base="debian"), ["--base debian, but the lock has"]),
         (ON_IMAGE, Request(base="host:5000/a/b:2"), ["--base host:5000/a/b:2, but the lock has"]),
-        (locks.lock(), Request(trim=False), ["--no-trim, but the lock was made with --trim"]),
-        (locks.lock(), Request(bytecode=True), ["--bytecode, but the lock was made with --no-bytecode"]),
+        (locks.lock(), Request(content={"trim": False}), ["--no-trim, but the lock was made with --trim"]),
+        (locks.lock(), Request(content={"bytecode": True}), ["--bytecode, but the lock was made with --no-bytecode"]),
         (locks.lock(), Request(examples="here"), ["--examples here, but the lock has none"]),
         (WITH_EXAMPLES, Request(examples="none"), ["--examples none, but the lock has some"]),
         (
@@ -243,7 +243,9 @@ def test_every_option_that_a_lock_differs_from_is_named(locked: Lock, asked: Req
 
 
 def test_what_the_lock_says_may_be_asked_for_again(lock: Lock) -> None:
-    asked = replace(NOTHING, torch="2.13", backend="gloo", base="debian", trim=True, bytecode=False, examples="here")
+    asked = replace(
+        NOTHING, torch="2.13", backend="gloo", base="debian", examples="here", content={"trim": True, "bytecode": False}
+    )
     asked = replace(asked, as_of=str(lock.as_of))
 
     assert lockfile.read(lockfile.text(lock), "x", asked).tag == "multinode:torch2.13.0-transformers5.23.0"
