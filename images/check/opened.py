@@ -16,7 +16,7 @@ from images.foreign.paths import below_root
 from images.foreign.tars import Readable
 from images.host import limits
 from images.host.context import Access
-from images.host.errors import UserFault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.layers.entrypoint_layer import MULTINODE, SBOM
 from images.lock import lockfile
@@ -132,12 +132,20 @@ def _find(name: str, place: Path, access: Access) -> tuple[Reference, str]:
 
 
 def _engine_with(name: str, place: Path, access: Access) -> str | None:
-    """Have an engine write out an image that it has; return what the engine is called, None where none has it."""
-    found = engines.search(access.environ)
-    if found.engine is None and found.faults:  # it may have the image: another one of that name is not taken for it
-        remedy = f"{found.remedy}; {REGISTRY}{name} is the one in the registry"
-        raise WorldFault("whether an engine has the image cannot be known", f"{name} ({found.why})", remedy)
-    return found.engine.name if found.engine and found.engine.save(name, place) else None
+    """Have the first engine that has an image write it out; return what that is called, None where none has it."""
+    faults, answered = list[Fault](), False
+    for engine in engines.answers(access.environ):
+        if isinstance(engine, Fault):
+            faults.append(engine)
+        elif engine.save(name, place):
+            return engine.name
+        else:
+            answered = True
+    if faults and not answered:  # one of them may have it: another image of that name is not taken for it
+        said = engines.Search(None, faults)
+        remedy = f"{said.remedy}; {REGISTRY}{name} is the one in the registry"
+        raise WorldFault("whether an engine has the image cannot be known", f"{name} ({said.why})", remedy)
+    return None
 
 
 def _on_disk(name: str) -> Reference | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from images.deliver import docker, podman
+from images.deliver import command_line, docker
 from images.host.errors import Fault
 from images.host.store import Store
 from images.model import Image
@@ -43,9 +44,19 @@ class Engine(Protocol):
         """
 
 
-# Each row returns an engine that answers within so many seconds, or None where there is none; it raises a Fault where
-# there is one that this user cannot use, or that was named and is not there. The first that answers is taken.
-ENGINES: tuple[Callable[[Mapping[str, str], int], Engine | None], ...] = (docker.connect, podman.connect)
+class Row(NamedTuple):
+    """An engine that there may be: what it is called, and what returns it.
+
+    That has so many seconds to answer. It returns None where there is none, and raises a Fault where there is one that
+    this user cannot use, or that was named and is not there.
+    """
+
+    name: str
+    connect: Callable[[Mapping[str, str], int], Engine | None]
+
+
+# The first that answers is taken.
+ENGINES = (Row("Docker", docker.connect), Row("podman", partial(command_line.connect, command_line.PODMAN)))
 
 
 class Search(NamedTuple):
@@ -57,24 +68,35 @@ class Search(NamedTuple):
     @property
     def why(self) -> str:
         """Return why no engine was taken, or not the first."""
-        return "; ".join(f"{fault.fact}: {fault.value}" for fault in self.faults) or "no Docker, no podman"
+        return "; ".join(f"{fault.fact}: {fault.value}" for fault in self.faults) or ", ".join(
+            f"no {row.name}" for row in ENGINES
+        )
 
     @property
     def remedy(self) -> str:
         """Return what to do where no engine was found."""
-        return self.faults[0].remedy if self.faults else "start Docker (or install podman)"
+        first, *others = (row.name for row in ENGINES)
+        return self.faults[0].remedy if self.faults else f"start {first} (or install {' or '.join(others)})"
 
 
 def search(environ: Mapping[str, str], seconds: int = 10) -> Search:
     """Return the first engine that answers within so many seconds, and why others before it were not taken."""
     faults = list[Fault]()
-    for connect in ENGINES:
-        try:
-            if found := connect(environ, seconds):
-                return Search(found, faults)
-        except Fault as fault:
-            faults.append(fault)
+    for found in answers(environ, seconds):
+        if not isinstance(found, Fault):
+            return Search(found, faults)
+        faults.append(found)
     return Search(None, faults)
+
+
+def answers(environ: Mapping[str, str], seconds: int = 10) -> Iterator[Engine | Fault]:
+    """Yield the engines that answer within so many seconds, in their order, and why others do not."""
+    for row in ENGINES:
+        try:
+            if found := row.connect(environ, seconds):
+                yield found
+        except Fault as fault:
+            yield fault
 
 
 def choose(

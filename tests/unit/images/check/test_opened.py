@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from images.base import pulled
 from images.check import opened
 from images.deliver import engine
-from images.deliver.engine import Engine, Search
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
@@ -22,7 +21,8 @@ HAS = "host:5000/a/b:1"  # what the engine has
 class Docker:
     """An engine with one image."""
 
-    name = "docker"
+    def __init__(self, name: str = "docker") -> None:
+        self.name = name
 
     def save(self, name: str, _: Path) -> bool:
         """Have the one image."""
@@ -32,7 +32,7 @@ class Docker:
 @pytest.fixture(autouse=True)
 def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an engine with one image, and open whatever is asked for."""
-    monkeypatch.setattr(engine, "search", lambda _: Search(cast("Engine", Docker())))
+    monkeypatch.setattr(engine, "answers", lambda _: [Docker()])
     monkeypatch.setattr(pulled, "contents", lambda named, *_: ("", [(str(named).encode(), b"{}", ())]))
 
 
@@ -50,7 +50,7 @@ DENIED = WorldFault("Docker cannot be used", "permission denied on /x", "join th
 def test_another_image_of_that_name_is_not_taken_where_an_engine_cannot_be_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "search", lambda _: Search(None, [DENIED]))
+    monkeypatch.setattr(engine, "answers", lambda _: [DENIED])
 
     with pytest.raises(WorldFault) as caught, opened.opened("a:1", None, Store(tmp_path), Access(environ={})):
         pass
@@ -59,11 +59,26 @@ def test_another_image_of_that_name_is_not_taken_where_an_engine_cannot_be_asked
     assert caught.value.remedy == "join the group; docker://a:1 is the one in the registry"
 
 
-@pytest.mark.parametrize("found", [Search(None), Search(cast("Engine", Docker()), [DENIED])])
+class Empty(Docker):
+    """An engine without an image."""
+
+    def save(self, *_: object) -> bool:
+        """Have none."""
+        return False
+
+
+def test_every_engine_is_asked_for_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "answers", lambda _: [Empty(), DENIED, Docker("podman")])
+
+    with opened.opened(HAS, None, Store(tmp_path), Access(environ={})) as [image]:
+        assert image.where == "in podman"
+
+
+@pytest.mark.parametrize("found", [[], [DENIED, Docker()]])
 def test_a_registry_is_asked_where_every_engine_that_this_user_has_was_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Search
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Sequence[object]
 ) -> None:
-    monkeypatch.setattr(engine, "search", lambda _: found)
+    monkeypatch.setattr(engine, "answers", lambda _: found)
 
     with opened.opened("a:1", None, Store(tmp_path), Access(environ={})) as [image]:
         assert image.where == "in the registry docker.io"

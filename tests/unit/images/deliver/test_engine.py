@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from images.deliver import engine
-from images.deliver.engine import choose, search
+from images.deliver.engine import Row, choose, search
 from images.host.errors import Fault, WorldFault
 
 TAKEN = Path("taken")
@@ -65,12 +66,16 @@ def test_an_engine_that_has_to_be_there_is_missed(
 def answering(monkeypatch: pytest.MonkeyPatch, rows: Sequence[object]) -> None:
     """Have these engines: one that answers, None, or the fault of one that cannot be used."""
 
-    def connect(row: object) -> object:
+    def connect(row: object) -> Any:
         if isinstance(row, Fault):
             raise row
         return row() if row is Answering else None
 
-    monkeypatch.setattr(engine, "ENGINES", [lambda *_, row=row: connect(row) for row in rows])
+    monkeypatch.setattr(
+        engine,
+        "ENGINES",
+        [Row(n, lambda *_, row=row: connect(row)) for n, row in zip(("Docker", "podman"), rows, strict=True)],
+    )
 
 
 def test_without_any_engine_nothing_is_found() -> None:

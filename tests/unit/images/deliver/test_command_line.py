@@ -1,4 +1,4 @@
-"""What podman is called with, and what is said where it fails."""
+"""What an engine's program is called with, and what is said where it fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from images.deliver.podman import Podman
+from images.deliver.command_line import PODMAN, CommandLine
 from images.host import process
 from images.host.errors import WorldFault
 from images.model import Image
@@ -30,9 +30,9 @@ def test_podman_runs_an_image_without_a_network_and_says_what_it_cannot_start(
     monkeypatch.setattr(process, "run", run)
     if is_podmans:
         with pytest.raises(WorldFault, match="podman could not start the image: an error"):
-            Podman({}).run(IMAGE, ["python3", "-c", "x"])
+            CommandLine(PODMAN, {}).run(IMAGE, ["python3", "-c", "x"])
     else:
-        assert Podman({}).run(IMAGE, ["python3", "-c", "x"]) == ("an error" if code else None)
+        assert CommandLine(PODMAN, {}).run(IMAGE, ["python3", "-c", "x"]) == ("an error" if code else None)
     assert len(commands) == 1
     assert commands[0].startswith("podman run --rm --name multinode-")
     assert " --network none --cap-drop all " in commands[0]
@@ -51,7 +51,7 @@ def test_an_interrupt_ends_the_container_of_podman(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(process, "run", run)
 
     with pytest.raises(KeyboardInterrupt):
-        Podman({}).run(IMAGE, ["python3"])
+        CommandLine(PODMAN, {}).run(IMAGE, ["python3"])
     begun, removed = commands
     assert "--sig-proxy=false" in begun  # the first process of a container ignores what podman would pass on
     assert removed == ["podman", "rm", "--force", "--ignore", begun[begun.index("--name") + 1]]
@@ -69,6 +69,6 @@ def test_only_an_image_that_is_absent_is_not_there(
 
     if has is None:
         with pytest.raises(WorldFault, match=r"could not save the image: a:1 \(Error: no space left\)"):
-            Podman({}).save("a:1", tmp_path)
+            CommandLine(PODMAN, {}).save("a:1", tmp_path)
     else:
-        assert Podman({}).save("a:1", tmp_path) == has
+        assert CommandLine(PODMAN, {}).save("a:1", tmp_path) == has
