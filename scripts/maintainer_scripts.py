@@ -83,8 +83,9 @@ def _run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
         write_whole(maintainer_scripts.KNOWN, maintainer_scripts.with_known(accepted).encode())
     if left := [one for one in unknown.values() if one.name not in said]:
         _print(left)
-        remedy = "read them above, write their rows, then " + " ".join(f"--known {one.name}=nothing" for one in left)
-        raise WorldFault("scripts of Debian's packages are not known", ", ".join(one.name for one in left), remedy)
+        names = dict.fromkeys(one.name for one in left)  # of suites a script may have several texts
+        remedy = "read them above, write their rows, then " + " ".join(f"--known {name}=nothing" for name in names)
+        raise WorldFault("scripts of Debian's packages are not known", ", ".join(names), remedy)
     if not options.packages and not options.suite:
         write_whole(RECORD, _record(systems).encode())
     print(f"every script is known: {len(systems)} systems, {len(accepted)} scripts more than before")
