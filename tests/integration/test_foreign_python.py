@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from images.lock import lockfile
-from images.oci.archive import file_header
 from tests.golden import base, wheels
 from tests.golden.building import PIP, PROGRAMS
 from tests.golden.command import Said, directory, run
@@ -122,8 +121,11 @@ def doctor(bundle: Path, out: Path) -> None:
             content = data.read()
             if info.name == lockfile.NAME:
                 content = content + "\n".join(["", "[[tool.multinode.debian.debs]]", *lines, ""]).encode()
-            new.addfile(file_header(info.name, len(content)), io.BytesIO(content))
-        new.addfile(file_header(lockfile.place(name), len(deb)), io.BytesIO(deb))
+            info.size = len(content)
+            new.addfile(info, io.BytesIO(content))
+        more = tarfile.TarInfo(lockfile.place(name))
+        more.size = len(deb)
+        new.addfile(more, io.BytesIO(deb))
 
 
 @pytest.mark.usefixtures("engine")
