@@ -5,6 +5,7 @@ python -m benchmarks image     sizes, with bytecode and without, against a Docke
 python -m benchmarks start     what the entrypoint adds to a command, and the way to the first step of a training
 python -m benchmarks train     the examples' scripts against the guide's command, with what is learned; bf16
 python -m benchmarks settings  a step of training: tuned and untuned, alone and together, by gloo and oneCCL
+python -m benchmarks network   a step in two containers with less of a network between them, by what ranks send
 python -m benchmarks store     many releases of transformers in one store
 python -m benchmarks write     write the figures of docs/benchmarks.json into the pages, and draw the plots
 """
@@ -26,6 +27,7 @@ from benchmarks.figures import file, promises
 from benchmarks.figures.measured import Figures, of_json
 from benchmarks.host import machine, scratch
 from benchmarks.image import measure as image
+from benchmarks.network import measure as network
 from benchmarks.report import pages, tables
 from benchmarks.settings import measure as settings
 from benchmarks.start import measure as start
@@ -35,7 +37,8 @@ from images.host.errors import Fault, UserFault
 from images.options import Parser
 
 PARTS: Mapping[str, ModuleType] = {
-    "build": build, "image": image, "start": start, "train": train, "settings": settings, "store": store,
+    "build": build, "image": image, "start": start, "train": train, "settings": settings, "network": network,
+    "store": store,
 }  # fmt: skip
 WRITE = "python -m benchmarks write"
 INTERRUPTED = 130

@@ -169,7 +169,6 @@ SETTINGS = (
         (
             _pair("12 x 384", "12x384", "12x384"),
             _pair("8 x 128", "8x128", "8x128"),
-            _pair("8 x 128, 1 Gbit/s", "8x128", "8x128 1gbit"),
             _pair("torch 2.4.0, 8 x 128, oneCCL", "8x128 ccl", "8x128 ccl"),
             _pair("torch 2.4.0, 8 x 128, gloo", "8x128 gloo", "8x128 gloo"),
         ),
@@ -186,6 +185,29 @@ SETTINGS = (
         ),
     ),
 )  # fmt: skip
+SENT = {"default": "what is sent by default", "off": "plain DDP", "int8": "`int8`", "powersgd:4": "`powersgd:4`"}
+NETWORK = (
+    Table(
+        "Two containers of a core each, 8 x 128, seconds of a step, and apart / together",
+        ("float32", "efficiency", "bfloat16", "efficiency"),
+        (
+            Row("apart", ("apart float32", None, "apart bfloat16", None)),
+            *(
+                Row(
+                    f"{limit}: {sent}",
+                    tuple(
+                        cell
+                        for dtype in ("float32", "bfloat16")
+                        for cell in (f"{dtype} {choice} {rate}", (f"apart {dtype}", f"{dtype} {choice} {rate}"))
+                    ),
+                )
+                for rate, limit in (("unlimited", "no limit"), ("1gbit", "1 Gbit/s"), ("300mbit", "300 Mbit/s"))
+                for choice, sent in SENT.items()
+                if rate == "300mbit" or choice in ("default", "off")
+            ),
+        ),
+    ),
+)
 STORE = (
     Table(
         "Releases of transformers on one torch in one store", ("disk", "seconds of all builds"),
@@ -200,5 +222,6 @@ STORE = (
     ),
 )  # fmt: skip
 TABLES: Mapping[str, Sequence[Table]] = {
-    "build": BUILD, "image": IMAGE, "start": START, "train": TRAIN, "settings": SETTINGS, "store": STORE,
+    "build": BUILD, "image": IMAGE, "start": START, "train": TRAIN, "settings": SETTINGS,
+    "network": NETWORK, "store": STORE,
 }  # fmt: skip

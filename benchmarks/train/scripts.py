@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.figures.measured import Figures
 from benchmarks.host.containers import Setting, run, together
 from benchmarks.host.scratch import Scratch
-from benchmarks.settings.pair import BUCKETS, limit
+from benchmarks.settings.pair import limit
 from benchmarks.settings.scenes import GUIDE
 from images.host.errors import WorldFault
 
@@ -20,6 +20,7 @@ DATA, OUTPUT = "/data", "/workspace/output/benchmark"
 EXAMPLES = "/workspace/transformers/examples/pytorch"
 ENTRYPOINT = "python3 -I -S /opt/multinode"
 PLAIN = "--report_to none --disable_tqdm True"
+RATES = ("10gbit", "1gbit")
 SEEDS = ("1", "2", "3")
 EPOCHS = (1, 2)  # alone, and in two containers: as many steps, so that the first and the checkpoint weigh the same
 
@@ -71,7 +72,7 @@ class Trainings:
         return run(self.scratch, self.image, ["-c", command], self._setting(side, self.cores), MOST)
 
     def together(self, side: str, command: str, rate: str = "") -> str:
-        """Run a command in two containers of a core each, with a rate of BUCKETS; return what rank 0 printed."""
+        """Run a command in two containers of a core each, with a rate of pair.BUCKETS; return what rank 0 printed."""
         given = self._setting(side, 1)
         return together(self.scratch, self.image, ["-c", command], given, MOST, limit(rate))
 
@@ -100,7 +101,7 @@ def measure_speed(trainings: Trainings, figures: Figures, runs: int) -> None:
             _keep(figures, f"{data} {side} speed", trainings.run(side, alone))
             if data == "qqp" and side != "padded":
                 _keep(figures, f"{data} {side} speed in two", trainings.together(side, in_two))
-            for rate in BUCKETS if data == "qqp" and side == "ours" else ():
+            for rate in RATES if data == "qqp" and side == "ours" else ():
                 with figures.optional(f"a network with {rate}/s"):
                     _keep(figures, f"{data} {side} speed in two with {rate}", trainings.together(side, in_two, rate))
 
