@@ -99,6 +99,9 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     program, run = plan_run(command, program, world, facts, starts=situation.becomes_torchrun)
     program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
     caches = find_caches(environ, facts.stack.transformers)
+    output, _ = find_results(command, program.arguments, environ)
+    if output is not None:
+        program = program._replace(defaults=(*program.defaults, Setting("WANDB_DIR", output, "kept with the results")))
     places = note_places(situation, program, overlay(environ, caches), facts)
     if command.kind == SCRIPT and not world.rank:  # of a task all places are said
         places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
@@ -107,9 +110,9 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
         places += [explain_closed("a part of the cache cannot be written", path).note for path in parts]
     if run is not None:
         check_directory(run, world)
-    script, words = find_script(command)
+    script, _ = find_script(command)
     if script and is_first(world):
-        places += advise(os.path.basename(script), facts.read_script(script), words)
+        places += advise(os.path.basename(script), facts.read_script(script))
     return Preflight(program, run, tuple(caches), (*program.notes, *places))
 
 

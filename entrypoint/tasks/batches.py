@@ -18,9 +18,8 @@ from entrypoint.tasks.table import Task
 REORDERED = (4, 46)
 FIXED, GROUP = "pad_to_max_length", "group_by_length"
 GROUPS = (GROUP, "train_sampling_strategy")
-# In the text of a script: it trains on texts with the Trainer, and nothing has arranged the order of examples or could.
-TRAINS, OF_TEXT = re.compile(r"^[^#\n]*Trainer\s*\(", re.MULTILINE), "okenizer"
-ARRANGED = (*GROUPS, "ampler", "treaming", "block_size", "packing")
+# In the text of a script: a text of any length becomes as long as the longest that there may be.
+FIXES = re.compile(r"^[^#\n]*padding\s*=\s*[\"']max_length[\"']", re.MULTILINE)
 EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
 
 
@@ -53,13 +52,11 @@ def describe_batches(task: Task, left: Iterable[Flag]) -> list[str]:
     return [f"batches have examples of like length and are padded to the longest; --{GROUP} False for any order"]
 
 
-def advise(script: str, source: str, words: Iterable[str]) -> list[str]:
-    """Return a note on what a user's script could gain by its batches; none where it has arranged them itself.
-
-    source: the text of the script, in which words are looked for; words: its arguments.
-    """
-    text = "\n".join((source, *words))
-    if not TRAINS.search(text) or OF_TEXT not in text or any(word in text for word in ARRANGED):
+def advise(script: str, source: str) -> list[str]:
+    """Return a note on what a user's script computes for nothing; none where that cannot be seen in its text."""
+    if not FIXES.search(source):
         return []
-    gain = "may train in half the time with texts of like length in a batch: docs/training.md, short batches"
-    return [f"{script} {gain}"]
+    better = (
+        "a data_collator such as DataCollatorWithPadding(tokenizer) pads to the longest of a batch, which is faster"
+    )
+    return [f'{script} has padding="max_length": {better}']

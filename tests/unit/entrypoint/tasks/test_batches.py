@@ -11,8 +11,7 @@ from entrypoint.tasks.batches import advise, check_order
 from entrypoint.tasks.table import find_task
 from tests.support.starts import GLOO, Container
 
-TEXT = "tokenizer = AutoTokenizer.from_pretrained(name)\n"
-TRAINS = TEXT + "trainer = Seq2SeqTrainer(model, args, train_dataset=data)\n"
+PADS = "tokens = tokenizer(text, truncation=True, padding='max_length')\n"
 
 
 @pytest.mark.parametrize(
@@ -43,21 +42,18 @@ def test_predictions_in_another_order_than_the_examples_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("source", "words", "told"),
+    ("source", "told"),
     [
-        (TRAINS, [], True),
-        (TRAINS, ["--group_by_length", "True"], False),
-        (TRAINS + 'args = TrainingArguments(train_sampling_strategy="group_by_length")', [], False),
-        (TRAINS + "data = load_dataset(name, streaming=True)", [], False),
-        (TRAINS + "block_size = 128", [], False),
-        (TRAINS.replace(TEXT, "images = []"), [], False),
-        (TRAINS.replace("trainer =", "# trainer ="), [], False),
-        (TEXT + "from accelerate import Accelerator", [], False),
-        ("", [], False),
+        (PADS, True),
+        ('data.map(lambda row: tokenizer(\n    row["text"],\n    padding = "max_length",\n))', True),
+        (PADS.replace("'max_length'", "True"), False),
+        (PADS.replace("padding", "# padding"), False),
+        ("trainer = SFTTrainer(model, SFTConfig(max_length=512), train_dataset=data)", False),
+        ("", False),
     ],
 )
-def test_a_script_is_told_what_its_batches_could_gain(source: str, words: list[str], told: bool) -> None:
-    assert bool(advise("train.py", source, words)) is told
+def test_a_script_that_pads_all_texts_to_one_length_is_told_so(source: str, told: bool) -> None:
+    assert bool(advise("train.py", source)) is told
 
 
 @pytest.mark.parametrize(
@@ -65,9 +61,9 @@ def test_a_script_is_told_what_its_batches_could_gain(source: str, words: list[s
 )
 def test_one_node_of_a_training_says_it_once(tmp_path: Path, line: str, node: str, told: int) -> None:
     script = tmp_path / "train.py"
-    script.write_text(TRAINS)
+    script.write_text(PADS)
     nodes = {"PET_NNODES": "2", "PET_NODE_RANK": node, "PET_MASTER_ADDR": "pod0"}
 
     started = Container(tmp_path).furnish().start(line.format(script), nodes)
 
-    assert started.err.count("train.py may train") == told
+    assert started.err.count("train.py has padding") == told
