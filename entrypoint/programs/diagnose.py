@@ -147,7 +147,7 @@ ENDPOINT = (
     "the same --rdzv_id (PET_RDZV_ID) on every node; or read the log of the node that PET_RDZV_ENDPOINT names, which "
     "must be one pod or a headless Service, and when it is back, start this node again"
 )
-CPU = "TrainingArguments(..., use_cpu=True), or --use_cpu where the script takes its flags"
+CPU = "bf16=False, for this processor would emulate it; or TrainingArguments(..., use_cpu=True), or --use_cpu"
 BACKEND = 'init_process_group("gloo"), or the backend that `doctor` names; build.py --backend ccl makes images with ccl'
 CRASHED = f"read its lines above, and export PYTHONFAULTHANDLER=1 to see in which library; then {AGAIN}"
 
@@ -173,6 +173,11 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (r"client socket has timed out after (\d+ms while trying to connect to \([^()]+, \d+\))",
      say("the master does not answer", MASTER)),
     (r"([Ww]ait timeout after \d+ms), keys: \S*torchelastic/(?:role_info|assigned_ranks)", explain_nodes),
+    # importlib.metadata, by which transformers and accelerate look for what an option needs, such as deepspeed.
+    (r"No package metadata was found for (?:The ')?([\w.-]+)",
+     lambda text, found, place: Refusal("this image has no package that the training asks for", found,
+                                        f"pip install {found} as USER root in an image FROM this one, or leave it out",
+                                        EXIT_USER)),
     # A backend is built into torch, or comes with a package (torch/distributed/distributed_c10d.py).
     (r"doesn't have (\w+) built in|Unknown (?:c10d )?backend type '?(\w+)|Invalid backend: '(\w+)|"
      r"No module named '(oneccl_bindings_for_pytorch|torch_ccl)",

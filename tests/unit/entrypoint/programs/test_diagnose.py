@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
 
 import pytest
@@ -85,6 +86,7 @@ def place(environ: Mapping[str, str] | None = None, full: list[Disk] = FULL) -> 
         (ValueError("Invalid backend: 'torch-ucc'"), "has no such backend", "torch"),
         (ModuleNotFoundError("No module named 'oneccl_bindings_for_pytorch'"), "has no such backend", "oneccl"),
         (ValueError("Your setup doesn't support bf16/gpu."), "looks for a GPU", "bf16"),
+        (PackageNotFoundError("deepspeed"), "has no package", "deepspeed"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "got no memory", "can't allocate"),
         (OSError(12, "Cannot allocate memory"), "got no memory", "Cannot allocate memory"),
         (RuntimeError("gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:9: Connection timed out"),
