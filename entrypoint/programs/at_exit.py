@@ -28,12 +28,13 @@ import functools
 import os
 import sys
 import time
+import warnings
 from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 # As in processes.py, which most Pythons of an image cannot import. A rank writes its number there.
 VARIABLE = "MULTINODE_TRAINING"
@@ -49,14 +50,15 @@ RESERVED: list[int] = []
 # What sys.exit was called with, the last of which may be what the program ends with.
 STATUS: list[object] = []
 REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
-# What is done once a module has been imported: a program beside this one, and its function, which gets the module.
+# What is done once a module has been imported: programs beside this one, and their functions, which get the module.
 ROWS = {
-    "multiprocessing.queues": ("lost_batch", "watch_queues"),
-    "torch.optim.optimizer": ("one_job", "watch_optimizers"),
-    "torch.amp.autocast_mode": ("gradients", "watch_autocast"),
-    "torch.nn.parallel.distributed": ("gradients", "watch_parallel"),
-    "torch.distributed.rendezvous": ("group_of_one", "serve_alone"),
-    "transformers.trainer": ("progress", "show_progress"),
+    "multiprocessing.queues": ("lost_batch.watch_queues",),
+    "torch.optim.optimizer": ("one_job.watch_optimizers",),
+    "torch.amp.autocast_mode": ("gradients.watch_autocast",),
+    "torch.nn.parallel.distributed": ("gradients.watch_parallel",),
+    "torch.distributed.rendezvous": ("group_of_one.serve_alone",),
+    "transformers.trainer": ("progress.show_progress", "mean_loss.weigh_losses"),
+    "transformers.training_args": ("bf16_units.allow_bf16",),
 }
 
 
@@ -73,9 +75,12 @@ def load(program: str) -> Any:
     return sys.modules[name]
 
 
-def act(program: str, function: str, module: Any) -> None:
+def act(row: Sequence[str], module: Any) -> None:
     """Do what a row says with its module."""
-    getattr(load(program), function)(module)
+    for each in row:
+        program, _, function = each.partition(".")
+        with contextlib.suppress(Exception):  # none of them is worth a training
+            getattr(load(program), function)(module)
 
 
 def watch_status() -> None:
@@ -205,7 +210,9 @@ def main() -> None:
         os.environ.setdefault("NODE_RANK", os.environ["GROUP_RANK"])
     if os.environ.get("RANK") and not os.environ.get(VARIABLE, "").isdigit():
         os.environ[VARIABLE] = str(os.getpid())  # of the rank, not of a process that it starts
-    rows = {name: functools.partial(act, *row) for name, row in ROWS.items()}
+    if os.environ.get("RANK", "0") != "0":  # that of torch's DataLoader, which is the same on all ranks
+        warnings.filterwarnings("ignore", "'pin_memory' argument")
+    rows = {name: functools.partial(act, row) for name, row in ROWS.items()}
     sys.meta_path.insert(0, load("after_import").Finder(rows))
     process = Path("/proc/self")
     if is_agent(cmdline := (process / "cmdline").read_bytes()):
