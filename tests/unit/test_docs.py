@@ -16,10 +16,12 @@ from images import options
 from images.plan import catalog
 from tests.support.documents import Page, Shown, page, pages
 from tests.support.harness import ROOT
+from tests.support.library_wheels import LIBRARIES, PINS, read_pins
 
 # Programs that the pages start in a container, beside the entrypoint's own commands.
 PROGRAMS = ("bash", "chmod", "hf", "true")
 IMAGE = re.compile(r"IMAGE|multinode:\S+")
+TRIED = (ROOT / "tests/cluster/test_libraries.py").read_text()
 SHOWN = [shown for each in pages() for shown in each.shown]
 
 
@@ -121,3 +123,20 @@ def test_the_line_that_goes_on_is_the_one_that_is_tried(path: str) -> None:
     shown = [line for _, lines in page(path).blocks for line in lines if "MULTINODE_RESUME" in line]
 
     assert shown and set(shown) <= {*script}
+
+
+def test_each_library_has_a_snippet_that_is_tried() -> None:
+    """tests/cluster/test_libraries.py runs these scripts, alone and on two nodes."""
+    scripts = {row: (LIBRARIES / row).read_text() for row in re.findall(r'Row\("(\w+\.py)"', TRIED)}
+    snippets = re.findall(r"(?ms)^```python\n(.*?)^```$", (ROOT / "docs/libraries.md").read_text())
+
+    shown = [[row for row, script in scripts.items() if snippet in script] for snippet in snippets]
+    assert sorted(row for rows in shown for row in rows) == sorted(scripts)
+
+
+def test_the_versions_of_the_readme_are_those_that_are_tried() -> None:
+    table = (ROOT / "README.md").read_text().partition("## Libraries")[2].partition("\n## ")[0]
+    named = dict(re.findall(r"([a-z-]+) (\d[\d.]+\d)", table))
+
+    pins = {**read_pins(), **dict(re.findall(r"(torch|transformers|accelerate) ([\d.]+\d)", PINS.read_text()))}
+    assert named and named.items() <= pins.items()
