@@ -12,7 +12,7 @@ for row in data:
 model = BertForTokenClassification(make_bert(num_labels=3))
 collator = DataCollatorForTokenClassification(tokenizer)
 
-args = TrainingArguments(OUTPUT, per_device_train_batch_size=BATCH, max_steps=20, save_steps=5, report_to=[])
+args = TrainingArguments(OUTPUT, per_device_train_batch_size=BATCH, max_steps=20, save_steps=5, logging_steps=5)
 trainer = Trainer(model, args, train_dataset=data, data_collator=collator)
 trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)
 trainer.save_model(OUTPUT)

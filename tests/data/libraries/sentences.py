@@ -17,7 +17,7 @@ texts = make_texts(640)
 data = Dataset.from_dict({"anchor": texts[:320], "positive": texts[320:]})
 
 args = SentenceTransformerTrainingArguments(
-    OUTPUT, per_device_train_batch_size=BATCH, max_steps=20, save_steps=5, report_to=[]
+    OUTPUT, per_device_train_batch_size=BATCH, max_steps=20, save_steps=5, logging_steps=5
 )
 loss = MultipleNegativesRankingLoss(model)
 trainer = SentenceTransformerTrainer(model, args, train_dataset=data, loss=loss)

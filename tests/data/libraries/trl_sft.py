@@ -11,7 +11,7 @@ model, tokenizer = make_llama(), make_tokenizer()
 data = Dataset.from_dict({"text": make_texts(320)})
 lora = LoraConfig(r=4, lora_dropout=0.0, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
 
-args = SFTConfig(OUTPUT, bf16=False, per_device_train_batch_size=BATCH, max_steps=20, save_steps=5, report_to=[])
+args = SFTConfig(OUTPUT, bf16=False, per_device_train_batch_size=BATCH, max_steps=20, save_steps=5, logging_steps=5)
 trainer = SFTTrainer(model, args, train_dataset=data, processing_class=tokenizer, peft_config=lora)
 trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)
 trainer.save_model(OUTPUT)
