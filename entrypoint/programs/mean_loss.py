@@ -5,7 +5,7 @@ the losses divided by that, and multiplies it by the number of ranks, by which D
 gradients (transformers/trainer.py, compute_loss; by default since 4.54). Many models take the number and return the
 mean of their own batch all the same: those of BERT and T5, all for classification. Their loss and gradients would be
 those of one process, multiplied by the ranks, of which clipping and SGD take notice. Such a mean is multiplied here by
-its part of all labels.
+its part of all labels. Without average_tokens_across_devices ranks with few labels would count as much as others.
 """
 
 from __future__ import annotations
