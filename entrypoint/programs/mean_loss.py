@@ -31,9 +31,16 @@ class Count(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Do what is asked for."""
-        cls.used |= func.__name__ not in HANDED_ON
-        return super().__torch_function__(func, types, args, kwargs or {})
+        """Do what is asked for; what is computed is an ordinary tensor, as without us."""
+        if func.__name__ in HANDED_ON:
+            return super().__torch_function__(func, types, args, kwargs or {})
+        cls.used = True
+        return func(*map(unwrap, args), **{name: unwrap(value) for name, value in (kwargs or {}).items()})
+
+
+def unwrap(value: Any) -> Any:
+    """Return a number of labels as an ordinary tensor, and anything else as it is."""
+    return value.as_subclass(torch.Tensor) if isinstance(value, Count) else value
 
 
 def count_labels(trainer: Any, inputs: Any) -> torch.Tensor:
