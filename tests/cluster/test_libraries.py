@@ -169,14 +169,16 @@ def test_two_ranks_are_one_process(fresh: Libraries, row: Row, scene: str) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row in ROWS if row.resumes], ids=lambda row: row.script)
 def test_a_killed_job_goes_on_to_the_same_end(fresh: Libraries, row: Row) -> None:
-    name = f"killed-{row.script}"
+    name, whole = f"killed-{row.script}", f"whole-{row.script}"
+    is_one_job(fresh.two(row.script, whole))
     killed = fresh.two(row.script, name, TEST_DIES_AT="12")
     assert killed.code and not WEIGHTS.search(killed.text)
 
     done = fresh.two(row.script, name)
 
     assert f"goes on from {OUTPUT}/{name}/checkpoint-10" in done.text
-    is_one_process(fresh, row, name, is_one_job(done))
+    is_one_job(done)
+    assert fresh.read(name) == fresh.read(whole)
 
 
 def test_ddp_needs_no_launcher(fresh: Libraries) -> None:
