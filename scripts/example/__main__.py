@@ -58,7 +58,8 @@ def _fill(place: Path, environ: Mapping[str, str]) -> int:
         half.rename(place)
         half.mkdir()  # what TemporaryDirectory removes
     print(f"{place}: model, {', '.join(f'{count} texts in {name}' for name, count in counts.items())}, {SCRIPT.name}")
-    print(f"  next: docker run --rm --volume {place.absolute()}:/workspace/data:ro IMAGE /workspace/data/{SCRIPT.name}")
+    mounted = f"--volume {place.absolute()}:/workspace/data:ro --workdir /workspace/data"
+    print(f"  next: docker run --rm {mounted} IMAGE {SCRIPT.name} --bf16")
     return 0
 
 
