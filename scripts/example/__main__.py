@@ -82,7 +82,7 @@ def _bring_model(place: Path, environ: Mapping[str, str]) -> None:
 def _bring_texts(place: Path, environ: Mapping[str, str]) -> dict[str, int]:
     """Write the texts of the default suite's index; return how many each file has."""
     suite = catalog.load().debian.suite
-    source = (mirrors.named(suite, environ) or mirrors.own(suite))[0]
+    source = mirrors.asked(suite, environ)[0]
     context = program.context(environ, pip_config.read(environ))
     return write_texts(choose_texts(archive.index(source, ARCHITECTURE, context).rows()), place)
 
