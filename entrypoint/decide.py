@@ -40,7 +40,7 @@ from entrypoint.tuning.threads import Process
 from entrypoint.tuning.variables import Tuned, set_rank_variables, tune, was_launched
 from entrypoint.world.model import TORCHRUN, World
 from entrypoint.world.size import may_differ
-from entrypoint.world.torchrun import drop_empty, prepare_restarts, tell
+from entrypoint.world.torchrun import prepare_restarts, tell
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,9 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
     if {CORES, RUN} & {each.name for each in [*forced, *defaults]}:
         defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, "a rank of torchrun reads what is handed to it first"))
-    kept = {name: value for name, value in drop_empty(environ).items() if name not in tuned.removed}
+    # torchrun fails on the empty PET_STANDALONE of a PyTorchJob
+    empty = {name for name, value in environ.items() if name.startswith("PET_") and not value}
+    kept = {name: value for name, value in environ.items() if name not in tuned.removed | empty}
     prepared = assemble(kept, facts.identity, forced, defaults)
     return Plan(
         facts=facts,

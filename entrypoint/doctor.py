@@ -38,7 +38,7 @@ from entrypoint.machine.limits import (
 )
 from entrypoint.machine.places import explain_closed, find_closed, list_caches
 from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES, find_thread_fault
-from entrypoint.numbers import whole, write_cpus
+from entrypoint.numbers import read_field, whole, write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output
 from entrypoint.tasks.command import SMOKE, Command
@@ -234,8 +234,8 @@ def is_launcher(view: View) -> bool:
 
 def check_processor(view: View) -> Finding:
     """Return the name of the processor, for which an arm64 kernel has a number, and its units for bf16."""
-    rows = (line.partition(":") for line in (view.plan.facts.files("/proc/cpuinfo") or "").splitlines())
-    names = (value.strip() for name, _, value in rows if name.strip() in ("model name", "Model", "CPU part"))
+    text = view.plan.facts.files("/proc/cpuinfo") or ""
+    names = filter(None, (read_field(text, name) for name in ("model name", "Model", "CPU part")))
     units = view.plan.facts.limits.bf16_units
     bf16 = f"bf16 by {' '.join(units)}" if units else "no unit computes in bf16, so --bf16 trains in float32"
     return Finding(f"{next(names, 'unknown')}: {bf16}")

@@ -35,12 +35,6 @@ def number(environ: Mapping[str, str], name: str, usual: int = 1) -> int | None:
     return value
 
 
-def is_above_one(environ: Mapping[str, str], name: str) -> bool:
-    """Return whether a variable is a number above 1, or none at all: that is refused where the number is needed."""
-    text = environ.get(name, "").strip()
-    return bool(text) and whole(text) not in (0, 1)
-
-
 def first_number(environ: Mapping[str, str], names: tuple[str, ...]) -> int | None:
     """Return the first of several variables that is set, a number; None if none is."""
     return next((value for value in (number(environ, name) for name in names) if value is not None), None)
@@ -80,8 +74,9 @@ def is_true(value: object) -> bool:
 
 
 def read_field(text: str, name: str) -> str:
-    """Return what a row `name: value` says in a text of the kernel (proc_pid_status(5)); empty without one."""
-    return next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(f"{name}:")), "")
+    """Return what the first row `name: value` says in a text of the kernel (proc_pid_status(5)); empty without one."""
+    rows = (line.partition(":") for line in text.splitlines())
+    return next((value.strip() for key, _, value in rows if key.strip() == name), "")
 
 
 def read_cpus(text: str) -> frozenset[int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Callable, NamedTuple
+from typing import Callable
+from zlib import crc32
 
-from entrypoint.machine.files import read_file, write_once
+from entrypoint.machine.files import private_path, read_file, write_in_private
 from entrypoint.machine.places import CERTIFICATE
 from entrypoint.settings import Setting
 
@@ -25,25 +26,21 @@ VARIABLES = (
 )
 
 
-class Trust(NamedTuple):
-    """The text of a bundle with the mounted certificate in it, or what is wrong with that one."""
+def read_bundle(site: str, read: Callable[[str], str | None]) -> tuple[str, str]:
+    """Return the mounted certificate with the system's, or with certifi's where the image has no other.
 
-    bundle: str | None = None
-    fault: str | None = None
-
-
-def read_trust(site: str, read: Callable[[str], str | None]) -> Trust:
-    """Return the mounted certificate with the system's, or with certifi's where the image has no other."""
+    One that cannot be used gives no text, but what is wrong with it.
+    """
     mounted = read(CERTIFICATE)
     if mounted is None:
         # Docker makes a directory of a file that is missing on the host.
-        return Trust(fault=f"{CERTIFICATE} is mounted and cannot be read as a file: does it exist on the host?")
+        return "", f"{CERTIFICATE} is mounted and cannot be read as a file: does it exist on the host?"
     if BEGIN not in mounted:
         remedy = "openssl x509 -inform der -in ca.der -out ca.pem"
-        return Trust(fault=f"{CERTIFICATE} has no certificate in PEM form, so nothing more is trusted: {remedy}")
+        return "", f"{CERTIFICATE} has no certificate in PEM form, so nothing more is trusted: {remedy}"
     texts = (read(path) for path in (*SYSTEM, f"{site}/{CERTIFI}"))
     known = next((text for text in texts if text), "")
-    return Trust(bundle="".join(f"{text.rstrip()}\n" for text in (known, mounted) if text))
+    return "".join(f"{text.rstrip()}\n" for text in (known, mounted) if text), ""
 
 
 def point_to(path: str, environ: Mapping[str, str]) -> list[Setting]:
@@ -54,7 +51,10 @@ def point_to(path: str, environ: Mapping[str, str]) -> list[Setting]:
 
 def trust_certificate(environ: Mapping[str, str], site: str) -> tuple[list[Setting], list[str]]:
     """Write the bundle; return variables that point at it, and notes on what is wrong with the mounted certificate."""
-    found = read_trust(site, read_file)
-    if found.bundle is None:
-        return [], [found.fault or ""]
-    return point_to(write_once("ca-bundle.pem", found.bundle), environ), []
+    bundle, fault = read_bundle(site, read_file)
+    if fault:
+        return [], [fault]
+    # Named by its content: all who write it write the same.
+    path = private_path(f"ca-bundle-{crc32(bundle.encode('utf-8', 'surrogateescape')):08x}.pem")
+    write_in_private(path, bundle)
+    return point_to(path, environ), []

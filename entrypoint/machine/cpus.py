@@ -96,7 +96,9 @@ def read_container(files: Files, starter: str) -> frozenset[int]:
     given a launcher fewer, as `taskset -c 0 mpirun` does, and then its ranks share those.
     """
     mask = read_cpus(read_field(starter, "Cpus_allowed_list"))
-    return mask if mask and read_field(starter, "Name") in DAEMONS else mask | read_cpuset(files)
+    if mask and read_field(starter, "Name") in DAEMONS:
+        return mask
+    return mask | next(filter(None, map(read_cpus, read_cgroups(files, PROCESSORS))), frozenset())
 
 
 def limit(cores: int, quota: float | None) -> int:
@@ -120,8 +122,3 @@ def read_nodes(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]
     online = sorted(read_cpus(files(NODE.format("online")) or ""))
     found = (read_cpus(files(NODE.format(f"node{node}/cpulist")) or "") & cpus for node in online)
     return tuple(node for node in found if node) or (cpus,)
-
-
-def read_cpuset(files: Files) -> frozenset[int]:
-    """Return the processors that our cgroup may use; empty if it does not say."""
-    return next(filter(None, map(read_cpus, read_cgroups(files, PROCESSORS))), frozenset())

@@ -9,7 +9,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Callable
-from zlib import crc32
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 
@@ -115,14 +114,6 @@ def lend_private(name: str) -> Iterator[str]:
             os.rmdir(directory)
 
 
-def write_once(name: str, text: str) -> str:
-    """Write a private file that is named by its content, and return its path: all who write it write the same."""
-    stem, suffix = os.path.splitext(name)
-    path = private_path(f"{stem}-{crc32(text.encode('utf-8', 'surrogateescape')):08x}{suffix}")
-    write_in_private(path, text)
-    return path
-
-
 def name_aside(path: str) -> str:
     """Return a name beside a path that no other process takes: containers that share a directory have equal numbers."""
     return f"{path}.{os.urandom(8).hex()}"
@@ -130,10 +121,8 @@ def name_aside(path: str) -> str:
 
 def remove(path: str) -> None:
     """Remove a file, if it is there and that is possible."""
-    try:
+    with contextlib.suppress(OSError):
         os.unlink(path)
-    except OSError:
-        pass
 
 
 def write_private(path: str, text: str) -> str:

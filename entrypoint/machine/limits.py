@@ -6,7 +6,7 @@ from typing import Callable, NamedTuple
 
 from entrypoint.machine.cgroups import read_memory_limit
 from entrypoint.machine.files import Files
-from entrypoint.numbers import whole
+from entrypoint.numbers import read_field, whole
 
 SHM = "/dev/shm"
 # The default of Docker and containerd, and that of podman (containers.conf(5), shm_size), which means 1000 by its k;
@@ -46,21 +46,14 @@ def read_limits(files: Files, measure: Callable[[str], tuple[int, int] | None]) 
 
 def read_total(meminfo: str | None) -> int | None:
     """Return the memory of the machine in bytes, from a line like `MemTotal: 8000000 kB`."""
-    for line in (meminfo or "").splitlines():
-        name, _, value = line.partition(":")
-        if name == "MemTotal":
-            count = whole(value.replace("kB", ""))
-            return None if count is None else count << 10
-    return None
+    count = whole(read_field(meminfo or "", "MemTotal").replace("kB", ""))
+    return None if count is None else count << 10
 
 
 def read_flags(cpuinfo: str | None) -> frozenset[str]:
     """Return the flags of the first processor: `flags` on x86, `Features` on arm64."""
-    for line in (cpuinfo or "").splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("flags", "Features"):
-            return frozenset(value.split())
-    return frozenset()
+    text = cpuinfo or ""
+    return frozenset((read_field(text, "flags") or read_field(text, "Features")).split())
 
 
 def has_bf16(flags: frozenset[str]) -> bool:

@@ -17,14 +17,12 @@ CERTIFICATE = "/etc/multinode/ca.pem"
 # The names of the directory for models: huggingface_hub/constants.py, and transformers/utils/hub.py before 5.0.
 HUB_CACHES = ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")
 OLD_CACHE = "TRANSFORMERS_CACHE"
-DATA_CACHE = "HF_DATASETS_CACHE"
 WITHOUT_OLD_CACHE = (5, 0)
 # What the libraries make in a cache, and write to again (huggingface_hub/constants.py, datasets/config.py).
 PARTS = ("hub", "hub/.locks", ".locks", "datasets", "modules", "xet")
 
-# What a path is asked: whether it can be written, and whether it is there.
-Writable = Callable[[str], bool]
-Exists = Callable[[str], bool]
+# What a path is asked: whether it can be written, or is there.
+Asked = Callable[[str], bool]
 
 
 def read_mounts(mountinfo: str | None) -> Iterator[tuple[str, str, list[str]]]:
@@ -65,14 +63,14 @@ def explain_closed(fact: str, path: str, elsewhere: str = "") -> Refusal:
     return Refusal(fact, value, ", or ".join([*ways, *([elsewhere] if elsewhere else [])]))
 
 
-def check_output(paths: Iterable[str], writable: Writable, elsewhere: str) -> None:
+def check_output(paths: Iterable[str], writable: Asked, elsewhere: str) -> None:
     """Raise Refusal if one of the directories for results cannot be written; elsewhere: how to name another one."""
     for path in paths:
         if not writable(path):
             raise explain_closed("the directory for results cannot be written", path, elsewhere)
 
 
-def choose_caches(environ: Mapping[str, str], home: str, writable: Writable, exists: Exists) -> dict[str, str]:
+def choose_caches(environ: Mapping[str, str], home: str, writable: Asked, exists: Asked) -> dict[str, str]:
     """Return another HF_HOME if the one that is set cannot be written; empty if it can stay, or none is better.
 
     Models that are in it, as in a volume mounted read-only for many pods, are still read from there.
@@ -117,12 +115,7 @@ def find_downloads(environ: Mapping[str, str]) -> str:
     return expand_user(environ.get("HF_HOME") or f"{cache}/huggingface", environ.get("HOME", ""))
 
 
-def find_data_sets(environ: Mapping[str, str]) -> str:
-    """Return the directory in which datasets keeps what it has converted (datasets/config.py)."""
-    return expand_user(environ.get(DATA_CACHE) or f"{find_downloads(environ)}/datasets", environ.get("HOME", ""))
-
-
-def find_closed(caches: Iterable[str], writable: Writable) -> list[str]:
+def find_closed(caches: Iterable[str], writable: Asked) -> list[str]:
     """List what another user has left in caches of ours; what is mounted read-only is meant to be."""
     parts = sorted({f"{cache}/{name}" for cache in caches for name in PARTS})
     there = (path for path in parts if os.path.isdir(path) and not os.statvfs(path).f_flag & os.ST_RDONLY)
@@ -131,10 +124,10 @@ def find_closed(caches: Iterable[str], writable: Writable) -> list[str]:
 
 def list_caches(environ: Mapping[str, str], transformers: str) -> dict[str, str]:
     """Return where models and data sets are kept, by name; one directory where both are in HF_HOME."""
-    home = find_downloads(environ)
-    data = find_data_sets(environ)
+    home, user = find_downloads(environ), environ.get("HOME", "")
+    data = expand_user(environ.get("HF_DATASETS_CACHE") or f"{home}/datasets", user)  # datasets/config.py
     names = HUB_CACHES if release(transformers) >= WITHOUT_OLD_CACHE else (OLD_CACHE, *HUB_CACHES)
-    models = expand_user(first_set(environ, names) or f"{home}/hub", environ.get("HOME", ""))
+    models = expand_user(first_set(environ, names) or f"{home}/hub", user)
     if all(path.startswith(f"{home}/") for path in (models, data)):
         return {"caches": home}
     return {"models": models, "data sets": data}

@@ -53,23 +53,9 @@ PINNED = ("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST")
 HYDRA_S_OWN = ("I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST")
 
 
-class Hydra(NamedTuple):
-    """Variables by which a hydra reaches other hosts: its way, the program, more arguments of that, an interface."""
-
-    bootstrap: str
-    program: str
-    extra: str
-    interface: str
-
-
-# Intel's, and MPICH's, of which an image has one; neither reads those of the other.
-HYDRAS = (
-    Hydra(
-        "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
-        "I_MPI_HYDRA_IFACE",
-    ),
-    Hydra("HYDRA_BOOTSTRAP", "HYDRA_BOOTSTRAP_EXEC", "HYDRA_LAUNCHER_EXTRA_ARGS", "HYDRA_IFACE"),
-)  # fmt: skip
+# How the variables begin of Intel's hydra, and of MPICH's, and how each names more arguments for ssh. An image has one
+# of them, which does not read those of the other.
+HYDRAS = {"I_MPI_HYDRA": "BOOTSTRAP_EXEC_EXTRA_ARGS", "HYDRA": "LAUNCHER_EXTRA_ARGS"}
 
 
 class Job(NamedTuple):
@@ -231,11 +217,11 @@ def make_bootstrap_variables(
     there: podman writes host.containers.internal into every /etc/hosts.
     """
     found: dict[str, str] = {}
-    for hydra in HYDRAS:
-        extra = environ.get(hydra.extra, "")
-        found |= {hydra.bootstrap: "ssh", hydra.program: f"{root}/ssh", hydra.extra: f"-F {config} {extra}".strip()}
-        if interface is not None and hydra.interface not in environ:
-            found[hydra.interface] = interface
+    for hydra, more in HYDRAS.items():
+        extra = f"-F {config} {environ.get(f'{hydra}_{more}', '')}".strip()
+        found |= {f"{hydra}_BOOTSTRAP": "ssh", f"{hydra}_BOOTSTRAP_EXEC": f"{root}/ssh", f"{hydra}_{more}": extra}
+        if interface is not None and f"{hydra}_IFACE" not in environ:
+            found[f"{hydra}_IFACE"] = interface
     return found
 
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from entrypoint.numbers import is_above_one, whole
+from entrypoint.numbers import whole
 
 # With any of these, rank 0 need not be on the first node of a list, which is sorted (srun(1), --distribution=arbitrary,
 # --het-group).
 UNSORTED = ("SLURM_HOSTFILE", "SLURM_ARBITRARY_NODELIST", "SLURM_HET_SIZE")
-
-
-def is_one_of_several(environ: Mapping[str, str]) -> bool:
-    """Return whether srun started this process as one of several; a batch script has SLURM_PROCID as well."""
-    return bool(environ.get("SLURM_PROCID", "").strip()) and is_above_one(environ, "SLURM_STEP_NUM_TASKS")
 
 
 def gave_pmi(environ: Mapping[str, str]) -> bool:
@@ -25,7 +20,7 @@ def gave_pmi(environ: Mapping[str, str]) -> bool:
     """
     pairs = (("PMI_RANK", "SLURM_PROCID"), ("PMI_SIZE", "SLURM_STEP_NUM_TASKS"))
     same = all(environ.get(one) == environ.get(other) for one, other in pairs)
-    return same and not environ.get("MPI_LOCALNRANKS") and is_one_of_several(environ)
+    return same and not environ.get("MPI_LOCALNRANKS")
 
 
 def is_in_step(environ: Mapping[str, str]) -> bool:

@@ -60,12 +60,12 @@ TORCHRUN_RANK = Launcher(
     count_here=torchrun.count_by_hand,
     loopback=True,
 )
-# The tasks of a step that srun has started. The steps of a heterogeneous job may have different numbers.
+# The tasks of a step that srun has started; a batch script has SLURM_PROCID, too, but no step of several. The steps of
+# a heterogeneous job may have different numbers.
 SLURM_JOB = ("SLURM_HET_JOB_ID", "SLURM_JOB_ID.SLURM_STEP_ID")
 SLURM_TASK = Launcher(
     SLURM,
     read_rank,
-    slurm.is_one_of_several,
     rank="SLURM_PROCID",
     size="SLURM_STEP_NUM_TASKS",
     local_rank=("SLURM_LOCALID",),
@@ -94,7 +94,7 @@ MPI_RANK = Launcher(
 SCHEDULER_NODE = Launcher(TORCHRUN, read_node, started=False)
 TORCHRUN_NODE = Launcher(TORCHRUN, torchrun.read_rendezvous, started=False)
 # One process, which may start ranks itself.
-SINGLE = Launcher(ALONE, torchrun.read_alone, started=False)
+SINGLE = Launcher(ALONE, lambda env, row: World(row.kind, row.why, local_size=torchrun.read_count(env)), started=False)
 
 
 def name_like(prefix: str, remedy: str) -> Launcher:
@@ -145,7 +145,7 @@ def make_only_rank(launcher: Launcher) -> Launcher:
 # variables of its own is a row here, a recorded environment and a row of tests/data/launchers.toml.
 LAUNCHERS = (
     TORCHRUN_RANK._replace(proof=all_set("TORCHELASTIC_RUN_ID"), fact="TORCHELASTIC_RUN_ID is set"),
-    SLURM_TASK._replace(proof=slurm.gave_pmi),
+    SLURM_TASK._replace(proof=lambda environ: SLURM_TASK.proves(environ) and slurm.gave_pmi(environ)),
     *MPIS,
     SLURM_TASK,
     # Kubeflow: the pods of a PyTorchJob or a TrainJob, which start torchrun.

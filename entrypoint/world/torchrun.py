@@ -173,11 +173,6 @@ def explain_loopback(environ: Mapping[str, str], world: World) -> Refusal | None
     return Refusal(fact, world.master, f"{remedy}; of a typed torchrun --master_addr or --rdzv_endpoint")
 
 
-def read_alone(environ: Mapping[str, str], launcher: Launcher) -> World:
-    """Return the world of one process, which may start ranks itself."""
-    return World(launcher.kind, launcher.why, local_size=read_count(environ))
-
-
 def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
     """Return how many ranks this node has where LOCAL_WORLD_SIZE is not set, as in Azure ML; None if nothing says so.
 
@@ -319,11 +314,6 @@ def meet_here(torch: str) -> list[str]:
         return ["--standalone"]
     port = next((port for port in range(PORT, PORT + 100) if is_free(port)), PORT)
     return ["--rdzv_backend", "static", "--master_addr", "127.0.0.1", "--master_port", str(port)]
-
-
-def drop_empty(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without empty PET_ variables: torchrun fails on the PET_STANDALONE= of a PyTorchJob."""
-    return {name: value for name, value in environ.items() if value or not name.startswith("PET_")}
 
 
 def find_torchrun(environ: Mapping[str, str]) -> str:

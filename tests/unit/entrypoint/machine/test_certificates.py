@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from entrypoint.machine.certificates import BEGIN, SYSTEM, point_to, read_trust
+from entrypoint.machine.certificates import BEGIN, SYSTEM, point_to, read_bundle
 from entrypoint.machine.places import CERTIFICATE
 
 OURS = f"{BEGIN}\nours"
@@ -20,14 +20,13 @@ OURS = f"{BEGIN}\nours"
     ],
 )
 def test_it_is_added(files: dict[str, str], bundle: str) -> None:
-    trust = read_trust("/site", {CERTIFICATE: OURS, **files}.get)
-    assert (trust.bundle, trust.fault) == (bundle, None)
+    assert read_bundle("/site", {CERTIFICATE: OURS, **files}.get) == (bundle, "")
 
 
 @pytest.mark.parametrize(("text", "said"), [(None, "cannot be read"), ("", "PEM"), ("\x30\x82", "PEM")])
 def test_a_mount_that_is_no_certificate(text: str | None, said: str) -> None:
-    trust = read_trust("/site", lambda path: text)
-    assert trust.bundle is None and trust.fault is not None and said in trust.fault
+    bundle, fault = read_bundle("/site", lambda path: text)
+    assert not bundle and said in fault
 
 
 @pytest.mark.parametrize(

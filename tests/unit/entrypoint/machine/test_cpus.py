@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.machine.cgroups import read_quota
-from entrypoint.machine.cpus import Machine, list_cores, read_cpuset, read_machine
+from entrypoint.machine.cpus import Machine, list_cores, read_container, read_machine
 from tests.support.machines import CGROUP, CPU, Box, cpuset, docker, look_at, nested, pod
 
 ONE, TWO, SNC = Box(1, 28, 2), Box(2, 28, 2), Box(2, 56, 2, 4)
@@ -142,7 +142,7 @@ def test_the_quota_is_the_smallest_of_all_groups_above(files: dict[str, str], qu
     ],
 )  # fmt: skip
 def test_the_set_of_cores_is_that_of_the_lowest_group(files: dict[str, str], cpus: set[int]) -> None:
-    assert read_cpuset(files.get) == cpus
+    assert read_container(files.get, "") == cpus
 
 
 @given(st.text(), st.text())
@@ -152,4 +152,4 @@ def test_any_cgroup_text_is_read(cgroup: str, limits: str) -> None:
 
     quota = read_quota(files)
     assert quota is None or quota > 0
-    assert all(cpu >= 0 for cpu in read_cpuset(files))
+    assert all(cpu >= 0 for cpu in read_container(files, ""))
