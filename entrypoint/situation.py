@@ -19,8 +19,8 @@ from entrypoint.tuning.threads import (
     set_local_size,
 )
 from entrypoint.world import alone, starters, table
-from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, TORCHRUN, Launcher, World
-from entrypoint.world.size import SIZE, read_required_size
+from entrypoint.world.model import ALONE, TORCHRUN, Launcher, World
+from entrypoint.world.size import read_required_size
 from entrypoint.world.torchrun import check_backend
 
 
@@ -117,7 +117,8 @@ def note_apart(command: Command, environ: Mapping[str, str], world: World) -> li
         lone = starters.find_lone(command.line) if command.kind == PLAIN else ""
         if read_required_size(environ) == (1, 1) or not (lone or is_python(command)):
             return []
-        check_lone(command, lone, world)
+        if lone and not lone.startswith("-m "):  # a module may start mpirun itself
+            alone.check_program(environ, world, command.name, lone)
     try:
         alone.check(environ, world)
     except Refusal as refusal:
@@ -130,19 +131,6 @@ def note_apart(command: Command, environ: Mapping[str, str], world: World) -> li
 def is_python(command: Command) -> bool:
     """Return whether a command is a typed Python, also one with its directory."""
     return command.kind == PLAIN and starters.is_python(command.name)
-
-
-def check_lone(command: Command, lone: str, world: World) -> None:
-    """Raise Refusal for one process where others wait for ranks: nodes of a rendezvous, or the workers of an MPIJob.
-
-    Each node would train a model of its own, and write it where the others do. In the launcher of an MPIJob a module
-    may start mpirun itself.
-    """
-    waits = world.launcher == MPIJOB_LAUNCHER and not lone.startswith("-m ")
-    if lone and (waits or (world.launcher == TORCHRUN and world.several)):
-        remedy = f"{lone} without {command.name} is started as ranks of one training"
-        fact = f"{command.name} starts one process, apart from the others of this job"
-        raise Refusal(fact, lone, f"{remedy}; {SIZE}=1 where it is meant to run by itself")
 
 
 def find_runs(command: Command, world: World, starter: starters.Start | None) -> str:

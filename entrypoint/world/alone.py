@@ -177,7 +177,7 @@ def is_first_of_many(environ: Mapping[str, str]) -> bool:
 
 
 def check_program(environ: Mapping[str, str], world: World, program: str, script: str) -> None:
-    """Raise Refusal for a typed torchrun, or accelerate, that would train apart from the others of its launcher.
+    """Raise Refusal for a typed torchrun, accelerate or Python that would train apart from others of its launcher.
 
     In the launcher of an MPIJob the workers wait for ranks; in processes of mpirun or srun each would train a model.
     """

@@ -29,7 +29,7 @@ ERRORS = (
     ("there is no such script in this container", "multinode: {}: train.py"),
     ("the directory for results cannot be written", "multinode: {}: /workspace/output"),
     ("the directory for results holds another run", "multinode: {}: /workspace/output, checkpoint-2: --epochs 3 here"),
-    ("python starts one process, apart from the others of this job", "multinode: {}: train.py"),
+    ("this process trains by itself, and was meant to be one of 2", "multinode: {}: no rank, in no process group"),
     ("this process is alone, but was meant to be one of many", "multinode: {}: PET_NNODES=2"),
     ("unknown option before the command", "multinode: {}: --nprocs"),
     ("has lost another rank", "multinode: rank 0 on pod0 {}: Connection closed by peer, 172.18.0.3"),

@@ -101,8 +101,7 @@ REFUSED = (
     Row("--explain launch --hosts 192.0.2.1:1,192.0.2.2:1 smoke", {"MULTINODE_WORLD_SIZE": "4"}, "2 of 4"),
     Row("torchrun --nproc_per_node 2 x.py", {"MULTINODE_WORLD_SIZE": "4"}, "2 of 4"),
     Row("python3 -m torch.distributed.run x.py", {"MULTINODE_WORLD_SIZE": "4"}, "1 of 4"),
-    Row("python3 train.py", WORKER, "train.py"),
-    Row("python3 train.py", LAUNCHER, "train.py"),
+    Row("python3 train.py", LAUNCHER, "K_MPI_JOB_ROLE is launcher"),
     Row("python3 -m torch.distributed.run train.py", LAUNCHER, "K_MPI_JOB_ROLE is launcher"),
     Row(
         "accelerate launch --cpu train.py",
