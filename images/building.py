@@ -117,7 +117,12 @@ def _check_imports(made: Finished, engine: Engine | None, load: bool | None, con
         said = f"{engine.name} cannot start programs for {made.image.platform} here"
         context.progress.say(f"note: import check skipped: {said}; load the image where it can, or register qemu")
         return
-    remedy = "another --transformers or --base; the image stays loaded, so that you can examine it"
+    which = (
+        "--package or --requirements with other versions"
+        if made.lock.user_packages
+        else "another --transformers or --base"
+    )
+    remedy = f"{which}; the image stays loaded, so that you can examine it"
     with context.progress.step("importing every package once"):
         run = partial(engine.run, made.image)
         import_check.imports(made.image, made.wanted, run, context.store, remedy)

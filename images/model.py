@@ -37,7 +37,8 @@ BLOB = "blob"  # what the parts of a base image are called in the store: they ha
 class Request:
     """What the user asked for; None and () stand for the default, as does what `content` does not have.
 
-    `index` are the platforms of the images that make one index together, this one among them.
+    `index` are the platforms of the images that make one index together, this one among them. `user_packages` are lines
+    of plan/requirements.py.
     """
 
     platform: Platform | None = None
@@ -52,6 +53,7 @@ class Request:
     tag: str | None = None
     as_of: str | None = None
     content: Mapping[str, Value] = field(default_factory=dict)
+    user_packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +149,14 @@ class BaseImage:
     reference: str | None = None
 
 
+@dataclass(frozen=True)
+class UserPackages:
+    """The user's own packages: what was asked for (lines of plan/requirements.py), and what is there only for it."""
+
+    requirements: tuple[Line, ...]
+    names: tuple[Word, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Versions:
     """What an image is for, its releases, and the days as of which they are resolved.
@@ -200,6 +210,7 @@ class Plan(Pins):
     ipex: str | None
     cpu_suffix: bool
     requirements: tuple[str, ...]
+    user_packages: tuple[str, ...] = ()
     intel: tuple[str, ...]
     base_reference: str | None
     base_suite: str
@@ -227,6 +238,7 @@ class Lock(Pins):
     examples: Examples | None = None
     base_image: BaseImage | None = None
     twin: tuple[Deb, ...] | None = None
+    user_packages: UserPackages | None = None
 
     @property
     def added(self) -> tuple[Artifact, ...]:

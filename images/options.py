@@ -115,6 +115,11 @@ OPTIONS = (
     _row(MADE, "--tag", "NAME:TAG",
          "name of the image, more than once for more names (default: multinode:torchX-transformersY)",
          action="append", default=[]),
+    _row(MADE, "--requirements", "FILE",
+         "packages of your own, more than once for more: a requirements file, or pyproject.toml[GROUP,...]",
+         action="append", default=[]),
+    _row(MADE, "--package", "NAME==VERSION", "a package of your own, more than once for more", action="append",
+         default=[]),
     *map(_of_content, content.FIELDS),
     _row("build bundle verify", "--lock", "FILE", "use exactly the files of this lock"),
     _row("build bundle verify", "--offline", "BUNDLE", "fetch nothing; take the files from a bundle", nargs="?",
@@ -170,17 +175,19 @@ def _defaults() -> Mapping[str, Any]:
 def request(options: argparse.Namespace) -> Request:
     """Return what was asked for.
 
-    Raises UserFault when the base or a name of the image cannot be one.
+    Raises UserFault when the base or a name of the image cannot be one, or requirements cannot be read.
     """
     from images.model import Request  # --help does without
+    from images.plan import requirements
 
     tag = next(iter(names(options)), None)
     if options.base not in (None, "debian", "intel"):
         reference.parse(options.base)
-    same = {field.name for field in fields(Request)} - {"index", "tag", "content"}
+    same = {field.name for field in fields(Request)} - {"index", "tag", "content", "user_packages"}
     typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
     chosen = {name: value for name, value in typed.items() if value is not None}
-    return Request(tag=tag, content=chosen, **{name: getattr(options, name) for name in same})
+    own = requirements.read(options.requirements, options.package)
+    return Request(tag=tag, content=chosen, user_packages=own, **{name: getattr(options, name) for name in same})
 
 
 def requests(options: argparse.Namespace) -> list[Request]:

@@ -64,14 +64,14 @@ def resolve(planned: Plan, context: Context, background: Start | None = None) ->
         added = Debian(planned.suite, planned.packages, "", _choose_additions(base, planned, context))
         choose, making = lambda: added, None
     with context.progress.step("choosing Python packages"):
-        artifacts, undated = resolving.packages(planned, context)
+        (artifacts, undated), own = resolving.with_users(planned, context)
     debian_part = choose()
     twin = resolving.choose_twin(planned, debian_part, context) if base is None else None
     base_image = _base_image(base, artifacts) if base else None
     pins = {field.name: getattr(planned, field.name) for field in fields(Pins)}
     lock = Lock(
         **{**pins, "base": _base_name(planned, base_image)}, artifacts=artifacts, undated=undated, debian=debian_part,
-        examples=_planned_examples(planned, context), base_image=base_image, twin=twin,
+        examples=_planned_examples(planned, context), base_image=base_image, twin=twin, user_packages=own,
     )  # fmt: skip
     return Locked(lock, making)
 

@@ -32,7 +32,7 @@ def statement(lock: Lock, digest: str) -> str:
     table = lockfile.fields(lock)["tool"]["multinode"]
     definition = {
         "buildType": BUILD,
-        "externalParameters": {name: _plain(table[name]) for name in ASKED if name in table},
+        "externalParameters": {name: _plain(table[name]) for name in ASKED if name in table} | _own(lock),
         "internalParameters": table["tools"],
         "resolvedDependencies": [*_dependencies(lock)],
     }
@@ -43,6 +43,10 @@ def statement(lock: Lock, digest: str) -> str:
         "predicate": {"buildDefinition": definition, "runDetails": {"builder": {"id": BUILDER}}},
     }
     return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+
+
+def _own(lock: Lock) -> dict[str, object]:
+    return {"user-packages": [*lock.user_packages.requirements]} if lock.user_packages else {}
 
 
 def _dependencies(lock: Lock) -> Iterator[dict[str, Any]]:

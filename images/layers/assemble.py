@@ -32,6 +32,7 @@ GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("hugging face", lambda name: name in FAMILY and name != "transformers"),
     ("transformers", lambda name: name == "transformers"),
 )
+USERS = "your packages"  # the layer of what is there only for the user's own
 BASE_BYTECODE = "debian bytecode"
 WITH_EXAMPLES = "transformers"  # the layer that has them, for they are of the same release
 
@@ -69,8 +70,10 @@ def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[],
     tasks: list[Callable[[], Layer]] = [partial(_layer, store, e.name, e.inputs, below, e.fill) for e in extras]
     if ingredients.base.modules and ingredients.lock.bytecode:
         tasks.append(partial(_base_bytecode, store, ingredients.base, ingredients.base.modules, ingredients.compiler))
-    for name, belongs in GROUPS:
-        members = [wheel for wheel in ingredients.wheels if belongs(wheel.project)]
+    own = ingredients.lock.user_packages.names if ingredients.lock.user_packages else ()
+    usual = [wheel for wheel in ingredients.wheels if wheel.project not in own]
+    parts = [(name, [wheel for wheel in usual if belongs(wheel.project)]) for name, belongs in GROUPS]
+    for name, members in (*parts, (USERS, [wheel for wheel in ingredients.wheels if wheel.project in own])):
         scripts = ingredients.examples if name == WITH_EXAMPLES else None
         if members or scripts:
             part = replace(ingredients, wheels=members, examples=scripts)

@@ -27,6 +27,7 @@ from images.lock import uv
 from images.model import Artifact, Lock, Request
 from images.oci import packing, reference
 from images.oci.tars import EPOCH
+from images.plan import requirements
 from images.platforms import PLATFORMS, TWIN, Platform
 
 NAME = "pylock.toml"  # PEP 751: this name, or pylock.NAME.toml with no dot in NAME
@@ -116,6 +117,7 @@ def _lock(packages: Sequence[Package], table: Mapping[str, Any], where: str) -> 
         content_of.require_types(rest)
         lock = TypeAdapter(Lock).validate_python(rest)
         _require_sense(lock)
+        _require_own(lock)
     except ValidationError as error:
         found = error.errors()[0]
         value = f"{where}: {'.'.join(map(str, found['loc']))}: {found['msg']}"
@@ -152,6 +154,15 @@ def _require_sense(lock: Lock) -> None:
     for name, said in (("torch", lock.torch), ("transformers", lock.transformers)):
         if Version(lock.version(name)).public != Version(said).public:
             raise ValueError(f"{name} {said} with the file of {name} {lock.version(name)}")
+
+
+def _require_own(lock: Lock) -> None:
+    """Raise ValueError where the user's own packages are no requirements, or are not in the lock."""
+    own = lock.user_packages
+    for line in own.requirements if own else ():
+        requirements.parse(line)
+    if own and (absent := {*own.names} - {artifact.name for artifact in lock.artifacts}):
+        raise ValueError(f"user-packages: {', '.join(sorted(absent))}, which is not in it")
 
 
 def _package(artifact: Artifact) -> Package:
@@ -223,6 +234,10 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
         yield f"--tasks {','.join(request.tasks)}, but a lock has its packages already"
     if request.as_of and not request.as_of == str(table.get("as-of")) == str(table.get("family-as-of")):
         yield f"--as-of {request.as_of}, but the lock has {table.get('as-of')}"
+    own = table.get("user-packages")
+    locked = own.get("requirements") if isinstance(own, dict) else []
+    if request.user_packages and [*request.user_packages] != locked:
+        yield f"--requirements or --package: {'; '.join(request.user_packages)}, but the lock has {locked or 'none'}"
     if request.examples and (request.examples == "none") == bool(table.get("examples")):
         yield f"--examples {request.examples}, but the lock has {'some' if table.get('examples') else 'none'}"
 

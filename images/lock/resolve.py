@@ -21,13 +21,15 @@ from images.host.context import Context, Start
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.pip_config import Sources, directories, is_absent
 from images.lock import uv
-from images.model import Artifact, Base, Deb, Debian, Plan, SourceOnly
+from images.model import Artifact, Base, Deb, Debian, Plan, SourceOnly, UserPackages
+from images.plan import requirements as users
 from images.platforms import TWIN
 from images.wheels import wheelhouse
 
 Making = Future[Base] | None  # a base that is being made
 # What of a plan decides which packages are found.
-DECISIVE = ("requirements", "python", "glibc", "as_of", "family_as_of", "index", "find_links", "bindings", "cpu_suffix")
+DECISIVE = ("requirements", "python", "glibc", "as_of", "family_as_of", "index", "find_links", "bindings", "cpu_suffix",
+            "user_packages")  # fmt: skip
 
 
 class Resolved(NamedTuple):
@@ -106,9 +108,10 @@ def packages(planned: Plan, context: Context) -> Resolved:
     inputs = [str(plan.platform), decisive, rows, context.wheelhouse, asdict(sources), listing, version("uv")]
 
     def ask() -> tuple[list[dict[str, str]], tuple[str, ...]]:
-        found = uv.search(plan, sources, context, plan.requirements)
+        found = uv.search(plan, sources, context, (*plan.requirements, *users.wanted(plan.user_packages)))
         if unfit := uv.for_gpu(found, plan, context.wheelhouse):
             remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + uv.TORCH_INDEX
+            remedy = "packages of your own that need no GPU" if plan.user_packages else remedy
             raise UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
         artifacts, undated = choose(found, plan, context.wheelhouse)
         return [asdict(artifact) for artifact in artifacts], undated
@@ -116,6 +119,38 @@ def packages(planned: Plan, context: Context) -> Resolved:
     is_over = max(plan.as_of, plan.family_as_of) < context.today
     artifacts, undated = context.store.cached("locks", inputs, ask).value if is_over else ask()
     return Resolved(tuple(Artifact(**fields) for fields in artifacts), tuple(undated))
+
+
+def with_users(planned: Plan, context: Context) -> tuple[Resolved, UserPackages | None]:
+    """Resolve a plan as `packages` does, and say which packages are there only for the user's own.
+
+    Those of the image alone are resolved first: what fails afterwards is between the two. Raises UserFault where a file
+    has another sha256 than the user has said, too.
+    """
+    alone = packages(replace(planned, user_packages=()), context)
+    if not planned.user_packages:
+        return alone, None
+    found = packages(_with_torch_of(alone, planned), context)
+    _require_hashes(planned, found)
+    usual = {artifact.name for artifact in alone.artifacts}
+    names = sorted(artifact.name for artifact in found.artifacts if artifact.name not in usual)
+    return found, UserPackages(planned.user_packages, tuple(names))
+
+
+def _with_torch_of(alone: Resolved, planned: Plan) -> Plan:
+    """Ask for the very build of torch that the image has alone: then only the user's own can bring one for a GPU."""
+    build = next(artifact.version for artifact in alone.artifacts if artifact.name == "torch")
+    others = (text for text in planned.requirements if not text.startswith("torch=="))
+    return replace(planned, requirements=(f"torch=={build}", *others))
+
+
+def _require_hashes(planned: Plan, found: Resolved) -> None:
+    files = {artifact.name: artifact for artifact in found.artifacts}
+    stated = [own for own in map(users.parse, planned.user_packages) if own.hashes and own.name in files]
+    if odd := [own for own in stated if files[own.name].sha256 not in own.hashes]:
+        value = ", ".join(f"{files[own.name].filename} sha256 {files[own.name].sha256}" for own in odd)
+        remedy = "hashes of these files, if they are right: pip-compile --generate-hashes; or an index with yours"
+        raise UserFault("a file is none of those that the requirements state", value, remedy)
 
 
 def choose(pylock: Pylock, plan: Plan, directory: str | None = None) -> Resolved:

@@ -26,6 +26,7 @@ from images.host.toml import tomllib
 from images.lock import index_pages
 from images.lock.uv_errors import explain
 from images.model import BINDINGS, IPEX, Plan, SourceOnly
+from images.plan import requirements as users
 from images.plan.planner import FAMILY
 from images.wheels import wheelhouse
 
@@ -122,7 +123,10 @@ def with_torch_index(sources: Sources, said: str, found: Pylock | None, pins: Pl
     """Add PyTorch's index where torch was missed, unless it was asked already, or the user wants no index at all."""
     if sources.no_index:
         return sources
-    missed = for_gpu(found, pins, directory) if found is not None else MISSING_TORCH.search(said)
+    unfit = for_gpu(found, pins, directory) if found is not None else []
+    if pins.user_packages and pins.requirements[0].endswith("+cpu"):  # a build that brings none of the others
+        unfit = [name for name in unfit if name.startswith("torch ")]
+    missed = unfit if found is not None else MISSING_TORCH.search(said)
     if missed and TORCH_INDEX not in sources.extra:
         return replace(sources, extra=(*sources.extra, TORCH_INDEX))
     return sources
@@ -191,10 +195,14 @@ def configuration(pins: Plan, sources: Sources) -> str:
         "find-links": [_absolute(link) for link in sources.links],
         "allow-insecure-host": list(sources.trusted),
         # == takes 1.2.2+anything, too
-        "constraint-dependencies": [f"{row.name}==={row.version}" for row in pins.source_only],
+        "constraint-dependencies": [*(f"{row.name}==={row.version}" for row in pins.source_only), *_bounds(pins)],
         "dependency-metadata": [_metadata(row) for row in pins.source_only],
     }
     return tomli_w.dumps(table)
+
+
+def _bounds(pins: Plan) -> list[str]:
+    return [str(own.requirement) for own in map(users.parse, pins.user_packages) if own.bounds]
 
 
 def _absolute(place: str) -> str:

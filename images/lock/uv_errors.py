@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
@@ -13,11 +14,13 @@ from images.host.store import UV
 from images.host.text import shortened
 from images.lock.index_pages import REACH
 from images.model import Plan
+from images.plan import requirements as users
 from images.wheels import wheelhouse
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".
 USUAL = "PyPI"
 # What uv says: of a file, and where nothing meets all requirements; other failures are its own or the machine's.
+ONLY_SOURCE = re.compile(r"no (?:usable )?wheels|building from source is disabled")
 NO_DAY, NO_SOLUTION = "is missing an upload date", "No solution found"
 
 
@@ -40,10 +43,27 @@ def explain(said: str, pins: Plan, sources: Sources, root: Path, directory: str 
         return UserFault(fact, f"{', '.join(undated)} (asked: {places})", remedy)
     said = " ".join(line.strip() for line in said.splitlines() if NO_DAY not in line)
     if NO_SOLUTION in said:
+        if pins.user_packages:
+            return _of_users(said, pins.user_packages)
         remedy = f"another release than --transformers {pins.transformers}, or --wheelhouse with what is missing"
         return UserFault("no set of packages fits", shortened(said, 800), remedy)
     remedy = f"correct what it names; more memory, if a signal ended it; or without its cache (rm -rf {root / UV})"
     return WorldFault("uv failed", shortened(said, 800), remedy)
+
+
+def _of_users(said: str, lines: Sequence[str]) -> UserFault:
+    """Return why the user's own packages do not fit an image that alone has been resolved.
+
+    What only bounds others is in uv's text as if they stated it themselves: it is named before.
+    """
+    named = [own for own in map(users.parse, lines) if re.search(rf"(?<![\w.-]){re.escape(own.name)}(?![\w.-])", said)]
+    asked = ", ".join(f"{own.requirement}{f' ({users.CONSTRAINT})' if own.bounds else ''}" for own in named)
+    said = f"asked: {asked}: {shortened(said, 800)}"
+    if ONLY_SOURCE.search(said):
+        remedy = "build one: pip wheel --no-deps --wheel-dir DIR NAME==VERSION, then --wheelhouse DIR"
+        return UserFault("a package of your own has no wheel for the image", said, remedy)
+    remedy = "other versions of your own (--requirements, --package), or of the image (--torch, --transformers)"
+    return UserFault("packages of your own do not go with the image", said, remedy)
 
 
 def _pins(text: str) -> list[tuple[str, str]]:

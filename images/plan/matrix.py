@@ -39,6 +39,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
     base = shown(plan.base_reference or f"debian:{plan.base_suite}")
     module, examples = plan.module if plan.bindings else None, shown(plan.examples) if plan.examples else None
     chosen = {name: getattr(plan, name) for name, usual in asdict(Content()).items() if getattr(plan, name) != usual}
+    chosen |= {"user_packages": plan.user_packages} if plan.user_packages else {}
     return {**said, **days, "base": base, "module": module, "examples": examples, **chosen}
 
 

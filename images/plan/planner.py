@@ -12,6 +12,7 @@ from packaging.version import Version
 from images.content import Content
 from images.host.errors import UserFault
 from images.model import Plan, Request, tag_of
+from images.plan import requirements as users
 from images.plan.catalog import Catalog
 from images.plan.choose import Selection, select
 from images.plan.compatibility import BaseChoice
@@ -56,6 +57,7 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
         ipex=str(torch.ipex) if chosen.ccl else None,
         cpu_suffix=torch.cpu_suffix,
         requirements=requirements,
+        user_packages=_user_packages(request, chosen),
         intel=tuple(requirement for requirement in torch.intel if requirement in requirements),
         base_reference=base.reference,
         base_suite=base.base.suite,
@@ -100,6 +102,15 @@ def _requirements(chosen: Selection, tasks: Iterable[str], catalog: Catalog) -> 
         requirements.add(f"accelerate{catalog.ccl_accelerate}")
         requirements |= {each for row in catalog.undeclared if row.pins & requirements for each in row.requires}
     return (f"torch=={torch.version}", f"transformers=={transformers.version}", *sorted(requirements))
+
+
+def _user_packages(request: Request, chosen: Selection) -> tuple[str, ...]:
+    """Return what the user asked for; raise UserFault where it is another release of what the image is made for."""
+    releases = {"torch": str(chosen.torch.version), "transformers": str(chosen.transformers.version)}
+    if against := users.conflicts(request.user_packages, releases, chosen.base.base.python):
+        remedy = "--torch and --transformers with the release that it wants, or leave that line out"
+        raise UserFault("packages of your own do not go with the image", "; ".join(against), remedy)
+    return request.user_packages
 
 
 def _examples(asked: str | None, version: Version) -> str | None:

@@ -20,7 +20,7 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import collect, resolve
-from images.model import Request
+from images.model import Request, UserPackages
 from images.plan import catalog, planner
 from images.wheels import wheelhouse
 from tests.support import locks, wheels
@@ -102,6 +102,67 @@ def test_what_is_pinned_is_taken_from_an_index_that_names_no_days(index: Sources
     made = resolve.packages(PINNED, locks.context(store, index, os.environ))
 
     assert set(made.undated) == {"six", "torch", "transformers"}
+
+
+def with_own(store: Store, folder: Path, *lines: str) -> tuple[resolve.Resolved, UserPackages | None]:
+    """Resolve the plan with packages of the user's, out of a folder."""
+    plan = dataclasses.replace(PLAN, user_packages=lines)
+    return resolve.with_users(plan, locks.context(store, Sources(no_index=True, links=(str(folder),)), os.environ))
+
+
+def of_users(tmp_path: Path) -> Path:
+    """Make a folder that has packages of a user's, too."""
+    folder = folder_of(tmp_path)
+    wheel(folder, "peft-1.0-py3-none-any", ("six", "grpcio"))
+    wheel(folder, "peft-2.0-py3-none-any", ("transformers<5",))
+    wheel(folder, "grpcio-1.0-py3-none-any")
+    wheel(folder, "gpu-1.0-py3-none-any", ("nvidia-cublas",))
+    wheel(folder, "nvidia_cublas-1.0-py3-none-any")
+    (folder / "source-1.0.tar.gz").write_bytes(b"")
+    return folder
+
+
+def test_a_users_packages_come_with_what_only_they_need(store: Store, tmp_path: Path) -> None:
+    found, own = with_own(store, of_users(tmp_path), "peft")
+
+    assert own == UserPackages(("peft",), ("grpcio", "peft"))
+    assert {each.name: each.version for each in found.artifacts} == {
+        "torch": "2.13.0+cpu", "transformers": "5.23.0", "six": "1.17.0", "peft": "1.0", "grpcio": "1.0"
+    }  # fmt: skip
+
+
+def test_a_plan_without_them_is_resolved_alone(store: Store, tmp_path: Path) -> None:
+    found, own = with_own(store, of_users(tmp_path))
+
+    assert own is None and {each.name for each in found.artifacts} == {"torch", "transformers", "six"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "fact", "said"),
+    [
+        (("peft==2.0",), "do not go with the image", ("asked: peft==2.0: ", "transformers<5", "transformers==5.23.0")),
+        (("six<1 --constraint",), "do not go with the image", ("asked: six<1 (--constraint): ", "transformers", "six")),
+        (("source==1.0",), "has no wheel for the image", ("source==1.0",)),
+        (("gpu",), "has packages for a GPU", ("nvidia-cublas 1.0",)),
+        (("peft==1.0 --hash=sha256:" + "0" * 64,), "none of those that the requirements state", ("peft-1.0-py3",)),
+    ],
+)
+def test_what_does_not_go_with_the_image_is_said_with_both_sides(
+    store: Store, tmp_path: Path, lines: tuple[str, ...], fact: str, said: tuple[str, ...]
+) -> None:
+    with pytest.raises(UserFault, match=fact) as caught:
+        with_own(store, of_users(tmp_path), *lines)
+
+    assert all(words in caught.value.value for words in said), caught.value.value
+
+
+def test_a_hash_that_is_stated_is_that_of_the_file(store: Store, tmp_path: Path) -> None:
+    folder = of_users(tmp_path)
+    digest = hashlib.sha256((folder / "peft-1.0-py3-none-any.whl").read_bytes()).hexdigest()
+
+    _, own = with_own(store, folder, f"peft==1.0 --hash=sha256:{'0' * 64} --hash=sha256:{digest}")
+
+    assert own and own.names == ("grpcio", "peft")
 
 
 def source(folder: Path, version: str, ran: Path) -> str:

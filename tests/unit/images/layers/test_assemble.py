@@ -12,7 +12,7 @@ import pytest
 from images.host.store import Store, sha256
 from images.layers import assemble
 from images.layers.assemble import Extra, Ingredients
-from images.model import BINDINGS, IPEX, Base, Layer, Wheel
+from images.model import BINDINGS, IPEX, Base, Layer, UserPackages, Wheel
 from images.oci.layer import LayerWriter
 from tests.support import locks
 from tests.support.bases import base
@@ -100,6 +100,18 @@ def test_the_bindings_are_written_again_when_the_name_of_their_module_is_correct
     again = made(right, tmp_path / "store")
 
     assert {layer.name for layer in again.values() if not layer.reused} == {"oneccl and ipex", "multinode"}
+
+
+def test_what_is_there_only_for_the_users_own_packages_is_a_layer_above_the_others(tmp_path: Path) -> None:
+    names = ("torch", "six", "transformers", "grpcio", "peft")
+    usual = made(ingredients(tmp_path / "wheels", *names[:3]), tmp_path / "store")
+    own = UserPackages(("peft",), ("grpcio", "peft"))
+
+    found = made(ingredients(tmp_path / "wheels", *names, user_packages=own), tmp_path / "store")
+
+    assert [*found] == ["torch", "libraries", "transformers", "your packages", "multinode"]
+    assert {layer.name for layer in found.values() if not layer.reused} == {"your packages", "multinode"}
+    assert found["libraries"] == replace(usual["libraries"], reused=True)
 
 
 def test_a_layer_that_was_removed_is_written_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from packaging.pylock import Pylock, is_valid_pylock_path
 
 from images.host.errors import UserFault
 from images.lock import lockfile
-from images.model import BaseImage, Deb, Descriptor, Examples, Lock, Manifest, Request
+from images.model import BaseImage, Deb, Descriptor, Examples, Lock, Manifest, Request, UserPackages
 from images.platforms import ARM64
 from tests.support import locks
 
@@ -55,6 +55,10 @@ def on_image(lock: Lock, name: str | None) -> Lock:
     return replace(lock, base=name or IMAGE.digest, base_image=BaseImage(IMAGE, ("torch",), name))
 
 
+OWN = UserPackages(("peft==1 --hash=sha256:" + "0" * 64, "protobuf<7 --constraint"), ("peft",))
+WITH_PEFT = (*locks.lock().artifacts, locks.artifact("peft", "1"))
+
+
 def without_places(lock: Lock) -> Lock:
     return replace(lock, artifacts=tuple(replace(artifact, url="") for artifact in lock.artifacts))
 
@@ -67,6 +71,7 @@ def without_places(lock: Lock) -> Lock:
         {"module": MODULE},  # a line of torch that has bindings, and gloo was asked for
         {"index": "https://host/x"},
         {"platform": ARM64, "twin": (locks.TINI,)},
+        {"user_packages": OWN, "artifacts": WITH_PEFT},
     ],
 )
 def test_what_is_written_is_read_back(lock: Lock, changes: dict[str, Any]) -> None:
@@ -171,6 +176,9 @@ WHEEL = {"name": "torch-2.13.0+cpu-py3-none-any.whl", "path": "x", "hashes": {"s
         (f"{OURS}/index", "--index-url=http://evil", "damaged", "index"),
         (f"{OURS}/torch", "2.13.0\n--index-url http://evil", "damaged", "torch"),
         (f"{OURS}/source-only", [{"name": 'a"\n[pip]', "version": "1", "requires": []}], "damaged", "source_only"),
+        (f"{OURS}/user-packages", {"requirements": ["a b"], "names": []}, "damaged", "a b"),
+        (f"{OURS}/user-packages", {"requirements": ["a --pre"], "names": []}, "damaged", "a --pre"),
+        (f"{OURS}/user-packages", {"requirements": [], "names": ["peft"]}, "damaged", "peft, which is not in it"),
         (f"{OURS}/torch", "2.12.0", "damaged", "torch 2.12.0 with the file of torch 2.13.0"),
         (f"{OURS}/transformers", "5..1", "damaged", "5..1"),
         ("packages", [], "damaged", "torch"),
@@ -226,6 +234,16 @@ WITH_EXAMPLES = locks.lock(examples=Examples("examples.tar", "2" * 64))
         (ON_IMAGE, Request(base="host:5000/a/b:2"), ["--base host:5000/a/b:2, but the lock has"]),
         (locks.lock(), Request(content={"trim": False}), ["--no-trim, but the lock was made with --trim"]),
         (locks.lock(), Request(content={"bytecode": True}), ["--bytecode, but the lock was made with --no-bytecode"]),
+        (
+            locks.lock(),
+            Request(user_packages=("peft==2",)),
+            ["--requirements or --package: peft==2, but the lock has none"],
+        ),
+        (
+            locks.lock(WITH_PEFT, user_packages=OWN),
+            Request(user_packages=("peft==2",)),
+            ["peft==2, but the lock has ", "peft==1", "protobuf<7"],
+        ),
         (locks.lock(), Request(examples="here"), ["--examples here, but the lock has none"]),
         (WITH_EXAMPLES, Request(examples="none"), ["--examples none, but the lock has some"]),
         (

@@ -1,0 +1,225 @@
+"""The user's own packages: requirements files (pip, "Requirements File Format"), pyproject.toml and single ones.
+
+Each becomes one line, as a lock has it: a requirement (PEP 508), then ` --hash=sha256:...` for each file that it may
+be, or ` --constraint` where it only bounds what others bring.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from images.host.errors import UserFault, require_text
+from images.host.toml import tomllib
+
+CONSTRAINT = "--constraint"
+PLACE = re.compile(r"[./~]|[\w+]+://|[^;]*@|.*\.(whl|zip|tar\.gz)$")  # a path or an address, also behind a name
+HASH = re.compile(r"--hash[= ]sha256:([0-9a-f]{64})")
+LONGEST = 1 << 20  # bytes of a file; of a real one some kilobytes
+
+WHEEL = "a wheel of it (pip wheel --no-deps --wheel-dir DIR ...), its name in the file, and --wheelhouse DIR"
+INDEX = "leave it out; where packages are looked for is for you to say: pip config set global.index-url URL"
+# What a line may begin with that is not followed: the option, what is said, what to do.
+REFUSED = {
+    **dict.fromkeys(
+        ("-i", "--index-url", "--pypi-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--trusted-host"),
+        ("a file of requirements names an index, which is not asked", INDEX),
+    ),
+    **dict.fromkeys(("-e", "--editable"), ("only wheels of an index or of a wheelhouse go into an image", WHEEL)),
+}
+NESTED = {"-r": False, "--requirement": False, "-c": True, CONSTRAINT: True}  # option -> whether it only bounds
+
+
+class Own(NamedTuple):
+    """A requirement of the user's, the sha256 of the files that it may be (none: any), and whether it only bounds."""
+
+    requirement: Requirement
+    hashes: tuple[str, ...] = ()
+    bounds: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return the project in its normal form."""
+        return canonicalize_name(self.requirement.name)
+
+    def __str__(self) -> str:
+        """Return the line of a lock."""
+        hashes = (f"--hash=sha256:{digest}" for digest in sorted(self.hashes))
+        return " ".join([str(self.requirement), *([CONSTRAINT] if self.bounds else []), *hashes])
+
+
+def parse(line: str) -> Own:
+    """Read a line of a lock; raise ValueError for what is none."""
+    text, *words = re.split(r" (?=--)", line)
+    hashes = [found[1] for word in words if (found := HASH.fullmatch(word))]
+    bounds = CONSTRAINT in words
+    if len(words) != len(hashes) + bounds:
+        raise ValueError(f"not a requirement: {line!r}")
+    return Own(Requirement(text), tuple(hashes), bounds)
+
+
+def read(files: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
+    """Return the lines of all files and of single packages, each once, in one order.
+
+    Raises UserFault for what cannot be read, or is not followed.
+    """
+    found = [own for file in files for own in _named(file)]
+    found += [_exact(text) for text in packages]
+    return tuple(sorted({str(own) for own in found}))
+
+
+def _exact(text: str) -> Own:
+    own = _requirement(text, "--package", bounds=False)
+    if not re.fullmatch(r"===?[^,*]+", str(own.requirement.specifier)):
+        raise UserFault("a package is named with its version", text, "--package NAME==VERSION")
+    return own
+
+
+def _named(typed: str) -> Iterator[Own]:
+    """Read a file as it was typed: after a pyproject.toml there may be its optional groups, in brackets."""
+    match = re.fullmatch(r"(.*\.toml)(?:\[([^\[\]]*)\])?", typed)
+    if match and not Path(typed).name.startswith("requirements"):
+        yield from _project(match[1], [each.strip() for each in (match[2] or "").split(",") if each.strip()])
+    else:
+        yield from _lines(Path(typed), bounds=False, seen=set())
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise UserFault("there is no such file of requirements", path, "--requirements FILE with its path")
+    with path.open("rb") as file:
+        data = file.read(LONGEST + 1)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserFault("a file of requirements is not UTF-8", path, "the file in UTF-8") from error
+    if len(data) > LONGEST:
+        raise UserFault("a file of requirements is longer than 1 MiB", path, "the requirements themselves")
+    return text
+
+
+def _lines(path: Path, *, bounds: bool, seen: set[tuple[Path, bool]]) -> Iterator[Own]:
+    """Read a requirements file, and those that it names, each once."""
+    if (path.absolute(), bounds) in seen:
+        return
+    seen.add((path.absolute(), bounds))
+    text = re.sub(r"\\\r?\n", " ", _text(path))
+    for number, line in enumerate(text.splitlines(), 1):
+        stated = re.sub(r"(^|\s)#.*", "", line).strip()
+        if stated:
+            yield from _line(stated, path, f"{path}, line {number}", (bounds, seen))
+
+
+def _line(stated: str, path: Path, where: str, inside: tuple[bool, set[tuple[Path, bool]]]) -> Iterator[Own]:
+    bounds, seen = inside
+    option = re.match(r"(--[a-z-]+|-[a-z])[=\s]*", stated)
+    if option is None:
+        yield _requirement(stated, where, bounds=bounds)
+    elif option[1] in NESTED:
+        name = stated[option.end() :].strip("\"'")
+        if "://" in name:
+            raise UserFault(
+                "a file of requirements names an address", f"{where}: {stated}", "a copy of it on this machine"
+            )
+        yield from _lines(path.parent / name, bounds=bounds or NESTED[option[1]], seen=seen)
+    elif option[1] not in ("--only-binary", "--require-hashes", "--prefer-binary"):  # these say what is done anyway
+        fact, remedy = REFUSED.get(option[1], ("an option in a file of requirements is not followed", "leave it out"))
+        raise UserFault(fact, f"{where}: {stated}", remedy)
+
+
+def _requirement(stated: str, where: str, *, bounds: bool) -> Own:
+    """Read one requirement with its hashes."""
+    text, *options = re.split(r"(?<!\s)\s+(?=--)", stated)
+    if PLACE.match(text):
+        raise UserFault("only wheels of an index or of a wheelhouse go into an image", f"{where}: {stated}", WHEEL)
+    hashes = [found[1] for word in options if (found := HASH.fullmatch(word.strip()))]
+    others = [word for word in options if not word.startswith("--hash")]
+    if others:
+        raise UserFault("an option in a file of requirements is not followed", f"{where}: {stated}", "leave it out")
+    if options and not hashes:
+        raise UserFault("a requirement has no hash that a lock can use", f"{where}: {stated}", "--hash=sha256:...")
+    require_text(text, where)
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        remedy = "NAME==VERSION, as pip has it"
+        raise UserFault("that is not a requirement", f"{where}: {stated}", remedy) from error
+    return Own(requirement, tuple(hashes), bounds)
+
+
+def _project(path: str, groups: Sequence[str]) -> Iterator[Own]:
+    """Read the dependencies of a pyproject.toml (PyPA, "pyproject.toml specification") and of its optional groups."""
+    try:
+        table = tomllib.loads(_text(Path(path)))
+        project, optional = table["project"], table["project"].get("optional-dependencies", {})
+        dynamic = {"dependencies", "optional-dependencies"} & {*project.get("dynamic", ())}
+        listed = {"": project.get("dependencies", []), **{str(canonicalize_name(k)): v for k, v in optional.items()}}
+        _require_lists(listed.values())
+    except (KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
+        fact = "that pyproject.toml states no dependencies as a project does"
+        raise UserFault(fact, f"{path}: {error}", "[project] with dependencies, or a requirements file") from error
+    if dynamic:
+        remedy = "a requirements file, such as pip freeze or pip-compile writes"
+        raise UserFault("the dependencies are known only to the program that builds it", f"{path}: dynamic", remedy)
+    wanted = ["", *(str(canonicalize_name(group)) for group in groups)]
+    if unknown := [group for group in wanted if group not in listed]:
+        known = ", ".join(filter(None, listed)) or "none"
+        raise UserFault("the project has no such optional group", f"{path}: {unknown[0]} (it has: {known})", path)
+    found = list(_of_groups(wanted, listed, str(project.get("name", "")), path))
+    _require_no_sources(table, found, path)
+    yield from found
+
+
+def _require_lists(values: Iterable[object]) -> None:
+    for value in values:
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise TypeError(f"{value!r} is not a list of texts")
+
+
+def _of_groups(groups: Sequence[str], listed: Mapping[str, Any], name: str, path: str) -> Iterator[Own]:
+    """Yield the requirements of groups; one on the project itself means its groups, and no package of an index."""
+    ahead, seen = [*groups], set[str]()
+    while ahead:
+        group = ahead.pop(0)
+        if group in seen:
+            continue
+        seen.add(group)
+        for text in listed.get(group, ()):
+            own = _requirement(text, f"{path}: {group or 'dependencies'}", bounds=False)
+            if name and own.name == canonicalize_name(name):
+                ahead += [str(canonicalize_name(extra)) for extra in sorted(own.requirement.extras)]
+            else:
+                yield own
+
+
+def _require_no_sources(table: Mapping[str, Any], found: Iterable[Own], path: str) -> None:
+    """Raise UserFault where uv would take a package from elsewhere: that of an index may be another one."""
+    tool = table.get("tool")
+    settings = tool.get("uv") if isinstance(tool, dict) else None
+    sources = settings.get("sources") if isinstance(settings, dict) else None
+    names = {str(canonicalize_name(name)) for name in sources} if isinstance(sources, dict) else set[str]()
+    if taken := sorted(names & {own.name for own in found}):
+        value = f"{path}: {', '.join(taken)} (tool.uv.sources)"
+        raise UserFault("a project takes packages from places of its own, which are not asked", value, WHEEL)
+
+
+def wanted(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the requirements of lines, without hashes; those that only bound are none."""
+    return tuple(str(own.requirement) for own in map(parse, lines) if not own.bounds)
+
+
+def conflicts(lines: Sequence[str], releases: Mapping[str, str], python: str) -> list[str]:
+    """Say which lines want other releases than are planned for an image with this Python (3.N)."""
+    environment = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": "linux"}
+    found = []
+    for own in map(parse, lines):
+        planned = releases.get(own.name)
+        here = planned and (own.requirement.marker is None or own.requirement.marker.evaluate(environment))
+        if here and not any(own.requirement.specifier.contains(f"{planned}{cpu}", True) for cpu in ("", "+cpu")):
+            found.append(f"{own.requirement} of yours, and {own.name} {planned} of the image")
+    return found

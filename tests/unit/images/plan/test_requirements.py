@@ -1,0 +1,179 @@
+"""The user's own packages: what files of requirements and projects say, and what of them is not followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from images.host.errors import Fault, UserFault
+from images.model import Request
+from images.plan import catalog, planner, requirements
+
+DIGEST, OTHER = "a" * 64, "b" * 64
+Write = Callable[[Mapping[str, str]], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Return what writes files, as name -> text, and returns the directory that they are in."""
+
+    def files(texts: Mapping[str, str]) -> Path:
+        for name, text in texts.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        return tmp_path
+
+    return files
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("peft\n", ["peft"]),
+        ("# a comment\n\npeft>=0.10,<1  # adapters\ntrl[vllm]==0.24.0\n", ["peft<1,>=0.10", "trl[vllm]==0.24.0"]),
+        ('peft; python_version < "3.9"\r\n', ['peft; python_version < "3.9"']),
+        ("peft \\\n  >=0.10\n", ["peft>=0.10"]),
+        (f"peft==1 \\\n --hash=sha256:{OTHER} \\\n --hash=sha256:{DIGEST}\n",
+         [f"peft==1 --hash=sha256:{DIGEST} --hash=sha256:{OTHER}"]),
+        ("-r more/one.txt\n", ["tensorboard==2"]),
+        ("--requirement=more/two.txt\n", ["protobuf<7 --constraint", "trl"]),
+        ("-c more/one.txt\npeft", ["peft", "tensorboard==2 --constraint"]),
+        ("-r mine.txt\npeft", ["peft"]),
+        ("--only-binary :all:\n--require-hashes\npeft\npeft", ["peft"]),
+        ("\ufeffpeft", ["peft"]),
+    ],
+)  # fmt: skip
+def test_a_file_is_read_as_pip_reads_it(write: Write, text: str, lines: list[str]) -> None:
+    more = {"more/one.txt": "tensorboard==2", "more/two.txt": "trl\n-c bounds.txt", "more/bounds.txt": "protobuf<7"}
+    place = write({**more, "mine.txt": text})
+
+    found = requirements.read([str(place / "mine.txt")], [])
+
+    assert [*found] == lines
+    assert [str(requirements.parse(line)) for line in found] == lines
+
+
+@pytest.mark.parametrize(
+    ("line", "fact"),
+    [
+        ("--index-url https://evil.example/simple", "names an index, which is not asked"),
+        ("--extra-index-url=https://evil.example/simple", "names an index, which is not asked"),
+        ("-i https://evil.example/simple", "names an index, which is not asked"),
+        ("-f https://evil.example/page.html", "names an index, which is not asked"),
+        ("-e .", "only wheels of an index or of a wheelhouse"),
+        ("./local", "only wheels of an index or of a wheelhouse"),
+        ("git+https://host.example/a/b", "only wheels of an index or of a wheelhouse"),
+        ("mine-1.0-py3-none-any.whl", "only wheels of an index or of a wheelhouse"),
+        ("mine @ https://host.example/mine-1.0.tar.gz", "only wheels of an index or of a wheelhouse"),
+        ("-r https://host.example/requirements.txt", "names an address"),
+        ("--pre", "is not followed"),
+        ("peft --config-settings=a=b", "is not followed"),
+        ("peft==1 --hash=md5:0123", "no hash that a lock can use"),
+        ("peft=1", "that is not a requirement"),
+        ("-r none.txt", "no such file"),
+    ],
+)
+def test_what_is_not_followed_is_refused_with_its_line(write: Write, line: str, fact: str) -> None:
+    place = write({"mine.txt": f"trl\n{line}\n"})
+
+    with pytest.raises(UserFault, match=fact) as caught:
+        requirements.read([str(place / "mine.txt")], [])
+
+    assert caught.value.exit_code == 2 and caught.value.remedy
+
+
+PROJECT = """
+[project]
+name = "Mine"
+dependencies = ["peft>=0.10", "trl"]
+[project.optional-dependencies]
+train = ["tensorboard", "mine[extra-one]"]
+extra_one = ["lightning"]
+[tool.uv.sources]
+other = { git = "https://host.example/other" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("groups", "lines"),
+    [("", ["peft>=0.10", "trl"]), ("[train]", ["lightning", "peft>=0.10", "tensorboard", "trl"]),
+     ("[extra-one]", ["lightning", "peft>=0.10", "trl"])],
+)  # fmt: skip
+def test_a_project_gives_its_dependencies_and_groups(write: Write, groups: str, lines: list[str]) -> None:
+    place = write({"pyproject.toml": PROJECT})
+
+    assert [*requirements.read([f"{place}/pyproject.toml{groups}"], [])] == lines
+
+
+@pytest.mark.parametrize(
+    ("text", "groups", "fact"),
+    [
+        (PROJECT, "[none]", "no such optional group"),
+        ("[tool.poetry.dependencies]\npeft = '*'\n", "", "states no dependencies"),
+        ("[project]\ndependencies = 'peft'\n", "", "states no dependencies"),
+        ("[project]\nname = 'a'\ndynamic = ['dependencies']\n", "", "known only to the program"),
+        (PROJECT.replace("other =", "peft ="), "", "places of its own"),
+        ("[project\n", "", "states no dependencies"),
+    ],
+)
+def test_a_project_that_cannot_be_followed_is_refused(write: Write, text: str, groups: str, fact: str) -> None:
+    place = write({"pyproject.toml": text})
+
+    with pytest.raises(UserFault, match=fact):
+        requirements.read([f"{place}/pyproject.toml{groups}"], [])
+
+
+@pytest.mark.parametrize("text", ["peft", "peft>=1", "peft==1.*", "peft==1,<2", "peft @ https://h/x.whl"])
+def test_a_single_package_has_its_version(text: str) -> None:
+    with pytest.raises(UserFault):
+        requirements.read([], [text])
+
+
+@pytest.mark.parametrize(
+    ("line", "is_refused"),
+    [
+        ("torch==2.5.0", True),
+        ("torch<2 --constraint", True),
+        ("torch==2.13.0+cu130", True),
+        ("transformers<5", True),
+        ("torch>=2", False),
+        ("torch==2.13.0+cpu", False),
+        ('torch==2.5.0; python_version < "3.8"', False),
+        ("peft", False),
+    ],
+)
+def test_another_torch_than_the_images_is_refused_before_anything_is_asked(line: str, is_refused: bool) -> None:
+    request = Request(torch="2.13.0", transformers="5.23.0", user_packages=(line,))
+    if not is_refused:
+        assert planner.resolve(request, catalog.load()).user_packages == (line,)
+        return
+    with pytest.raises(UserFault, match="do not go with the image") as caught:
+        planner.resolve(request, catalog.load())
+
+    assert line.split(" --")[0] in caught.value.value and " of the image" in caught.value.value
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        lines = requirements.read([], [text])
+    except Fault:
+        return
+    assert [str(requirements.parse(line)) for line in lines] == [*lines]
+
+
+@given(
+    st.lists(st.sampled_from(["peft", "-r", "--hash=sha256:" + DIGEST, "==1", "#", "\\\n", ";", " ", "@", "[", "\0"]))
+)
+def test_any_line_of_a_file_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.txt"
+    path.write_text("".join(words))
+    try:
+        lines = requirements.read([str(path)], [])
+    except Fault:
+        return
+    assert all(requirements.parse(line).name == "peft" for line in lines)
