@@ -235,9 +235,11 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
     if request.as_of and not request.as_of == str(table.get("as-of")) == str(table.get("family-as-of")):
         yield f"--as-of {request.as_of}, but the lock has {table.get('as-of')}"
     own = table.get("user-packages")
-    locked = own.get("requirements") if isinstance(own, dict) else []
-    if request.user_packages and [*request.user_packages] != locked:
-        yield f"--requirements or --package: {'; '.join(request.user_packages)}, but the lock has {locked or 'none'}"
+    stated = own.get("requirements") if isinstance(own, dict) else ()
+    there = tuple(map(str, stated)) if isinstance(stated, list) else ()
+    if request.user_packages and request.user_packages != there:
+        said = "; ".join(request.user_packages)
+        yield f"--requirements or --package: {said}, but the lock has {'; '.join(there) or 'none'}"
     if request.examples and (request.examples == "none") == bool(table.get("examples")):
         yield f"--examples {request.examples}, but the lock has {'some' if table.get('examples') else 'none'}"
 

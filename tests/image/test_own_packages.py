@@ -104,7 +104,7 @@ def test_what_others_ask_for_is_resolved_with_the_image(module_path: Path) -> No
     place = module_path / "pylock.others.toml"
     words = [word for package in OTHERS for word in ("--package", package)]
 
-    done = build("lock", *SMALL, *words, "--output", str(place))
+    done = build("lock", *SMALL[:4], *words, "--output", str(place))
 
     assert done.code == 0, done.err
     found = lockfile.read(place.read_text(), "the lock", Request())
