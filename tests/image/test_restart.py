@@ -72,6 +72,8 @@ def test_a_run_begun_anew_goes_on_from_its_own_checkpoints_alone(image: str, vol
 
 @pytest.mark.slow
 def test_another_user_is_told_whose_a_checkpoint_is(image: str, volume: Path) -> None:
+    (volume / "clm").mkdir()
+    (volume / "clm").chmod(0o777)
     assert train(image, volume, "--nproc", "1", *OWN, options=("--user", "123456:0")).code == 0
 
     done = train(image, volume, "--nproc", "1", *OWN)
