@@ -18,24 +18,8 @@ from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.cgroups import read_process_limit
 from entrypoint.machine.files import NETWORK, can_write, list_directory, measure_file_system
-from entrypoint.machine.image import (
-    REBUILD,
-    TOOLS,
-    TORCH_INDEX,
-    WITHOUT_HOME,
-    list_hidden,
-    normalize,
-    read_installed,
-)
-from entrypoint.machine.limits import (
-    DEFAULT_SHM,
-    MEMORY,
-    MORE_SHM,
-    PODMAN_SHM,
-    SHM,
-    SMOKE_MEMORY,
-    write_size,
-)
+from entrypoint.machine.image import REBUILD, TOOLS, TORCH_INDEX, WITHOUT_HOME, list_hidden, normalize, read_installed
+from entrypoint.machine.limits import DEFAULT_SHM, MEMORY, MORE_SHM, PODMAN_SHM, SHM, SMOKE_MEMORY, write_size
 from entrypoint.machine.places import explain_closed, find_closed, list_caches
 from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES, find_thread_fault
 from entrypoint.numbers import read_field, whole, write_cpus
@@ -52,7 +36,6 @@ SECONDS = 600
 # Processes and threads of two ranks with a DataLoader each, with room; open files of a rank that has some workers.
 PROCESSES, FILES = 256, 1024
 NAMED = "correct what is named; the other rows may say why"
-OWN_PYTHON = "put /usr/local/bin and /usr/bin first in PATH"
 # A checkpoint of DistilBERT with its optimizer: 66 million parameters, 12 bytes each.
 CHECKPOINT = 800 << 20
 
@@ -306,7 +289,8 @@ def check_packages(view: View) -> Finding:
     if not view.locked:
         return Finding("the image has no constraints.txt", WRONG, REBUILD)
     if view.probe.path and site not in view.probe.path:
-        return Finding(f"the python3 in PATH does not read {site}", WRONG, OWN_PYTHON)
+        remedy = "put /usr/local/bin and /usr/bin first in PATH"
+        return Finding(f"the python3 in PATH does not read {site}", WRONG, remedy)
     differing = {
         name: f"{name} {' and '.join(have) or 'missing'} instead of {version}"
         for name, version in sorted(view.locked.items())

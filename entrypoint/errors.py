@@ -43,12 +43,10 @@ class Refusal(Exception):
 
 def one_row(text: str) -> str:
     """Return a text as one row of a log, with escapes for what would end it or move the cursor of a terminal."""
-    return "".join(each if each.isprintable() or each == "\t" else escape(each) for each in text)
-
-
-def escape(letter: str) -> str:
-    """Return a letter as Python writes it in a string: a line feed is `\\n`."""
-    return letter.encode("unicode_escape", "surrogatepass").decode()
+    return "".join(
+        each if each.isprintable() or each == "\t" else each.encode("unicode_escape", "surrogatepass").decode()
+        for each in text
+    )
 
 
 def list_causes(error: BaseException) -> list[BaseException]:

@@ -10,14 +10,7 @@ from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
 from entrypoint.numbers import whole
 from entrypoint.tasks.command import MODULE, PLAIN, Command
-from entrypoint.tuning.threads import (
-    ANY,
-    RANKS,
-    SINGLE,
-    UNKNOWN,
-    read_threads,
-    set_local_size,
-)
+from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, read_threads, set_local_size
 from entrypoint.world import alone, starters, table
 from entrypoint.world.model import ALONE, TORCHRUN, Launcher, World
 from entrypoint.world.size import read_required_size

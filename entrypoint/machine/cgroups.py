@@ -34,11 +34,6 @@ def find_tightest(
     return min((limit for limit in found if limit is not None), default=None)
 
 
-def read_quota(files: Files) -> float | None:
-    """Return the quota of our processors together; None without a limit."""
-    return find_tightest(files, QUOTA, divide)
-
-
 def read_memory_limit(files: Files) -> int | None:
     """Return how many bytes of memory this container may have; None without a limit."""
     return find_tightest(files, MEMORY, read_limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from entrypoint.machine.cgroups import PROCESSORS, read_cgroups, read_quota
+from entrypoint.machine.cgroups import PROCESSORS, QUOTA, divide, find_tightest, read_cgroups
 from entrypoint.machine.files import Files
 from entrypoint.numbers import read_cpus, read_field, write_cpus
 
@@ -59,7 +59,7 @@ class Machine(NamedTuple):
 def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine:
     """Return the machine as this process may use it; parent is the process that started this one."""
     siblings = list_cores(files, affinity)
-    quota = read_quota(files)
+    quota = find_tightest(files, QUOTA, divide)
     container = read_container(files, find_launcher_status(files, parent))
     pinned = affinity < container
     around = len(list_cores(files, container)) if pinned else len(siblings)

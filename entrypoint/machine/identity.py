@@ -13,10 +13,7 @@ from typing import Callable, NamedTuple
 
 from entrypoint.machine.files import TEMPORARY, can_write, make_private, private_path, read_text, write_in_private
 
-LIBRARIES = (
-    "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so",
-    "/usr/lib/aarch64-linux-gnu/libnss_wrapper.so",
-)
+LIBRARIES = ("/usr/lib/x86_64-linux-gnu/libnss_wrapper.so", "/usr/lib/aarch64-linux-gnu/libnss_wrapper.so")
 SHELL = "/bin/bash"
 # Shells that end every login.
 CLOSED = ("nologin", "false")

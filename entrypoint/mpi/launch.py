@@ -17,14 +17,7 @@ from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.facts import Facts
 from entrypoint.machine.files import lend_private, which, write_private
 from entrypoint.machine.image import LAUNCHED, name_stack
-from entrypoint.machine.network import (
-    address_of,
-    find_free_port,
-    has_only_ipv6,
-    is_here,
-    name_interface,
-    own_address,
-)
+from entrypoint.machine.network import address_of, find_free_port, has_only_ipv6, is_here, name_interface, own_address
 from entrypoint.mpi.hosts import USAGE, find_hosts, place_ranks
 from entrypoint.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_client
 from entrypoint.mpi.rank import LOST, SUPERVISED

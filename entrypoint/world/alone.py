@@ -35,9 +35,6 @@ IS_COUNT = re.compile(
 KIND = "(?:WORKER|TRAINER|MACHINE|PROCESS|SLICE)"
 IS_COUNT_BESIDE = re.compile(rf"(.+_)(?:{KIND}(?:E?S)?_(?:NUM|COUNT)|(?:NUM|TOTAL)_{KIND}(?:E?S)?)")
 BESIDE = re.compile(rf"(?:ROLE|{KIND})_(?:INDEX|ID|RANK)")
-# The number of a node counts beside who leads: AWS_BATCH_JOB_NODE_INDEX with AWS_BATCH_JOB_MAIN_NODE_INDEX.
-IS_INDEX = re.compile(r"(.+_)NODE_INDEX")
-LEADS = re.compile(r"(?:MAIN|MASTER|LEADER|HEAD)_.+")
 # Where a description in JSON has its hosts, by role or not, and which of them this one is (TF_CONFIG of TensorFlow).
 HOSTS, PLACES = ("cluster", "hosts", "nodes", "workers"), ("index", "rank")
 # More nodes are those of a graph: NUM_NODES=2708 is the data set Cora. A scheduler that has more counts its tasks, too.
@@ -125,20 +122,11 @@ def says_several(name: str, text: str) -> bool:
 
 def numbers_one(name: str, environ: Mapping[str, str]) -> bool:
     """Return whether a variable and another one with the same beginning say which of several this is."""
-    if (found := IS_COUNT_BESIDE.fullmatch(name)) and "LOCAL_" not in name:
-        count, values = whole(environ[name]) or 0, list_beside(found[1], BESIDE, environ)
-        return count > 1 and any((place := whole(value)) is not None and place < count for value in values)
-    if (found := IS_INDEX.fullmatch(name)) and whole(environ[name]) is not None:
-        counted = any(
-            IS_COUNT.fullmatch(each) and whole(environ[each]) for each in environ if each.startswith(found[1])
-        )
-        return not counted and any(value.strip() for value in list_beside(found[1], LEADS, environ))
-    return False
-
-
-def list_beside(prefix: str, rest: re.Pattern[str], environ: Mapping[str, str]) -> list[str]:
-    """List the values of the variables that begin with a prefix, behind which comes what a pattern matches."""
-    return [text for name, text in environ.items() if name.startswith(prefix) and rest.fullmatch(name[len(prefix) :])]
+    found, count = IS_COUNT_BESIDE.fullmatch(name), whole(environ[name]) or 0
+    if found is None or "LOCAL_" in name or count < 2:
+        return False
+    beside = [each for each in environ if each.startswith(found[1]) and BESIDE.fullmatch(each, found.end(1))]
+    return any((place := whole(environ[each])) is not None and place < count for each in beside)
 
 
 def lists_several(text: str) -> bool:
@@ -146,27 +134,24 @@ def lists_several(text: str) -> bool:
     if not text.lstrip().startswith("{"):
         return False
     try:
-        found = json.loads(text)
+        rows = list(walk(json.loads(text)))
     except (ValueError, RecursionError):
         return False
-    rows = list(walk(found))
-    hosts = {host for _, value in (row for row in rows if row[0] in HOSTS) for host in list_texts(value)}
+    lists = [value for keys, value in rows if isinstance(value, list) and not set(keys).isdisjoint(HOSTS)]
+    hosts = {host for each in lists for host in each if isinstance(host, str)}
     return len(hosts) > 1 and any(
-        (key in PLACES and isinstance(value, int)) or (isinstance(value, str) and value in hosts) for key, value in rows
+        value in hosts if isinstance(value, str) else isinstance(value, int) and keys[-1] in PLACES
+        for keys, value in rows
     )
 
 
-def walk(value: object) -> Iterator[tuple[str, object]]:
-    """Yield each key of an object of JSON with its value, and those of the objects in it."""
-    for key, each in value.items() if isinstance(value, dict) else ():
-        yield key, each
-        yield from walk(each)
-
-
-def list_texts(value: object) -> list[str]:
-    """List the texts in a list, or in the lists of an object."""
-    values = [each for part in value.values() for each in list_texts(part)] if isinstance(value, dict) else value
-    return [each for each in values if isinstance(each, str)] if isinstance(values, list) else []
+def walk(value: Mapping[str, object], *above: str) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield what is in an object of JSON, and in the objects in it, with the keys that lead there."""
+    for key, each in value.items():
+        if isinstance(each, dict):
+            yield from walk(each, *above, key)
+        else:
+            yield (*above, key), each
 
 
 def is_first_of_many(environ: Mapping[str, str]) -> bool:

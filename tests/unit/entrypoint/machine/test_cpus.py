@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.machine.cgroups import read_quota
+from entrypoint.machine.cgroups import QUOTA, divide, find_tightest
 from entrypoint.machine.cpus import Machine, list_cores, read_container, read_machine
 from tests.support.machines import CGROUP, CPU, Box, cpuset, docker, look_at, nested, pod
 
@@ -128,7 +128,7 @@ SPLIT = {"/proc/self/cgroup": "2:cpuacct:/\n1:cpu:/\n0::/\n", f"{CGROUP}/cpu/cpu
     ],
 )
 def test_the_quota_is_the_smallest_of_all_groups_above(files: dict[str, str], quota: float | None) -> None:
-    assert read_quota(files.get) == quota
+    assert find_tightest(files.get, QUOTA, divide) == quota
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,6 @@ def test_any_cgroup_text_is_read(cgroup: str, limits: str) -> None:
     def files(path: str) -> str:
         return cgroup if path == "/proc/self/cgroup" else limits
 
-    quota = read_quota(files)
+    quota = find_tightest(files, QUOTA, divide)
     assert quota is None or quota > 0
     assert all(cpu >= 0 for cpu in read_container(files, ""))
