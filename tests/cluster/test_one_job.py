@@ -33,8 +33,9 @@ def scripts(cluster: Cluster) -> Cluster:
     ("command", "remedy"),
     [
         pytest.param(("/tmp/apart.py",), 'init_process_group("gloo")', id="a script"),
+        pytest.param(("python3", "/tmp/apart.py"), "multinode SCRIPT.py", id="Python"),
         pytest.param(("bash", "-c", "cd /tmp && python3 -m apart"), "multinode -m MODULE", id="a shell"),
-        pytest.param(("bash", "-c", "accelerate launch /tmp/apart.py"), "multinode SCRIPT.py", id="accelerate"),
+        pytest.param(("accelerate", "launch", "/tmp/apart.py"), "multinode SCRIPT.py", id="accelerate"),
     ],
 )
 def test_nodes_that_train_apart_are_ended(scripts: Cluster, command: tuple[str, ...], remedy: str) -> None:
