@@ -47,6 +47,7 @@ AGENTS, PATIENCE = (b"torchrun", b"torch.distributed.run", b"torch.distributed.l
 SAME = ("rdzv_id", "nnodes", "rdzv_endpoint", "master_addr", "master_port")
 # Files that are closed before anything is imported at the exit: a program may have as many open as it may.
 RESERVED: list[int] = []
+BEGAN = time.monotonic()
 # What sys.exit was called with, the last of which may be what the program ends with.
 STATUS: list[object] = []
 REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
@@ -150,7 +151,14 @@ def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: in
     if joined == 1 or (by_variables is None and not joined and environ.get(VARIABLE) == str(pid)):
         return f"each of the {meant} ranks has worked by itself, not as one job"
     size = meant if destroyed else joined
-    return f"trained as one job of {size} ranks" if size > 1 else ""
+    return f"trained as one job of {size} ranks{describe_waiting(modules)}" if size > 1 else ""
+
+
+def describe_waiting(modules: Mapping[str, Any]) -> str:
+    """Return which part of this process's life its backward passes have waited for others; empty if nobody counts."""
+    waited = getattr(getattr(modules.get("multinode.gradients"), "SEEN", None), "waited", None)
+    life = time.monotonic() - BEGAN
+    return "" if waited is None else f", {waited / life:.0%} of {life:.0f} s waiting for gradients of others"
 
 
 def keep_groups(modules: Mapping[str, Any]) -> None:

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from entrypoint.programs import at_exit
 from entrypoint.programs.at_exit import (
     DISTRIBUTED,
     VARIABLE,
@@ -63,6 +65,14 @@ def test_rank_0_says_whether_its_job_was_one(
     found = describe_job({DISTRIBUTED: distributed, **others}, environ, 7)
 
     assert found.startswith(said) and bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(("waited", "said"), [(None, ""), (30.0, ", 30% of 100 s waiting for gradients of others")])
+def test_rank_0_says_how_long_it_has_waited(waited: float | None, said: str) -> None:
+    modules = {DISTRIBUTED: torch(2), "multinode.gradients": SimpleNamespace(SEEN=SimpleNamespace(waited=waited))}
+
+    with mock.patch("time.monotonic", lambda: at_exit.BEGAN + 100):
+        assert describe_job(modules, RANK_0, 7) == ONE + said
 
 
 @pytest.mark.parametrize("where", ["_world", "_pg_map"])

@@ -120,6 +120,48 @@ def test_each_line_of_a_training_has_what_is_new(progress: Any) -> None:
     assert lines == [(101, said), (102, said), (102, said)]
 
 
+@pytest.mark.parametrize(
+    ("waited", "environ", "lowers", "helps"),
+    [
+        (20.0, {}, False, None), (None, {}, False, None),
+        (21.0, {}, False, "MULTINODE_GRADIENTS=bf16"), (21.0, {}, True, "a larger batch"),
+        (70.0, {"MULTINODE_GRADIENTS": "off"}, True, "leave MULTINODE_GRADIENTS unset"),
+        (70.0, {"MULTINODE_GRADIENTS": " float32 "}, True, "MULTINODE_GRADIENTS=bf16"),
+        (70.0, {"MULTINODE_GRADIENTS": "powersgd:4"}, False, "a larger batch"),
+    ],
+)  # fmt: skip
+def test_much_waiting_is_told_with_what_helps(
+    progress: Any, waited: float | None, environ: dict[str, str], lowers: bool, helps: str | None
+) -> None:
+    first, now = progress.Point(0, 1000.0, None), progress.Point(50, 1100.0, waited)
+
+    with mock.patch.dict(sys.modules, {progress.EXCHANGE: SimpleNamespace(SEEN=SimpleNamespace(lowers=lowers))}):
+        said = progress.advise(first, now, progress.name_sent(environ))
+
+    assert [helps in each and "measured" in each for each in said] == ([] if helps is None else [True])
+
+
+def test_advice_is_given_once_and_not_of_the_first_steps(progress: Any) -> None:
+    state, clock = SimpleNamespace(global_step=0, log_history=[]), mock.Mock(return_value=1000.0)
+    seen, bar = SimpleNamespace(waited=0.0, lowers=False), Bar()
+    with (
+        mock.patch.object(Shown, "bar", bar), mock.patch("time.monotonic", clock), mock.patch("time.time", clock),
+        mock.patch.dict(sys.modules, {progress.EXCHANGE: SimpleNamespace(SEEN=seen)}),
+    ):  # fmt: skip
+        callback = progress.Progress()
+        callback.on_train_begin(BATCH, state, None)
+        for _ in range(2 * progress.KNOWN):
+            clock.return_value += 10
+            state.global_step += 1
+            seen.waited += 5
+            callback.on_step_end(BATCH, state, None)
+        callback.on_train_end(BATCH, state, None)
+
+    assert [step for step, text in bar.lines if "less waiting" in text] == [progress.KNOWN]
+    short = train(progress, BATCH, SimpleNamespace(waited=5.0, lowers=False), Bar())
+    assert ["less waiting" in text for _, text in short] == [False, False, False]
+
+
 @pytest.mark.parametrize("bar", [None, Bar(disable=True)])
 def test_nothing_is_measured_that_nobody_sees(progress: Any, bar: Bar | None) -> None:
     assert not any(text for _, text in train(progress, BATCH, None, bar))
