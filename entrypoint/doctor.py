@@ -98,7 +98,9 @@ class View:
 def doctor(command: Command, decide: Callable[[Command], Plan]) -> int:
     """Print every finding, and return 1 if one of them is wrong; decide: as for a start."""
     if command.words not in ([], ["--json"]):
-        raise Refusal("doctor has no such option", " ".join(hide(command.words)), "doctor, or doctor --json")
+        raise Refusal(
+            "doctor has no such option", " ".join(hide(command.words)), "doctor, doctor --json, or doctor --network"
+        )
     found = examine(read_view(*decide_training(command, decide)))
     print_output(write_json(found) if command.words else write_table(found))
     return EXIT_OUTSIDE if any(each.state == WRONG for each in found.values()) else 0

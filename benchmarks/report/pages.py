@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,13 @@ from benchmarks.figures import file, promises
 from benchmarks.figures.measured import of_json
 from benchmarks.host import machine
 from benchmarks.host.commands import ROOT
-from benchmarks.report import plots, tables
+from benchmarks.report import plots, scaling, tables
 from scripts.pages import markers
 
 FIGURES = ROOT / "docs/benchmarks.json"
 PAGE, README = ROOT / "docs/benchmarks.md", ROOT / "README.md"
 # The parts of each page, which begin with `<!-- figures of NAME -->`.
-PAGES: Mapping[Path, Sequence[str]] = {PAGE: file.PARTS, README: ("summary",)}
+PAGES: Mapping[Path, Sequence[str]] = {PAGE: (*file.PARTS, "scaling"), README: ("summary",)}
 NOTHING = "Not measured yet."
 REMEDY = "git checkout docs/benchmarks.json"
 
@@ -38,7 +38,8 @@ def fill(page: Path, names: Sequence[str], parts: Mapping[str, Any]) -> str:
     """Return the text of a page with these parts written anew."""
     text = page.read_text()
     for name in names:
-        lines = summary(parts) if name == "summary" else section(name, parts)
+        written: Mapping[str, Callable[[Mapping[str, Any]], str]] = {"summary": summary, "scaling": scaling.write}
+        lines = written[name](parts) if name in written else section(name, parts)
         text = markers.fill(text, f"figures of {name}", [lines], page.name)
     return text
 

@@ -23,14 +23,20 @@ def examine_torch(found: dict[str, Any], backend: str) -> None:
 
     # Known even where no group forms.
     found.update(torch=torch.__version__, file=torch.__file__)
-    if backend == "ccl":
-        # Since torch 1.12 the bindings have the longer name.
-        __import__("torch_ccl" if torch.__version__.startswith(("1.10", "1.11")) else "oneccl_bindings_for_pytorch")
+    import_backend(backend)
     dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
     number = torch.ones(1)
     dist.all_reduce(number)
     if number.item() != 1:
         raise ValueError(f"the sum of a single 1 is {number.item()}")
+
+
+def import_backend(backend: str) -> None:
+    """Import what torch needs for a backend; since torch 1.12 the bindings of oneCCL have the longer name."""
+    import torch
+
+    if backend == "ccl":
+        __import__("torch_ccl" if torch.__version__.startswith(("1.10", "1.11")) else "oneccl_bindings_for_pytorch")
 
 
 def examine_transformers(found: dict[str, Any]) -> None:

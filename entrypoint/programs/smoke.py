@@ -16,7 +16,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -29,6 +28,7 @@ import torch.distributed as dist
 from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArguments
 
 from entrypoint.programs import smoke_checks as checks
+from entrypoint.programs.leave import leave
 from entrypoint.programs.smoke_checks import SEED, Failed, Report, default_flags
 from entrypoint.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
 from entrypoint.world.ranks import read_job_name
@@ -110,22 +110,3 @@ def gather(mine: Any) -> list[Any]:
     found: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(found, mine)
     return found
-
-
-def leave(code: int) -> NoReturn:
-    """End all ranks together, without the destructors that hang or crash after good work.
-
-    Destroying gloo's group right after a collective can deadlock under mpirun (torch 2.4) and oneCCL can abort, so
-    nothing is destroyed at once: the ranks meet, give each other's last messages time to arrive, and end.
-    """
-    backend = "none"
-    if dist.is_initialized():
-        backend = str(dist.get_backend())
-        dist.barrier()
-        time.sleep(0.5)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if backend in ("none", "gloo"):
-        os._exit(code)
-    dist.destroy_process_group()
-    sys.exit(code)

@@ -15,7 +15,7 @@ from entrypoint.printing.secrets import hide
 from entrypoint.settings import Setting
 from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, split_flags, translate
 from entrypoint.tasks.batches import check_order, describe_batches
-from entrypoint.tasks.command import SMOKE, Command
+from entrypoint.tasks.command import ACROSS, NETWORK, SMOKE, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
 from entrypoint.tasks.preflight import check_arguments, check_reporters, find_nltk
 from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, place_script
@@ -58,6 +58,8 @@ def read_program(command: Command, stack: Stack, environ: Mapping[str, str], wor
         program = read_task(command.task, command, stack, environ, many=many)
     elif command.kind == SMOKE:
         program = read_smoke(command, stack, f"{root}/smoke.py", many=many)
+    elif command.kind == NETWORK:
+        program = read_network(stack, f"{root}/network.py", many=many)
     elif command.kind.is_script:
         program = Program(command.line, [], guess_arguments(command.words), defaults=(ON_CPU,))
     else:
@@ -73,6 +75,14 @@ def read_smoke(command: Command, stack: Stack, script: str, *, many: bool) -> Pr
         return Program([script, "--help"], [], {})
     made = adapt(split_flags(command.words), TRAINER, stack, many=many)
     return Program([script, *join_flags(made.flags)], made.notes, name_flags(made.flags))
+
+
+def read_network(stack: Stack, script: str, *, many: bool) -> Program:
+    """Return the program of `doctor --network`; raise Refusal where there is no other rank."""
+    if not many:
+        remedy = f"launch --hosts A,B -n 2 --ppn 1 doctor {ACROSS}; or with PET_NNODES and PET_NODE_RANK on each node"
+        raise Refusal("a network is measured between several ranks", "one rank", remedy)
+    return Program([script, stack.backend], [], {})
 
 
 def read_task(task: Task, command: Command, stack: Stack, environ: Mapping[str, str], *, many: bool) -> Program:

@@ -45,6 +45,8 @@ SSH = Kind("ssh", says=())  # mpirun starts it, and reads what it prints
 PREFETCH = Kind("prefetch", instead="prefetch TASK")
 LIST = Kind("tasks", prints=True, has_words=False)
 DOCTOR = Kind("doctor", prints=True)
+NETWORK = Kind("doctor", is_script=True)  # as ranks
+ACROSS = "--network"
 USAGE = Kind("usage", prints=True)
 OWN = {kind.name: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)}
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
@@ -55,6 +57,7 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
   -m MODULE [ARGUMENT...]   your own module, likewise
   prefetch TASK [ARG...]    bring what a task downloads into the cache, for pods without a network
   doctor [--json]           what decides speed and correctness here, and the remedy for what is wrong
+  doctor --network          by several ranks: how fast the network between them is, and what it costs a training
   worker                    wait for ranks from another container, over ssh
   launch --hosts A,B TASK   run a task on several workers, with mpirun
   ssh HOST [COMMAND...]     reach a worker with the mounted key
@@ -169,7 +172,7 @@ def read_own(kind: Kind, words: list[str]) -> Command:
         return Command(USAGE, kind.name, words)
     if words and not kind.has_words:
         raise Refusal(f"{kind.name} takes no arguments", hide(words)[0], kind.name)
-    return Command(kind, kind.name, words)
+    return Command(NETWORK if kind == DOCTOR and words == [ACROSS] else kind, kind.name, words)
 
 
 def check_script(name: str, rest: list[str]) -> None:

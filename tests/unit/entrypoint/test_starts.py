@@ -75,6 +75,8 @@ def test_the_usage_is_printed(furnished: Container, words: str, code: int) -> No
         ("smoke", {**ELASTIC, "PET_NNODES": "1:4", "PET_NPROC_PER_NODE": "2", "PET_STANDALONE": ""},
          "torchrun --nproc_per_node 2 --rdzv_backend c10d HOME/smoke.py"),
         ("smoke", left_by("slurm-step"), "python3 HOME/smoke.py"),
+        ("doctor --network", left_by("slurm-step"), "python3 HOME/network.py gloo"),
+        ("--nproc 2 doctor --network", {}, "torchrun --standalone --nproc_per_node 2 HOME/network.py gloo"),
         ("torchrun x.py", left_by("slurm-one-task"), "torchrun x.py"),
         ("torchrun x.py", left_by("torchrun-worker"), "torchrun x.py"),
         ("torchrun --nnodes 2 --rdzv-endpoint m:1 x.py", left_by("slurm-step"),

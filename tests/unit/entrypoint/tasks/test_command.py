@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.tasks.command import TASK, USAGE, read_command
+from entrypoint.tasks.command import DOCTOR, NETWORK, TASK, USAGE, Kind, read_command
 
 
 def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
@@ -19,6 +19,16 @@ def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
     }
     assert list(kinds.values()) == ["smoke", "task", "tasks", "worker", "launch", "prefetch", "plain", "script"]
     assert read_command([], {}, lambda *_: None).kind == USAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "trains"),
+    [([], DOCTOR, False), (["--json"], DOCTOR, False), (["--network"], NETWORK, True), (["--help"], USAGE, False)],
+)
+def test_doctor_runs_as_ranks_where_the_network_is_measured(words: list[str], kind: Kind, trains: bool) -> None:
+    found = read_command(["doctor", *words], {}, lambda *_: None)
+
+    assert (found.kind, found.trains) == (kind, trains)
 
 
 def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:

@@ -1,0 +1,10 @@
+"""Start `doctor --network`, in every rank: `python3 /opt/multinode/network.py BACKEND`."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH keeps Python from doing so
+
+from entrypoint.programs.network import main
+
+sys.exit(main(sys.argv[1:], os.environ, sys.path[0]))

@@ -1,0 +1,74 @@
+"""The model on paper against what was measured, here and in the guide's post."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from benchmarks.report import scaling
+from entrypoint.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_share, estimate_step
+from tests.support.harness import ROOT
+
+
+@pytest.mark.parametrize("point", scaling.POINTS, ids=lambda point: f"{point.alone}-{point.gigabits}-{point.sent}")
+def test_the_model_is_near_what_was_measured(point: scaling.Point) -> None:
+    assert scaling.predict(point) == pytest.approx(point.seconds, rel=0.05 if point.gigabits else 0.12)
+
+
+@pytest.mark.parametrize(("nodes", "measured"), scaling.POST_SPEEDS.items())
+def test_the_post_is_explained_by_one_flow_of_its_network(nodes: int, measured: float) -> None:
+    assert scaling.speed(scaling.POST, "off", 5, nodes) == pytest.approx(measured, rel=0.05)
+
+
+def test_one_rank_and_an_endless_network_cost_nothing_but_the_processor() -> None:
+    work, link = Work(DISTILBERT, 2.91), Link(1e8, 1e-3)
+
+    assert estimate_step(work, SENT["off"], link, 1) == pytest.approx(2.91)
+    assert estimate_share(work._replace(cores=10_000), SENT["off"], Link(1e15), 2) == pytest.approx(0, abs=1e-3)
+
+
+def test_a_slow_network_costs_what_it_sends_and_hides_at_most_a_backward_pass() -> None:
+    work, link = Work(BERT, 3.0, cores=10_000), Link(1e6)
+    sent = 109.5e6 * 4 / 1e6
+
+    assert sent + 1 < estimate_step(work, SENT["off"], link, 2) < sent + 3
+
+
+def test_messages_count_where_there_are_many_ranks() -> None:
+    work = Work(DISTILBERT, 1.0, cores=10_000)
+    slow, fast = (estimate_step(work, SENT["off"], Link(1e15, latency), 64) for latency in (1e-4, 0))
+
+    assert slow - fast == pytest.approx(2 * 126e-4, rel=0.01)  # of the last layer, and of the embedding after it
+
+
+def test_so_many_ranks_touch_so_many_rows_that_the_embedding_is_summed() -> None:
+    rows, whole = (estimate_step(Work(DISTILBERT, 2.0), SENT[sent], Link(1e8), 64) for sent in ("float32", "off"))
+
+    assert rows == pytest.approx(whole)
+
+
+def test_what_the_line_of_progress_says_was_measured() -> None:
+    """The advice of programs/progress.py names seconds of a step: those of one limit, before and after."""
+    text = (ROOT / "entrypoint/programs/progress.py").read_text()
+    pairs = re.findall(r"measured: ([\d.]+) s a step became ([\d.]+) s", text)
+
+    found = {(each.gigabits, each.seconds): each.sent for each in scaling.POINTS if each.alone == 2.91}
+    changes = [
+        (found[limit, float(before)], found[limit, float(after)])
+        for before, after in pairs
+        for limit in (1, 0.3)
+        if (limit, float(before)) in found
+    ]
+    assert changes == [("off", "float32"), ("float32", "bf16")]
+
+
+def test_the_line_of_progress_says_what_a_larger_batch_costs_as_the_page_does() -> None:
+    page = (ROOT / "docs/benchmarks.md").read_text()
+    text = (ROOT / "entrypoint/programs/progress.py").read_text()
+    large, small = (
+        round(100 * float(share))
+        for share in re.findall(r"\| (?:share of a step that .*, 12 x 384|that share, 8 x 128) \| ([\d.]+) \|", page)
+    )
+
+    assert f"of 12 x 384 words {large}% waiting, of 8 x 128 {small}%" in text

@@ -1,0 +1,54 @@
+"""What `doctor --network` prints of what it has measured; with stand-ins for torch."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from entrypoint.programs.scaling import Link
+
+NAME = "entrypoint.programs.network"
+
+
+@pytest.fixture
+def network() -> Iterator[Any]:
+    """Import the program beside stand-ins of what it imports."""
+    modules = {name: ModuleType(name) for name in ("torch", "torch.distributed")}
+    vars(modules["torch"])["distributed"] = modules["torch.distributed"]
+    vars(modules["torch"])["Tensor"] = object
+    with mock.patch.dict(sys.modules, modules):
+        for name in (NAME, "entrypoint.programs.leave"):
+            sys.modules.pop(name, None)
+        yield importlib.import_module(NAME)
+
+
+def read_rows(text: str) -> dict[str, list[str]]:
+    """Return the cells of the table by the first column."""
+    return {line[:30].strip(): line[30:].split() for line in text.splitlines() if "weights" in line[:30]}
+
+
+def test_a_slow_network_costs_more_and_less_where_less_is_sent(network: Any) -> None:
+    steps = {"float32": 0.5, "bfloat16": 0.2}
+
+    said = network.describe(network.Measured("gloo", 2, 1, Link(119.6e6, 2e-4), steps))
+
+    assert "120 MB/s (0.96 Gbit/s of data), a message takes 0.20 ms" in said
+    rows = read_rows(said)
+    assert rows["66 million weights, float32"][:2] == ["3.00", "s"]
+    assert rows["110 million weights, bfloat16"][:2] == ["2.40", "s"]
+    for cells in rows.values():
+        off, float32, bf16, _ = (int(cell.rstrip("%")) for cell in cells[2:])
+        assert off > float32 > bf16
+    assert int(rows["66 million weights, bfloat16"][2][:-1]) > int(rows["66 million weights, float32"][2][:-1])
+
+
+def test_a_processor_without_units_has_no_rows_for_bfloat16(network: Any) -> None:
+    said = network.describe(network.Measured("gloo", 2, 1, Link(1e9), {"float32": 0.5}))
+
+    assert [name.partition(", ")[2] for name in read_rows(said)] == ["float32", "float32"]
