@@ -10,7 +10,7 @@ import json
 import os
 import resource
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Callable
 
@@ -285,6 +285,11 @@ def check_variables(view: View) -> Finding:
     return Finding("; ".join(notes), WARNING, "unset what is left out") if notes else Finding("none is left out")
 
 
+def is_held(have: Sequence[str], version: str) -> bool:
+    """Return whether one release is installed, and is what a constraint says: 2.1.0, or 2.* for any that begins so."""
+    return len(have) == 1 and (have[0] == version or (version.endswith(".*") and have[0].startswith(version[:-1])))
+
+
 def check_packages(view: View) -> Finding:
     """Compare what Python would import with what the image was built from."""
     site = view.plan.facts.stack.site
@@ -296,7 +301,7 @@ def check_packages(view: View) -> Finding:
     differing = {
         name: f"{name} {' and '.join(have) or 'missing'} instead of {version}"
         for name, version in sorted(view.locked.items())
-        if name not in TOOLS and (have := view.installed.get(name, ())) != (version,)
+        if name not in TOOLS and not is_held(have := view.installed.get(name, ()), version)
     }
     if not differing:
         more = len(view.installed.keys() - view.locked.keys())

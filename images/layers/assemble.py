@@ -12,7 +12,7 @@ from pathlib import Path
 
 from images.host.context import Context
 from images.host.store import Store, key_of
-from images.layers import bytecode, entrypoint_layer, examples, oneccl
+from images.layers import bytecode, constraints, entrypoint_layer, examples, oneccl
 from images.layers import wheel as wheels
 from images.layers.compiler import Compiler
 from images.layers.wheel import Parts
@@ -21,6 +21,7 @@ from images.model import BINDINGS, Base, Directories, Layer, Lock, Wheel, Writte
 from images.oci import packing
 from images.oci.layer import LayerWriter
 from images.plan.planner import FAMILY
+from images.wheels.content import content
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
 # Stable first: what changes seldom lies low and is shared by many images.
@@ -144,11 +145,13 @@ def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Layer:
     lock, base, compiler = ingredients.lock, ingredients.base, ingredients.compiler
     files = entrypoint_layer.files(base.site)
     pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler) if compiler else {}
+    said = {wheel.project: content(store, wheel.sha256, wheel.path).metadata for wheel in ingredients.wheels}
+    requires = {project: metadata.get("requires_dist", []) for project, metadata in said.items()}
     texts = {
         "stack.json": json.dumps(entrypoint_layer.stack(lock, base), indent=1) + "\n",
         lockfile.NAME: lockfile.text(lock),
         entrypoint_layer.SBOM: sbom,
-        "constraints.txt": "".join(f"{a.name}=={a.version}\n" for a in lock.artifacts),
+        "constraints.txt": constraints.text(lock, requires),
     }
     inputs = [
         sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()),

@@ -28,7 +28,10 @@ from images.wheels.members import Member
 UNLISTED = ("RECORD", "RECORD.jws", "RECORD.p7s", archive.INSTALLER)  # of .dist-info, which RECORD has no hash of
 ALGORITHMS = ("sha256", "sha384", "sha512")  # "The hash algorithm must be sha256 or better."
 # Of the core metadata; the description, which is a whole README, is not among it.
-FIELDS = ("name", "version", "summary", "home_page", "project_urls", "license", "license_expression", "classifiers")
+FIELDS = (
+    "name", "version", "summary", "home_page", "project_urls", "license", "license_expression", "classifiers",
+    "requires_dist",
+)  # fmt: skip
 
 
 class Content(NamedTuple):

@@ -278,6 +278,27 @@ def test_an_exit_code_and_a_signal_pass_through(image: str) -> None:
     assert run(image, "timeout", "--signal=TERM", "1", "sleep", "1000").code == 124
 
 
+def test_pip_replaces_only_what_training_does_not_work_with(image: str, tmp_path: Path) -> None:
+    """The way out is that of docs/image.md: it lifts one package, and no other."""
+    for name in ("pandas", "torch", "tokenizers"):
+        wheels.write(tmp_path, name, "0.1", {f"{name}.py": b""})
+    tmp_path.chmod(0o755)
+    install = "pip install --no-index --find-links /parts"
+    way_out = "grep -v ^tokenizers== /opt/multinode/constraints.txt > /tmp/held && PIP_CONSTRAINT=/tmp/held"
+
+    def tried(command: str) -> Done:
+        return run(image, "bash", "-c", command, options=("--user", "0", "--volume", f"{tmp_path}:/parts:ro"))
+
+    assert f"{way_out} pip install tokenizers==" in (ROOT / "docs/image.md").read_text()
+    assert "Successfully installed pandas-0.1" in tried(f"{install} pandas==0.1").out
+    for name in ("torch", "tokenizers"):
+        refused = tried(f"{install} {name}==0.1")
+        assert refused.code == 1 and "ResolutionImpossible" in refused.err, name
+    lifted = f"{way_out} {install}"
+    assert "Successfully installed tokenizers-0.1" in tried(f"{lifted} tokenizers==0.1").out
+    assert "ResolutionImpossible" in tried(f"{lifted} torch==0.1").err
+
+
 def test_a_derived_image_adds_packages_and_runs_an_edit(image: str, tmp_path: Path) -> None:
     """The parts come from the host: the engine's containers may have no network."""
     site = "/usr/local/lib/python3.11/dist-packages"
@@ -288,17 +309,17 @@ def test_a_derived_image_adds_packages_and_runs_an_edit(image: str, tmp_path: Pa
     (tmp_path / "extra/extra.py").write_text("answer = 42\n")
     (tmp_path / "source").mkdir()
     (tmp_path / "source/pyproject.toml").write_text(
-        '[build-system]\nrequires = ["six==0.1"]\nbuild-backend = "builds"\n[project]\nname = "source"\nversion = "1"\n'
+        '[build-system]\nrequires = ["h11==0.1"]\nbuild-backend = "builds"\n[project]\nname = "source"\nversion = "1"\n'
     )
-    builds = b"def build_wheel(place, *_):\n    raise SystemExit('built with six 0.1')\n"
-    wheels.write(tmp_path, "six", "0.1", {"builds.py": builds})
+    builds = b"def build_wheel(place, *_):\n    raise SystemExit('built with h11 0.1')\n"
+    wheels.write(tmp_path, "h11", "0.1", {"builds.py": builds})
     assert call(["bash", "-c", f"cd {tmp_path} && apt-get download hello"]).code == 0
     (tmp_path / "Dockerfile").write_text(
         f"FROM {image}\nUSER root\nCOPY . /tmp/parts\n"
         "RUN apt-get install --yes /tmp/parts/hello_*.deb\n"
         "RUN pip install --no-build-isolation --no-index /tmp/parts/extra\n"
-        # An installed package binds what is installed, and not what builds a source.
-        "RUN pip install --no-index --find-links /tmp/parts /tmp/parts/source 2>&1 | grep 'built with six 0.1'\n"
+        # A package that is held binds what is installed, and not what builds a source.
+        "RUN pip install --no-index --find-links /tmp/parts /tmp/parts/source 2>&1 | grep 'built with h11 0.1'\n"
         f"COPY six.py {site}/six.py\nUSER 1000\n"
     )
 

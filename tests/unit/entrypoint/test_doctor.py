@@ -90,6 +90,7 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
         ({"installed": {}, "locked": {"torch": "2.1+cpu"}}, "packages", WRONG, "torch", f"{TORCH_INDEX} torch==2.1"),
         ({"installed": {}, "hidden": frozenset({"six"})}, "packages", WRONG, "six", WITHOUT_HOME),
         ({**probe(path=("/venv",)), "installed": {}}, "packages", WRONG, f"does not read {SITE}", "PATH"),
+        ({"locked": {"six": "1.*"}, "installed": {"six": ("11.1",)}}, "packages", WRONG, "six 11.1", "six==1.*"),
         ({"locked": {}}, "packages", WRONG, "constraints.txt", "build.py"),
         (probe(file="/home/me/torch/__init__.py"), "torch", WRONG, "/home/me/torch", "PYTHONPATH"),
         (probe(transformers="", broken="E: no nms", importing="torchvision"), "transformers", WRONG,
@@ -116,6 +117,7 @@ def test_a_fault_is_named_with_its_remedy(
     ("change", "name", "value"),
     [
         ({}, "packages", "1 as locked, 1 more"),
+        ({"locked": {"numpy": "2.*"}, "installed": {"numpy": ("2.9.1",)}}, "packages", "1 as locked"),
         ({"locked": {"pip": "26", "six": "1.17.0"}, "installed": {"six": ("1.17.0",)}}, "packages", "1 as locked"),
         ({}, "processor", "bf16 by amx_bf16"),
         (limits(flags=frozenset({"avx2"})), "processor", "no unit computes in bf16"),
