@@ -159,7 +159,8 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (r"PytorchStreamWriter failed writing|iostream error|inline_container\.cc.*unexpected pos", explain_write),
     (r"DataLoader worker .*killed by signal: Killed", explain_killed),
     # at_exit.py asks for an interrupt where no thread can be started (OpenBLAS, driver/others/blas_server.c).
-    (r"\AKeyboardInterrupt|can't start new thread|BlockingIOError.*Resource temporarily unavailable|Cannot fork",
+    (r"\AKeyboardInterrupt|can't start new thread|Cannot fork"
+     r"|(?:BlockingIO|Runtime)Error.*Resource temporarily unavailable",
      lambda text, found, place: explain_processes(place.files, place.who)),
     (r"Too many open files", lambda text, found, place: explain_files(place.who)),
     (r"can't allocate memory|Cannot allocate memory|MemoryError|std::bad_alloc",

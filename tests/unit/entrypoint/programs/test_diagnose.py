@@ -77,6 +77,7 @@ def place(environ: Mapping[str, str] | None = None, full: list[Disk] = FULL) -> 
         (RuntimeError(KILLED), "a DataLoader worker of rank 3", LIMIT),
         (RuntimeError("can't start new thread"), "no more processes or threads", ""),
         (BlockingIOError(11, "Resource temporarily unavailable"), "no more processes or threads", ""),
+        (RuntimeError("Resource temporarily unavailable"), "no more processes or threads", ""),
         (OSError(24, "Too many open files"), "no more files", ""),
         (RuntimeError("Too many open files. Communication with the workers is no longer possible."), "no more", ""),
         (RuntimeError("Distributed package doesn't have NCCL built in"), "has no such backend", "NCCL"),
