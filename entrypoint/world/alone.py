@@ -35,6 +35,9 @@ IS_COUNT = re.compile(
 KIND = "(?:WORKER|TRAINER|MACHINE|PROCESS|SLICE)"
 IS_COUNT_BESIDE = re.compile(rf"(.+_)(?:{KIND}(?:E?S)?_(?:NUM|COUNT)|(?:NUM|TOTAL)_{KIND}(?:E?S)?)")
 BESIDE = re.compile(rf"(?:ROLE|{KIND})_(?:INDEX|ID|RANK)")
+# The number of a node counts beside who leads, where nothing counts them: AWS_BATCH_JOB_NODE_INDEX with
+# AWS_BATCH_JOB_MAIN_NODE_INDEX, in a container that was given a part of its variables.
+IS_INDEX, LEADS = re.compile(r"(.+_)NODE_INDEX"), re.compile(r"(?:MAIN|MASTER|LEADER|HEAD)_.+")
 # Where a description in JSON has its hosts, by role or not, and which of them this one is (TF_CONFIG of TensorFlow).
 HOSTS, PLACES = ("cluster", "hosts", "nodes", "workers"), ("index", "rank")
 # More nodes are those of a graph: NUM_NODES=2708 is the data set Cora. A scheduler that has more counts its tasks, too.
@@ -122,6 +125,10 @@ def says_several(name: str, text: str) -> bool:
 
 def numbers_one(name: str, environ: Mapping[str, str]) -> bool:
     """Return whether a variable and another one with the same beginning say which of several this is."""
+    if (index := IS_INDEX.fullmatch(name)) and whole(environ[name]) is not None:
+        beside = [each for each in environ if each.startswith(index[1]) and environ[each].strip()]
+        counted = any(IS_COUNT.fullmatch(each) and whole(environ[each]) for each in beside)
+        return not counted and any(LEADS.fullmatch(each, index.end(1)) for each in beside)
     found, count = IS_COUNT_BESIDE.fullmatch(name), whole(environ[name]) or 0
     if found is None or "LOCAL_" in name or count < 2:
         return False
