@@ -47,7 +47,7 @@ AGENTS, PATIENCE = (b"torchrun", b"torch.distributed.run", b"torch.distributed.l
 SAME = ("rdzv_id", "nnodes", "rdzv_endpoint", "master_addr", "master_port")
 # Files that are closed before anything is imported at the exit: a program may have as many open as it may.
 RESERVED: list[int] = []
-BEGAN = time.monotonic()
+BEGAN, MUCH = time.monotonic(), 0.2  # as in progress.py
 # What sys.exit was called with, the last of which may be what the program ends with.
 STATUS: list[object] = []
 REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
@@ -155,10 +155,10 @@ def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: in
 
 
 def describe_waiting(modules: Mapping[str, Any]) -> str:
-    """Return which part of this process's life its backward passes have waited for others; empty if nobody counts."""
+    """Return which part of the time backward passes have waited for others; empty where that is little."""
     waited = getattr(getattr(modules.get("multinode.gradients"), "SEEN", None), "waited", None)
-    life = time.monotonic() - BEGAN
-    return "" if waited is None else f", {waited / life:.0%} of {life:.0f} s waiting for gradients of others"
+    share = (waited or 0) / (time.monotonic() - BEGAN)
+    return f", waiting for gradients {share:.0%} of the time" if share > MUCH else ""
 
 
 def keep_groups(modules: Mapping[str, Any]) -> None:

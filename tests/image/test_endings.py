@@ -84,7 +84,7 @@ def assert_ended_well(done: Done) -> None:
     assert done.code == 0
     assert done.out.count("good work done") == 2
     assert "Exception ignored" not in done.err
-    assert done.err.count("multinode: trained as one job of 2 ranks\n") == 1
+    assert done.err.count("multinode: trained as one job of 2 ranks") == 1
 
 
 @pytest.mark.slow

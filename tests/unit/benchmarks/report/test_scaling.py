@@ -49,18 +49,15 @@ def test_so_many_ranks_touch_so_many_rows_that_the_embedding_is_summed() -> None
 
 
 def test_what_the_line_of_progress_says_was_measured() -> None:
-    """The advice of programs/progress.py names seconds of a step: those of one limit, before and after."""
+    """The advice of programs/progress.py names a share, and seconds of a step before and after."""
     text = (ROOT / "entrypoint/programs/progress.py").read_text()
-    pairs = re.findall(r"measured: ([\d.]+) s a step became ([\d.]+) s", text)
+    ((share, before, after),) = re.findall(r"where (\d+)% was waiting: ([\d.]+) s a step became ([\d.]+) s", text)
 
-    found = {(each.gigabits, each.seconds): each.sent for each in scaling.POINTS if each.alone == 2.91}
-    changes = [
-        (found[limit, float(before)], found[limit, float(after)])
-        for before, after in pairs
-        for limit in (1, 0.3)
-        if (limit, float(before)) in found
-    ]
-    assert changes == [("off", "float32"), ("float32", "bf16")]
+    found = {each.seconds: each for each in scaling.POINTS}
+    old, new = found[float(before)], found[float(after)]
+    assert (old.sent, new.sent) == ("float32", "bf16")
+    assert (old.alone, old.gigabits) == (new.alone, new.gigabits)
+    assert round(100 * (1 - old.alone / old.seconds)) == int(share)
 
 
 def test_the_line_of_progress_says_what_a_larger_batch_costs_as_the_page_does() -> None:
@@ -71,4 +68,4 @@ def test_the_line_of_progress_says_what_a_larger_batch_costs_as_the_page_does() 
         for share in re.findall(r"\| (?:share of a step that .*, 12 x 384|that share, 8 x 128) \| ([\d.]+) \|", page)
     )
 
-    assert f"of 12 x 384 words {large}% waiting, of 8 x 128 {small}%" in text
+    assert f"{small}% for 8 x 128 words, {large}% for 12 x 384" in text

@@ -125,7 +125,6 @@ def test_each_line_of_a_training_has_what_is_new(progress: Any) -> None:
     [
         (20.0, {}, False, None), (None, {}, False, None),
         (21.0, {}, False, "MULTINODE_GRADIENTS=bf16"), (21.0, {}, True, "a larger batch"),
-        (70.0, {"MULTINODE_GRADIENTS": "off"}, True, "leave MULTINODE_GRADIENTS unset"),
         (70.0, {"MULTINODE_GRADIENTS": " float32 "}, True, "MULTINODE_GRADIENTS=bf16"),
         (70.0, {"MULTINODE_GRADIENTS": "powersgd:4"}, False, "a larger batch"),
     ],
