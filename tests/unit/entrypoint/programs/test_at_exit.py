@@ -67,9 +67,7 @@ def test_rank_0_says_whether_its_job_was_one(
     assert found.startswith(said) and bool(found) == bool(said)
 
 
-@pytest.mark.parametrize(
-    ("waited", "said"), [(None, ""), (20, ""), (30, ", waiting for gradients 30% of the time")]
-)
+@pytest.mark.parametrize(("waited", "said"), [(None, ""), (20, ""), (30, ", waiting for gradients 30% of the time")])
 def test_rank_0_says_how_long_it_has_waited(waited: int | None, said: str) -> None:
     modules = {DISTRIBUTED: torch(2), "multinode.gradients": SimpleNamespace(SEEN=SimpleNamespace(waited=waited))}
 
