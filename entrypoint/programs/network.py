@@ -6,6 +6,7 @@ alone, from one layer that is trained here. The share of a step that other ranks
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
@@ -23,6 +24,8 @@ from entrypoint.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, esti
 FIRST, SIZES = 1 << 20, (25 << 20, 8 << 20, 2 << 20, 1 << 20)
 # Seconds in which sums are counted, and the least number of them: a limit lets a burst pass before it holds.
 SECONDS, LEAST, MOST = 2.0, 3, 200
+# How long a rank that is gone is waited for; a training waits half an hour.
+PATIENCE = datetime.timedelta(minutes=2)
 MESSAGES, STEPS = 50, 3
 BATCH, LENGTH, HEADS = 8, 128, 12
 NAMES = {"66 million weights": DISTILBERT, "110 million weights": BERT}
@@ -42,7 +45,7 @@ def main(argv: Sequence[str], _: Mapping[str, str], __: str) -> NoReturn:
     """Measure on all ranks with a backend, the only argument, and let rank 0 print it."""
     (backend,) = argv
     import_backend(backend)
-    dist.init_process_group(backend)
+    dist.init_process_group(backend, timeout=PATIENCE)
     found = measure(backend)
     if dist.get_rank() == 0:
         print(describe(found), flush=True)
