@@ -101,7 +101,9 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     caches = find_caches(environ, facts.stack.transformers)
     output, _ = find_results(command, program.arguments, environ)
     if output is not None:
-        program = program._replace(defaults=(*program.defaults, Setting("WANDB_DIR", output, "kept with the results")))
+        # Not in the directory itself: the Trainer uploads what is there, but for what begins with `_` (push_to_hub).
+        runs = Setting("WANDB_DIR", f"{output}/{STATE_DIRECTORY}", "kept with the results")
+        program = program._replace(defaults=(*program.defaults, runs))
     places = note_places(situation, program, overlay(environ, caches), facts)
     if command.kind == SCRIPT and not world.rank:  # of a task all places are said
         places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
