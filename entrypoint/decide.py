@@ -37,7 +37,7 @@ from entrypoint.tuning.bind import CORES, RANK_PROGRAM
 from entrypoint.tuning.gradients import read_choice
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
-from entrypoint.tuning.variables import Tuned, set_rank_variables, tune, was_launched
+from entrypoint.tuning.variables import Tuned, set_rank_variables, settle_size, tune, was_launched
 from entrypoint.world.model import TORCHRUN, World
 from entrypoint.world.size import may_differ
 from entrypoint.world.torchrun import prepare_restarts, tell
@@ -128,6 +128,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     count = world.local_size if situation.starter is not None and situation.starter.needs_count else None
     forced = [
         *set_rank_variables(world, environ),
+        *(settle_size(world, environ) if command.trains else []),
         *ahead.caches,
         *sourced,
         *(tell(world, situation.described, environ, count) if situation.becomes_ranks else []),
