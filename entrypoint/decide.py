@@ -37,7 +37,7 @@ from entrypoint.tuning.bind import CORES, RANK_PROGRAM
 from entrypoint.tuning.gradients import read_choice
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
-from entrypoint.tuning.variables import Tuned, set_rank_variables, tune, was_launched
+from entrypoint.tuning.variables import Tuned, set_rank_variables, settle_size, tune, was_launched
 from entrypoint.world.model import TORCHRUN, World
 from entrypoint.world.size import may_differ
 from entrypoint.world.torchrun import prepare_restarts, tell
@@ -101,7 +101,9 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     caches = find_caches(environ, facts.stack.transformers)
     output, _ = find_results(command, program.arguments, environ)
     if output is not None:
-        program = program._replace(defaults=(*program.defaults, Setting("WANDB_DIR", output, "kept with the results")))
+        # Not in the directory itself: the Trainer uploads what is there, but for what begins with `_` (push_to_hub).
+        runs = Setting("WANDB_DIR", f"{output}/{STATE_DIRECTORY}", "kept with the results")
+        program = program._replace(defaults=(*program.defaults, runs))
     places = note_places(situation, program, overlay(environ, caches), facts)
     if command.kind == SCRIPT and not world.rank:  # of a task all places are said
         places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
@@ -126,6 +128,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     count = world.local_size if situation.starter is not None and situation.starter.needs_count else None
     forced = [
         *set_rank_variables(world, environ),
+        *(settle_size(world, environ) if command.trains else []),
         *ahead.caches,
         *sourced,
         *(tell(world, situation.described, environ, count) if situation.becomes_ranks else []),

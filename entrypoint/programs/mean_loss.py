@@ -43,6 +43,11 @@ def unwrap(value: Any) -> Any:
     return value.as_subclass(torch.Tensor) if isinstance(value, Count) else value
 
 
+def has_labels(inputs: Any) -> bool:
+    """Return whether a batch still has its labels: a script's own compute_loss may have given them another name."""
+    return "labels" in inputs or "shift_labels" in inputs
+
+
 def count_labels(trainer: Any, inputs: Any) -> torch.Tensor:
     """Return how many labels a batch has, as the Trainer counts them (_get_num_items_in_batch)."""
     labels = inputs["shift_labels"] if "shift_labels" in inputs else inputs["labels"]
@@ -62,7 +67,8 @@ def weigh_losses(module: Any) -> None:
     ) -> Any:
         args, divides = self.args, getattr(self, DIVIDES, None)
         averages = args.world_size > 1 and args.average_tokens_across_devices and not args.torch_compile
-        if divides or not averages or not torch.is_tensor(num_items_in_batch):
+        multiplies = averages and (self.model_accepts_loss_kwargs or self.compute_loss_func)
+        if divides or not multiplies or not torch.is_tensor(num_items_in_batch) or not has_labels(inputs):
             return plain(self, model, inputs, return_outputs, num_items_in_batch)
         part = count_labels(self, inputs) / num_items_in_batch  # the labels leave the inputs, where they are smoothed
         Count.used = False

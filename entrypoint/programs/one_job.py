@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 SIZE, APART = "MULTINODE_WORLD_SIZE", "MULTINODE_APART"
 # By torchrun or us, and by mpirun itself, as accelerate reads them.
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+# What torchrun gives each of its ranks (torch.distributed.is_torchelastic_launched): their WORLD_SIZE is that of now,
+# and what has started torchrun on the nodes counts also those that are gone.
+ELASTIC = "TORCHELASTIC_RUN_ID"
 DISTRIBUTED, ACCELERATE = "torch.distributed.distributed_c10d", "accelerate.state"
 EXIT_USER = 2
 # What makes one job of ranks in each library, of those that are imported the first.
@@ -59,7 +62,8 @@ def count_meant(environ: Mapping[str, str]) -> int:
     if environ.get(APART, "") not in ("", "0") or (least == "1" and most == least * bool(several)):
         return 1
     is_rank = bool(environ.get("RANK"))  # which may be the only one, where nodes come and go
-    sizes = [least, "2" if several and most != "1" and not is_rank else "", *(environ.get(name, "") for name in SIZES)]
+    names = SIZES[:1] if environ.get(ELASTIC) else SIZES
+    sizes = [least, "2" if several and most != "1" and not is_rank else "", *(environ.get(name, "") for name in names)]
     return max((int(size) for size in sizes if size.isdigit()), default=1)
 
 

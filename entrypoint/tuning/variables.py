@@ -11,6 +11,7 @@ from entrypoint.settings import Setting
 from entrypoint.tuning.bind import bind_ranks, list_bindings, warn_bindings
 from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, Process, divide_cores, has_iomp
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, SLURM, TORCHRUN, TORCHRUN_WORKER, World
+from entrypoint.world.size import SIZE
 
 # tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
 PRELOADS = {
@@ -99,7 +100,7 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         ("TQDM_BAR_FORMAT", PROGRESS if logged else None, "progress in a log, line by line"),
         ("TQDM_POSITION", "0" if logged else None, "no escape codes in a log: bars do not move to lines of their own"),
         ("PYTHONUNBUFFERED", "1" if logged else None, "the loss is in the log as soon as it is known"),
-        ("MULTINODE_WORLD_SIZE", required_size(context), "the ranks that are to be there"),
+        (SIZE, required_size(context), "the ranks that are to be there"),
         ("MULTINODE_JOB", (process.training and world.job) or None, "only its ranks share this"),
     )
 
@@ -147,6 +148,12 @@ def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting
         kept = {name for name in values if environ.get(name) and name not in MEETING}
         values = {name: value for name, value in values.items() if name not in kept and environ.get(name) != str(value)}
     return [Setting(name, str(value), "the launcher's own variables") for name, value in values.items()]
+
+
+def settle_size(world: World, environ: Mapping[str, str]) -> list[Setting]:
+    """Return the size of a training that is alone where the user allows more: nobody else will come (one_job.py)."""
+    is_alone = world.launcher == ALONE and not world.several and environ.get(SIZE, "").strip() not in ("", "1")
+    return [Setting(SIZE, "1", "this training is alone, as its size may be")] if is_alone else []
 
 
 def find_node(world: World, environ: Mapping[str, str]) -> int:

@@ -52,3 +52,21 @@ def test_a_processor_without_units_has_no_rows_for_bfloat16(network: Any) -> Non
     said = network.describe(network.Measured("gloo", 2, 1, Link(1e9), {"float32": 0.5}))
 
     assert [name.partition(", ")[2] for name in read_rows(said)] == ["float32", "float32"]
+
+
+@pytest.mark.parametrize(("flags", "elsewhere", "types"), [
+    ("avx512_bf16", 0.0, ["float32", "bfloat16"]), ("avx512_bf16", 1.0, ["float32"]), ("avx2", 0.0, ["float32"]),
+])  # fmt: skip
+def test_ranks_measure_bfloat16_where_all_have_units(
+    network: Any, flags: str, elsewhere: float, types: list[str]
+) -> None:
+    vars(network.dist)["get_world_size"] = lambda: 2
+    vars(network.torch)["get_num_threads"] = lambda: 1
+    seen = {
+        "read_text": lambda _: f"flags : {flags}\n",
+        "measure_link": lambda: Link(1e9),
+        "slowest": lambda mine: max(mine, elsewhere),
+        "time_layer": lambda *, lowered: 2.0 - lowered,
+    }
+    with mock.patch.multiple(network, **seen):
+        assert list(network.measure("gloo").steps) == types

@@ -49,6 +49,9 @@ def test_variables_have_the_names_that_the_entrypoint_knows() -> None:
         ({SIZE: "1:1", "WORLD_SIZE": "4"}, 1),
         # mpirun that was typed
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, 2),
+        # a torchrun on each node of mpirun, one of which is gone
+        ({"RANK": "0", "WORLD_SIZE": "3", "PMI_SIZE": "4", SIZE: "2:4", one_job.ELASTIC: "job"}, 3),
+        ({"RANK": "0", "WORLD_SIZE": "1", "PMI_SIZE": "4"}, 4),
         # no rank: nodes of a rendezvous, and pods
         ({SIZE: "2"}, 2),
         ({SIZE: "4:8"}, 4),

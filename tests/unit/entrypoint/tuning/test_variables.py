@@ -7,9 +7,11 @@ import pytest
 from entrypoint.errors import Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
+from entrypoint.programs.one_job import count_meant
 from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, Process, read_threads, set_local_size
-from entrypoint.tuning.variables import find_node, set_rank_variables, tune, was_launched
+from entrypoint.tuning.variables import find_node, set_rank_variables, settle_size, tune, was_launched
 from entrypoint.world.model import MPI, World
+from entrypoint.world.size import SIZE
 from entrypoint.world.table import detect
 from tests.support.machines import Box, cpuset, look_at, pod
 from tests.support.starts import CCL, GLOO
@@ -248,6 +250,26 @@ def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[st
     set_now = {each.name: each.value for each in set_rank_variables(detect(environ), environ)}
     assert set_now == {**found, **{name: value for name, value in place.items() if name not in environ}}
     assert not set_rank_variables(detect(environ), {**environ, **place, **set_now})
+
+
+@pytest.mark.parametrize(
+    ("environ", "found"),
+    [
+        ({SIZE: "1:4"}, ["1"]),
+        ({SIZE: "1:"}, ["1"]),
+        ({SIZE: "1"}, []),
+        ({}, []),
+        ({SIZE: "1:4", "PET_NNODES": "1:4", "PET_RDZV_ENDPOINT": "node0:29500"}, []),
+        ({SIZE: "1:4", "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}, []),
+    ],
+)
+def test_a_training_that_is_alone_and_may_be_is_not_taken_for_one_of_several(
+    environ: dict[str, str], found: list[str]
+) -> None:
+    now = {each.name: each.value for each in settle_size(detect(environ), environ)}
+
+    assert list(now.values()) == found
+    assert not found or count_meant({**environ, **now}) == 1
 
 
 @pytest.mark.parametrize(
