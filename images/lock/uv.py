@@ -245,7 +245,7 @@ def _names(requirements: Sequence[str]) -> set[str]:
 def _pinned(requirements: Sequence[str]) -> list[str]:
     """List what is asked for by version: no day decides about it, and its index may not know the days."""
     asked = [Requirement(text) for text in requirements]
-    return [canonicalize_name(each.name) for each in asked if str(each.specifier).startswith("==")]
+    return [canonicalize_name(each.name) for each in asked if users.is_exact(each)]
 
 
 def _end_of(day: datetime.date) -> str:

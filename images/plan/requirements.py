@@ -79,9 +79,14 @@ def read(files: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({str(own) for own in found}))
 
 
+def is_exact(requirement: Requirement) -> bool:
+    """Return whether a requirement names one release: `==1.*` leaves a choice, which a day decides."""
+    return bool(re.fullmatch(r"===?[^,*]+", str(requirement.specifier)))
+
+
 def _exact(text: str) -> Own:
     own = _requirement(text, "--package", bounds=False)
-    if not re.fullmatch(r"===?[^,*]+", str(own.requirement.specifier)):
+    if not is_exact(own.requirement):
         raise UserFault("a package is named with its version", text, "--package NAME==VERSION")
     return own
 

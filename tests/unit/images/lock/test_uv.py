@@ -226,6 +226,12 @@ def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
     assert exempt == {"torch", "transformers", "impi-rt", "intel-openmp", "rouge-score", "seqeval"}
 
 
+@pytest.mark.parametrize(("text", "is_exempt"), [("peft==0.1", True), ("peft===0.1", True), ("peft==0.*", False),
+                                                 ("peft<2,==1.*", False), ("peft>=1", False)])  # fmt: skip
+def test_a_day_decides_where_there_is_a_choice(text: str, is_exempt: bool) -> None:
+    assert ("peft=false" in uv.options(NEWEST, [text])) is is_exempt
+
+
 def test_wheels_are_those_of_the_images_platform() -> None:
     assert "aarch64-manylinux_2_36" in uv.options(question(ON_ARM64), [])
 
