@@ -45,6 +45,7 @@ def found(name: str, version: str, place: str = "https://host") -> Pylock:
     ("name", "version", "is_for_gpu"),
     [
         ("nvidia-cublas", "13.1", True),
+        ("nvidia-ml-py", "13.580", False),
         ("triton", "3.4", True),
         ("cuda-bindings", "13", True),
         ("torch", "2.13.0+cu130", True),
