@@ -27,9 +27,9 @@ from images.model import Artifact
 
 LOGIN = (401, 403, 407)  # a server, or a proxy, wants a login or another one (RFC 9110, 15.5)
 NOT_THERE = 404
-# PyTorch's index is a store of files that answers 403 where there is none, as uv's documentation says ("Ignoring error
-# codes when searching across indexes").
-STORES = ("download.pytorch.org",)
+# Two indexes are stores of files that answer 403 where there is none: PyTorch's, as uv's documentation says ("Ignoring
+# error codes when searching across indexes"), and Intel's, of which uv says so too (astral-sh/uv#14576).
+STORES = ("download.pytorch.org", "pytorch-extension.intel.com")
 HTML, JSON = ("text/html", "application/vnd.pypi.simple.v1+html"), "application/vnd.pypi.simple.v1+json"
 ACCEPT = f"{JSON}, {HTML[1]}, {HTML[0]};q=0.01"
 ENDS = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tar.xz", ".tgz", ".egg", ".exe")  # of files of PyPI in all its years
