@@ -146,7 +146,7 @@ def _in_json(page: Any) -> Iterator[File]:
     if not str(page["meta"]["api-version"]).startswith("1."):
         raise ValueError(f"version {page['meta']['api-version']!r} of the simple API")
     for file in page["files"]:
-        yield File(str(file["filename"]), str(file["url"]), file["hashes"].get("sha256"))
+        yield File(str(file["filename"]), str(file["url"]), _sha256(file["hashes"].get("sha256")))
 
 
 def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared: bool) -> Page:
@@ -172,7 +172,12 @@ def _linked(url: str) -> File:
     parts = urlsplit(url)
     algorithm, _, digest = parts.fragment.partition("=")
     name = unquote(posixpath.basename(parts.path))
-    return File(name, parts._replace(fragment="").geturl(), digest if algorithm == "sha256" else None)
+    return File(name, parts._replace(fragment="").geturl(), _sha256(digest) if algorithm == "sha256" else None)
+
+
+def _sha256(said: object) -> str | None:
+    """Return a sha256 as locks have it, in small letters."""
+    return str(said).lower() if said else None
 
 
 def _is_of(file: str, name: str) -> bool:
