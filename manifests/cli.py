@@ -89,7 +89,7 @@ def describe_pods(request: Request) -> str:
     """Return how many pods and processes there will be."""
     low, high = request.elastic or (request.workers, request.workers)
     pods = f"{low} pod(s)" if low == high else f"{low} to {high} pod(s)"
-    if request.nproc is None and request.kind == PYTORCHJOB:
+    if request.nproc is None and request.kind in (PYTORCHJOB, JOB):
         return f"{pods}, each with a process for each NUMA node that its cores fill"
     end = "" if request.nproc else "; --nproc 2 where its cores fill two NUMA nodes (lscpu)"
     return f"{pods} x {request.processes} process(es){end}"

@@ -255,7 +255,7 @@ def add_options(parser: Parser, kind: str) -> None:
     claim = "another claim that all pods mount, for data"
     add("--volume", "CLAIM[/PART]:DIRECTORY[:ro]", claim, type=read_volume, **many)
     add("--disk", "BYTES", "limit of what a pod writes to its node's disk, /tmp and logs", type=read_size)
-    add("--script", "FILE", "a file of this machine, in a ConfigMap, for all pods", TRAINING, type=read_script, **many)
+    add("--script", "FILE", "a file of this machine, in a ConfigMap, for all pods", JOBS, type=read_script, **many)
     for row in POD_ROWS:
         add(row.option, row.metavar, row.help, row.kinds, type=row.read, **many)
     add("--queue", "NAME", "queue of Kueue", (*JOBS, PREFETCH))
@@ -281,6 +281,9 @@ def add_options(parser: Parser, kind: str) -> None:
 
 def make_request(typed: dict[str, Any]) -> Request:
     """Return what was typed as a request; raise Refusal for values that do not go together."""
+    names = [name for name, _ in typed.get("script") or []]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise Refusal("two scripts have the same name, and pods would have one of them", twice[0], "another file name")
     for key in ("env", "env_secret", "label", "annotation", "script"):
         typed[key] = dict(typed.get(key) or [])
     dests = {row: row.option[2:].replace("-", "_") for row in POD_ROWS}

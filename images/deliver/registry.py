@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import zlib
 from collections.abc import Container
@@ -14,6 +13,7 @@ from requests.utils import parse_dict_header
 
 from images.deliver import logins
 from images.deliver.refusals import SILENT, refusal, refused
+from images.foreign import documents
 from images.host import certificates, download, limits
 from images.host.context import Access
 from images.host.errors import WorldFault
@@ -102,7 +102,8 @@ class Registry:
         with self._request(method, url, data=index, headers=headers) as answer:
             media_type, link = answer.headers.get("Content-Type", "").partition(";")[0], answer.links.get("next")
             following = urljoin(url, link["url"]) if link else ""
-            read = Answer(answer.status_code, media_type, self._read(answer, most), following)
+            data = self._read(answer, most if answer.ok else LIMIT)  # a refusal is not what was asked for
+            read = Answer(answer.status_code, media_type, data, following)
             return read, answer.headers.get("WWW-Authenticate", "")
 
     def _request(self, method: str, url: str, **options: Any) -> requests.Response:
@@ -145,7 +146,7 @@ class Registry:
         else:
             given = self._request("GET", realm, params=wanted, headers={"Authorization": basic})
         with given:
-            said = json.loads(self._read(given, limits.TOKEN.most)) if given.ok else None
+            said = documents.parse(self._read(given, limits.TOKEN.most)) if given.ok else None
         found = said.get("token") or said.get("access_token") if isinstance(said, dict) else None
         return f"Bearer {found}" if found else None
 

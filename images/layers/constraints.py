@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from images.model import BINDINGS, IPEX, Lock
+from images.plan import markers
 
 # What training works with. Another release of one of these, or of what it requires, is a pair that nobody has tested.
 ROOTS = ("torch", "transformers", "accelerate", BINDINGS, IPEX)
@@ -44,15 +45,9 @@ def _required(line: str, extra: str, lock: Lock) -> Iterator[tuple[str, str]]:
     """Yield what a line requires, for each extra and for none; one that cannot be read as a requirement counts."""
     try:
         requirement = Requirement(line)
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         if name := re.match(r"[A-Za-z0-9][\w.-]*", line, re.ASCII):
             yield canonicalize_name(name[0]), ""
         return
-    machine = lock.platform.machine
-    environment = {
-        "python_version": lock.python, "python_full_version": f"{lock.python}.0", "implementation_name": "cpython",
-        "platform_python_implementation": "CPython", "os_name": "posix", "sys_platform": "linux",
-        "platform_system": "Linux", "platform_machine": machine, "extra": extra,
-    }  # fmt: skip
-    if requirement.marker is None or requirement.marker.evaluate(environment):
+    if markers.applies(requirement, lock.python, lock.platform, extra):
         yield from ((canonicalize_name(requirement.name), each) for each in ("", *requirement.extras))

@@ -27,9 +27,9 @@ from images.model import Artifact
 
 LOGIN = (401, 403, 407)  # a server, or a proxy, wants a login or another one (RFC 9110, 15.5)
 NOT_THERE = 404
-# PyTorch's index is a store of files that answers 403 where there is none, as uv's documentation says ("Ignoring error
-# codes when searching across indexes").
-STORES = ("download.pytorch.org",)
+# Two indexes are stores of files that answer 403 where there is none: PyTorch's, as uv's documentation says ("Ignoring
+# error codes when searching across indexes"), and Intel's, of which uv says so too (astral-sh/uv#14576).
+STORES = ("download.pytorch.org", "pytorch-extension.intel.com")
 HTML, JSON = ("text/html", "application/vnd.pypi.simple.v1+html"), "application/vnd.pypi.simple.v1+json"
 ACCEPT = f"{JSON}, {HTML[1]}, {HTML[0]};q=0.01"
 ENDS = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tar.xz", ".tgz", ".egg", ".exe")  # of files of PyPI in all its years
@@ -146,7 +146,7 @@ def _in_json(page: Any) -> Iterator[File]:
     if not str(page["meta"]["api-version"]).startswith("1."):
         raise ValueError(f"version {page['meta']['api-version']!r} of the simple API")
     for file in page["files"]:
-        yield File(str(file["filename"]), str(file["url"]), file["hashes"].get("sha256"))
+        yield File(str(file["filename"]), str(file["url"]), _sha256(file["hashes"].get("sha256")))
 
 
 def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared: bool) -> Page:
@@ -172,7 +172,12 @@ def _linked(url: str) -> File:
     parts = urlsplit(url)
     algorithm, _, digest = parts.fragment.partition("=")
     name = unquote(posixpath.basename(parts.path))
-    return File(name, parts._replace(fragment="").geturl(), digest if algorithm == "sha256" else None)
+    return File(name, parts._replace(fragment="").geturl(), _sha256(digest) if algorithm == "sha256" else None)
+
+
+def _sha256(said: object) -> str | None:
+    """Return a sha256 as locks have it, in small letters."""
+    return str(said).lower() if said else None
 
 
 def _is_of(file: str, name: str) -> bool:

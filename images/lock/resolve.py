@@ -22,6 +22,7 @@ from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.pip_config import Sources, directories, is_absent
 from images.lock import uv
 from images.model import Artifact, Base, Deb, Debian, Plan, SourceOnly, UserPackages
+from images.plan import markers
 from images.plan import requirements as users
 from images.platforms import TWIN
 from images.wheels import wheelhouse
@@ -146,7 +147,9 @@ def _with_torch_of(alone: Resolved, planned: Plan) -> Plan:
 
 def _require_hashes(planned: Plan, found: Resolved) -> None:
     files = {artifact.name: artifact for artifact in found.artifacts}
-    stated = [own for own in map(users.parse, planned.user_packages) if own.hashes and own.name in files]
+    own_lines = map(users.parse, planned.user_packages)
+    here = (own for own in own_lines if markers.applies(own.requirement, planned.python, planned.platform))
+    stated = [own for own in here if own.hashes and own.name in files]
     if odd := [own for own in stated if files[own.name].sha256 not in own.hashes]:
         value = ", ".join(f"{files[own.name].filename} sha256 {files[own.name].sha256}" for own in odd)
         remedy = "hashes of these files, if they are right: pip-compile --generate-hashes; or an index with yours"

@@ -245,7 +245,7 @@ def _names(requirements: Sequence[str]) -> set[str]:
 def _pinned(requirements: Sequence[str]) -> list[str]:
     """List what is asked for by version: no day decides about it, and its index may not know the days."""
     asked = [Requirement(text) for text in requirements]
-    return [canonicalize_name(each.name) for each in asked if str(each.specifier).startswith("==")]
+    return [canonicalize_name(each.name) for each in asked if users.is_exact(each)]
 
 
 def _end_of(day: datetime.date) -> str:
@@ -261,10 +261,11 @@ def _metadata(row: SourceOnly) -> dict[str, object]:
 def for_gpu(pylock: Pylock, pins: Plan | None = None, directory: str | None = None) -> list[str]:
     """Return the packages for a GPU, as name and version; only a plan tells whether a plain torch is one.
 
+    nvidia-ml-py is none: it only asks a driver, if there is one, and tools that measure energy require it.
     One of the user's own `directory` of wheels is what the user says that it is.
     """
     names = [f"{package.name} {package.version}" for package in pylock.packages]
-    found = [name for name in names if re.match(r"nvidia-|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
+    found = [name for name in names if re.match(r"nvidia-(?!ml-py )|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
     for package in pylock.packages if isinstance(pins, Plan) and pins.cpu_suffix else ():
         own = any(wheelhouse.holds(directory, wheel.url) for wheel in package.wheels or ())
         if package.name == "torch" and "+" not in str(package.version) and not own:

@@ -16,7 +16,7 @@ from images.plan import requirements as users
 from images.plan.catalog import Catalog
 from images.plan.choose import Selection, select
 from images.plan.compatibility import BaseChoice
-from images.platforms import PLATFORMS
+from images.platforms import PLATFORMS, Platform
 
 # The packages that move with transformers; all others stay as they were when torch was released,
 # so that images of several transformers releases share their large layers.
@@ -57,7 +57,7 @@ def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.
         ipex=str(torch.ipex) if chosen.ccl else None,
         cpu_suffix=torch.cpu_suffix,
         requirements=requirements,
-        user_packages=_user_packages(request, chosen),
+        user_packages=_user_packages(request, chosen, platform),
         intel=tuple(requirement for requirement in torch.intel if requirement in requirements),
         base_reference=base.reference,
         base_suite=base.base.suite,
@@ -104,10 +104,10 @@ def _requirements(chosen: Selection, tasks: Iterable[str], catalog: Catalog) -> 
     return (f"torch=={torch.version}", f"transformers=={transformers.version}", *sorted(requirements))
 
 
-def _user_packages(request: Request, chosen: Selection) -> tuple[str, ...]:
+def _user_packages(request: Request, chosen: Selection, platform: Platform) -> tuple[str, ...]:
     """Return what the user asked for; raise UserFault where it is another release of what the image is made for."""
     releases = {"torch": str(chosen.torch.version), "transformers": str(chosen.transformers.version)}
-    if against := users.conflicts(request.user_packages, releases, chosen.base.base.python):
+    if against := users.conflicts(request.user_packages, releases, chosen.base.base.python, platform):
         remedy = "--torch and --transformers with the release that it wants, or leave that line out"
         raise UserFault("packages of your own do not go with the image", "; ".join(against), remedy)
     return request.user_packages

@@ -16,10 +16,13 @@ from packaging.utils import canonicalize_name
 
 from images.host.errors import UserFault, require_text
 from images.host.toml import tomllib
+from images.plan import markers
+from images.platforms import Platform
 
 CONSTRAINT = "--constraint"
 PLACE = re.compile(r"[./~]|[\w+]+://|[^;]*@|.*\.(whl|zip|tar\.gz)$")  # a path or an address, also behind a name
 HASH = re.compile(r"--hash[= ]sha256:([0-9a-f]{64})")
+COMMENT, CONTINUED = re.compile(r"(^|\s)#.*"), "\\"
 LONGEST = 1 << 20  # bytes of a file; of a real one some kilobytes
 
 WHEEL = "a wheel of it (pip wheel --no-deps --wheel-dir DIR ...), its name in the file, and --wheelhouse DIR"
@@ -60,7 +63,10 @@ def parse(line: str) -> Own:
     bounds = CONSTRAINT in words
     if len(words) != len(hashes) + bounds:
         raise ValueError(f"not a requirement: {line!r}")
-    return Own(Requirement(text), tuple(hashes), bounds)
+    try:
+        return Own(Requirement(text), tuple(hashes), bounds)
+    except RecursionError as error:
+        raise ValueError("a requirement is nested too deep") from error
 
 
 def read(files: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
@@ -73,9 +79,14 @@ def read(files: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({str(own) for own in found}))
 
 
+def is_exact(requirement: Requirement) -> bool:
+    """Return whether a requirement names one release: `==1.*` leaves a choice, which a day decides."""
+    return bool(re.fullmatch(r"===?[^,*]+", str(requirement.specifier)))
+
+
 def _exact(text: str) -> Own:
     own = _requirement(text, "--package", bounds=False)
-    if not re.fullmatch(r"===?[^,*]+", str(own.requirement.specifier)):
+    if not is_exact(own.requirement):
         raise UserFault("a package is named with its version", text, "--package NAME==VERSION")
     return own
 
@@ -108,11 +119,21 @@ def _lines(path: Path, *, bounds: bool, seen: set[tuple[Path, bool]]) -> Iterato
     if (path.absolute(), bounds) in seen:
         return
     seen.add((path.absolute(), bounds))
-    text = re.sub(r"\\\r?\n", " ", _text(path))
-    for number, line in enumerate(text.splitlines(), 1):
-        stated = re.sub(r"(^|\s)#.*", "", line).strip()
-        if stated:
-            yield from _line(stated, path, f"{path}, line {number}", (bounds, seen))
+    for number, stated in _joined(_text(path).splitlines()):
+        yield from _line(stated, path, f"{path}, line {number}", (bounds, seen))
+
+
+def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield what lines state, each with the number of its first one; a comment goes on to no other line, as in pip."""
+    begun, first = "", 0
+    for number, line in enumerate((*lines, ""), 1):
+        stated = COMMENT.sub("", line)
+        first = first or number
+        begun += f" {stated.removesuffix(CONTINUED)}"
+        if not stated.endswith(CONTINUED):
+            if begun.strip():
+                yield first, begun.strip()
+            begun, first = "", 0
 
 
 def _line(stated: str, path: Path, where: str, inside: tuple[bool, set[tuple[Path, bool]]]) -> Iterator[Own]:
@@ -146,7 +167,7 @@ def _requirement(stated: str, where: str, *, bounds: bool) -> Own:
     require_text(text, where)
     try:
         requirement = Requirement(text)
-    except InvalidRequirement as error:
+    except (InvalidRequirement, RecursionError) as error:
         remedy = "NAME==VERSION, as pip has it"
         raise UserFault("that is not a requirement", f"{where}: {stated}", remedy) from error
     return Own(requirement, tuple(hashes), bounds)
@@ -213,13 +234,12 @@ def wanted(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(own.requirement) for own in map(parse, lines) if not own.bounds)
 
 
-def conflicts(lines: Sequence[str], releases: Mapping[str, str], python: str) -> list[str]:
+def conflicts(lines: Sequence[str], releases: Mapping[str, str], python: str, platform: Platform) -> list[str]:
     """Say which lines want other releases than are planned for an image with this Python (3.N)."""
-    environment = {"python_version": python, "python_full_version": f"{python}.0", "sys_platform": "linux"}
     found = []
     for own in map(parse, lines):
         planned = releases.get(own.name)
-        here = planned and (own.requirement.marker is None or own.requirement.marker.evaluate(environment))
+        here = planned and markers.applies(own.requirement, python, platform)
         if here and not any(own.requirement.specifier.contains(f"{planned}{cpu}", True) for cpu in ("", "+cpu")):
             found.append(f"{own.requirement} of yours, and {own.name} {planned} of the image")
     return found

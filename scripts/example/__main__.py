@@ -51,10 +51,11 @@ def _fill(place: Path, environ: Mapping[str, str]) -> int:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as name:
         half = Path(name)
-        half.chmod(0o755)  # the user of a container reads it
         _bring_model(half, environ)
         counts = _bring_texts(half, environ)
         shutil.copyfile(SCRIPT, half / SCRIPT.name)
+        for path in (half, *half.rglob("*")):  # the user of a container reads it
+            path.chmod(0o755 if path.is_dir() else 0o644)
         half.rename(place)
         half.mkdir()  # what TemporaryDirectory removes
     print(f"{place}: model, {', '.join(f'{count} texts in {name}' for name, count in counts.items())}, {SCRIPT.name}")

@@ -31,6 +31,7 @@ from tests.support.fault_server import Reply, answering
 from tests.support.finished_images import SMALL, finished
 from tests.support.registry import PASSWORD, needed, running
 from tests.support.registry import manifest as manifest_at
+from tests.support.web import Request, listening
 
 pytestmark = needed
 
@@ -247,6 +248,28 @@ def test_a_false_document_of_the_index_above_is_refused(plain: str, store: Store
         attached.compare(documents(made), (about,), place_of(name), known)
 
     assert false.digest in caught.value.value
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_a_refusal_may_be_longer_than_what_was_asked_for(store: Store, status: int) -> None:
+    """A proxy answers with a whole page, which is no document that is too long."""
+    document = documents(finished(store, SMALL))[0]
+    with answering(Reply(status, b"<html>" * 1000)) as host:
+        if status == 404:
+            assert not referrers.has(document, place_of(f"{host}/a/b"), access(store))
+            return
+        with pytest.raises(Fault, match="the registry wants a login"):
+            referrers.has(document, place_of(f"{host}/a/b"), access(store))
+
+
+def test_a_token_that_is_nested_too_deep_is_none(store: Store) -> None:
+    def answer(request: Request) -> Reply:
+        if request.path == "/token":
+            return Reply(200, b"[" * 500_000)
+        return Reply(401, b"", {"WWW-Authenticate": f'Bearer realm="http://{request.headers["Host"]}/token"'})
+
+    with listening(answer) as host, pytest.raises(Fault, match="a transfer from or to a registry failed"):
+        referrers.listed("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["manifest", "content"])

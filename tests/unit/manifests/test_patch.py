@@ -93,3 +93,20 @@ def test_a_script_that_no_pod_would_have_is_refused(tmp_path: Path, content: str
     printed = write("trainjob", "--script", str(tmp_path / "train.py"))
 
     assert printed.code == 2 and said in printed.err
+
+
+def test_two_scripts_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    files = [tmp_path / "train.py", tmp_path / "more" / "train.py"]
+    for file in files:
+        file.write_text(f"# {file}\n")
+
+    printed = write("trainjob", *(word for file in files for word in ("--script", str(file))))
+
+    assert printed.code == 2 and "the same name" in printed.err
+
+
+def test_a_runtime_takes_no_script_for_its_jobs_are_in_any_namespace(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+
+    assert write("runtime", "--script", str(tmp_path / "train.py")).code == 2

@@ -314,3 +314,9 @@ def test_what_kubectl_would_take_for_another_type_is_quoted(text: str) -> None:
 
     lines = [line.strip() for line in printed.splitlines()]
     assert f"value: '{text}'" in lines and f"- '{text}'" in lines
+
+
+@pytest.mark.parametrize("kind", ["pytorchjob", "job"])
+def test_a_pod_that_counts_its_processes_itself_is_said_to(kind: str) -> None:
+    assert "a process for each NUMA node" in write(kind, "qa").err
+    assert "4 pod(s) x 2 process(es)" in write(kind, "--nproc", "2", "qa").err

@@ -55,6 +55,9 @@ def test_what_a_base_has_itself_is_held_as_it_is() -> None:
         ("more[dev]", True),
         ("more", False),
         ("???", False),
+        ('six; os_name ~= "posix"', True),
+        (f"six; {'(' * 10_000}", True),
+        ('six; platform_release >= "1"', False),
     ],
 )
 def test_a_requirement_counts_where_the_image_has_it(line: str, is_held: bool) -> None:

@@ -152,3 +152,20 @@ def test_a_place_of_pips_that_is_not_on_this_machine_is_left_out_with_a_note(
 
     told = capsys.readouterr().err.splitlines()
     assert told == [f"note: a place of pip's find-links is not there, and is left out: {link}" for link in absent]
+
+
+@pytest.mark.parametrize("stated", ["0", "f"])
+def test_a_file_has_a_hash_of_the_line_that_counts(monkeypatch: pytest.MonkeyPatch, stated: str) -> None:
+    """One file of requirements has a line for each Python, as uv's --universal writes it."""
+    lines = (f'a==1; python_version >= "3.11" --hash=sha256:{stated * 64}',
+             f'a==0; python_version < "3.11" --hash=sha256:{"e" * 64}')  # fmt: skip
+    torch = locks.artifact("torch", "2.13.0+cpu")
+    found = resolve.Resolved((torch, replace(locks.artifact("a", "1"), sha256="0" * 64)), ())
+    monkeypatch.setattr(resolve, "packages", lambda *_: found)
+    planned = replace(QUESTION, user_packages=lines)
+
+    if stated == "0":
+        assert resolve.with_users(planned, None)[0] == found  # type: ignore[arg-type]
+        return
+    with pytest.raises(UserFault, match="none of those"):
+        resolve.with_users(planned, None)  # type: ignore[arg-type]

@@ -45,6 +45,7 @@ def found(name: str, version: str, place: str = "https://host") -> Pylock:
     ("name", "version", "is_for_gpu"),
     [
         ("nvidia-cublas", "13.1", True),
+        ("nvidia-ml-py", "13.580", False),
         ("triton", "3.4", True),
         ("cuda-bindings", "13", True),
         ("torch", "2.13.0+cu130", True),
@@ -224,6 +225,12 @@ def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
     every = uv.options(NEWEST, NEWEST.requirements)
     exempt = {option.removesuffix("=false") for option in every if option.endswith("=false")}
     assert exempt == {"torch", "transformers", "impi-rt", "intel-openmp", "rouge-score", "seqeval"}
+
+
+@pytest.mark.parametrize(("text", "is_exempt"), [("peft==0.1", True), ("peft===0.1", True), ("peft==0.*", False),
+                                                 ("peft<2,==1.*", False), ("peft>=1", False)])  # fmt: skip
+def test_a_day_decides_where_there_is_a_choice(text: str, is_exempt: bool) -> None:
+    assert ("peft=false" in uv.options(NEWEST, [text])) is is_exempt
 
 
 def test_wheels_are_those_of_the_images_platform() -> None:

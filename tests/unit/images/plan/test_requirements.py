@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from images.host.errors import Fault, UserFault
 from images.model import Request
 from images.plan import catalog, planner, requirements
+from images.platforms import PLATFORMS, Platform
 
 DIGEST, OTHER = "a" * 64, "b" * 64
 Write = Callable[[Mapping[str, str]], Path]
@@ -45,6 +46,8 @@ def write(tmp_path: Path) -> Write:
         ("-r mine.txt\npeft", ["peft"]),
         ("--only-binary :all:\n--require-hashes\npeft\npeft", ["peft"]),
         ("\ufeffpeft", ["peft"]),
+        ("# made in C:\\\npeft", ["peft"]),
+        ("peft \\\n  # of adapters\ntrl", ["peft", "trl"]),
     ],
 )  # fmt: skip
 def test_a_file_is_read_as_pip_reads_it(write: Write, text: str, lines: list[str]) -> None:
@@ -84,6 +87,23 @@ def test_what_is_not_followed_is_refused_with_its_line(write: Write, line: str, 
         requirements.read([str(place / "mine.txt")], [])
 
     assert caught.value.exit_code == 2 and caught.value.remedy
+
+
+def test_a_line_is_called_by_the_number_that_an_editor_shows(write: Write) -> None:
+    place = write({"mine.txt": f"peft==1 \\\n --hash=sha256:{DIGEST} \\\n --hash=sha256:{OTHER}\n\ntrl=1\n"})
+
+    with pytest.raises(UserFault) as caught:
+        requirements.read([str(place / "mine.txt")], [])
+
+    assert caught.value.value.endswith("mine.txt, line 5: trl=1")
+
+
+def test_brackets_without_end_are_no_requirement(write: Write) -> None:
+    line = f"peft; {'(' * 10_000}"
+    with pytest.raises(UserFault, match="that is not a requirement"):
+        requirements.read([str(write({"mine.txt": line}) / "mine.txt")], [])
+    with pytest.raises(ValueError, match="nested too deep"):
+        requirements.parse(line)
 
 
 PROJECT = """
@@ -155,6 +175,14 @@ def test_another_torch_than_the_images_is_refused_before_anything_is_asked(line:
         planner.resolve(request, catalog.load())
 
     assert line.split(" --")[0] in caught.value.value and " of the image" in caught.value.value
+
+
+@pytest.mark.parametrize("platform", PLATFORMS, ids=str)
+def test_a_line_counts_by_the_machine_of_the_image(platform: Platform) -> None:
+    here, there = (f'torch=={release}; platform_machine {sign} "{platform.machine}"' for release, sign in
+                   (("2.13.0", "=="), ("2.5.0", "!=")))  # fmt: skip
+
+    assert requirements.conflicts([here, there], {"torch": "2.13.0"}, "3.11", platform) == []
 
 
 @given(st.text(max_size=80))

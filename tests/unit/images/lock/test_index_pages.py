@@ -1,0 +1,20 @@
+"""What pages of a package index say of its files."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from images.host.pip_config import Sources
+from images.lock import index_pages
+from tests.support import locks
+
+
+def test_a_file_is_found_by_its_sha256_in_any_letters(tmp_path: Path) -> None:
+    wanted = dataclasses.replace(locks.artifact("six", "1.0"), sha256="ab" * 32)
+    (tmp_path / "six").mkdir()
+    (tmp_path / "six" / "index.html").write_text(f'<a href="six-1.0.zip#sha256={wanted.sha256.upper()}">six</a>')
+
+    page = index_pages.read(str(tmp_path), "six", Sources())
+
+    assert page and (page.address(wanted) or "").endswith("/six/six-1.0.zip")
