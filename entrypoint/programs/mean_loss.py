@@ -66,8 +66,8 @@ def weigh_losses(module: Any) -> None:
         self: Any, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         args, divides = self.args, getattr(self, DIVIDES, None)
-        averages = args.world_size > 1 and args.average_tokens_across_devices and not args.torch_compile
-        multiplies = averages and (self.model_accepts_loss_kwargs or self.compute_loss_func)
+        averages = args.world_size > 1 and getattr(args, "average_tokens_across_devices", False)  # 4.46.0 has none
+        multiplies = averages and not args.torch_compile and (self.model_accepts_loss_kwargs or self.compute_loss_func)
         if divides or not multiplies or not torch.is_tensor(num_items_in_batch) or not has_labels(inputs):
             return plain(self, model, inputs, return_outputs, num_items_in_batch)
         part = count_labels(self, inputs) / num_items_in_batch  # the labels leave the inputs, where they are smoothed

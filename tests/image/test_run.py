@@ -190,7 +190,7 @@ def test_a_log_tells_how_two_ranks_train(image: str) -> None:
     done = run(image, "--nproc", "2", "clm", *words, options=[*OFFLINE, *env_options(environ)])
 
     assert done.code == 0
-    found = re.findall(r" (\d+)/20, .+, loss ([\d.]+), ([\d.]+) samples/s, waiting (\d+)%$", done.err, re.MULTILINE)
+    found = re.findall(r" (\d+)/20, .+, loss ([\d.]+), ([\d.]+) samples/s, waiting (\d+)%", done.err, re.MULTILINE)
     assert found[-1][0] == "20" and 3 <= len(found) <= 8
     assert all(0 < float(speed) < 16 / 0.2 and 50 < int(share) <= 100 for *_, speed, share in found[1:])
     assert "\x1b" not in done.text
