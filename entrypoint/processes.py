@@ -77,7 +77,9 @@ def run_child(
     if child == 0:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         become_child(argv, environ, parent)
-    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+    while (ended := os.waitpid(-1, os.WNOHANG))[0] != child:
+        if ended[0]:  # an orphan: the first process of a container gets all, and nobody else would wait for it
+            continue
         came = signal.sigwaitinfo(waited)
         if came.si_signo == signal.SIGCHLD or (came.si_code == SI_KERNEL and not is_hangup(came.si_signo)):
             continue

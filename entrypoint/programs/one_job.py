@@ -38,7 +38,7 @@ REMEDIES = {
     "torch": 'torch.distributed.init_process_group("gloo"), then DistributedDataParallel(model)',
 }
 ON_CPU = "ACCELERATE_USE_CPU=1, or Accelerator(cpu=True), or TrainingArguments(use_cpu=True)"
-AS_RANKS = "multinode SCRIPT.py or multinode -m MODULE, which starts ranks of one job, without python or accelerate"
+AS_RANKS = "multinode SCRIPT.py, or multinode -m MODULE, without python or accelerate before it: that starts ranks"
 # Empty until the first step: how many there were then.
 JOINED: list[int] = []
 TOLD: list[Fault] = []
@@ -82,7 +82,8 @@ def find_fault(modules: Mapping[str, Any], environ: Mapping[str, str]) -> Fault 
         return None
     rank = environ.get("RANK", "")
     place = f"{f'rank {rank}' if rank else 'no rank'}, in {f'a group of {joined}' if joined else 'no process group'}"
-    remedy = f"{choose_remedy(modules) if rank else AS_RANKS}; or {APART}=1 where each is meant to work by itself"
+    apart = f"{APART}=1 where each is meant to train by itself, or where they meet without torch.distributed"
+    remedy = f"{choose_remedy(modules) if rank else AS_RANKS}; or {apart}"
     return Fault(f"this process trains by itself, and was meant to be one of {meant}", place, remedy)
 
 

@@ -40,6 +40,8 @@ BESIDE = re.compile(rf"(?:ROLE|{KIND})_(?:INDEX|ID|RANK)")
 IS_INDEX, LEADS = re.compile(r"(.+_)NODE_INDEX"), re.compile(r"(?:MAIN|MASTER|LEADER|HEAD)_.+")
 # Where a description in JSON has its hosts, by role or not, and which of them this one is (TF_CONFIG of TensorFlow).
 HOSTS, PLACES = ("cluster", "hosts", "nodes", "workers"), ("index", "rank")
+# Whose name says nothing about this one: the first of servers, as of a database.
+FIRST = re.compile(r"(?i).*(main|master|leader|head|primary|seed).*")
 # More nodes are those of a graph: NUM_NODES=2708 is the data set Cora. A scheduler that has more counts its tasks, too.
 MOST_NODES = 1000
 # Which of several this one is, from one on; the rank of LORA_RANK is none.
@@ -147,7 +149,9 @@ def lists_several(text: str) -> bool:
     lists = [value for keys, value in rows if isinstance(value, list) and not set(keys).isdisjoint(HOSTS)]
     hosts = {host for each in lists for host in each if isinstance(host, str)}
     return len(hosts) > 1 and any(
-        value in hosts if isinstance(value, str) else isinstance(value, int) and keys[-1] in PLACES
+        value in hosts and not FIRST.fullmatch(keys[-1])
+        if isinstance(value, str)
+        else keys[-1] in PLACES and value in range(len(hosts)) and not isinstance(value, bool)
         for keys, value in rows
     )
 

@@ -146,6 +146,18 @@ def test_any_json_is_read_and_without_a_place_lists_nobody(value: object) -> Non
     assert alone.lists_several(text[:-1]) is False or text[:-1].isdigit()
 
 
+@pytest.mark.parametrize(
+    ("place", "several"),
+    [
+        ({"current_host": "a"}, True), ({"rank": 1}, True),
+        # servers that are asked for something
+        ({"master": "a"}, False), ({"primary_host": "b"}, False), ({"index": 7}, False), ({"index": True}, False),
+    ],
+)  # fmt: skip
+def test_hosts_of_which_this_is_none_are_servers(place: dict[str, object], several: bool) -> None:
+    assert alone.lists_several(json.dumps({"hosts": ["a", "b"], **place})) is several
+
+
 @given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6))
 def test_several_hosts_are_told_from_one_that_is_repeated(hosts: list[str]) -> None:
     text = json.dumps({"cluster": {"worker": hosts}, "task": {"index": 0}})
