@@ -44,8 +44,9 @@ SIZE = re.compile(r"\d{1,9}(\.\d{1,9})?(k|[MGTPE]|[KMGTPE]i)", re.ASCII)
 # What a volume would hide that is mounted there or above it.
 NEEDED = ("/dev/shm", "/etc", "/home/multinode", "/opt/multinode", "/proc", "/sys", "/tmp", "/usr/lib", "/usr/local",
           "/workspace/transformers")  # fmt: skip
-# Bytes of a ConfigMap, all files together (ValidateConfigMap in pkg/apis/core/validation/validation.go of Kubernetes).
-MOST_SCRIPTS = 1 << 20
+# Bytes of all files together: `kubectl apply` keeps the whole object in an annotation, and those have 256 KiB in all
+# (TotalAnnotationSizeLimitB in apimachinery/pkg/api/validation/objectmeta.go of Kubernetes).
+MOST_SCRIPTS = 200_000
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 

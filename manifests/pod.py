@@ -63,7 +63,7 @@ def write_volumes(request: Request) -> list[dict[str, Any]]:
     claims = name_claims(request).items()
     return [
         *({"name": name, "persistentVolumeClaim": {"claimName": each.claim}} for name, each in claims),
-        *([{"name": SCRIPTS, "configMap": {"name": request.scripts}}] if request.script else []),
+        *([{"name": SCRIPTS, "configMap": {"name": request.scripts, "defaultMode": 0o555}}] if request.script else []),
         {"name": SHARED, "emptyDir": keep(medium="Memory", sizeLimit=request.shm)},
         {"name": TEMPORARY, "emptyDir": keep(sizeLimit=request.disk)},
     ]

@@ -80,11 +80,11 @@ def test_a_script_of_this_machine_runs_in_all_pods(tmp_path: Path, kind: str, ty
     arguments = {" ".join(one["args"]) for one in list_containers(printed.manifest)} - {"worker"}
     assert arguments == {" ".join(["/workspace/job/train.py", *typed[1:]])}
     for pod in list_pods(printed.manifest):
-        assert {"name": "scripts", "configMap": {"name": "mine-scripts"}} in pod["volumes"]
+        assert {"name": "scripts", "configMap": {"name": "mine-scripts", "defaultMode": 0o555}} in pod["volumes"]
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [("x" * (1 << 20) + "y", "too large for a ConfigMap"), (None, "that can be read")]
+    ("content", "said"), [("x" * 200_001, "too large for a ConfigMap"), (None, "that can be read")]
 )
 def test_a_script_that_no_pod_would_have_is_refused(tmp_path: Path, content: str | None, said: str) -> None:
     if content is not None:

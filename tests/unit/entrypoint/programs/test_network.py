@@ -62,7 +62,7 @@ def test_ranks_measure_bfloat16_where_all_have_units(
 ) -> None:
     vars(network.dist)["get_world_size"] = lambda: 2
     vars(network.torch)["get_num_threads"] = lambda: 1
-    seen = {
+    seen: dict[str, Any] = {
         "read_text": lambda _: f"flags : {flags}\n",
         "measure_link": lambda: Link(1e9),
         "slowest": lambda mine: max(mine, elsewhere),
