@@ -88,5 +88,5 @@ def say(trainer: Any) -> None:
     """Print what is done with the loss of a Trainer, once for the job."""
     if not getattr(trainer, DIVIDES) and os.environ.get("RANK") == "0":
         ranks, name = trainer.args.world_size, type(trainer.accelerator.unwrap_model(trainer.model)).__name__
-        what = f"the loss of {name} is the mean of a rank's batch, which the Trainer would multiply by {ranks} ranks"
-        print(f"multinode: {what}: it is weighted by its labels, as in one process", file=sys.stderr, flush=True)
+        what = f"{name} returns the mean loss of its own batch, which the Trainer would multiply by {ranks} ranks"
+        print(f"multinode: {what}; it counts by its labels here, as in one process", file=sys.stderr, flush=True)

@@ -24,6 +24,8 @@ SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"
 # What torchrun gives each of its ranks (torch.distributed.is_torchelastic_launched): their WORLD_SIZE is that of now,
 # and what has started torchrun on the nodes counts also those that are gone.
 ELASTIC = "TORCHELASTIC_RUN_ID"
+# The process that has joined its job: what it starts may train something of its own, with the same variables.
+MEMBER = "MULTINODE_MEMBER"
 DISTRIBUTED, ACCELERATE = "torch.distributed.distributed_c10d", "accelerate.state"
 EXIT_USER = 2
 # What makes one job of ranks in each library, of those that are imported the first.
@@ -64,7 +66,7 @@ def count_meant(environ: Mapping[str, str]) -> int:
     is_rank = bool(environ.get("RANK"))  # which may be the only one, where nodes come and go
     names = SIZES[:1] if environ.get(ELASTIC) else SIZES
     sizes = [least, "2" if several and most != "1" and not is_rank else "", *(environ.get(name, "") for name in names)]
-    return max((int(size) for size in sizes if size.isdigit()), default=1)
+    return max((int(size) for size in sizes if size.isdecimal()), default=1)
 
 
 def count_joined(modules: Mapping[str, Any]) -> int:
@@ -97,12 +99,14 @@ def choose_remedy(modules: Mapping[str, Any]) -> str:
 
 def check(*_: object) -> None:
     """End this process at the first step of an optimizer, if it trains apart from others."""
-    if JOINED:
+    if JOINED or os.environ.get(MEMBER, str(os.getpid())) != str(os.getpid()):
         return
     fault = find_fault(sys.modules, os.environ)
     if fault is not None:
         leave(fault)
     JOINED.append(count_joined(sys.modules))
+    if JOINED[0] > 1:
+        os.environ[MEMBER] = str(os.getpid())
 
 
 def leave(fault: Fault) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import OrderedDict
@@ -161,7 +162,7 @@ def optimizer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def set_world(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], modules: dict[str, Any]) -> None:
-    for name in (SIZE, APART, "RANK", *one_job.SIZES):
+    for name in (SIZE, APART, "RANK", one_job.MEMBER, *one_job.SIZES):
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
@@ -202,3 +203,21 @@ def test_nothing_is_looked_at_after_the_first_step(optimizer: Any, monkeypatch: 
     set_world(monkeypatch, RANK, group(0))
 
     assert optimizer.step() == 1 and type(optimizer)().step() == 1
+
+
+@pytest.mark.parametrize("of_child", [True, False])
+def test_what_a_rank_of_its_job_starts_may_train_something_of_its_own(
+    optimizer: Any, monkeypatch: pytest.MonkeyPatch, of_child: bool
+) -> None:
+    set_world(monkeypatch, RANK, group(2))
+    optimizer.step()
+    member = os.environ[one_job.MEMBER]
+    monkeypatch.setattr(one_job, "JOINED", [])
+    monkeypatch.setattr("os.getpid", lambda: int(member) + of_child)
+    monkeypatch.setattr(sys, "modules", {**sys.modules, **group(0)})
+
+    if of_child:
+        assert optimizer.step() == 1
+        return
+    with pytest.raises(SystemExit):
+        optimizer.step()
