@@ -185,6 +185,10 @@ def read_patch(text: str) -> dict[str, Any]:
     return found
 
 
+# The kinds that say of their pods what a TrainJob cannot: the definition of its patch does not know it (v2.3.0).
+UNPATCHED = tuple(kind for kind in PODS if kind != TRAINJOB)
+
+
 class PodRow(NamedTuple):
     """An option that becomes a field of the pods' specification; join: what makes the field of all values typed."""
 
@@ -197,7 +201,6 @@ class PodRow(NamedTuple):
     kinds: tuple[str, ...] = PODS
 
 
-# A TrainJob can say of a pod what the definition of a patch knows (v2.3.0): no priority class.
 POD_ROWS = (
     PodRow("--node-selector", "KEY=VALUE", "label of the nodes to run on", "nodeSelector", read_pair, dict),
     PodRow("--node-affinity", "KEY=A,B", "label of the nodes, one of these", "affinity", read_pair, require_nodes),
@@ -209,7 +212,7 @@ POD_ROWS = (
     ),
     PodRow(
         "--priority-class", "NAME", "which pods go before others", "priorityClassName",
-        kinds=tuple(kind for kind in PODS if kind != TRAINJOB),
+        kinds=UNPATCHED,
     ),
 )  # fmt: skip
 
@@ -264,8 +267,7 @@ def add_options(parser: Parser, kind: str) -> None:
     add("--annotation", "KEY=VALUE", "annotation of the job and of its pods", type=read_pair, **many)
     add("--env", "NAME=VALUE", "variable of every pod", type=read_variable, **many)
     add("--env-secret", "NAME=SECRET:KEY", "variable of every pod, from a Secret", type=read_secret, **many)
-    others = tuple(kind for kind in PODS if kind != TRAINJOB)
-    add("--env-from", "SECRET", "variables of a Secret, or of configmap/NAME", others, type=read_source, **many)
+    add("--env-from", "SECRET", "variables of a Secret, or of configmap/NAME", UNPATCHED, type=read_source, **many)
     add("--uid", "UID", "user of the processes", type=count(1), default=1000)
     bounds = "fewest and most pods, or off; default: 1 and --workers, for a script --workers alone"
     add("--elastic", "MIN:MAX", bounds, (PYTORCHJOB,), type=read_elastic)
