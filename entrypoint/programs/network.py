@@ -7,6 +7,7 @@ alone, from one layer that is trained here. The share of a step that other ranks
 from __future__ import annotations
 
 import datetime
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
@@ -20,9 +21,9 @@ from entrypoint.programs.leave import leave
 from entrypoint.programs.probe import import_backend
 from entrypoint.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_share
 
-# A bucket of DistributedDataParallel has 25 MB. A smaller one first says which of these a slow network can bear.
-FIRST, SIZES = 1 << 20, (25 << 20, 8 << 20, 2 << 20, 1 << 20)
-# Seconds in which sums are counted, and the least number of them: a limit lets a burst pass before it holds.
+# A bucket of DistributedDataParallel has 25 MB. A slow network is measured by the largest of these that it can bear.
+SIZES = (1 << 20, 2 << 20, 8 << 20, 25 << 20)
+# Seconds in which sums are timed, and the least and the greatest number of them.
 SECONDS, LEAST, MOST = 2.0, 3, 200
 # How long a rank that is gone is waited for; a training waits half an hour.
 PATIENCE = datetime.timedelta(minutes=2)
@@ -66,22 +67,30 @@ def measure_link() -> Link:
     ranks = dist.get_world_size()
     steps = 2 * (ranks - 1)
     alike = torch.zeros(1)
-    latency = slowest(min(time_sums(alike, 1) for _ in range(MESSAGES))) / steps
-    numbers = torch.zeros(FIRST // 4)
-    time_sums(numbers, 1)
-    first = slowest(time_sums(numbers, 1))
-    size = next((size for size in SIZES if first * size / FIRST * LEAST <= 2 * SECONDS), SIZES[-1])
+    latency = slowest(min(time_sum(alike) for _ in range(MESSAGES))) / steps
+    size, one = choose_size()
     numbers = torch.zeros(size // 4)
-    one = slowest(time_sums(numbers, 1))
     count = min(MOST, max(LEAST, round(SECONDS / one)))
-    seconds = slowest(time_sums(numbers, count))
-    return Link(steps / ranks * size * count / seconds, latency)
+    seconds = slowest(statistics.median(time_sum(numbers) for _ in range(count)))  # one that stalled does not count
+    return Link(steps / ranks * size / seconds, latency)
 
 
-def time_sums(numbers: torch.Tensor, count: int) -> float:
-    """Return the seconds in which all ranks sum a tensor so many times."""
+def choose_size() -> tuple[int, float]:
+    """Return the bytes of the sums to time, and the seconds of one.
+
+    From the smallest up: a limit lets a burst pass before it holds.
+    """
+    for size, larger in zip(SIZES, (*SIZES[1:], 0)):
+        seconds = slowest(time_sum(torch.zeros(size // 4)))
+        if seconds * larger / size * LEAST > 2 * SECONDS:
+            break
+    return size, seconds
+
+
+def time_sum(numbers: torch.Tensor) -> float:
+    """Return the seconds in which all ranks sum a tensor."""
     dist.barrier()
-    return clock(lambda: [dist.all_reduce(numbers) for _ in range(count)])
+    return clock(lambda: dist.all_reduce(numbers))
 
 
 def slowest(seconds: float) -> float:

@@ -13,6 +13,7 @@ import pytest
 
 from entrypoint.programs.scaling import Link
 
+MB = 1e6
 NAME = "entrypoint.programs.network"
 
 
@@ -70,3 +71,28 @@ def test_ranks_measure_bfloat16_where_all_have_units(
     }
     with mock.patch.multiple(network, **seen):
         assert list(network.measure("gloo").steps) == types
+
+
+@pytest.mark.parametrize(("rate", "burst", "stall"), [
+    (12 * MB, 0, 0), (12 * MB, 1.25 * MB, 0), (37 * MB, 3.75 * MB, 0), (0.5 * MB, 1.25 * MB, 0), (5e9, 0, 0),
+    (12 * MB, 1.25 * MB, 3), (37 * MB, 0, 3), (1e9, 0, 3),
+])  # fmt: skip
+def test_a_limit_is_found_behind_its_burst_and_a_stalled_moment(
+    network: Any, rate: float, burst: float, stall: float
+) -> None:
+    """burst: bytes that pass at once in the beginning; stall: seconds of one sum more, after 1.6 seconds of sums."""
+    clock, left = 0.0, burst
+
+    def time_sum(numbers: int) -> float:
+        nonlocal clock, left
+        before, size = clock, numbers * 4
+        clock += 1e-4 + max(size - left, 0) / rate
+        left = max(left - size, 0)
+        clock += stall if before <= 1.6 < clock else 0
+        return clock - before
+
+    vars(network.torch)["zeros"] = lambda count: count
+    vars(network.dist)["get_world_size"] = lambda: 2
+    with mock.patch.multiple(network, time_sum=time_sum, slowest=float):
+        assert network.measure_link().bandwidth == pytest.approx(rate, rel=0.05)
+    assert clock < 20
