@@ -9,6 +9,20 @@ NOT_EXECUTABLE, NOT_FOUND = 126, 127
 # What time mends. The training operator starts a pod of restartPolicy ExitCode again for 128 and above
 # (kubeflow/training-operator, pkg/util/train/train_util.go); 138 is SIGUSR1's, which nothing here sends.
 LATER = 138
+# What each exit code says, as docs/reference.md has it; a command that has started has its own.
+MEANINGS = {
+    0: "done",
+    EXIT_OUTSIDE: "a network, a disk or another rank failed; or Python ended the training with an error",
+    EXIT_USER: "the command or a variable is wrong, and the message says what to type instead",
+    NOT_EXECUTABLE: "the program cannot be executed",
+    NOT_FOUND: "neither a task nor a program",
+    129: "its terminal is gone (SIGHUP)",
+    130: "stopped by ^C (SIGINT)",
+    137: "killed, mostly for want of memory (SIGKILL)",
+    LATER: "retry later: the name of rank 0 does not resolve, its port is in use, not all ranks came, or another job "
+    "has the directory for results",
+    143: "stopped from outside (SIGTERM)",
+}
 
 
 class Refusal(Exception):

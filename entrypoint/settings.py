@@ -28,8 +28,21 @@ def overlay(environ: Mapping[str, str], settings: Iterable[Setting]) -> dict[str
 
 
 OURS = "MULTINODE_"
-# The variables that users set (docs/reference.md), without what all of them begin with.
-NAMES = ("APART", "BF16", "GRADIENTS", "OUTPUT", "RESUME", "SSH_KEYS", "SSH_PORT", "TIMEOUT", "WORLD_SIZE")
+# The variables that users set, without what all of them begin with, as docs/reference.md has them.
+VARIABLES = {
+    "APART": "`1`: ranks may work apart; else one that trains by itself is ended",
+    "BF16": "`emulate`: bf16 also where the processor has no unit for it, many times slower; no other value",
+    "GRADIENTS": "what ranks send to each other: `float32`, `bf16`, `int8`, `powersgd:RANK`, or `off` for what "
+    "DistributedDataParallel does itself",
+    "OUTPUT": "where a script of your own writes its results; default: `/workspace/output`",
+    "RESUME": "`no`: begin anew; a path: go on from that checkpoint. A script reads its last checkpoint there",
+    "SSH_KEYS": "the directory of the ssh key; default: `/etc/multinode/ssh`",
+    "SSH_PORT": "the port of `worker`, the same on every node; default: 2222",
+    "TIMEOUT": "seconds to wait for the name of rank 0 (default: 900 for a master, else 60), or for the hosts of "
+    "`launch` (120)",
+    "WORLD_SIZE": "refuse any other number of ranks: `4`, `2:4`, or `2:` for at least 2; `1` trains alone",
+}
+NAMES = tuple(VARIABLES)
 MARK = "MULTINODE_SET"
 BEFORE = "MULTINODE_BEFORE"
 

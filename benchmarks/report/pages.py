@@ -1,47 +1,50 @@
-"""The parts of README.md and docs/benchmarks.md that are written from docs/benchmarks.json."""
+"""What README.md and docs/benchmarks.md have of docs/benchmarks.json: written there, and made with the site."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.figures import file, promises
 from benchmarks.figures.measured import of_json
 from benchmarks.host import machine
 from benchmarks.host.commands import ROOT
-from benchmarks.report import plots, scaling, tables
-from scripts.pages import markers
+from benchmarks.report import markers, plots, scaling, tables
 
 FIGURES = ROOT / "docs/benchmarks.json"
-PAGE, README = ROOT / "docs/benchmarks.md", ROOT / "README.md"
-# The parts of each page, which begin with `<!-- figures of NAME -->`.
-PAGES: Mapping[Path, Sequence[str]] = {PAGE: (*file.PARTS, "scaling"), README: ("summary",)}
+README = ROOT / "README.md"
+# What the page has when it is made with the site.
+ON_THE_PAGE = (*file.PARTS, "scaling")
+SUMMARY = "figures of summary"
 NOTHING = "Not measured yet."
 REMEDY = "git checkout docs/benchmarks.json"
 
 
 def write() -> None:
-    """Write both pages anew, and draw the plots.
+    """Write the table of the README anew, and draw the plots.
 
-    Raises UserFault when figures are missing or damaged, and ends the program where a page lacks the markers of a part;
-    then nothing is written.
+    Raises UserFault when figures are missing or damaged, and ends the program where the README lacks the markers; then
+    nothing is written.
     """
-    parts = file.whole(FIGURES, REMEDY)
-    texts = {page: fill(page, names, parts) for page, names in PAGES.items()}
-    plots.draw(parts, FIGURES.parent)
-    for page, text in texts.items():
-        page.write_text(text)
+    found = file.whole(FIGURES, REMEDY)
+    text = fill(README.read_text(), found)
+    plots.draw(found, FIGURES.parent)
+    README.write_text(text)
 
 
-def fill(page: Path, names: Sequence[str], parts: Mapping[str, Any]) -> str:
-    """Return the text of a page with these parts written anew."""
-    text = page.read_text()
-    for name in names:
-        written: Mapping[str, Callable[[Mapping[str, Any]], str]] = {"summary": summary, "scaling": scaling.write}
-        lines = written[name](parts) if name in written else section(name, parts)
-        text = markers.fill(text, f"figures of {name}", [lines], page.name)
-    return text
+def fill(text: str, parts: Mapping[str, Any]) -> str:
+    """Return the text of the README with its figures written anew."""
+    return markers.fill(text, SUMMARY, [summary(parts)], README.name)
+
+
+def maker(name: str) -> Callable[[], list[str]]:
+    """Return what makes a part of the page of the figures in docs/benchmarks.json."""
+    return lambda: make(name, file.read(FIGURES))
+
+
+def make(name: str, parts: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a part of the page."""
+    return (scaling.write(parts) if name == "scaling" else section(name, parts)).splitlines()
 
 
 def section(name: str, parts: Mapping[str, Any]) -> str:

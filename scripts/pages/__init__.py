@@ -1,1 +1,1 @@
-"""Parts of pages that programs write, and what these programs read of our own sources."""
+"""The pages as a site, with the parts that are made of our own sources, and the record of images that were built."""

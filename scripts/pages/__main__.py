@@ -1,6 +1,6 @@
-"""Write the tables of the pages in docs/ anew: `python -m scripts.pages`, in the root of the repository.
+"""Record an image that was built, in docs/images.json: `python -m scripts.pages pylock.toml built.json`.
 
-With a lock and what build.py --json printed of its image, that image is recorded first.
+These are its lock, and what build.py --json printed.
 """
 
 import datetime
@@ -12,7 +12,7 @@ from pathlib import Path
 from images.host import process
 from images.lock import lockfile
 from scripts import program
-from scripts.pages import built, tables
+from scripts.pages import built
 
 
 def record(lock: Path, said: Path) -> None:
@@ -26,11 +26,9 @@ def record(lock: Path, said: Path) -> None:
 
 
 def main() -> int:
-    """Record an image where one was named, and write the pages."""
-    if sys.argv[1:]:
-        record(*map(Path, sys.argv[1:]))
-    for page, text in tables.written().items():
-        page.write_text(text)
+    """Record the image that is named."""
+    lock, said = sys.argv[1:]
+    record(Path(lock), Path(said))
     return 0
 
 

@@ -7,6 +7,7 @@ that one link is right on a code host and here; a source is a file of the site a
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
@@ -18,6 +19,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # the program `mkdocs` does not look there, as python -m does
+from scripts.pages import parts  # noqa: E402
+
 LINK = re.compile(r"\]\(([^)#\s]+)")
 # The page that who searches for the words of an error is looking for.
 REMEDIES = "docs/troubleshooting.md"
@@ -43,10 +47,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Put remedies first among what a search finds."""
+    """Put remedies first among what a search finds, and the parts that are made where they go."""
     if page.file.src_uri == REMEDIES:
         page.meta["search"] = {"boost": 4}
-    return markdown
+    return parts.fill_in(markdown)
 
 
 def linked(page: Path) -> Iterator[Path]:

@@ -1,8 +1,8 @@
-"""The tables of pages that are written from data: what breaks, what launchers are taken for, what goes together."""
+"""The tables of pages that are made from data: what breaks, what launchers are taken for, what goes together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from packaging.version import Version
 from images.host.toml import tomllib
 from images.plan import catalog, matrix
 from images.plan.catalog import Torch, Transformers
-from scripts.pages import built, markers
+from scripts.pages import built
 from scripts.pages.built import Built
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,7 +49,7 @@ def faults() -> list[str]:
     rows = read_faults()
     outlived = [row.what for row in rows if row.remedy.startswith(NOTHING)]
     ends = [_fault(row) for row in rows if not row.remedy.startswith(NOTHING)]
-    made = _table(("what one sees", "what has happened", "exit code", "what to do"), ends)
+    made = write_table(("what one sees", "what has happened", "exit code", "what to do"), ends)
     return [*made, *(["", ALIVE, "", *(f"- {what};" for what in outlived)] if outlived else [])]
 
 
@@ -63,7 +63,7 @@ def _fault(row: Fault) -> Sequence[str]:
 
 def launchers() -> list[str]:
     """Return the table of what each form of each launcher is taken for."""
-    return _table(("launcher", "form", "world", "checked", "source"), map(_case, read_cases()))
+    return write_table(("launcher", "form", "world", "checked", "source"), map(_case, read_cases()))
 
 
 def _case(case: Mapping[str, Any]) -> Sequence[str]:
@@ -77,12 +77,12 @@ def versions() -> list[str]:
     table = catalog.load()
     tested = {str(version) for version in table.tested_torch}
     rows = [(f"**{name}**" if name in tested else name, *cells) for name, *cells in matrix.matrix(table)]
-    return _table(matrix.HEADINGS, rows)
+    return write_table(matrix.HEADINGS, rows)
 
 
 def images() -> list[str]:
     """Return the table of the images that were built."""
-    return _table(("image", "examples", "base", "size", "digest", "built"), map(_image, built.read()))
+    return write_table(("image", "examples", "base", "size", "digest", "built"), map(_image, built.read()))
 
 
 def _image(one: Built) -> Sequence[str]:
@@ -100,7 +100,7 @@ def ends() -> list[str]:
         *(_line("torch", one.torch, table.torch) for one in rows),
         *(_line("transformers", one.transformers, table.transformers) for one in rows),
     ]
-    return _table(("what", "until"), [*suites, *dict.fromkeys(lines)])
+    return write_table(("what", "until"), [*suites, *dict.fromkeys(lines)])
 
 
 def _line(name: str, release: str, known: Mapping[Version, Torch] | Mapping[Version, Transformers]) -> tuple[str, str]:
@@ -111,26 +111,8 @@ def _line(name: str, release: str, known: Mapping[Version, Torch] | Mapping[Vers
     return f"{name} {line[0]}.{line[1]}", said
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def write_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a table in Markdown."""
     rule = ["---"] * len(headings)
     cells = ([cell.replace("|", "\\|") for cell in row] for row in (headings, rule, *rows))
     return [f"| {' | '.join(row)} |" for row in cells]
-
-
-# The page, the name of its part, and what is written there.
-PARTS: Sequence[tuple[str, str, Callable[[], list[str]]]] = (
-    ("troubleshooting.md", "faults", faults),
-    ("launchers.md", "launchers", launchers),
-    ("versions.md", "matrix", versions),
-    ("versions.md", "images", images),
-    ("versions.md", "ends", ends),
-)
-
-
-def written() -> dict[Path, str]:
-    """Return the text of each page with its tables written anew."""
-    pages: dict[Path, str] = {}
-    for name, part, lines in PARTS:
-        page = ROOT / "docs" / name
-        pages[page] = markers.fill(pages.get(page) or page.read_text(), part, lines(), name)
-    return pages

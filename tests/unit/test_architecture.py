@@ -18,8 +18,8 @@ PROGRAMS: dict[str, set[str]] = {
     "images": set(),
     "entrypoint": set(),
     "manifests": {"entrypoint"},
-    "benchmarks": {"entrypoint", "images", "scripts"},
-    "scripts": {"images", "manifests"},
+    "benchmarks": {"entrypoint", "images"},
+    "scripts": {"benchmarks", "entrypoint", "images", "manifests"},
 }
 # What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.
 BESIDE_TRAINING = {"datasets", "evaluate", "huggingface_hub", "nltk", "torch", "transformers"}

@@ -8,17 +8,12 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
-from entrypoint.tasks.command import WORKER, read_command
-from manifests.pod import limit_restarts
-from tests.support.admission import list_flaws
-from tests.support.definitions import schema
 from tests.support.documents import Page, page, pages
-from tests.support.manifests import run, write
+from tests.support.manifests import run
 
 
 def shown_in(page: Page) -> list[dict[str, Any]]:
@@ -27,81 +22,22 @@ def shown_in(page: Page) -> list[dict[str, Any]]:
 
 
 SHOWN = [each for page in pages() for each in shown_in(page)]
-JOBS = [each for each in SHOWN if each["apiVersion"].startswith(("kubeflow.org/", "trainer.kubeflow.org/"))]
-
-WITH_PODS = [each for each in SHOWN if each["kind"] not in ("Service", "TrainJob")]
+PODS = [each for each in SHOWN if each["kind"] == "Pod"]
 
 
-def of_kind(kind: str) -> list[dict[str, Any]]:
-    return [each for each in JOBS if each["kind"] == kind]
-
-
-def pods(each: dict[str, Any]) -> list[dict[str, Any]]:
-    """List the pods of a job, one for each kind of replica; those of a TrainJob are in its runtime."""
-    if each["kind"] == "TrainJob":
-        return [{"containers": [each["spec"]["trainer"]]}]
-    if each["apiVersion"] in ("v1", "batch/v1"):
-        return [each["spec"] if each["kind"] == "Pod" else each["spec"]["template"]["spec"]]
-    [replicas] = [value for name, value in each["spec"].items() if name.endswith("ReplicaSpecs")]
-    return [replica["template"]["spec"] for replica in replicas.values()]
-
-
-@pytest.mark.parametrize("each", JOBS, ids=lambda each: each["kind"])
-def test_a_job_fits_the_definition_of_its_kind(each: dict[str, Any]) -> None:
-    jsonschema.validate(each, schema(each["kind"]))
-
-
-@pytest.mark.parametrize("each", JOBS, ids=lambda each: each["kind"])
-def test_the_operator_of_a_job_takes_it(each: dict[str, Any]) -> None:
-    assert list_flaws(each) == []
-
-
-@pytest.mark.parametrize("each", [each for each in JOBS if each["kind"] != "TrainJob"], ids=lambda each: each["kind"])
-def test_a_job_fails_after_as_many_restarts_as_one_of_the_script(each: dict[str, Any]) -> None:
-    """The restarts of a PyTorchJob's pods are added up, those of an MPIJob's launcher are counted alone."""
-    replicas = each["spec"].get("pytorchReplicaSpecs") or {"Launcher": {"replicas": 1}}
-    count = sum(one["replicas"] for one in replicas.values())
-
-    assert each["spec"]["runPolicy"]["backoffLimit"] == limit_restarts(10, count)
-
-
-def test_the_pods_of_the_mpi_job_start_as_those_of_one_of_the_script() -> None:
-    """By default a launcher comes at once, and gives up; a worker that was killed is not started again."""
-    [each], ours = of_kind("MPIJob"), write("mpijob", "--workers", "2").manifest["spec"]
-    shown = each["spec"]
-
-    for name in ("launcherCreationPolicy", "runPolicy"):
-        assert shown[name] == ours[name]
-    for kind, replica in ours["mpiReplicaSpecs"].items():
-        assert shown["mpiReplicaSpecs"][kind]["restartPolicy"] == replica["restartPolicy"]
-
-
-@pytest.mark.parametrize("each", WITH_PODS, ids=lambda each: each["kind"])
+@pytest.mark.parametrize("each", PODS, ids=lambda each: each["metadata"]["name"])
 def test_a_pod_keeps_its_cores_and_mounts_what_it_has(each: dict[str, Any]) -> None:
     """A namespace with a quota takes no container without limits."""
-    for pod in pods(each):
-        volumes = {volume["name"] for volume in pod.get("volumes", [])}
-        for container in pod["containers"]:
-            assert {mount["name"] for mount in container.get("volumeMounts", [])} == volumes
-            sizes = container["resources"]
-            assert sizes["requests"].keys() == {"cpu", "memory"}
-            assert sizes["requests"] == sizes["limits"]
-
-
-@pytest.mark.parametrize("each", JOBS, ids=lambda each: each["kind"])
-def test_a_pod_runs_a_command_that_the_entrypoint_has(each: dict[str, Any]) -> None:
-    for pod in pods(each):
-        for container in pod["containers"]:
-            assert "command" not in container, "it would take the place of the entrypoint"
-            read = read_command(container["args"], {}, lambda *_: None)
-            assert read.trains or read.kind == WORKER
+    volumes = {volume["name"] for volume in each["spec"].get("volumes", [])}
+    for container in each["spec"]["containers"]:
+        assert {mount["name"] for mount in container.get("volumeMounts", [])} == volumes
+        sizes = container["resources"]
+        assert sizes["requests"].keys() == {"cpu", "memory"}
+        assert sizes["requests"] == sizes["limits"]
 
 
 def test_kubernetes_takes_what_is_its_own() -> None:
-    shown = [each for each in SHOWN if each not in JOBS]
-
-    assert {each["kind"] for each in shown} == {"Pod"}
-    for each in shown:
+    for each in PODS:
         kubernetes_validate.validate(each, "1.37", strict=True)
 
 
@@ -122,7 +58,7 @@ def made() -> list[dict[str, Any]]:
     """List the objects that the commands of these pages print, and those that the pages show."""
     printed = [re.split(" [|>] ", each)[0] for each in TYPED if each.startswith("python scripts/manifest.py ")]
     manifests = [run(*shlex.split(each.replace("<DIGEST>", "0" * 64))[2:]).manifest for each in printed]
-    return [*manifests, *(each for each in SHOWN if each["kind"] == "Pod")]
+    return [*manifests, *PODS]
 
 
 @pytest.mark.parametrize("typed", [each for each in TYPED if each.startswith("kubectl ")])

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from entrypoint import settings
 from entrypoint.tasks.command import read_command
-from images import options, report
+from images import report
 from images.check import opened
 from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import DIRECTORIES, ENVIRONMENT, GID, UID
@@ -26,12 +25,6 @@ from tests.support.toml import tomllib
 REFERENCE = page("docs/reference.md").text
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
 COMMANDS = ("smoke", "qa", "glue", "mlm", "tasks", "prefetch", "doctor", "worker", "launch", "ssh", "bash")
-
-
-def first_cells(text: str, heading: str) -> list[str]:
-    """List the code in the first cells of the table below a heading."""
-    section = re.split(r"(?m)^## ", text.partition(f"## {heading}\n")[2])[0]
-    return [code for cell in re.findall(r"(?m)^\| (.*?) \|", section) for code in re.findall(r"`([^`]+)`", cell)]
 
 
 def promised(what: str) -> list[str]:
@@ -60,21 +53,6 @@ def test_the_lock() -> None:
     assert promised("lock")[1:] == ["[tool.multinode]", f"format = {table['format']}"]
 
 
-def test_variables() -> None:
-    named = {name for name in first_cells(REFERENCE, "Variables that you may set") if name.startswith("MULTINODE_")}
-
-    assert named == {f"MULTINODE_{name}" for name in settings.NAMES}
-
-
-def test_options_and_commands_of_build_py() -> None:
-    text = page("docs/build.md").text
-    known = {option for _, option, _ in options.OPTIONS}
-    named = {option for option in first_cells(text, "Options") if not option.startswith("--no-")}
-
-    assert named == known - {"image"}, "the page's table has the options of build.py, all of them and no others"
-    assert set(first_cells(text, "Build an image")) <= set(options.COMMANDS)
-
-
 def test_what_json_has_of_a_build() -> None:
     made = report.fields(report.Outcome((EMPTY,), None, None, (), 1.0))
 
@@ -84,7 +62,6 @@ def test_what_json_has_of_a_build() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_commands_of_the_entrypoint(name: str) -> None:
     assert read_command([name], {}, lambda program, _: program if program == "bash" else None).name == name
-    assert f"`{name}" in REFERENCE
 
 
 def test_the_newest_part_of_the_changelog_is_this_release() -> None:

@@ -1,4 +1,4 @@
-"""The commands of scripts/manifest.py that the pages show, and their table of options."""
+"""The commands of scripts/manifest.py that the pages show."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import Shown, page, pages
-from tests.support.manifests import KINDS, list_options, run
+from tests.support.documents import Shown, pages
+from tests.support.manifests import run
 
 PROGRAM = "python scripts/manifest.py "
 SHOWN = [shown for each in pages() for shown in each.shown if shown.text.startswith(PROGRAM)]
@@ -30,11 +30,3 @@ def test_a_command_of_a_page_prints_a_manifest(shown: Shown) -> None:
 
     assert printed.manifest["kind"]
     assert shown.output is None or printed.err.strip() == shown.output.strip()
-
-
-def test_an_option_that_is_explained_exists() -> None:
-    lines = page("docs/kubernetes-reference.md").text.splitlines()
-    rows = [line.split("|")[1] for line in lines if line.startswith("| `--")]
-
-    explained = {word for row in rows for word in re.findall(r"--[a-z-]+", row)}
-    assert explained and explained <= {option for kind in KINDS for option in list_options(kind)}

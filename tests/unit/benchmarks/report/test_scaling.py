@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchmarks.report import scaling
+from benchmarks.report import pages, scaling
 from entrypoint.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_share, estimate_step
 from tests.support.harness import ROOT
 
@@ -61,7 +61,7 @@ def test_what_the_line_of_progress_says_was_measured() -> None:
 
 
 def test_the_line_of_progress_says_what_a_larger_batch_costs_as_the_page_does() -> None:
-    page = (ROOT / "docs/benchmarks.md").read_text()
+    page = "\n".join(pages.maker("settings")())
     text = (ROOT / "entrypoint/programs/progress.py").read_text()
     large, small = (
         round(100 * float(share))

@@ -6,12 +6,6 @@ from images.plan import catalog
 from scripts.pages import tables
 
 
-def test_every_page_is_as_the_program_writes_it() -> None:
-    stale = [page.name for page, text in tables.written().items() if page.read_text() != text]
-
-    assert stale == [], "python -m scripts.pages writes them anew"
-
-
 def test_what_the_tests_train_stands_alone_and_in_bold() -> None:
     bold = [line for line in tables.versions() if line.startswith("| **")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.pages.markers import fill
+from benchmarks.report.markers import fill
 
 PAGE = "before\n<!-- one -->\nold\n<!-- end -->\nbetween\n<!-- two -->\nolder\n<!-- end -->\nafter\n"
 

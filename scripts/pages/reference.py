@@ -1,0 +1,164 @@
+"""The tables of pages that are made from the programs themselves: options, variables, exit codes, messages, modules."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+from collections.abc import Iterable, Mapping
+
+from entrypoint import errors, settings
+from entrypoint.machine.cpus import Machine
+from entrypoint.machine.image import Stack
+from entrypoint.tasks.command import HELP
+from entrypoint.tuning import variables
+from entrypoint.tuning.threads import Context, Process
+from entrypoint.world.model import TORCHRUN, World
+from entrypoint.world.table import LAUNCHERS
+from images import options
+from images.host import limits
+from manifests.options import Parser, add_options
+from manifests.request import HELP as KINDS
+from scripts.pages import messages
+from scripts.pages.tables import ROOT, write_table
+
+REMEDIES = ROOT / "docs/troubleshooting.md"
+UNKNOWN = "What to type depends on the value: the line `try:` says it."
+MODULES = ("images", "entrypoint", "manifests")
+# A start in which nearly every variable is set: two nodes, oneCCL and Intel MPI, under a quota, with a log.
+USUAL = Context(
+    World(TORCHRUN, "", nodes=(2, 2), local_size=2, master="node0", port=29500, job="1"),
+    Machine(frozenset(range(8)), 8, 4, (frozenset(range(8)),), 4.0, pinned=False),
+    {},
+    Stack("2.4.0", "4.46.0", "3.11", "ccl", None, "/"),
+    Process(is_logged=True, find_interface=lambda: "eth0", has_file=lambda path: path != variables.MPICH),
+)
+
+
+def build_options() -> list[str]:
+    """Return the options of build.py, with the commands that have each."""
+    return list_options({command: options.parser(command) for command in options.COMMANDS})
+
+
+def manifest_options() -> list[str]:
+    """Return the options of scripts/manifest.py, with the kinds that have each."""
+    parsers = {kind: Parser(prog=kind, add_help=False) for kind in KINDS}
+    for kind, parser in parsers.items():
+        add_options(parser, kind)
+    return list_options(parsers)
+
+
+def list_options(parsers: Mapping[str, argparse.ArgumentParser]) -> list[str]:
+    """Return a row for each option that parsers explain in the same words."""
+    rows: dict[tuple[str, str], dict[str, object]] = {}
+    for command, parser in parsers.items():
+        for action in parser._actions:
+            if not isinstance(action, argparse._HelpAction):
+                rows.setdefault((spell(action), action.help or ""), {})[command] = action.default
+    cells = ((f"`{name}`", write_help(text, of.values()), by(of, parsers)) for (name, text), of in rows.items())
+    return write_table(("option", "what it does", "of"), cells)
+
+
+def write_help(text: str, defaults: Iterable[object]) -> str:
+    """Return the help of an option, with all the defaults that it has."""
+    return text.replace("%(default)s", " or ".join(dict.fromkeys(f"`{each}`" for each in defaults)))
+
+
+def spell(action: argparse.Action) -> str:
+    """Return an option with what it takes, as it is typed."""
+    takes = "|".join(action.choices) if action.choices else action.metavar
+    names = ", ".join(action.option_strings)
+    return f"{names} {takes}".strip() if takes and action.nargs != 0 else names
+
+
+def by(found: Iterable[str], known: Iterable[str]) -> str:
+    """Return the commands that have an option, in the fewest words."""
+    names, others = list(found), [each for each in known if each not in set(found)]
+    shown = ", ".join(f"`{each}`" for each in (others if len(others) < len(names) else names))
+    return "all" if not others else f"all but {shown}" if len(others) < len(names) else shown
+
+
+def commands() -> list[str]:
+    """Return the commands of build.py."""
+    return write_table(("command", "what it does"), ((f"`{name}`", text) for name, text in options.COMMANDS.items()))
+
+
+def image_commands() -> list[str]:
+    """Return what a container can be told to run, as `--help` prints it."""
+    return ["```text", *HELP.splitlines(), "```"]
+
+
+def typed_variables() -> list[str]:
+    """Return the variables that a user sets."""
+    rows = ((f"`{settings.OURS}{name}`", text) for name, text in settings.VARIABLES.items())
+    return write_table(("variable", "what it does"), rows)
+
+
+def rank_variables() -> list[str]:
+    """Return the variables that are set for ranks, where one has a value in the usual start."""
+    place = World(TORCHRUN, "", rank=0, size=2, local_rank=0, local_size=1, master="node0", port=29500)
+    rows = [(name, why) for name, _, why in variables.list_rows(USUAL)]
+    rows += [(each.name, each.why) for each in variables.set_rank_variables(place, {})]
+    return write_table(("variable", "why it is set"), ((f"`{name}`", why) for name, why in rows))
+
+
+def exit_codes() -> list[str]:
+    """Return what each exit code says."""
+    return write_table(("code", "what it says"), ((str(code), text) for code, text in errors.MEANINGS.items()))
+
+
+def found_by() -> list[str]:
+    """Return what proves each launcher, in the order in which they are looked for."""
+    rows = dict.fromkeys((each.why, each.kind) for each in LAUNCHERS)
+    return write_table(("found", "taken for"), rows)
+
+
+def download_limits() -> list[str]:
+    """Return how much is read of what comes from outside."""
+    rows = ((limit.of, spell_size(limit.most)) for limit in limits.TABLE)
+    return write_table(("what", "at most"), rows)
+
+
+def spell_size(size: int) -> str:
+    return f"{size >> 30} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
+
+
+def other_messages() -> list[str]:
+    """Return the messages that the page of remedies does not explain itself, each as a heading above what to type."""
+    explained = re.findall(r"(?m)^### (.+)$", REMEDIES.read_text())
+    found = messages.read_messages()
+    return [line for each in found if not explains(explained, each.fact) for line in show(each)]
+
+
+def explains(titles: Iterable[str], fact: str) -> bool:
+    """Return whether a heading has the words of a fact, without the value that it may begin with."""
+    pattern = ".+".join(map(re.escape, call(fact).split(messages.VALUE)))
+    return any(re.fullmatch(pattern, title) for title in titles)
+
+
+def show(message: messages.Message) -> list[str]:
+    tick = "``" if "`" in message.remedy else "`"
+    typed = f"{tick}try: {message.remedy}{tick}" if message.remedy else UNKNOWN
+    return [f"### {call(message.fact)}", "", typed, ""]
+
+
+def call(fact: str) -> str:
+    """Return what a message is searched by: a fact without the value that it begins with."""
+    return fact.removeprefix(f"{messages.VALUE} ")
+
+
+def modules() -> list[str]:
+    """Return every module with the first sentence of its docstring."""
+    return write_table(("module", "what it holds"), (row for program in MODULES for row in describe(program)))
+
+
+def describe(program: str) -> Iterable[tuple[str, str]]:
+    """Yield the modules of a program; one without a docstring, such as the mark of a package, is left out."""
+    for path in sorted((ROOT / program).rglob("*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text())) if "rootfs" not in path.parts else None
+        if text:
+            yield f"`{path.relative_to(ROOT)}`", first_sentence(text)
+
+
+def first_sentence(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split())

@@ -1,0 +1,89 @@
+"""The parts of pages that are made with the site name all that there is, and each has its place."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from entrypoint import errors, settings
+from entrypoint.tasks.command import OWN
+from images import options
+from manifests.request import HELP
+from scripts.pages import messages, parts, reference
+from scripts.pages.parts import MARK, PARTS
+from tests.support.documents import pages
+from tests.support.harness import ROOT
+from tests.support.manifests import list_options
+
+MESSAGES = messages.read_messages()
+SAID = json.loads((ROOT / "tests/data/golden/messages/starts.json").read_text())
+
+
+def made(name: str) -> str:
+    return "\n".join(PARTS[name]())
+
+
+def test_each_part_has_one_place() -> None:
+    assert sorted(name for page in pages() for name in MARK.findall(page.text)) == sorted(PARTS)
+
+
+def test_a_mark_becomes_its_part_and_the_rest_stays() -> None:
+    text = parts.fill_in("before\n<!-- made: exit codes -->\nafter `<!-- made: exit codes -->`\n")
+
+    assert text.startswith("before\n| code |") and text.endswith(" |\nafter `<!-- made: exit codes -->`\n")
+
+
+def test_a_part_that_nobody_makes_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        parts.fill_in("<!-- made: nothing -->")
+
+
+def test_options_and_commands_of_build_py() -> None:
+    known = {option for command in options.COMMANDS for option in list_typed(command)}
+
+    assert known - set(re.findall(r"--[a-z-]+", made("options of build.py"))) == set()
+    assert all(f"| `{command}` |" in made("commands of build.py") for command in options.COMMANDS)
+
+
+def list_typed(command: str) -> list[str]:
+    return [name for action in options.parser(command)._actions for name in action.option_strings if len(name) > 2][1:]
+
+
+@pytest.mark.parametrize("kind", HELP)
+def test_options_of_a_manifest(kind: str) -> None:
+    text = made("options of manifest.py")
+
+    assert [option for option in list_options(kind) if f"| `{option} " not in text] == []
+
+
+def test_variables() -> None:
+    assert all(f"`MULTINODE_{name}`" in made("variables of users") for name in settings.NAMES)
+    assert {"OMP_NUM_THREADS", "LD_PRELOAD", "CCL_WORKER_COUNT", "I_MPI_PIN", "WORLD_SIZE"} <= set(
+        re.findall(r"`(\w+)`", made("variables of ranks"))
+    )
+
+
+def test_exit_codes() -> None:
+    codes = {value for name, value in vars(errors).items() if name.isupper() and isinstance(value, int)}
+
+    assert codes <= errors.MEANINGS.keys() and made("exit codes").count("\n") == len(errors.MEANINGS) + 1
+
+
+def test_commands_of_the_image() -> None:
+    assert [name for name in OWN if not re.search(rf"\b{name}\b", made("commands of the image"))] == []
+
+
+def test_a_message_that_is_printed_is_on_the_page() -> None:
+    facts = [*(each.fact for each in MESSAGES), *re.findall(r"(?m)^### (.+)$", reference.REMEDIES.read_text())]
+    patterns = [".+".join(map(re.escape, fact.split(messages.VALUE))) for fact in facts]
+    any_of_them = re.compile(f"(multinode: )?({'|'.join(patterns)}): ")
+
+    assert [lines[0] for lines in SAID.values() if not any_of_them.match(lines[0])] == []
+
+
+def test_each_message_is_a_heading_or_is_explained_by_one() -> None:
+    titles = re.findall(r"(?m)^### (.+)$", f"{reference.REMEDIES.read_text()}\n{made('other messages')}")
+
+    assert [each.fact for each in MESSAGES if not reference.explains(titles, each.fact)] == []
