@@ -10,6 +10,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("entrypoint", "manifests", "images")
 ERRORS = ("Refusal", "Fault", "UserFault", "WorldFault")
+# Where the fact and the remedy stand among so many arguments; five are those of a row of images/deliver/refusals.py.
+PLACES = {3: (0, 2), 4: (0, 2), 5: (3, 4)}
 # What stands where a message has a value.
 VALUE = "..."
 
@@ -32,15 +34,16 @@ def read_messages() -> list[Message]:
 
 
 def find_messages(module: ast.Module) -> Iterator[Message]:
-    """Yield the messages of the errors that a module makes: their first part, and their third."""
+    """Yield the messages of the errors that a module makes."""
     everywhere = read_texts(module.body)
     errors = {*ERRORS, *(node.name for node in ast.walk(module) if isinstance(node, ast.ClassDef) and is_error(node))}
     for place in module.body:
         names = {**everywhere, **read_texts(ast.walk(place))}
         for node in ast.walk(place):
-            if isinstance(node, ast.Call) and name_of(node.func) in errors and len(node.args) in (3, 4):
-                for fact in write(node.args[0], names):
-                    yield Message(fact, whole(next(iter(write(node.args[2], names)), "")))
+            if isinstance(node, ast.Call) and name_of(node.func) in errors and len(node.args) in PLACES:
+                fact, remedy = (node.args[place] for place in PLACES[len(node.args)])
+                for text in write(fact, names):
+                    yield Message(text, whole(next(iter(write(remedy, names)), "")))
 
 
 def is_error(made: ast.ClassDef) -> bool:

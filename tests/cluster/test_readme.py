@@ -1,4 +1,4 @@
-"""The commands of the README for several nodes, typed into a shell as they are printed."""
+"""The commands of the README and of its page on mpirun, typed into a shell as they are printed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def names() -> Iterator[str]:
     call(["docker", "network", "rm", f"training{ending}"])
 
 
-def block(beginning: str) -> str:
-    """Find the block of the README that has a line with this beginning."""
-    return next("\n".join(lines) for _, lines in page("README.md").blocks if lines[0].startswith(beginning))
+def block(path: str) -> list[str]:
+    """Return the block of a page that begins with a network of its own."""
+    return next(lines for _, lines in page(path).blocks if lines[0].startswith("docker network create"))
 
 
 def test_torchrun_and_mpi_as_the_readme_says(image: str, names: str, tmp_path: Path) -> None:
-    shown = "\n".join([block("docker network create"), block("mkdir -m 755 keys")])
+    shown = "\n".join([*block("README.md"), *block("docs/mpi.md")[1:]])
     script = NAMES.sub(rf"\1{names}", shown).replace("IMAGE", image)
 
     done = call(["bash", "-euc", f"cd {tmp_path}\n{script}"])

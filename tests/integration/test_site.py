@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -35,6 +36,33 @@ ERRORS = (
     ("has lost another rank", "multinode: rank 0 on pod0 {}: Connection closed by peer, 172.18.0.3"),
     ("transformers looks for a GPU", "multinode: {}: bf16"),
     ("cannot download the examples", "error: {}: https://github.com/huggingface/transformers/archive/v5.23.0.tar.gz"),
+)
+# What newcomers look for, in their words, and the page that has the answer.
+QUESTIONS = (
+    ("own script several machines", "machines"),
+    ("mount train.py", "script"),
+    ("results directory not writable root owner", "script"),
+    ("resume after restart checkpoint", "script"),
+    ("explain variables", "reference"),
+    ("pip install certificate proxy Dockerfile", "image"),
+    ("loss two ranks", "training"),
+    ("batch size ranks", "training"),
+    ("stop training", "training"),
+    ("tensorboard", "image"),
+    ("wandb offline", "image"),
+    ("kubernetes volume data claim", "kubernetes"),
+    ("private registry pull secret", "kubernetes-reference"),
+    ("tolerations", "kubernetes-reference"),
+    ("lightning num_nodes", "libraries"),
+    ("accelerate launch", "libraries"),
+    ("FSDP checkpoint", "libraries"),
+    ("bf16 without AMX", "training"),
+    ("pandas version requirements.txt", "image"),
+    ("offline bundle", "build"),
+    ("torch versions python", "versions"),
+    ("exit code 138", "reference"),
+    ("MULTINODE_TIMEOUT", "reference"),
+    ("slurm sbatch", "slurm"),
 )
 
 
@@ -152,6 +180,23 @@ def test_the_text_of_an_error_leads_to_its_remedy(page: Page, heading: str, line
 
     assert place < 2  # after its page
     assert page.get_by_role("heading", name=heading).is_visible()
+
+
+@pytest.mark.slow
+def test_the_question_of_a_newcomer_leads_to_its_page(page: Page) -> None:
+    assert {words: place for words, place in QUESTIONS if place not in find_pages(page, words)[:4]} == {}
+
+
+def find_pages(page: Page, words: str) -> list[str]:
+    """Return the names of the pages that a search finds, the best first."""
+    page.goto("/")
+    search = page.get_by_role("textbox", name="Search")
+    search.click()
+    search.fill(words)
+    search.press("End")
+    found = page.locator(".md-search-result__item > .md-search-result__link")
+    page.locator(".md-search-result__meta", has_text="match").wait_for()
+    return [Path(urlsplit(each.get_attribute("href") or "").path).stem for each in found.all()]
 
 
 @pytest.mark.slow
