@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Callable
 
+from entrypoint import timeouts
 from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.cgroups import read_process_limit
@@ -30,9 +31,6 @@ from entrypoint.tasks.defaults import OUTPUT
 from entrypoint.world.model import MPIJOB_LAUNCHER, MPIJOB_WORKER
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
-# Only against a hang: importing torch takes seconds, but minutes from a slow disk, with a small share of a core, or
-# under emulation.
-SECONDS = 600
 # Processes and threads of two ranks with a DataLoader each, with room; open files of a rank that has some workers.
 PROCESSES, FILES = 256, 1024
 NAMED = "correct what is named; the other rows may say why"
@@ -183,9 +181,9 @@ def measure_room(path: str) -> int:
 def run_probe(argv: list[str], environ: Mapping[str, str]) -> Probe:
     """Run the probe in the environment of a training; a failure is the error of what is returned."""
     try:
-        done = subprocess.run(argv, env=dict(environ), capture_output=True, timeout=SECONDS, check=False)
+        done = subprocess.run(argv, env=dict(environ), capture_output=True, timeout=timeouts.PROBE, check=False)
     except subprocess.TimeoutExpired:
-        return Probe(error=f"no answer within {SECONDS} s")
+        return Probe(error=f"no answer within {timeouts.PROBE} s")
     except OSError as error:
         return Probe(error=f"{argv[0]}: {error.strerror}")
     lines = [line for line in done.stdout.decode(errors="replace").splitlines() if line.startswith("{")]

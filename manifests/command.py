@@ -7,9 +7,9 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 
+from entrypoint import timeouts
 from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide
-from entrypoint.rendezvous.master import MASTER_SECONDS
 from entrypoint.results.identity import OUTPUTS
 from entrypoint.results.record import RESULTS
 from entrypoint.tasks.aliases import plain, split_flags
@@ -26,11 +26,6 @@ GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 OTHERS = tuple(name for name, kind in OWN.items() if not kind.is_script)
 TEXT = (*TASKS, SMOKE.name)  # what is known here; the other examples of an image are not
 EXAMPLE = "/workspace/transformers/examples/pytorch/DIRECTORY/run_NAME.py"
-# How long a pod waits for the others, which may pull the image first. In an elastic PyTorchJob no init container waits
-# for a Master, and a pod that gives up is a restart, of which the job has so many. Kueue suspends an MPIJob before it
-# has workers, and then the operator makes the launcher at once: none of none are missing (countReadyWorkerPods in
-# pkg/controller/mpi_job_controller.go, mpi-operator v0.8.0).
-WAIT = "MULTINODE_TIMEOUT"
 PROGRAMS = ("torchrun", "python", "python3", "accelerate", "bash", "sh")
 
 
@@ -50,11 +45,21 @@ def finish(request: Request) -> Request:
         words += [f"--{OUTPUT_DIR}", own] if names_results(words) else []
         env |= {} if words[0] in TEXT else {RESULTS: env.get(RESULTS, own)}
     bounds = choose_bounds(request, words[0])
-    if bounds or (request.kind == MPIJOB and request.queue):
-        env.setdefault(WAIT, str(MASTER_SECONDS))
+    if needs_time(request, bounds):
+        env.setdefault(timeouts.VARIABLE, str(timeouts.MASTER))
     finished = replace(request, words=words, env=env, elastic=bounds)
     check_results(finished)
     return finished
+
+
+def needs_time(request: Request, bounds: tuple[int, int] | None) -> bool:
+    """Return whether pods have to wait for others that may pull the image first; bounds: the pods of an elastic job.
+
+    In an elastic PyTorchJob no init container waits for a Master, and a pod that gives up is a restart, of which the
+    job has so many. Kueue suspends an MPIJob before it has workers, and then the operator makes the launcher at once:
+    none of none are missing (countReadyWorkerPods in pkg/controller/mpi_job_controller.go, mpi-operator v0.8.0).
+    """
+    return bounds is not None or (request.kind == MPIJOB and request.queue is not None)
 
 
 def place_scripts(request: Request, words: list[str]) -> list[str]:

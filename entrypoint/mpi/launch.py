@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Callable, NamedTuple
 
+from entrypoint import timeouts
 from entrypoint.addresses import PORT, read_port
 from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
@@ -22,7 +23,7 @@ from entrypoint.mpi.hosts import USAGE, find_hosts, place_ranks
 from entrypoint.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_client
 from entrypoint.mpi.rank import LOST, SUPERVISED
 from entrypoint.mpi.wait import Access, wait_for_hosts
-from entrypoint.numbers import number, whole
+from entrypoint.numbers import whole
 from entrypoint.printing.streams import print_error
 from entrypoint.settings import forget
 from entrypoint.tasks.command import read_command
@@ -31,11 +32,8 @@ from entrypoint.world.model import MPI, World
 from entrypoint.world.ranks import PORTS
 from entrypoint.world.size import check_required_size
 
-TIMEOUT = 120
 # Names that are looked up at once.
 LOOK_UPS = 64
-# How long ranks may take to end after a signal, in seconds; a container is killed 10 s after it.
-GRACE = 8.0
 OPTIONS = {
     "-n": "ranks", "-np": "ranks", "--ppn": "each", "-ppn": "each", "--timeout": "timeout",
     "--hosts": "hosts", "-hosts": "hosts", "--hostfile": "hostfile", "-f": "hostfile",
@@ -91,13 +89,12 @@ def read_job(words: list[str], environ: Mapping[str, str], facts: Facts) -> Job:
         if not count:
             raise Refusal("an option of launch takes a number above 0", repr(options[key]), USAGE)
     hosts = find_hosts(options.get("hosts"), options.get("hostfile"), environ)
-    asked = number(environ, "MULTINODE_TIMEOUT", TIMEOUT)
-    timeout = numbers.get("timeout") or (TIMEOUT if asked is None else asked)
+    timeout = timeouts.read_timeout(environ, timeouts.HOSTS)
     command = read_command(left, environ, which, facts.stack.examples)
     if command.task is not None:
         place_script(command.name, facts.stack)
     placed = place_ranks(hosts, numbers.get("ranks"), numbers.get("each"), facts.machine.filled_nodes)
-    return Job(placed, left, timeout)
+    return Job(placed, left, numbers.get("timeout") or timeout)
 
 
 def explain_launch(words: list[str], plan: Plan) -> Plan:
@@ -170,7 +167,7 @@ def run_hydra(argv: list[str], environ: Mapping[str, str]) -> int:
 
     def stop(number: int, _: object) -> None:
         if not stopped:  # a further signal gives no more time
-            signal.setitimer(signal.ITIMER_REAL, GRACE)
+            signal.setitimer(signal.ITIMER_REAL, timeouts.RANKS_END)
         stopped.append(number)
         for hydra in started:
             hydra.terminate()

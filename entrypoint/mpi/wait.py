@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.printing.streams import print_note
+from entrypoint.timeouts import VARIABLE
 
 # Between two tries of a host that does not answer yet.
 PAUSE = 0.5
@@ -41,7 +42,7 @@ def wait_for_hosts(hosts: list[str], access: Access, timeout: float) -> None:
         silent = list_silent(faults, threads, access.deadline + 0.1)
     if silent:
         how = f"with the same key and the same --user, reachable on port {access.port}"
-        remedy = f"start `worker` there {how}, or wait longer: --timeout S, or MULTINODE_TIMEOUT=S"
+        remedy = f"start `worker` there {how}, or wait longer: --timeout S, or {VARIABLE}=S"
         raise Refusal(f"not every host answered within {timeout:g} s", silent, remedy, EXIT_OUTSIDE)
 
 

@@ -6,18 +6,15 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 
+from entrypoint import timeouts
 from entrypoint.addresses import PORT
 from entrypoint.errors import LATER, Refusal
 from entrypoint.machine.network import can_resolve, is_here, try_port
-from entrypoint.numbers import LAST_PORT, number
+from entrypoint.numbers import LAST_PORT
 from entrypoint.printing.streams import print_note
 from entrypoint.world.model import SLURM, TORCHRUN, TORCHRUN_WORKER, World
 from entrypoint.world.torchrun import find_meeting
 
-# As long as torchrun itself waits: for the store of an elastic rendezvous (c10d_rendezvous_backend.py, read_timeout),
-# and for the master of any other (torch/distributed/launcher/api.py, rdzv_timeout). Ranks that MPI or Slurm has started
-# are on nodes that are up; their names may be half a minute late.
-SECONDS, MASTER_SECONDS = 60, 900
 PAUSE = 0.5
 # Where to name the master of torchrun if no variable has: a scheduler has listed its hosts, or an option was typed.
 TYPED = "PET_MASTER_ADDR, with PET_NNODES and PET_NODE_RANK; of a typed torchrun in --master_addr or --rdzv_endpoint"
@@ -31,10 +28,9 @@ def wait_for_master(world: World, environ: Mapping[str, str]) -> bool:
     if world.launcher == TORCHRUN_WORKER or world.master is None or not world.several_nodes:
         return False
     static = world.launcher == TORCHRUN and world.node_rank is not None  # also where its options are typed
-    patience = MASTER_SECONDS if static else SECONDS
-    asked = number(environ, "MULTINODE_TIMEOUT", MASTER_SECONDS)
+    seconds = timeouts.read_timeout(environ, timeouts.MASTER if static else timeouts.NAME)
     source = (find_meeting(environ) or TYPED) if world.launcher == TORCHRUN else "MASTER_ADDR"
-    return wait_for_name(world.master, source, patience if asked is None else asked, can_resolve)
+    return wait_for_name(world.master, source, seconds, can_resolve)
 
 
 def wait_for_name(name: str, source: str, seconds: int, resolves: Callable[[str], bool]) -> bool:

@@ -16,15 +16,14 @@ import time
 from collections.abc import Callable, Iterator
 from zlib import crc32
 
+from entrypoint import timeouts
 from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, LATER, Refusal, one_row
 from entrypoint.numbers import whole
 from entrypoint.world.model import World
 from entrypoint.world.ranks import PORTS
 
-# Seconds that ranks wait for each other: an image may have to be fetched first. Seconds in which rank 0
-# still tells the others that it was refused, for a stranger who says nothing, and between two tries.
-WAIT, TELL, TURN, PAUSE = 900.0, 30.0, 5.0, 0.3
+PAUSE = 0.3  # between two tries
 YES, NO, REFUSED = "yes", "no", "refused"
 # More than a line of ours has, and callers who have not said who they are: a scanner may leave thousands open.
 LONGEST, MOST = 1 << 16, 256
@@ -37,7 +36,7 @@ def choose_port(world: World) -> int:
     return PORTS[(world.port or PORT) % len(PORTS)]
 
 
-def agree(world: World, job: str, offer: str, accepts: Callable[[str], bool], wait: float = WAIT) -> str:
+def agree(world: World, job: str, offer: str, accepts: Callable[[str], bool], wait: float = timeouts.RANKS) -> str:
     """Return what rank 0 has offered if all ranks accept it, else an empty text; the same on all of them.
 
     job: what only the ranks of this job know; offer: a line, which counts on rank 0 alone; empty where it has nothing
@@ -47,7 +46,7 @@ def agree(world: World, job: str, offer: str, accepts: Callable[[str], bool], wa
     return follow(world, job, accepts, end) if world.rank else lead(world, job, offer, end)
 
 
-def tell_refused(world: World, job: str, note: str, code: int, wait: float = TELL) -> None:
+def tell_refused(world: World, job: str, note: str, code: int, wait: float = timeouts.REFUSAL) -> None:
     """Tell the ranks that wait for rank 0, which this is, that it was refused, so that they end, too; note: why."""
     with contextlib.suppress(Refusal):
         for caller in gather(world, job, time.monotonic() + wait).values():
@@ -113,7 +112,7 @@ class Callers:
             self._forget(next(iter(self.said))).close()
         caller.setblocking(False)
         self.selector.register(caller, selectors.EVENT_READ)
-        self.said[caller] = (time.monotonic() + TURN, b"")
+        self.said[caller] = (time.monotonic() + timeouts.STRANGER, b"")
 
     def _listen(self, caller: socket.socket) -> str | None:
         """Return the line of a caller, empty where it has left; None while it has not ended."""
@@ -139,7 +138,7 @@ def gather(world: World, job: str, end: float) -> Ranks:
     ranks: Ranks = {}
     with listen(choose_port(world), end) as server, contextlib.closing(Callers(server)) as callers:
         while count_callers(ranks) < world.sizes[1] - 1 and (left := end - time.monotonic()) > 0:
-            for caller, line in callers.hear(min(left, TURN)):
+            for caller, line in callers.hear(min(left, timeouts.STRANGER)):
                 admit(caller, line, world, job, ranks)
     return ranks
 
@@ -192,7 +191,7 @@ def follow(world: World, job: str, accepts: Callable[[str], bool], end: float) -
     address = (world.master or "", choose_port(world))
     while True:
         try:
-            with socket.create_connection(address, TURN) as caller:
+            with socket.create_connection(address, timeouts.STRANGER) as caller:
                 send(caller, introduce(world, job))
                 offer = receive(caller, end)
                 check_offer(offer)
@@ -215,7 +214,7 @@ def check_offer(offer: str) -> None:
 
 def send(to: socket.socket, line: str) -> None:
     """Send a line."""
-    to.settimeout(TURN)
+    to.settimeout(timeouts.STRANGER)
     to.sendall(f"{line}\n".encode())
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Callable
 
+from entrypoint import timeouts
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.results.agree import agree, tell_refused
 from entrypoint.results.checkpoints import PREFIX, STATE, digest_state, find_last, read_object
@@ -37,8 +38,6 @@ from entrypoint.world.ranks import read_job_name
 # By this variable a rank of torchrun knows how its checkpoint is handed over, and the directory: `flag:/workspace/...`.
 RUN = "MULTINODE_RUN"
 MAX_STEPS = "max_steps"
-# Seconds until a job that is just ending has freed its directory.
-PATIENCE = 20.0
 
 Say = Callable[[str], None]
 
@@ -81,7 +80,7 @@ def resume_rank(
     (handover, _, directory), job = environ.get(RUN, "").partition(":"), read_job_name(environ)
     if directory and not world.rank:
         with tell_others(handover, world, job):
-            make_shared(f"{directory}/{STATE_DIRECTORY}").lock(PATIENCE)
+            make_shared(f"{directory}/{STATE_DIRECTORY}").lock(timeouts.DIRECTORY)
     if not directory or handover == NEVER:
         return words, {}
     return hand_over(handover, words, choose_together(directory, world, job, say))
@@ -99,8 +98,8 @@ def begin(run: Run, world: World, say: Say) -> None:
     except Busy as busy:
         if elastic:
             return  # ranks of this job are at work, which this node joins late; or another job, as rank 0 finds
-        say(f"{busy.finding}; waiting {PATIENCE:g} s for its end")
-        lock = own.lock(PATIENCE)
+        say(f"{busy.finding}; waiting {timeouts.DIRECTORY:g} s for its end")
+        lock = own.lock(timeouts.DIRECTORY)
     if lock is None:
         say(f"{run.directory} is on a file system without locks: two jobs at once are not noticed there")
     old = load_record(run.directory)

@@ -14,8 +14,9 @@ from tests.support.harness import ROOT
 SECONDS = 30
 SOURCE = """
 import os, sys
+from entrypoint import timeouts
 from entrypoint.mpi import launch
-launch.GRACE = 1.7
+timeouts.RANKS_END = 1.7
 sys.exit(launch.run_hydra(["sh", "-c", sys.argv[1]], os.environ))
 """
 STUBBORN = "trap '' TERM INT; echo ready; while :; do sleep 0.1; done"

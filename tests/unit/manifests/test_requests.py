@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from entrypoint import timeouts
 from tests.support.manifests import IMAGE, JOBS, SIZES, list_containers, list_pods, run, write
 
 POD_KINDS = [(kind,) for kind in (*JOBS, "job", "runtime", "prefetch")]
@@ -251,11 +252,12 @@ def find_timeouts(manifest: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "seconds"),
     [
-        ("pytorchjob --elastic 1:4", ["900"]),
+        ("pytorchjob --elastic 1:4", [str(timeouts.MASTER)]),
         ("pytorchjob --elastic 1:4 --env MULTINODE_TIMEOUT=60", ["60"]),
         ("pytorchjob --elastic off", []),
         ("mpijob", []),
-        ("mpijob --queue q", ["900"]),  # suspended at first: the operator makes the launcher before the workers
+        # Suspended at first: the operator makes the launcher before the workers.
+        ("mpijob --queue q", [str(timeouts.MASTER)]),
     ],
 )
 def test_pods_wait_for_others_that_pull_the_image(words: str, seconds: list[str]) -> None:

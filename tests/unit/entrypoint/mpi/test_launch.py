@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint import timeouts
 from entrypoint.errors import Refusal
 from entrypoint.mpi.launch import Job, job_variables, launch, make_bootstrap_variables, read_job, select
 from tests.support.starts import make_facts
@@ -20,7 +21,11 @@ def variables(environ: dict[str, str], hosts: dict[str, int]) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("words", "environ", "seconds"),
-    [([], {}, 120), ([], {"MULTINODE_TIMEOUT": "600"}, 600), (["--timeout", "5"], {"MULTINODE_TIMEOUT": "600"}, 5)],
+    [
+        ([], {}, timeouts.HOSTS),
+        ([], {"MULTINODE_TIMEOUT": "600"}, 600),
+        (["--timeout", "5"], {"MULTINODE_TIMEOUT": "600"}, 5),
+    ],
 )
 def test_the_words_of_launch_are_read(words: list[str], environ: dict[str, str], seconds: int) -> None:
     typed = ["--hosts", "a:1,b:1", "-n", "2", "--ppn=1", *words, "smoke", "--bf16"]

@@ -10,6 +10,7 @@ import pytest
 from entrypoint.errors import EXIT_USER, LATER, Refusal
 from entrypoint.rendezvous import master
 from entrypoint.rendezvous.master import TYPED, check_master, wait_for_master, wait_for_name
+from entrypoint.timeouts import MASTER, NAME
 from entrypoint.world.model import World
 from tests.support.starts import NODE0, network
 
@@ -37,12 +38,17 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("world", "environ", "seconds", "source"),
     [
-        (RANKS, {"PET_MASTER_ADDR": "there", "PET_RDZV_ENDPOINT": "there:1"}, 60, "MASTER_ADDR"),
-        (AGENT, {"MASTER_ADDR": "nobody"}, 900, "MASTER_ADDR"),
-        (AGENT, {"PET_MASTER_ADDR": "nobody", "MASTER_ADDR": "there"}, 900, "PET_MASTER_ADDR"),
-        (AGENT, {"SM_HOSTS": "nobody,there"}, 900, TYPED),
-        (ELASTIC, {"PET_RDZV_ENDPOINT": "nobody:29400", "PET_MASTER_ADDR": "there"}, 60, "PET_RDZV_ENDPOINT"),
-        (ELASTIC, {}, 60, TYPED),  # --rdzv_endpoint was typed
+        (RANKS, {"PET_MASTER_ADDR": "there", "PET_RDZV_ENDPOINT": "there:1"}, NAME, "MASTER_ADDR"),
+        (AGENT, {"MASTER_ADDR": "nobody"}, MASTER, "MASTER_ADDR"),
+        (AGENT, {"PET_MASTER_ADDR": "nobody", "MASTER_ADDR": "there"}, MASTER, "PET_MASTER_ADDR"),
+        (AGENT, {"SM_HOSTS": "nobody,there"}, MASTER, TYPED),
+        (
+            ELASTIC,
+            {"PET_RDZV_ENDPOINT": "nobody:29400", "PET_MASTER_ADDR": "there"},
+            NAME,
+            "PET_RDZV_ENDPOINT",
+        ),
+        (ELASTIC, {}, NAME, TYPED),  # --rdzv_endpoint was typed
         (AGENT, {"MASTER_ADDR": "nobody", "MULTINODE_TIMEOUT": "3"}, 3, "MASTER_ADDR"),
     ],
 )
@@ -67,8 +73,8 @@ def test_who_has_a_master_does_not_wait(world: World) -> None:
 def test_a_name_that_is_late_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     answers = iter([False, False, True])
 
-    assert not wait_for_name("node0", "MASTER_ADDR", 60, lambda name: True)
-    assert wait_for_name("a\nmultinode: rank 0", "MASTER_ADDR", 60, lambda name: next(answers))
+    assert not wait_for_name("node0", "MASTER_ADDR", NAME, lambda name: True)
+    assert wait_for_name("a\nmultinode: rank 0", "MASTER_ADDR", NAME, lambda name: next(answers))
     assert len(capsys.readouterr().err.splitlines()) == 1  # no row is forged
 
 
