@@ -38,9 +38,9 @@ from entrypoint.tuning.gradients import read_choice
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.threads import Process
 from entrypoint.tuning.variables import Tuned, set_rank_variables, settle_size, tune, was_launched
+from entrypoint.world.agent import prepare_restarts, set_agent_variables
 from entrypoint.world.model import TORCHRUN, World
 from entrypoint.world.size import may_differ
-from entrypoint.world.torchrun import prepare_restarts, tell
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         *(settle_size(world, environ) if command.trains else []),
         *ahead.caches,
         *sourced,
-        *(tell(world, situation.described, environ, count) if situation.becomes_ranks else []),
+        *(set_agent_variables(world, situation.described, environ, count) if situation.becomes_ranks else []),
         *program.forced,
     ]
     # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".

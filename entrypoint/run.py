@@ -13,8 +13,8 @@ from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master
 from entrypoint.results.resume import open_run
 from entrypoint.tasks.command import LAUNCH, SSH, WORKER
+from entrypoint.world.agent import find_torchrun
 from entrypoint.world.model import TORCHRUN
-from entrypoint.world.torchrun import find_torchrun
 
 
 def carry_out(plan: Plan) -> int:

@@ -40,8 +40,8 @@ VARIABLES = {
     "RESUME": "`no`: begin anew; a path: go on from that checkpoint. A script reads its last checkpoint there",
     "SSH_KEYS": "the directory of the ssh key; default: `/etc/multinode/ssh`",
     "SSH_PORT": "the port of `worker`, the same on every node; default: 2222",
-    "TIMEOUT": f"seconds to wait for the name of rank 0 (default: {timeouts.MASTER} for a master, else {timeouts.NAME}), "
-    f"or for the hosts of `launch` ({timeouts.HOSTS})",
+    "TIMEOUT": f"seconds to wait for the name of rank 0 (default: {timeouts.MASTER} for a master, else "
+    f"{timeouts.NAME}), or for the hosts of `launch` ({timeouts.HOSTS})",
     "WORLD_SIZE": "refuse any other number of ranks: `4`, `2:4`, or `2:` for at least 2; `1` trains alone",
 }
 NAMES = tuple(VARIABLES)

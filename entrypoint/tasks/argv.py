@@ -8,9 +8,9 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack, release
 from entrypoint.settings import Setting
 from entrypoint.tasks.command import Command
+from entrypoint.world.agent import make_command
 from entrypoint.world.model import MPIJOB_WORKER, World
 from entrypoint.world.starters import replace_auto
-from entrypoint.world.torchrun import make_command
 
 PYTHON = "python3"
 # Since 2.6 torch loads numbers of numpy from a checkpoint only if it is told to, as the Trainer does since 4.47

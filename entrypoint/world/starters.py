@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from entrypoint.addresses import PORT, read_port
 from entrypoint.errors import Refusal
 from entrypoint.machine.files import Files
+from entrypoint.world import accelerate
 from entrypoint.world.model import TORCHRUN
-from entrypoint.world.torchrun import AUTO, EACH, FLAGS, HELP_FLAGS, MODULE_FLAGS, OPTIONS, describe_typed, read_count
+from entrypoint.world.torchrun import (
+    AUTO,
+    C10D_PORT,
+    EACH,
+    FLAGS,
+    HELP_FLAGS,
+    INDEX,
+    MASTER_PORT,
+    MODULE_FLAGS,
+    NODE,
+    NPROC,
+    OPTIONS,
+    RESTARTS,
+    check_standalone,
+    find_meeting,
+    give,
+    parse_nodes,
+    read_count,
+)
 
 ACCELERATE, MPIRUN = "accelerate", "mpirun"
 PROGRAMS = {
@@ -27,16 +46,6 @@ MODULES = {
 SHELLS = ("bash", "sh", "dash", "env", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "timeout")
 # Python's options whose value follows them, in the same word or the next one.
 WITH_VALUE = "cmWX"
-
-# By which `accelerate launch` may start several processes on a CPU (accelerate/commands/launch.py, launch_command), how
-# many are asked for, and its usual options without a value.
-ACCELERATE_KINDS = ("--multi_gpu", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--tpu")
-CONFIG, HOSTFILE = "--config_file", "--mpirun_hostfile"
-ACCELERATE_SEVERAL = (*ACCELERATE_KINDS, HOSTFILE)
-ACCELERATE_COUNTS = ("--num_processes", "--num_machines")
-# What its configuration calls kinds of which a CPU has one process.
-ACCELERATE_SINGLE = ("", "NO", "MULTI_CPU")
-ACCELERATE_FLAGS = (*HELP_FLAGS, *MODULE_FLAGS, *ACCELERATE_KINDS, "--cpu", "--debug", "-q", "--quiet")
 
 
 class Start(NamedTuple):
@@ -79,8 +88,33 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
         described = describe_typed(values, environ, nproc)
         return Start(program, read_count(described), described, EACH not in values)
     if program == ACCELERATE:
-        return Start(program, None if may_start_several(options) else 1)
+        return Start(program, None if accelerate.may_start_several(read_values(options, accelerate.FLAGS)) else 1)
     return Start(program, None) if program else None
+
+
+def describe_typed(typed: Mapping[str, str], environ: Mapping[str, str], nproc: int | None) -> dict[str, str]:
+    """Return the variables that describe the ranks of a typed torchrun; without any it starts one, on one node.
+
+    Raise Refusal for several nodes without a place to meet: torchrun would take each node for it, so that some wait
+    without end, and some train alone.
+    """
+    found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
+    if nproc is not None:
+        found[NPROC] = str(nproc)
+    found.update({"PET_" + name[2:].upper(): typed[name] for name in OPTIONS if name in typed})
+    nodes = parse_nodes(found.get("PET_NNODES", "1"))[1]
+    if check_standalone(found, nodes):
+        return {NPROC: found.get(NPROC, "1"), RESTARTS: found.get(RESTARTS, "0")}
+    read_port(found.get(MASTER_PORT, ""), give(MASTER_PORT, PORT))
+    if nodes > 1 and not find_meeting(found):
+        remedy = (
+            "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
+            f"NODE0:{C10D_PORT}; --master_addr 127.0.0.1 where all agents are on this machine"
+        )
+        fact = "nothing says where the nodes of this torchrun meet"
+        raise Refusal(fact, f"--nnodes {found['PET_NNODES']}", remedy)
+    node = environ.get(INDEX, "").strip() if nodes > 1 else ""
+    return {"PET_NNODES": "1", NPROC: "1", NODE: node or "0", **found}
 
 
 def find_starter(words: list[str]) -> tuple[str, list[str]]:
@@ -103,7 +137,7 @@ def is_python(name: str) -> bool:
 def find_code(line: list[str]) -> Code:
     """Return what a typed Python, torchrun or accelerate runs, and its arguments; nothing for any other program."""
     program, left = find_starter(line)
-    flags = {TORCHRUN: FLAGS, ACCELERATE: ACCELERATE_FLAGS}.get(program)
+    flags = {TORCHRUN: FLAGS, ACCELERATE: accelerate.FLAGS}.get(program)
     if flags is None:
         return read_python(line[1:]) if is_python(line[0]) else Code(program, "", "", [])
     options = list(walk_options(left, flags))
@@ -171,49 +205,18 @@ def replace_auto(words: list[str], count: int) -> list[str]:
     return new
 
 
-def may_start_several(options: list[str]) -> bool:
-    """Return whether the options of accelerate, or a file that they name, may start several processes."""
-    return not read_values(options, ACCELERATE_FLAGS).keys().isdisjoint({*ACCELERATE_SEVERAL, CONFIG})
-
-
 def find_lone(line: list[str]) -> str:
     """Return what a typed Python or accelerate runs in one process, as it is typed for ranks: `x.py`, `-m x`."""
     code, (program, options) = find_code(line), find_starter(line)
-    if program not in ("", ACCELERATE) or (program and may_start_several(options)):
+    if program not in ("", ACCELERATE):
+        return ""
+    if program and accelerate.may_start_several(read_values(options, accelerate.FLAGS)):
         return ""
     return f"-m {code.name}" if code.letter == "m" else code.name if code.is_script else ""
 
 
-def find_config(typed: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """Return the file of `accelerate config` that counts, if it exists (accelerate/commands/config/config_args.py)."""
-    cache = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '')}/.cache"
-    usual = f"{environ.get('HF_HOME') or f'{cache}/huggingface'}/accelerate/default_config.yaml"
-    return typed.get(CONFIG) or ("" if "--cpu" in typed else usual)
-
-
-def read_config(text: str, name: str) -> str:
-    """Return what a file of `accelerate config` says, in a row of YAML or JSON; what is not understood is no number."""
-    row = re.search(rf"^\s*[\"']?{name}[\"']?\s*:(.*)$", text, re.MULTILINE)
-    return row.group(1).strip(" ,\"'") if row else "unknown" if name in text else ""
-
-
 def check_accelerate(words: list[str], environ: Mapping[str, str], read: Files) -> None:
-    """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone.
-
-    They may also be those of its configuration. read: returns the text of a file.
-    """
+    """Raise Refusal for a typed `accelerate launch` with several processes on a CPU; read: the text of a file."""
     program, options = find_starter(words)
-    typed = read_values(options, ACCELERATE_FLAGS) if program == ACCELERATE else {}
-    path = find_config(typed, environ) if program == ACCELERATE else ""
-    config = (read(path) if path else None) or ""
-    kind = "" if "--cpu" in typed else read_config(config, "distributed_type")
-    several = read_config(config, HOSTFILE[2:]) or not typed.keys().isdisjoint(ACCELERATE_SEVERAL)
-    if kind not in ACCELERATE_SINGLE or several:
-        return
-    counts = {name: typed.get(name) or read_config(config, name[2:]) for name in ACCELERATE_COUNTS}
-    asked = [f"{name} {count}" for name, count in counts.items() if count not in ("", "0", "1", "-1")]
-    if asked:
-        fact = "accelerate launch starts one process on a CPU, however many are asked for"
-        remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"
-        where = f" in {path}" if any(name not in typed for name in counts if counts[name] not in ("", "1")) else ""
-        raise Refusal(fact, " ".join(asked) + where, remedy)
+    if program == ACCELERATE:
+        accelerate.check_processes(read_values(options, accelerate.FLAGS), environ, read)

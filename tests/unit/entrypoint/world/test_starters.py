@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.world.starters import check_accelerate, find_code, find_config, read_start, replace_auto, walk_options
+from entrypoint.world.accelerate import find_config
+from entrypoint.world.starters import check_accelerate, find_code, read_start, replace_auto, walk_options
 from entrypoint.world.torchrun import FLAGS
 
 

@@ -1,4 +1,4 @@
-"""torchrun: what it is told, and the command by which it is started."""
+"""The agent of torchrun: its variables, and the command by which it is started."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 
 from entrypoint.errors import EXIT_USER, Refusal
 from entrypoint.settings import Setting
-from entrypoint.world import torchrun
-from entrypoint.world.model import World
-from entrypoint.world.torchrun import (
+from entrypoint.world import agent
+from entrypoint.world.agent import (
     ALIKE,
     NEW_STORE,
-    describe_typed,
     find_torchrun,
     meet_here,
     prepare_restarts,
-    tell,
-    tell_meeting,
+    set_agent_variables,
+    set_meeting_variables,
 )
+from entrypoint.world.model import World
+from entrypoint.world.starters import describe_typed
 from tests.support.starts import NODE0, network
 
 AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
@@ -65,10 +65,10 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 )
 def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str], found: dict[str, str] | None) -> None:
     if found is not None:
-        assert {each.name: each.value for each in tell_meeting(world, environ)} == found
+        assert {each.name: each.value for each in set_meeting_variables(world, environ)} == found
         return
     with pytest.raises(Refusal, match="the endpoint is the name of several nodes") as caught:
-        tell_meeting(world, environ)
+        set_meeting_variables(world, environ)
     assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", EXIT_USER)
 
 
@@ -93,7 +93,7 @@ def test_a_typed_torchrun_has_the_number_of_its_pod(
     pod = {**INDEXED, **more}
     described = describe_typed(typed, pod, None)
     assert described.get("PET_NODE_RANK") == rank
-    found = tell(AGENT._replace(nodes=(1, 1)), described, pod, None)
+    found = set_agent_variables(AGENT._replace(nodes=(1, 1)), described, pod, None)
     assert {each.name: each.value for each in found} == ({"PET_NODE_RANK": "1"} if exported else {})
 
 
@@ -103,7 +103,7 @@ def test_a_typed_torchrun_has_the_number_of_its_pod(
 )
 def test_a_typed_torchrun_gets_a_number_instead_of_auto(auto: str, count: int | None, found: list[str]) -> None:
     environ = {"PET_NPROC_PER_NODE": auto}
-    assert [each.value for each in tell(RANKS, environ, environ, count)] == found
+    assert [each.value for each in set_agent_variables(RANKS, environ, environ, count)] == found
 
 
 ONE_NODE, IN_A_POD = World("alone", "", local_size=2), {"KUBERNETES_SERVICE_HOST": "::1", "PET_NPROC_PER_NODE": "2"}
@@ -142,7 +142,7 @@ def test_the_program_in_front_of_torchrun_is_passed_over(
     for name in ("front", "behind"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "torchrun").touch(0o755)
-    monkeypatch.setattr(torchrun, "FRONT", str(tmp_path / "front"))
+    monkeypatch.setattr(agent, "FRONT", str(tmp_path / "front"))
     front = form.format(tmp_path / "front")
 
     assert find_torchrun({"PATH": f"{front}:{tmp_path}/behind"}) == f"{tmp_path}/behind/torchrun"
@@ -159,5 +159,5 @@ def test_the_program_in_front_of_torchrun_is_passed_over(
     ],
 )
 def test_ranks_of_one_node_meet_without_a_name(monkeypatch: pytest.MonkeyPatch, torch: str, options: str) -> None:
-    monkeypatch.setattr(torchrun, "is_free", lambda port: port > 29501)
+    monkeypatch.setattr(agent, "is_free", lambda port: port > 29501)
     assert " ".join(meet_here(torch)) == options
