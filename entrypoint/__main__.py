@@ -35,7 +35,7 @@ from entrypoint.tasks.command import (
     read_options,
 )
 from entrypoint.tasks.preflight import list_tasks
-from entrypoint.tuning.bind import COUNTS, start_rank
+from entrypoint.tuning.handover import COUNTS, start_rank
 from entrypoint.world import table
 from entrypoint.world.model import MPIJOB_LAUNCHER
 from entrypoint.world.size import check_required_size

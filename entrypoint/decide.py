@@ -33,10 +33,10 @@ from entrypoint.tasks.batches import advise
 from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import SCRIPT
 from entrypoint.tasks.defaults import OUTPUT_DIR
-from entrypoint.tuning.bind import CORES, RANK_PROGRAM
+from entrypoint.tuning.context import Process
 from entrypoint.tuning.gradients import read_choice
+from entrypoint.tuning.handover import CORES, RANK_PROGRAM
 from entrypoint.tuning.oneccl import take_setvars, without_image
-from entrypoint.tuning.threads import Process
 from entrypoint.tuning.variables import Tuned, set_rank_variables, settle_size, tune, was_launched
 from entrypoint.world.agent import prepare_restarts, set_agent_variables
 from entrypoint.world.model import TORCHRUN, World

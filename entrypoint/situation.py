@@ -10,7 +10,8 @@ from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
 from entrypoint.numbers import whole
 from entrypoint.tasks.command import MODULE, PLAIN, Command
-from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, read_threads, set_local_size
+from entrypoint.tuning.context import ANY, RANKS, SINGLE, UNKNOWN
+from entrypoint.tuning.local_size import read_threads, set_local_size
 from entrypoint.world import alone, starters, table
 from entrypoint.world.model import ALONE, TORCHRUN, Launcher, World
 from entrypoint.world.size import read_required_size
@@ -22,7 +23,7 @@ class Situation(NamedTuple):
 
     starter: the typed program that starts ranks itself (torchrun, accelerate, mpirun), if it is one; described: the
     variables that describe the world: the PET_ variables of a typed torchrun, else all; runs: what this process
-    becomes, as in `threads.Process`; becomes_ranks: whether it trains, or is replaced by what starts the ranks of this
+    becomes, as in `context.Process`; becomes_ranks: whether it trains, or is replaced by what starts the ranks of this
     world; notes: what may be wrong with the world.
     """
 
@@ -127,7 +128,7 @@ def is_python(command: Command) -> bool:
 
 
 def find_runs(command: Command, world: World, starter: starters.Start | None) -> str:
-    """Return what runs in this process: one of the words of tuning/threads.py."""
+    """Return what runs in this process: one of the words of tuning/context.py."""
     if starter is not None:
         return UNKNOWN if starter.local_size is None and starter.torchrun is None else ANY
     if command.trains or world.rank is not None:

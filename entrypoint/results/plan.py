@@ -21,7 +21,7 @@ from entrypoint.tasks.argv import load_loosely
 from entrypoint.tasks.command import PLAIN, SCRIPT, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
 from entrypoint.tasks.table import TRAINER, Task
-from entrypoint.tuning.bind import BINDABLE, RANK_PROGRAM
+from entrypoint.tuning.handover import BINDABLE, RANK_PROGRAM
 from entrypoint.world.model import TORCHRUN, World
 from entrypoint.world.starters import find_code
 

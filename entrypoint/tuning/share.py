@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from entrypoint.machine.cpus import Machine
-
-# KMP_AFFINITY that keeps threads beside their memory where there are several NUMA nodes. Within one it gains nothing,
-# and beside another busy process on one of the cores all wait for the thread that is bound there: 4.4 s instead of 2.9.
-BOUND = "granularity=fine,compact,1,0"
+from entrypoint.numbers import whole
+from entrypoint.tuning.context import Context
+from entrypoint.world.model import MPI, SLURM
 
 
 class Node(NamedTuple):
@@ -36,17 +35,6 @@ class Share(NamedTuple):
     ranks: int
     spread: bool
 
-    def set_threads(self, workers: int, busy: frozenset[int], *, bind: bool) -> dict[str, str]:
-        """Return the variables of a rank's threads.
-
-        workers: those of oneCCL in each rank, which take cores from its threads; busy: the processors that the workers
-        of all ranks have, if somebody has chosen them; bind: whether threads may be bound to cores.
-        """
-        lost = -(-sum(1 for core in self.cores if core & busy) // self.ranks) if busy else workers
-        alone = self.ranks == 1 and self.most == len(self.cores)
-        bound = {"KMP_AFFINITY": BOUND} if bind and alone and self.spread and not workers else {}
-        return {"OMP_NUM_THREADS": str(max(1, self.most - lost)), **bound}
-
 
 def see_node(machine: Machine) -> Node:
     """Return the cores of a machine as a node for ranks."""
@@ -66,3 +54,34 @@ def share(node: Node, ranks: int, place: int | None = None) -> Share:
         most = len(cores)
     spread = sum(not frozenset(cores).isdisjoint(each) for each in node.numa) > 1
     return Share(cores, most, ranks, spread)
+
+
+def find_share(context: Context) -> Share:
+    """Return the share of each rank of this node, or of this rank alone where it has the cores that it sees to itself.
+
+    A mask with more cores than an even share of the container's is one mask for several ranks, unless Slurm says how
+    many processors each task has.
+    """
+    machine, ranks, of_task = context.machine, context.world.local_size or 1, count_task_cpus(context)
+    node, pinned = see_node(machine), is_pinned(context)
+    even = pinned and machine.cores <= -(-machine.around // ranks)
+    # Where Slurm gives each task more than its share of what we see, we see the processors of one task.
+    if even or (of_task or 0) * ranks > len(machine.cpus):
+        ranks = 1
+    elif pinned and ranks > 1:
+        node = node._replace(most=machine.around)
+    found = share(node, ranks)
+    return found._replace(most=min(found.most, of_task or found.most))
+
+
+def is_pinned(context: Context) -> bool:
+    """Return whether a launcher pinned this rank; a mask around what starts ranks is one for all of them."""
+    return context.machine.pinned and context.world.rank is not None
+
+
+def count_task_cpus(context: Context) -> int | None:
+    """Return the processors that Slurm gives to each task of this step; None where it says nothing of our ranks."""
+    environ, world = context.environ, context.world
+    if world.launcher not in (MPI, SLURM) or whole(environ.get("SLURM_STEP_NUM_TASKS", "")) != world.size:
+        return None
+    return whole(environ.get("SLURM_CPUS_PER_TASK", ""))

@@ -8,16 +8,14 @@ from typing import NamedTuple
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.settings import Setting
-from entrypoint.tuning.bind import bind_ranks, list_bindings, warn_bindings
-from entrypoint.tuning.threads import ANY, OPENMP, RANKS, Context, Process, divide_cores, has_iomp
+from entrypoint.tuning.binding import list_bindings, warn_bindings
+from entrypoint.tuning.context import ANY, RANKS, Context, Process
+from entrypoint.tuning.handover import hand_over_cores
+from entrypoint.tuning.preloads import has_iomp, list_preloads
+from entrypoint.tuning.threads import divide_cores
 from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, SLURM, TORCHRUN, TORCHRUN_WORKER, World
 from entrypoint.world.size import SIZE
 
-# tcmalloc comes first: an allocator must be loaded before anything allocates. The first path that exists is taken.
-PRELOADS = {
-    "tcmalloc": ("/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4", "/usr/lib/aarch64-linux-gnu/libtcmalloc.so.4"),
-    "Intel's OpenMP": (OPENMP,),
-}
 MPI_ROOT = "/usr/local"
 MPICH = f"{MPI_ROOT}/bin/mpichversion"  # whose hydra has the same name as Intel's, and reads none of its variables
 PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
@@ -40,12 +38,6 @@ def interface(context: Context) -> str | None:
     if not context.process.training:
         return None
     return context.process.find_interface() if context.world.several_nodes else "lo"
-
-
-def list_found(context: Context) -> dict[str, str]:
-    """Return the path of each library to preload that the image has, by what it is."""
-    found = {name: next(filter(context.process.has_file, paths), "") for name, paths in PRELOADS.items()}
-    return {name: path for name, path in found.items() if path}
 
 
 def local_address(context: Context) -> str | None:
@@ -76,7 +68,7 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
     """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
     cores, route, has_ccl = divide_cores(context), interface(context), context.stack.backend == "ccl"
     process, world = context.process, context.world
-    preloads, is_mpich = list_found(context), process.has_file(MPICH)
+    preloads, is_mpich = list_preloads(context), process.has_file(MPICH)
     logged = process.is_logged and process.training
     has_mpi = process.has_file(f"{MPI_ROOT}/bin/mpiexec.hydra") and not is_mpich
     provider = next((path for path in PROVIDERS if process.has_file(f"{path}/libtcp-fi.so")), None)
@@ -122,7 +114,7 @@ def tune(world: World, machine: Machine, environ: Mapping[str, str], stack: Stac
     """Return what makes a process, or the ranks that it starts, fast on this machine; the user's own values win."""
     context = Context(world, machine, environ, stack, process)
     settings = [Setting(name, value, why) for name, value, why in list_rows(context) if value is not None]
-    return Tuned([*settings, *bind_ranks(context)], frozenset(list_bindings(context)), warn_bindings(context))
+    return Tuned([*settings, *hand_over_cores(context)], frozenset(list_bindings(context)), warn_bindings(context))
 
 
 def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting]:

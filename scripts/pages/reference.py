@@ -12,7 +12,7 @@ from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.tasks.command import HELP
 from entrypoint.tuning import variables
-from entrypoint.tuning.threads import Context, Process
+from entrypoint.tuning.context import Context, Process
 from entrypoint.world.model import TORCHRUN, World
 from entrypoint.world.table import LAUNCHERS
 from images import options

@@ -24,7 +24,7 @@ from entrypoint.situation import Situation, detect
 from entrypoint.tasks import command
 from entrypoint.tasks.command import PLAIN, Command
 from entrypoint.tasks.table import TASKS
-from entrypoint.tuning.threads import ANY, RANKS
+from entrypoint.tuning.context import ANY, RANKS
 from entrypoint.world.model import World
 from entrypoint.world.starters import read_start
 from entrypoint.world.table import find_launcher

@@ -17,7 +17,7 @@ import pytest
 
 import entrypoint.__main__ as program
 from entrypoint.errors import Refusal
-from entrypoint.tuning.bind import RANK_PROGRAM
+from entrypoint.tuning.handover import RANK_PROGRAM
 from tests.support.launchers import left_by
 from tests.support.machines import Box
 from tests.support.refusals import REFUSED, Row

@@ -8,7 +8,8 @@ from entrypoint.errors import Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.programs.one_job import count_meant
-from entrypoint.tuning.threads import ANY, RANKS, SINGLE, UNKNOWN, Process, read_threads, set_local_size
+from entrypoint.tuning.context import ANY, RANKS, SINGLE, UNKNOWN, Process
+from entrypoint.tuning.local_size import read_threads, set_local_size
 from entrypoint.tuning.variables import find_node, set_rank_variables, settle_size, tune, was_launched
 from entrypoint.world.model import MPI, World
 from entrypoint.world.size import SIZE

@@ -10,7 +10,8 @@ from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_USER, Refusal
 from entrypoint.machine.cpus import Machine
 from entrypoint.numbers import whole
-from entrypoint.tuning.threads import Process, set_local_size
+from entrypoint.tuning.context import Process
+from entrypoint.tuning.local_size import set_local_size
 from entrypoint.tuning.variables import set_rank_variables, tune
 from entrypoint.world import alone
 from entrypoint.world.model import ALONE

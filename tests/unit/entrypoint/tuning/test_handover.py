@@ -13,9 +13,9 @@ from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.numbers import read_cpus, write_cpus
 from entrypoint.settings import MARK
-from entrypoint.tuning.bind import CORES, Handed, prepare_rank, read_handed
+from entrypoint.tuning.context import ANY, UNKNOWN, Process
+from entrypoint.tuning.handover import CORES, Handover, prepare_rank, read_handover
 from entrypoint.tuning.share import Node
-from entrypoint.tuning.threads import ANY, UNKNOWN, Process
 from entrypoint.tuning.variables import tune
 from entrypoint.world.model import World
 from tests.support.machines import Box, cpuset, look_at, pod
@@ -173,14 +173,14 @@ def test_which_ranks_are_started_by_our_program(process: Process, world: World, 
 VALUES = st.text() | st.integers() | st.booleans() | st.none() | st.lists(st.text())
 
 
-@given(st.text() | st.dictionaries(st.sampled_from([*Node._fields, *Handed._fields]), VALUES).map(json.dumps))
+@given(st.text() | st.dictionaries(st.sampled_from([*Node._fields, *Handover._fields]), VALUES).map(json.dumps))
 def test_any_text_may_stand_in_the_place_of_the_plan(text: str) -> None:
-    if read_handed(text) is None:
+    if read_handover(text) is None:
         assert prepare_rank({CORES: text, "A": "1"}, SECOND, frozenset()) == (frozenset(), {CORES: text, "A": "1"})
 
 
 @pytest.mark.parametrize(("numa", "cores"), [(["0 1"], 2), (["0 x"], None), (["0 1", ""], 2), ([], None)])
 def test_a_plan_in_which_a_core_has_no_processor_is_none(numa: list[str], cores: int | None) -> None:
-    found = read_handed(json.dumps({"numa": numa, "most": 2, "owned": True, "workers": 0, "bind": False}))
+    found = read_handover(json.dumps({"numa": numa, "most": 2, "owned": True, "workers": 0, "bind": False}))
 
     assert (None if found is None else len(found.node.cores)) == cores
