@@ -142,6 +142,28 @@ class Launcher(NamedTuple):
         return {name: hosts for name in names if (hosts := split_hosts(environ[name]))}
 
 
+class Scheduler(NamedTuple):
+    """What a scheduler says in an allocation where others start the ranks, or a launcher that names no size and rank.
+
+    prefix: how its variables begin; sizes, ranks, hosts: those that say that there are several, by a number or a list;
+    marks: those that say it by a text, as a pattern; nodes, local_rank, local_size, job: what ranks of mpirun read of
+    it, as of a Launcher; allocates: whether it counts nodes or slots that were allocated, and not what was started
+    there; remedy: how ranks are started there.
+    """
+
+    prefix: str
+    sizes: tuple[str, ...] = ()
+    ranks: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    marks: Mapping[str, str] = {}
+    nodes: tuple[str, ...] = ()
+    local_rank: tuple[str, ...] = ()
+    local_size: tuple[str, ...] = ()
+    job: tuple[str, ...] = ()
+    allocates: bool = False
+    remedy: str = ""
+
+
 def all_set(*names: str) -> Callable[[Mapping[str, str]], bool]:
     """Return a proof: every one of these variables has a value."""
     return lambda environ: all(environ.get(name, "").strip() for name in names)

@@ -11,6 +11,7 @@ from entrypoint.numbers import first_set, whole
 from entrypoint.world import slurm, torchrun
 from entrypoint.world.model import (
     ALONE,
+    EVERY_NODE,
     MPI,
     MPIJOB_LAUNCHER,
     MPIJOB_WORKER,
@@ -19,6 +20,7 @@ from entrypoint.world.model import (
     TORCHRUN,
     TORCHRUN_WORKER,
     Launcher,
+    Scheduler,
     World,
     all_set,
 )
@@ -47,6 +49,55 @@ def is_trainjob(environ: Mapping[str, str]) -> bool:
 def has_master(environ: Mapping[str, str]) -> bool:
     """Return whether there is a rendezvous without elasticPolicy: Master and Workers, or Trainer v2."""
     return all_set("PET_MASTER_ADDR")(environ) or all_set("MASTER_ADDR", "PET_NNODES")(environ)
+
+
+# In whose allocations mpirun starts ranks, and what starts ranks by names that no row below reads.
+BY_MPIRUN = "start the ranks with mpirun, which gives each a rank and a size"
+FLUX = Scheduler(
+    "FLUX_",
+    sizes=("FLUX_JOB_SIZE",),
+    nodes=("FLUX_JOB_NNODES",),
+    local_rank=("FLUX_TASK_LOCAL_ID",),
+    job=("FLUX_JOB_ID",),
+    allocates=True,
+)
+PALS = Scheduler(
+    "PALS_",
+    ranks=("PALS_RANKID",),
+    local_rank=("PALS_LOCAL_RANKID",),
+    local_size=("PALS_LOCAL_SIZE",),
+    job=("PALS_APID",),
+    remedy=BY_MPIRUN,
+)
+SCHEDULERS = (
+    FLUX,
+    PALS,
+    Scheduler(
+        "SLURM_",
+        allocates=True,
+        remedy="start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch with --ntasks=1",
+    ),
+    Scheduler(
+        "PBS_",
+        ranks=("PBS_VNODENUM",),
+        allocates=True,
+        remedy=f"export MASTER_ADDR=$(head -n1 $PBS_NODEFILE) and {BY_MPIRUN}: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 ...",
+    ),
+    Scheduler(
+        "LSB_",
+        hosts=("LSB_HOSTS", "LSB_MCPU_HOSTS"),
+        allocates=True,
+        remedy=f"export MASTER_ADDR=${{LSB_MCPU_HOSTS%% *}} and {BY_MPIRUN}; or with blaunch, and {EVERY_NODE}",
+    ),
+    Scheduler("NHOSTS", allocates=True),
+    # mpirun -pmi-port and prterun give a process neither a rank nor a size under a name that others have.
+    Scheduler("PMI_", marks={"PMI_PORT": ".*:[1-9][0-9]*"}, remedy=BY_MPIRUN),
+    Scheduler("PMIX_", ranks=("PMIX_RANK",), remedy=BY_MPIRUN),
+    Scheduler("PRTE_", marks={"PRTE_LAUNCHED": "1"}, allocates=True, remedy=BY_MPIRUN),
+    Scheduler("OMPI_", allocates=True, remedy=BY_MPIRUN),
+    Scheduler("MV2_", remedy=BY_MPIRUN),
+    Scheduler("HOROVOD_", sizes=("HOROVOD_SIZE",), ranks=("HOROVOD_RANK",)),
+)
 
 
 # torchrun's workers. By hand, or as in Azure ML, the variables may lack some.
@@ -79,13 +130,13 @@ SLURM_TASK = Launcher(
 MPI_RANK = Launcher(
     MPI,
     read_rank,
-    allocation=("FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
+    allocation=(*FLUX.nodes, *SLURM_TASK.nodes),
     job=(
         "I_MPI_HYDRA_UUID",
-        "PALS_APID",
+        *PALS.job,
         "PMIX_NAMESPACE",
         "OMPI_MCA_ess_base_jobid",
-        "FLUX_JOB_ID",
+        *FLUX.job,
         "PMI_JOBID",
         *SLURM_JOB,
     ),
@@ -113,8 +164,8 @@ def name_like(prefix: str, remedy: str) -> Launcher:
 HYDRA = MPI_RANK._replace(
     rank="PMI_RANK",
     size="PMI_SIZE",
-    local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"),
-    local_size=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"),
+    local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", *PALS.local_rank, *FLUX.local_rank, *SLURM_TASK.local_rank),
+    local_size=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", *PALS.local_size),
     remedy="mpirun -genv MASTER_ADDR node0",
 )
 MPIS = (
@@ -133,7 +184,7 @@ def make_only_rank(launcher: Launcher) -> Launcher:
     def prove(environ: Mapping[str, str]) -> bool:
         if not all_set(launcher.rank, launcher.size)(environ) or launcher.has_several(environ):
             return False
-        is_task = any(whole(environ.get(name, "")) == 1 for name in ("SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE"))
+        is_task = any(whole(environ.get(name, "")) == 1 for name in (SLURM_TASK.size, *FLUX.sizes))
         return not is_task or bool(first_set(environ, launcher.local_size))
 
     return launcher._replace(proof=prove, fact=f"{launcher.size} is 1", started=False)

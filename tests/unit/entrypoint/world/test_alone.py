@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.errors import EXIT_USER, Refusal
-from entrypoint.world import alone
+from entrypoint.world import alone, signs
 from entrypoint.world.model import World
 from entrypoint.world.table import complete, detect
 from tests.support.launchers import left_by, read_machines
@@ -123,10 +123,10 @@ def test_a_count_says_several_only_beside_the_number_of_one_below_it(
     name = data.draw(st.sampled_from([f"{prefix}{kind}_NUM", f"{prefix}NUM_{kind}", f"{prefix}TOTAL_{kind}S"]))
     environ = {name: str(count), f"{prefix}{kind}_{place}": str(index)}
 
-    assert alone.numbers_one(name, environ) == (index < count)
-    assert not alone.numbers_one(name, {**environ, name: "1"})
-    assert not alone.numbers_one(name, {name: str(count), f"X{prefix}{kind}_{place}": str(index)})
-    assert not alone.numbers_one(f"LOCAL_{name}", {f"LOCAL_{each}": text for each, text in environ.items()})
+    assert signs.numbers_one(name, environ) == (index < count)
+    assert not signs.numbers_one(name, {**environ, name: "1"})
+    assert not signs.numbers_one(name, {name: str(count), f"X{prefix}{kind}_{place}": str(index)})
+    assert not signs.numbers_one(f"LOCAL_{name}", {f"LOCAL_{each}": text for each, text in environ.items()})
 
 
 JSON = st.recursive(
@@ -142,8 +142,8 @@ JSON = st.recursive(
 def test_any_json_is_read_and_without_a_place_lists_nobody(value: object) -> None:
     text = json.dumps(value)
 
-    assert not alone.lists_several(text) or ("cluster" in text or "hosts" in text)
-    assert alone.lists_several(text[:-1]) is False or text[:-1].isdigit()
+    assert not signs.lists_several(text) or ("cluster" in text or "hosts" in text)
+    assert signs.lists_several(text[:-1]) is False or text[:-1].isdigit()
 
 
 @pytest.mark.parametrize(
@@ -155,12 +155,12 @@ def test_any_json_is_read_and_without_a_place_lists_nobody(value: object) -> Non
     ],
 )  # fmt: skip
 def test_hosts_of_which_this_is_none_are_servers(place: dict[str, object], several: bool) -> None:
-    assert alone.lists_several(json.dumps({"hosts": ["a", "b"], **place})) is several
+    assert signs.lists_several(json.dumps({"hosts": ["a", "b"], **place})) is several
 
 
 @given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6))
 def test_several_hosts_are_told_from_one_that_is_repeated(hosts: list[str]) -> None:
     text = json.dumps({"cluster": {"worker": hosts}, "task": {"index": 0}})
 
-    assert alone.lists_several(text) == (len(set(hosts)) > 1)
-    assert not alone.lists_several(json.dumps({"cluster": {"worker": hosts}}))
+    assert signs.lists_several(text) == (len(set(hosts)) > 1)
+    assert not signs.lists_several(json.dumps({"cluster": {"worker": hosts}}))

@@ -6,8 +6,8 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.world import alone
-from entrypoint.world.table import detect
-from tests.support.launchers import Case, describe, read_cases
+from entrypoint.world.table import LAUNCHERS, SCHEDULERS, detect, find_launcher
+from tests.support.launchers import Case, describe, left_by, names, read_cases, read_machines
 
 CASES = read_cases()
 
@@ -21,3 +21,18 @@ def test_each_form_of_a_launcher_is_a_world_or_a_refusal(case: Case) -> None:
         assert (refusal.fact, refusal.code) == (case.refused, 2)
         return
     assert describe(world) == case.world
+
+
+def test_each_row_of_the_table_is_tried() -> None:
+    tried = [find_launcher(environ) for environ in (*(case.environ for case in CASES), *map(left_by, names()))]
+
+    missing = [launcher.why for launcher in LAUNCHERS if launcher not in tried]
+    assert not missing, "add a case to tests/data/launchers.toml for each of these rows of world/table.py"
+
+
+def test_each_scheduler_is_tried() -> None:
+    variables = {name for case in CASES for name in case.environ}
+    variables |= {name for rows in read_machines().values() for row in rows for name in row["variables"]}
+
+    missing = [each.prefix for each in SCHEDULERS if not any(name.startswith(each.prefix) for name in variables)]
+    assert not missing, "add a case to tests/data/launchers.toml or machines.toml for each of these of world/table.py"
