@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 import yaml
@@ -11,22 +11,10 @@ import yaml
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, one_row
 from entrypoint.printing.streams import mute
 from manifests import command
-from manifests.kinds import indexed, mpijob, pytorchjob, storage, trainer
 from manifests.options import make_parser, make_request
 from manifests.patch import merge
 from manifests.pod import write_scripts
-from manifests.request import (
-    JOB,
-    MPIJOB,
-    PODS,
-    PREFETCH,
-    PVC,
-    PYTORCHJOB,
-    RUNTIME,
-    TRAINING,
-    TRAINJOB,
-    Request,
-)
+from manifests.request import Request
 
 
 class Plain(yaml.SafeDumper):
@@ -45,42 +33,22 @@ NOT_TEXT = re.compile(rf"({FLOAT}|[-+]?_*0_*[oOxXbB][0-9a-fA-F_]+|[yYnN])\Z")
 Plain.add_implicit_resolver("!kubectl", NOT_TEXT, list("-+.0123456789yYnN"))
 
 
-WRITERS: Mapping[str, Callable[[Request], dict[str, Any]]] = {
-    PYTORCHJOB: pytorchjob.write_pytorchjob,
-    TRAINJOB: trainer.write_trainjob,
-    RUNTIME: trainer.write_runtime,
-    MPIJOB: mpijob.write_mpijob,
-    JOB: indexed.write_indexed,
-    PVC: storage.write_claim,
-    PREFETCH: storage.write_prefetch,
-}
-# What a kind needs beside its own object, before it.
-BESIDE: Mapping[str, Callable[[Request], dict[str, Any]]] = {JOB: indexed.write_service}
-NOTES: Mapping[str, Callable[[Request], list[str]]] = {
-    PYTORCHJOB: pytorchjob.list_notes,
-    TRAINJOB: trainer.list_job_notes,
-    RUNTIME: trainer.list_runtime_notes,
-}
-
-
 def decide(argv: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the objects, the job last, and what is to be said of them; raise Refusal for what cannot run."""
     request = make_request(vars(make_parser().parse_args(argv)))
-    if request.kind != PVC:
+    if request.kind.has_pods:
         request = command.finish(request)
-    beside = [BESIDE[request.kind](request)] if request.kind in BESIDE else []
-    job = merge(WRITERS[request.kind](request), request.patch)
-    return [*write_scripts(request), *beside, job], list_notes(request)
+    needed = [*write_scripts(request), *request.kind.write_needed(request)]
+    return [*needed, merge(request.kind.write(request), request.patch)], list_notes(request)
 
 
 def list_notes(request: Request) -> list[str]:
     """Return what somebody should know of a manifest before it is applied."""
     notes = []
-    if request.kind in TRAINING:
+    if request.kind.trains:
         notes = [describe_pods(request), *command.describe_results(request)]
-    if request.kind in NOTES:
-        notes += NOTES[request.kind](request)
-    if request.kind in PODS and "@" not in request.image:
+    notes += request.kind.list_notes(request)
+    if request.kind.has_pods and "@" not in request.image:
         notes.append("the image has no digest, so that pods may get different ones of a tag")
     return notes
 
@@ -89,7 +57,7 @@ def describe_pods(request: Request) -> str:
     """Return how many pods and processes there will be."""
     low, high = request.elastic or (request.workers, request.workers)
     pods = f"{low} pod(s)" if low == high else f"{low} to {high} pod(s)"
-    if request.nproc is None and request.kind in (PYTORCHJOB, JOB):
+    if request.nproc is None and request.kind.counts_cores:
         return f"{pods}, each with a process for each NUMA node that its cores fill"
     end = "" if request.nproc else "; --nproc 2 where its cores fill two NUMA nodes (lscpu)"
     return f"{pods} x {request.processes} process(es){end}"

@@ -19,7 +19,7 @@ from entrypoint.tasks.table import OTHER, TASKS
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.starters import ACCELERATE, find_code, find_lone, is_python
 from manifests.pod import SCRIPT_DIRECTORY
-from manifests.request import DOWNLOADS, MPIJOB, OFF, PREFETCH, PYTORCHJOB, REFERENCE, RUNTIME, Request
+from manifests.request import DOWNLOADS, OFF, REFERENCE, Request
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 # Commands of the entrypoint that train nothing.
@@ -34,13 +34,13 @@ def finish(request: Request) -> Request:
 
     Raise Refusal for what would train nothing, train once in each pod, or lose its results with the pods.
     """
-    words = [*request.words][request.words[:1] == ["--"] :] or GUIDE[: 1 if request.kind == PREFETCH else 2]
+    words = [*request.words][request.words[:1] == ["--"] :] or GUIDE[: 2 if request.kind.trains else 1]
     words = place_scripts(request, words)
     check_name(request, words[0])
     check_secrets(words)
     check_starter(request, words)
     own, env = f"{request.mount}/{request.name}", dict(request.env)
-    if request.kind not in (RUNTIME, PREFETCH) and find_output(words) is None:
+    if request.kind.is_job and find_output(words) is None:
         # Jobs share the claim, and each directory has the results of one: what a task gets, and a script can read.
         words += [f"--{OUTPUT_DIR}", own] if names_results(words) else []
         env |= {} if words[0] in TEXT else {RESULTS: env.get(RESULTS, own)}
@@ -59,7 +59,7 @@ def needs_time(request: Request, bounds: tuple[int, int] | None) -> bool:
     job has so many. Kueue suspends an MPIJob before it has workers, and then the operator makes the launcher at once:
     none of none are missing (countReadyWorkerPods in pkg/controller/mpi_job_controller.go, mpi-operator v0.8.0).
     """
-    return bounds is not None or (request.kind == MPIJOB and request.queue is not None)
+    return bounds is not None or (request.kind.starts_ranks and request.queue is not None)
 
 
 def place_scripts(request: Request, words: list[str]) -> list[str]:
@@ -73,9 +73,9 @@ def check_name(request: Request, name: str) -> None:
     """Raise Refusal for a word that is nothing which these pods could run."""
     if name.startswith("-") and name != MODULE:
         fact = "an option of manifest.py is unknown, or comes after the task"
-        raise Refusal(fact, name, f"--help shows the options of {request.kind}; those of the task come after it")
-    if name in OTHERS or (request.kind == PREFETCH and name not in TASKS):
-        wanted = "fetched" if request.kind == PREFETCH else "trained in the pods of a job"
+        raise Refusal(fact, name, f"--help shows the options of {request.kind.name}; those of the task come after it")
+    if name in OTHERS or (not request.kind.trains and name not in TASKS):
+        wanted = "trained in the pods of a job" if request.kind.trains else "fetched"
         raise Refusal(f"this is nothing that can be {wanted}", name, "a task, such as qa, glue or mlm")
     if name not in (*TEXT, *PROGRAMS, MODULE) and "/" not in name and not name.endswith(".py"):
         near = [*difflib.get_close_matches(name, TEXT, n=1), f"a script of the image by its path: {EXAMPLE}"]
@@ -97,7 +97,7 @@ def check_starter(request: Request, words: Sequence[str]) -> None:
     if words[0].endswith(".py"):  # it is started as ranks, whatever its name begins with
         return
     code, lone = find_code([*words]), find_lone([*words])
-    if request.kind == MPIJOB and (is_python(words[0]) or code.program in (TORCHRUN, ACCELERATE)):
+    if request.kind.starts_ranks and (is_python(words[0]) or code.program in (TORCHRUN, ACCELERATE)):
         fact = "this program would train in the launcher alone, for mpirun starts ranks of tasks and scripts only"
         raise Refusal(fact, words[0], f"the script itself: {lone or (code.name if code.is_script else 'train.py')}")
     if lone and request.workers > 1:
@@ -107,7 +107,7 @@ def check_starter(request: Request, words: Sequence[str]) -> None:
 
 def choose_bounds(request: Request, name: str) -> tuple[int, int] | None:
     """Return the fewest and the most pods of an elastic job: all of them for a script, which may begin anew."""
-    if request.kind != PYTORCHJOB or request.elastic == OFF:
+    if "--elastic" not in request.kind.options or request.elastic == OFF:
         return None
     fewest = 1 if name in TEXT else request.workers
     return request.elastic or (fewest, request.workers)
@@ -138,10 +138,10 @@ def find_results(request: Request) -> str | None:
 def check_results(request: Request) -> None:
     """Raise Refusal for results or downloads that are not on a claim, and would be lost with the pod."""
     home, output = request.listed["HF_HOME"], find_results(request)
-    if request.kind == PREFETCH and not REFERENCE.search(home) and find_claim(home, request) is None:
+    if not request.kind.trains and not REFERENCE.search(home) and find_claim(home, request) is None:
         fact = "downloads would not be on a claim, and be lost with the pod"
         raise Refusal(fact, f"HF_HOME={home}", f"--env HF_HOME={request.mount}/{DOWNLOADS}")
-    if request.kind == PREFETCH or output is None:
+    if not request.kind.trains or output is None:
         return
     among = f"{posixpath.normpath(output)}/".startswith(f"{request.mount}/{DOWNLOADS}/")
     if among or find_claim(output, request) is None:

@@ -19,25 +19,8 @@ import yaml
 from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide_value
 from entrypoint.tasks.defaults import OUTPUT
-from manifests.request import (
-    HELP,
-    JOB,
-    JOBS,
-    MPIJOB,
-    OFF,
-    PODS,
-    PREFETCH,
-    PVC,
-    PYTORCHJOB,
-    REFERENCE,
-    RUNTIME,
-    TORCH_DISTRIBUTED,
-    TRAINING,
-    TRAINJOB,
-    Request,
-    Volume,
-    keep,
-)
+from manifests.kinds import KINDS
+from manifests.request import OFF, REFERENCE, TORCH_DISTRIBUTED, Kind, Request, Volume, keep
 
 # A quantity of Kubernetes with its unit, without which it would be bytes.
 SIZE = re.compile(r"\d{1,9}(\.\d{1,9})?(k|[MGTPE]|[KMGTPE]i)", re.ASCII)
@@ -185,8 +168,8 @@ def read_patch(text: str) -> dict[str, Any]:
     return found
 
 
-# The kinds that say of their pods what a TrainJob cannot: the definition of its patch does not know it (v2.3.0).
-UNPATCHED = tuple(kind for kind in PODS if kind != TRAINJOB)
+# Which kinds have an option: all, those with pods, those whose pods train, or those that name it in their row.
+ALL, PODS, TRAINING, NAMED = "all", "pods", "training", "named"
 
 
 class PodRow(NamedTuple):
@@ -198,7 +181,6 @@ class PodRow(NamedTuple):
     field: str
     read: Callable[[str], Any] = str
     join: Callable[[list[Any]], Any] = lambda values: values[-1]
-    kinds: tuple[str, ...] = PODS
 
 
 POD_ROWS = (
@@ -210,10 +192,7 @@ POD_ROWS = (
         "--pull-secret", "NAME", "login to the registry of the image", "imagePullSecrets",
         lambda name: {"name": name}, list,
     ),
-    PodRow(
-        "--priority-class", "NAME", "which pods go before others", "priorityClassName",
-        kinds=UNPATCHED,
-    ),
+    PodRow("--priority-class", "NAME", "which pods go before others", "priorityClassName"),
 )  # fmt: skip
 
 
@@ -221,36 +200,42 @@ def make_parser() -> Parser:
     """Return the parser of the command line."""
     text = "Print a manifest for `kubectl apply -f -`."
     parser = Parser(prog="scripts/manifest.py", description=text, allow_abbrev=False)
-    kinds = parser.add_subparsers(dest="kind", required=True, metavar="|".join(HELP))
-    for kind, what in HELP.items():
-        one = kinds.add_parser(kind, help=what, description=f"Print {what}.", allow_abbrev=False)
+    kinds = parser.add_subparsers(dest="kind", required=True, metavar="|".join(KINDS))
+    for name, kind in KINDS.items():
+        one = kinds.add_parser(name, help=kind.help, description=f"Print {kind.help}.", allow_abbrev=False)
         add_options(one, kind)
-        if kind != PVC:
+        if kind.has_pods:
             one.add_argument("words", nargs=REMAINDER, metavar="TASK ARGUMENT...", help="default: qa --bf16")
     return parser
 
 
-def add_options(parser: Parser, kind: str) -> None:
+def has_option(kind: Kind, option: str, group: str) -> bool:
+    """Return whether a kind has an option of a group."""
+    if group == NAMED:
+        return option in kind.options
+    return {ALL: True, PODS: kind.has_pods and option not in kind.lacks, TRAINING: kind.trains}[group]
+
+
+def add_options(parser: Parser, kind: Kind) -> None:
     """Add the options that a kind has.
 
     Defaults are those of the Hugging Face guide to distributed CPUs, but for the directory of the claim, which is where
     the image writes its results; sizes have none.
     """
 
-    def add(name: str, metavar: str, text: str, kinds: tuple[str, ...] = PODS, **settings: Any) -> None:
-        if kind in kinds:
+    def add(name: str, metavar: str, text: str, group: str = PODS, **settings: Any) -> None:
+        if has_option(kind, name, group):
             shown = f"{text}; default: %(default)s" if settings.get("default") else text
             parser.add_argument(name, metavar=metavar, help=shown, **settings)
 
     many: Any = {"action": "append"}
-    name = "multinode" if kind == RUNTIME else f"transformers-{kind}"
-    add("--name", "NAME", "name of the object", tuple(HELP), default=name)
-    add("--namespace", "NAME", "its namespace; default: that of kubectl", (*JOBS, PREFETCH, PVC))
+    add("--name", "NAME", "name of the object", ALL, default=kind.default_name or f"transformers-{kind.name}")
+    add("--namespace", "NAME", "its namespace; default: that of kubectl", NAMED)
     add("--image", "IMAGE", "image, best with @sha256:...", required=True)
     add("--workers", "N", "number of pods that train", TRAINING, type=count(1), default=4)
     processes = "processes of each pod, one for each NUMA node that its cores fill"
     add("--nproc", "N", processes, TRAINING, type=count(1))
-    sizes: Any = {"required": True} if kind in TRAINING else {}
+    sizes: Any = {"required": True} if kind.trains else {}
     add("--cpu", "CPUS", "request and limit of each pod", type=count(1), **(sizes or {"default": 1}))
     add("--memory", "BYTES", "request and limit of each pod", type=read_size, **(sizes or {"default": "4Gi"}))
     add("--shm", "BYTES", "size of /dev/shm, part of the memory; default: all of it", type=read_size)
@@ -259,27 +244,25 @@ def add_options(parser: Parser, kind: str) -> None:
     claim = "another claim that all pods mount, for data"
     add("--volume", "CLAIM[/PART]:DIRECTORY[:ro]", claim, type=read_volume, **many)
     add("--disk", "BYTES", "limit of what a pod writes to its node's disk, /tmp and logs", type=read_size)
-    add("--script", "FILE", "a file of this machine, in a ConfigMap, for all pods", JOBS, type=read_script, **many)
+    add("--script", "FILE", "a file of this machine, in a ConfigMap, for all pods", NAMED, type=read_script, **many)
     for row in POD_ROWS:
-        add(row.option, row.metavar, row.help, row.kinds, type=row.read, **many)
-    add("--queue", "NAME", "queue of Kueue", (*JOBS, PREFETCH))
+        add(row.option, row.metavar, row.help, type=row.read, **many)
+    add("--queue", "NAME", "queue of Kueue", NAMED)
     add("--label", "KEY=VALUE", "label of the job and of its pods", type=read_pair, **many)
     add("--annotation", "KEY=VALUE", "annotation of the job and of its pods", type=read_pair, **many)
     add("--env", "NAME=VALUE", "variable of every pod", type=read_variable, **many)
     add("--env-secret", "NAME=SECRET:KEY", "variable of every pod, from a Secret", type=read_secret, **many)
-    add("--env-from", "SECRET", "variables of a Secret, or of configmap/NAME", UNPATCHED, type=read_source, **many)
-    add("--uid", "UID", "user of the processes", type=count(1), default=1000)
+    add("--env-from", "SECRET", "variables of a Secret, or of configmap/NAME", type=read_source, **many)
+    add("--uid", "UID", "user of the processes", type=count(1), default=Request.uid)
     bounds = "fewest and most pods, or off; default: 1 and --workers, for a script --workers alone"
-    add("--elastic", "MIN:MAX", bounds, (PYTORCHJOB,), type=read_elastic)
-    again = (PYTORCHJOB, MPIJOB, RUNTIME, JOB)
-    add("--max-restarts", "N", "restarts before the job fails", again, type=count(0), default=10)
-    add("--deadline", "SECONDS", "how long the job may run", (*JOBS, PREFETCH), type=count(1))
-    removed = (PYTORCHJOB, MPIJOB, JOB, PREFETCH)
-    add("--ttl", "SECONDS", "how long the job is kept after its end", removed, type=count(0))
-    add("--runtime", "NAME", "ClusterTrainingRuntime, one of torch", (TRAINJOB,), default=TORCH_DISTRIBUTED)
-    add("--patch", "FILE", "fields that replace and complete those of the job, as YAML", tuple(HELP), type=read_patch)
-    add("--size", "BYTES", "size of the storage", (PVC,), default="30Gi")
-    add("--storage-class", "NAME", "class of the storage; default: the cluster's", (PVC,))
+    add("--elastic", "MIN:MAX", bounds, NAMED, type=read_elastic)
+    add("--max-restarts", "N", "restarts before the job fails", NAMED, type=count(0), default=10)
+    add("--deadline", "SECONDS", "how long the job may run", NAMED, type=count(1))
+    add("--ttl", "SECONDS", "how long the job is kept after its end", NAMED, type=count(0))
+    add("--runtime", "NAME", "ClusterTrainingRuntime, one of torch", NAMED, default=TORCH_DISTRIBUTED)
+    add("--patch", "FILE", "fields that replace and complete those of the job, as YAML", ALL, type=read_patch)
+    add("--size", "BYTES", "size of the storage", NAMED, default="30Gi")
+    add("--storage-class", "NAME", "class of the storage; default: the cluster's", NAMED)
 
 
 def make_request(typed: dict[str, Any]) -> Request:
@@ -291,6 +274,7 @@ def make_request(typed: dict[str, Any]) -> Request:
         typed[key] = dict(typed.get(key) or [])
     dests = {row: row.option[2:].replace("-", "_") for row in POD_ROWS}
     values = {row: typed.pop(dest, None) for row, dest in dests.items()}
+    typed["kind"] = KINDS[typed["kind"]]
     request = Request(**keep(**typed), pod={row.field: row.join(found) for row, found in values.items() if found})
     places = [each.path for each in request.claims]
     if len({*places}) < len(places):

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-PYTORCHJOB, TRAINJOB, RUNTIME, MPIJOB = "pytorchjob", "trainjob", "runtime", "mpijob"
-PVC, PREFETCH, JOB = "pvc", "prefetch", "job"
 TORCH_DISTRIBUTED = "torch-distributed"  # the runtime that comes with Trainer
 DOWNLOADS = "huggingface"  # the directory of the claim for what comes from the hub
 # What a kubelet replaces in a value: third_party/forked/golang/expansion/expand.go of Kubernetes.
 REFERENCE = re.compile(r"\$(?:\$|\([^)]*\))")
-HELP = {
-    PYTORCHJOB: "a PyTorchJob, as in the Hugging Face guide",
-    TRAINJOB: "a TrainJob of Trainer v2",
-    RUNTIME: "a ClusterTrainingRuntime of Trainer v2, for TrainJobs that share it",
-    MPIJOB: "an MPIJob",
-    JOB: "an Indexed Job with its Service, where no operator is installed",
-    PVC: "a claim for storage",
-    PREFETCH: "a Job that fetches model and data of a task into the claim, once",
-}
-JOBS = (PYTORCHJOB, TRAINJOB, MPIJOB, JOB)
-TRAINING, PODS = (*JOBS, RUNTIME), (*JOBS, RUNTIME, PREFETCH)
 OFF = (0, 0)
 
 
@@ -37,6 +24,37 @@ class Volume:
     read_only: bool = False
 
 
+class Kind(NamedTuple):
+    """A kind of manifest: what is typed for it, the objects that are printed, and the options that it has.
+
+    write: the object itself; write_needed: what it needs besides, printed before it; list_notes: what somebody should
+    know of it before it runs; default_name: that of the object, where it does not follow from the kind's.
+
+    has_pods, trains: whether there are pods, and whether they train; is_job: whether it is applied for one training,
+    whose results have a directory; starts_ranks: whether one pod starts ranks in all others; counts_cores: whether each
+    pod counts its processes itself where nobody says how many; options: those that not every kind with pods has;
+    lacks: those of every other kind with pods.
+    """
+
+    name: str
+    help: str
+    write: Callable[[Request], dict[str, Any]]
+    write_needed: Callable[[Request], list[dict[str, Any]]] = lambda request: []
+    list_notes: Callable[[Request], list[str]] = lambda request: []
+    default_name: str = ""
+    has_pods: bool = True
+    trains: bool = True
+    is_job: bool = True
+    starts_ranks: bool = False
+    counts_cores: bool = False
+    options: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+
+# Options of every job, and of the Job that fetches.
+OF_JOBS = ("--namespace", "--queue", "--deadline")
+
+
 @dataclass(frozen=True)
 class Request:
     """What was typed, by the names of the options; a kind that has no such option has the default.
@@ -47,7 +65,7 @@ class Request:
     fields of the pods' specification, and of the job, by their names.
     """
 
-    kind: str
+    kind: Kind
     name: str
     words: Sequence[str] = ()
     namespace: str | None = None

@@ -6,7 +6,7 @@ from typing import Any
 
 from entrypoint.addresses import PORT
 from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import Request, keep
+from manifests.request import OF_JOBS, Kind, Request, keep
 
 # The controller labels the pods of a Job (pkg/apis/batch/v1/types.go, JobNameLabel), and gives each a host name with
 # its number, which is known below the Service that the pods name as their subdomain.
@@ -49,3 +49,13 @@ def write_service(request: Request) -> dict[str, Any]:
         "ports": ports,
     }
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+KIND = Kind(
+    "job",
+    "an Indexed Job with its Service, where no operator is installed",
+    write_indexed,
+    write_needed=lambda request: [write_service(request)],
+    counts_cores=True,
+    options=(*OF_JOBS, "--script", "--max-restarts", "--ttl"),
+)

@@ -6,7 +6,7 @@ from typing import Any
 
 from entrypoint.mpi.keys import MOUNT, read_ssh_port
 from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import Request
+from manifests.request import OF_JOBS, Kind, Request
 
 # One core is enough for the launcher: it starts ranks on the workers and none in its own pod.
 SMALL = {"cpu": "1", "memory": "1Gi"}
@@ -61,3 +61,12 @@ def write_worker(request: Request) -> dict[str, Any]:
 def write_replica(request: Request, container: dict[str, Any], count: int) -> dict[str, Any]:
     """Return one kind of replica."""
     return {"replicas": count, "restartPolicy": "OnFailure", "template": write_template(request, container)}
+
+
+KIND = Kind(
+    "mpijob",
+    "an MPIJob",
+    write_mpijob,
+    starts_ranks=True,
+    options=(*OF_JOBS, "--script", "--max-restarts", "--ttl"),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import Request
+from manifests.request import OF_JOBS, Kind, Request
 
 CONTAINER = "pytorch"  # PyTorchJobDefaultContainerName; without it the webhook refuses the job
 MASTER, WORKER = "Master", "Worker"
@@ -59,3 +59,13 @@ def list_notes(request: Request) -> list[str]:
         instead = f"--elastic {request.workers}:{request.workers} waits without it"
         return [f"{fact}, or a node cannot pull its image, alpine:3.10 of Docker Hub; {instead}"]
     return []
+
+
+KIND = Kind(
+    "pytorchjob",
+    "a PyTorchJob, as in the Hugging Face guide",
+    write_pytorchjob,
+    list_notes=list_notes,
+    counts_cores=True,
+    options=(*OF_JOBS, "--script", "--elastic", "--max-restarts", "--ttl"),
+)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from entrypoint.tasks.command import PREFETCH
 from manifests.pod import write_container, write_limits, write_metadata, write_template
-from manifests.request import PREFETCH, Request, keep
+from manifests.request import OF_JOBS, Kind, Request, keep
 
 RETRIES = 3  # a hub that is busy, or a pod that is moved
 
@@ -23,7 +24,7 @@ def write_claim(request: Request) -> dict[str, Any]:
 
 def write_prefetch(request: Request) -> dict[str, Any]:
     """Return the manifest of a Job whose pod runs `prefetch` with the HF_HOME of the pods that train."""
-    container = write_container(PREFETCH, request, [PREFETCH, *request.words])
+    container = write_container(PREFETCH.name, request, [PREFETCH.name, *request.words])
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -33,3 +34,22 @@ def write_prefetch(request: Request) -> dict[str, Any]:
             "template": write_template(request, container, restartPolicy="Never"),
         },
     }
+
+
+CLAIM = Kind(
+    "pvc",
+    "a claim for storage",
+    write_claim,
+    has_pods=False,
+    trains=False,
+    is_job=False,
+    options=("--namespace", "--size", "--storage-class"),
+)
+FETCH = Kind(
+    PREFETCH.name,
+    "a Job that fetches model and data of a task into the claim, once",
+    write_prefetch,
+    trains=False,
+    is_job=False,
+    options=(*OF_JOBS, "--ttl"),
+)

@@ -19,7 +19,7 @@ from manifests.pod import (
     write_template,
     write_variables,
 )
-from manifests.request import TORCH_DISTRIBUTED, Request, keep
+from manifests.request import OF_JOBS, TORCH_DISTRIBUTED, Kind, Request, keep
 
 API = "trainer.kubeflow.org/v1alpha1"
 # The replicated job, and the container, that the plugins look for (pkg/constants/constants.go).
@@ -124,3 +124,23 @@ def list_runtime_notes(request: Request) -> list[str]:
         f"numProcPerNode: {request.processes} belongs into each TrainJob; Trainer starts a process for each CPU "
         "without it, as for a CustomTrainer of Kubeflow's SDK, whose resources_per_node can ask for fewer"
     ]
+
+
+# The definition of a TrainJob's patch does not know what it lacks (v2.3.0).
+TRAINJOB = Kind(
+    "trainjob",
+    "a TrainJob of Trainer v2",
+    write_trainjob,
+    list_notes=list_job_notes,
+    options=(*OF_JOBS, "--script", "--runtime"),
+    lacks=("--priority-class", "--env-from"),
+)
+RUNTIME = Kind(
+    "runtime",
+    "a ClusterTrainingRuntime of Trainer v2, for TrainJobs that share it",
+    write_runtime,
+    list_notes=list_runtime_notes,
+    default_name="multinode",
+    is_job=False,
+    options=("--max-restarts",),
+)

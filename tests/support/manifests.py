@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import yaml
 
 from manifests import cli
+from manifests.kinds import KINDS as ROWS
 from manifests.options import Parser, add_options
-from manifests.request import HELP
 from tests.support.admission import list_flaws
 
 IMAGE = f"registry.example/multinode@sha256:{'0' * 64}"
 SIZES = ("--cpu", "8", "--memory", "16Gi")
-JOBS = ("pytorchjob", "trainjob", "mpijob")
-KINDS = tuple(HELP)
+KINDS = tuple(ROWS)
+JOBS = tuple(name for name, kind in ROWS.items() if kind.is_job)
 
 
 class Printed(NamedTuple):
@@ -48,14 +48,15 @@ def run(*words: str) -> Printed:
 
 def write(kind: str, *words: str) -> Printed:
     """Return a manifest of a kind, with an image and sizes where it needs them."""
-    needed = {"pvc": (), "prefetch": ("--image", IMAGE)}.get(kind, ("--image", IMAGE, *SIZES))
+    row = ROWS[kind]
+    needed = [*(("--image", IMAGE) if row.has_pods else ()), *(SIZES if row.trains else ())]
     return run(kind, *needed, *words)
 
 
 def list_options(kind: str) -> list[str]:
     """List the options that a kind has."""
     parser = Parser(add_help=False)
-    add_options(parser, kind)
+    add_options(parser, ROWS[kind])
     return [action.option_strings[0] for action in parser._actions]
 
 

@@ -14,6 +14,8 @@ from images.layers.entrypoint_layer import DIRECTORIES, ENVIRONMENT, GID, UID
 from images.layers.examples import PLACE
 from images.lock import lockfile
 from images.model import Site
+from manifests.pod import GROUP
+from manifests.request import Request
 from tests.support.bases import base
 from tests.support.documents import page
 from tests.support.finished_images import EMPTY
@@ -45,6 +47,7 @@ def test_paths() -> None:
 
 def test_the_user() -> None:
     assert f"| user | uid {UID}, group {GID} |" in REFERENCE
+    assert (Request.uid, GROUP) == (UID, GID), "manifests/request.py has the user of images/layers/entrypoint_layer.py"
 
 
 def test_the_lock() -> None:

@@ -65,7 +65,7 @@ def test_a_file_that_is_no_patch_is_refused(tmp_path: Path, text: str | bytes) -
     assert printed.code == 2 and "--patch" in printed.err
 
 
-@pytest.mark.parametrize("kind", [*JOBS, "job"])
+@pytest.mark.parametrize("kind", JOBS)
 @pytest.mark.parametrize("typed", [(), ("train.py", "--epochs", "3")])
 def test_a_script_of_this_machine_runs_in_all_pods(tmp_path: Path, kind: str, typed: tuple[str, ...]) -> None:
     (tmp_path / "train.py").write_text("import helper\n")

@@ -9,7 +9,7 @@ import pytest
 from entrypoint import timeouts
 from tests.support.manifests import IMAGE, JOBS, SIZES, list_containers, list_pods, run, write
 
-POD_KINDS = [(kind,) for kind in (*JOBS, "job", "runtime", "prefetch")]
+POD_KINDS = [(kind,) for kind in (*JOBS, "runtime", "prefetch")]
 # Kind, what is typed beside an image and sizes; a piece of the fact or value; of what to type instead.
 MISTAKES = """
 pytorchjob | --name 1QA                                      | at most 54 | --name qa
