@@ -31,6 +31,7 @@ from entrypoint.programs import smoke_checks as checks
 from entrypoint.programs.leave import leave
 from entrypoint.programs.smoke_checks import SEED, Failed, Report, default_flags
 from entrypoint.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
+from entrypoint.tasks.arguments import read_batch
 from entrypoint.world.ranks import read_job_name
 
 # What accelerate calls it; ranks on processors without a unit for bf16 train in float32.
@@ -69,7 +70,7 @@ def run(arguments: TrainingArguments, planned: str, environ: Mapping[str, str]) 
     checks.check_jobs(gather(read_job_name(environ)))
     backend = str(dist.get_backend()) if dist.is_initialized() else "none"
     checks.check_used_backend(backend, planned)
-    batch = int(arguments.per_device_train_batch_size) * int(arguments.gradient_accumulation_steps)
+    batch = read_batch(vars(arguments)) or 1
     model, clock = make_model(), Clock()
     before = measure_loss(model)
     trainer = Trainer(model=model, args=arguments, train_dataset=Questions(4096, SEED), callbacks=[clock])

@@ -7,15 +7,17 @@ from typing import NamedTuple
 
 from entrypoint.errors import Refusal
 from entrypoint.numbers import read_range, whole
+from entrypoint.tasks.aliases import list_names
+from entrypoint.tasks.arguments import BATCH_SIZE
 from entrypoint.world.table import find_launcher, read_world
 
 SEED = 20240229
 
-# A flag that the installed release does not know is left out, so that one table serves all of them.
+# A flag has the name that the installed release knows, and is left out where that knows none.
 DEFAULTS = (
     ("use_cpu", None),
     ("max_steps", "80"),
-    ("per_device_train_batch_size", "8"),
+    (BATCH_SIZE, "8"),
     ("learning_rate", "4e-3"),
     ("warmup_steps", "10"),
     ("seed", str(SEED % 10_000)),
@@ -32,11 +34,9 @@ DEFAULTS = (
 def default_flags(output: str, backend: str, known: Collection[str]) -> Iterator[str]:
     """Yield the defaults as words of a command line; known: those of the release; backend may be empty."""
     yield from ("--output_dir", output)
-    for name, value in DEFAULTS:
-        if name in known:
+    for flag, value in DEFAULTS:
+        for name in [each for each in list_names(flag) if each in known][:1]:
             yield from (f"--{name}",) if value is None else (f"--{name}", value)
-    if "use_cpu" not in known:
-        yield "--no_cuda"
     if backend:
         yield from ("--ddp_backend", backend)
 

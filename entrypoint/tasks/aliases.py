@@ -63,6 +63,12 @@ OF_TRAINER = (
 ALIASES = {TRAINER: (*OF_TRAINER, *MOVED), ACCELERATE: MOVED, OTHER: ()}
 
 
+def list_names(name: str) -> tuple[str, ...]:
+    """Return the names of a flag of the Trainer in all releases, the given one first."""
+    sides = [(row.old, row.new) for row in OF_TRAINER if name in (row.old, row.new) and not row.lacking]
+    return tuple(dict.fromkeys([name, *(each for pair in sides for each in pair if each and "=" not in each)]))
+
+
 class Flag(NamedTuple):
     """One flag of a command line with the values that follow it; words before the first flag have no name."""
 

@@ -13,7 +13,7 @@ from entrypoint.machine.image import Stack
 from entrypoint.numbers import whole
 from entrypoint.printing.secrets import hide
 from entrypoint.settings import Setting
-from entrypoint.tasks.aliases import ALIASES, Flag, Translated, plain, show, split_flags, translate
+from entrypoint.tasks.aliases import ALIASES, Flag, Translated, list_names, plain, show, split_flags, translate
 from entrypoint.tasks.batches import check_order, describe_batches
 from entrypoint.tasks.command import ACROSS, NETWORK, SMOKE, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
@@ -22,12 +22,13 @@ from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, place_script
 from entrypoint.world.model import World
 
 EXAMPLE = '{"model_name_or_path": "distilbert/distilbert-base-uncased", "output_dir": "/workspace/output/qa"}'
-BATCH = (("per_device_train_batch_size", ""), ("gradient_accumulation_steps", "1"))
+# How many examples a process takes at once, and how often before a step of the optimizer.
+BATCH_SIZE, ACCUMULATION = "per_device_train_batch_size", "gradient_accumulation_steps"
 # Left out where one process is alone: accelerate would ask a group that nobody opened, and die.
-BACKENDS = ("ddp_backend", "xpu_backend")
+BACKENDS = list_names("ddp_backend")
 # What a file of arguments gets that does not say it. Without use_cpu transformers refuses bf16 where there is no GPU,
 # since 4.52 (transformers/training_args.py).
-OF_FILE = (OUTPUT_DIR, "use_cpu", "no_cuda")
+OF_FILE = (OUTPUT_DIR, *list_names("use_cpu"))
 IGNORES = "its script looks for checkpoints itself, and ignores --resume_from_checkpoint"
 TOKENS = ("token", "hub_token", "push_to_hub_token", "use_auth_token")
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
@@ -197,8 +198,13 @@ def guess_arguments(words: list[str]) -> dict[str, object]:
 
 def read_batch(arguments: Mapping[str, object]) -> int | None:
     """Return how many examples one process takes for a step of the optimizer; None if no argument says so."""
-    numbers = [whole(str(arguments.get(name, default))) for name, default in BATCH]
-    return numbers[0] * numbers[1] if numbers[0] and numbers[1] else None
+    size, times = find_number(arguments, BATCH_SIZE, ""), find_number(arguments, ACCUMULATION, "1")
+    return size * times if size and times else None
+
+
+def find_number(arguments: Mapping[str, object], flag: str, default: str) -> int | None:
+    """Return the number of a flag, by its name in any release; None for what is no number."""
+    return whole(str(next((arguments[name] for name in list_names(flag) if name in arguments), default)))
 
 
 def set_argument(program: Program, name: str, value: object) -> Program:

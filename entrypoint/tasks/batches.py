@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack, release
 from entrypoint.numbers import is_no, is_true
-from entrypoint.tasks.aliases import Flag
+from entrypoint.tasks.aliases import Flag, list_names
 from entrypoint.tasks.table import Task
 
 REORDERED = (4, 46)
@@ -20,7 +20,7 @@ FIXED, GROUP = "pad_to_max_length", "group_by_length"
 GROUPS = (GROUP, "train_sampling_strategy")
 # In the text of a script: a text of any length becomes as long as the longest that there may be.
 FIXES = re.compile(r"^[^#\n]*padding\s*=\s*[\"']max_length[\"']", re.MULTILINE)
-EVALUATES = ("do_eval", "eval_strategy", "evaluation_strategy")
+EVALUATES = ("do_eval", *list_names("eval_strategy"))
 
 
 def find_reordered(task: Task, arguments: Mapping[str, object], stack: Stack) -> str | None:

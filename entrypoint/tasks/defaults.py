@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from entrypoint.machine.image import Stack
 from entrypoint.numbers import is_no
-from entrypoint.tasks.aliases import ALIASES, Flag, has_ccl, split_flags, translate
+from entrypoint.tasks.aliases import ALIASES, Flag, has_ccl, list_names, split_flags, translate
 from entrypoint.tasks.batches import FIXED, GROUPS, find_reordered
 from entrypoint.tasks.table import ACCELERATE, OTHER, Task
 
@@ -20,8 +20,6 @@ UNLESS = {
     "label_column_name": ("dataset_name", "train_file"),
     "text_column_names": ("dataset_name", "train_file"),
     "num_train_epochs": ("max_steps",),
-    "use_cpu": ("no_cuda",),
-    "no_cuda": ("use_cpu",),
     # A typed one asks for nothing else.
     "do_train": ("do_eval", "do_predict"),
     "do_eval": ("do_train", "do_predict"),
@@ -61,7 +59,7 @@ def choose_defaults(defaults: list[Flag], typed: Mapping[str, str], task: Task, 
 
 def is_senseless(name: str, typed: Mapping[str, str], task: Task) -> bool:
     """Return whether a default makes no sense beside the flags that are typed, by their values."""
-    names = UNLESS.get(name, ())
+    names = (*UNLESS.get(name, ()), *list_names(name)[1:])
     if any(each in typed and not (each.startswith(("do_", "pad_")) and is_no(typed[each])) for each in names):
         return True
     if name == "do_eval":  # most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing

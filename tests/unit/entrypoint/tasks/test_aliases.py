@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.aliases import ALIASES, OF_TRAINER, Alias, plain, split_flags, translate
-from entrypoint.tasks.arguments import complete
+from entrypoint.programs.smoke_checks import DEFAULTS
+from entrypoint.tasks.aliases import ALIASES, OF_TRAINER, Alias, list_names, plain, split_flags, translate
+from entrypoint.tasks.arguments import ACCUMULATION, BATCH_SIZE, complete
+from entrypoint.tasks.batches import EVALUATES
 from entrypoint.tasks.table import ACCELERATE, TASKS, TRAINER
 from tests.support.trainer_fields import EVER, HISTORY
 
@@ -116,3 +118,25 @@ def test_every_line_we_produce_has_only_flags_of_its_release(release: tuple[int,
             words = complete(task, "x.py", line.split(), stack, many=True).words
             names = {plain(flag.name) for flag in split_flags(words)}
             assert names & EVER <= HISTORY[release], (task.name, line)
+
+
+def test_a_flag_that_we_read_or_set_has_a_name_in_every_release() -> None:
+    """What one release has and a later one has not is renamed by a row, for all who read or set it."""
+    flags = {BATCH_SIZE, ACCUMULATION, *EVALUATES, *(name for name, _ in DEFAULTS)} & EVER
+    since = {
+        flag: min(release for release, fields in HISTORY.items() if {*list_names(flag)} & fields) for flag in flags
+    }
+
+    missing = {
+        f"--{flag} in transformers {release}"
+        for release, fields in HISTORY.items()
+        for flag in flags
+        if release >= since[flag] and not {*list_names(flag)} & fields
+    }
+    assert not missing, "a row of tasks/aliases.py has what these flags are called there"
+
+
+def test_all_names_of_a_flag_are_read_alike() -> None:
+    assert list_names("no_cuda") == ("no_cuda", "use_cpu")
+    assert list_names("group_by_length") == ("group_by_length",)  # a value of another flag by now
+    assert list_names("seed") == ("seed",)
