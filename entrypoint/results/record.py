@@ -101,11 +101,11 @@ def parse_record(text: str) -> Record | None:
     try:
         found = json.loads(text)
         task, arguments = str(found["task"]), found["arguments"]
-        if is_older := isinstance(arguments, dict):
-            named = read_texts(arguments)
-            pairs = identify_task(named, TASKS[task].kind) if task in TASKS else tuple(named.items())
-        else:
-            pairs = tuple((str(name), str(value)) for name, value in arguments)
+        is_older = isinstance(arguments, dict)
+        rows = arguments.items() if is_older else arguments
+        pairs = tuple((str(name), str(value)) for name, value in rows)
+        if task in TASKS:  # a flag may have been renamed since
+            pairs = identify_task(dict(pairs), TASKS[task].kind)
         return Record(
             task,
             pairs,

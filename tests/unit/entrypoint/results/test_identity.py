@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from entrypoint.results.identity import (
     identify_script,
     identify_task,
 )
+from entrypoint.results.record import parse_record
 from entrypoint.tasks.arguments import complete
 from entrypoint.tasks.table import TRAINER, find_task
 
@@ -131,3 +133,20 @@ def test_a_record_of_the_first_release_is_compared_as_far_as_it_goes(
 
 def test_no_argument_is_named_twice() -> None:
     assert len({*NO_EFFECT}) == len(NO_EFFECT)
+
+
+def test_a_record_is_read_in_the_words_of_today() -> None:
+    """A flag may have been renamed since it was written, by a row of tasks/aliases.py that came later."""
+    left = {
+        "task": "ner",
+        "arguments": [["evaluation_strategy", "epoch"], ["lr", "1"]],
+        "resume_from": "",
+        "before": {},
+    }
+
+    record = parse_record(json.dumps(left))
+
+    assert record is not None
+    assert (
+        record.arguments == (("eval_strategy", "epoch"), ("lr", "1")) == identify_task(dict(record.arguments), TRAINER)
+    )
