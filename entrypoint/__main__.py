@@ -13,15 +13,15 @@ from entrypoint.decide import Plan, decide, look_ahead
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal
 from entrypoint.explain import plan_as_json, plan_as_text, print_start
 from entrypoint.facts import Facts, drop_inherited, snapshot
+from entrypoint.machine.exhausted import explain_error, find_thread_fault
 from entrypoint.machine.files import read_text, which
-from entrypoint.machine.reached import explain_error, find_thread_fault
 from entrypoint.mpi.rank import SUPERVISED, report_refused, take_cores
 from entrypoint.printing.streams import print_error, print_note, print_output
 from entrypoint.rendezvous.master import wait_for_master
 from entrypoint.results.resume import resume_rank
 from entrypoint.run import carry_out
 from entrypoint.settings import forget
-from entrypoint.situation import Situation, detect
+from entrypoint.situation import Situation, detect_situation
 from entrypoint.tasks.command import (
     HELP,
     LAUNCH,
@@ -96,7 +96,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     if command.trains and launcher.kind == MPIJOB_LAUNCHER:  # it starts ranks, on the hosts of its hostfile
         command = Command(LAUNCH, LAUNCH.name, words)
     facts = drop_inherited(facts, ranks_here=command.kind != LAUNCH)
-    situation = detect(command, facts, launcher, options.nproc)
+    situation = detect_situation(command, facts, launcher, options.nproc)
     if command.kind == PREFETCH:
         from entrypoint.tasks.prefetch import prepare_prefetch
 
@@ -122,7 +122,7 @@ def answer(command: Command, options: Options, facts: Facts) -> int:
     from entrypoint.doctor import doctor  # as in `run`
 
     facts, launcher = drop_inherited(facts), find_launcher(facts.environ)
-    return doctor(command, lambda each: explain(detect(each, facts, launcher, options.nproc), facts))
+    return doctor(command, lambda each: explain(detect_situation(each, facts, launcher, options.nproc), facts))
 
 
 def explain(situation: Situation, facts: Facts) -> Plan:

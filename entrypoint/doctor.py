@@ -18,11 +18,11 @@ from entrypoint import timeouts
 from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.cgroups import read_process_limit
+from entrypoint.machine.exhausted import MORE_FILES, MORE_PROCESSES, find_thread_fault
 from entrypoint.machine.files import NETWORK, can_write, list_directory, measure_file_system
 from entrypoint.machine.image import REBUILD, TOOLS, TORCH_INDEX, WITHOUT_HOME, list_hidden, normalize, read_installed
 from entrypoint.machine.limits import DEFAULT_SHM, MEMORY, MORE_SHM, PODMAN_SHM, SHM, SMOKE_MEMORY, write_size
 from entrypoint.machine.places import explain_closed, find_closed, list_caches
-from entrypoint.machine.reached import MORE_FILES, MORE_PROCESSES, find_thread_fault
 from entrypoint.numbers import read_field, whole, write_cpus
 from entrypoint.printing.secrets import hide
 from entrypoint.printing.streams import print_output

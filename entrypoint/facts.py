@@ -17,7 +17,7 @@ from entrypoint.machine.inherited import Here, drop_unfit
 from entrypoint.machine.limits import Limits, read_limits
 from entrypoint.machine.places import read_mounts
 from entrypoint.settings import forget
-from entrypoint.world.table import complete
+from entrypoint.world.table import complete_variables
 
 # File systems in memory, whose files are lost with the container.
 MEMORY = ("tmpfs", "ramfs")
@@ -61,7 +61,7 @@ def snapshot(environ: Mapping[str, str], root: str) -> Facts:
     Raise Refusal where the image's own files are damaged. Private files of an unknown user are written on the way.
     """
     files = functools.cache(read_text)
-    environ = complete(forget(environ), lambda path: files(path) if os.path.isfile(path) else None)
+    environ = complete_variables(forget(environ), lambda path: files(path) if os.path.isfile(path) else None)
     stack = read_stack(files(f"{root}/stack.json"))
     identity = find_identity(environ)
     return Facts(

@@ -21,17 +21,17 @@ def whole(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def number(environ: Mapping[str, str], name: str, usual: int = 1) -> int | None:
+def number(environ: Mapping[str, str], name: str, example: int = 1) -> int | None:
     """Return a variable that must be a number if it is set; an empty one counts as unset. Raise Refusal otherwise.
 
-    usual: what may be set instead.
+    example: what may be set instead.
     """
     text = environ.get(name, "")
     if not text.strip():
         return None
     value = whole(text)
     if value is None:
-        raise Refusal(f"{name} is not a number", repr(text), f"export {name}={usual}, or unset {name}")
+        raise Refusal(f"{name} is not a number", repr(text), f"export {name}={example}, or unset {name}")
     return value
 
 

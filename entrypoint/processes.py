@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
 from entrypoint.errors import EXIT_OUTSIDE, NOT_EXECUTABLE, NOT_FOUND, Refusal
+from entrypoint.machine.exhausted import explain_error, explain_kill, has_killed
 from entrypoint.machine.files import read_text, which
-from entrypoint.machine.reached import explain_error, explain_kill, has_killed
 from entrypoint.printing.streams import print_error
 
 # Python ignores them for itself (library/signal, "General rules"), and a program would inherit that: `yes | head` in a
@@ -63,12 +63,12 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
 
 
 def run_child(
-    argv: list[str], environ: Mapping[str, str], caught: Iterable[int], reached: Callable[[int], bool] | None = None
+    argv: list[str], environ: Mapping[str, str], caught: Iterable[int], sent_to_all: Callable[[int], bool] | None = None
 ) -> int:
     """Run the command as a child and return its exit code, 128 and more for a signal as in a shell.
 
-    caught: signals that do not end this process, and that the child gets from it; reached: whether the child has those
-    of a sender, a process id, already. Those of a terminal's keys it has, since it is in the same group.
+    caught: signals that do not end this process, and that the child gets from it; sent_to_all: whether a sender, a
+    process id, signals the child itself. A terminal's keys do, since the child is in the same group.
     """
     waited = {*caught, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it hears of no child's end
@@ -83,7 +83,7 @@ def run_child(
         came = signal.sigwaitinfo(waited)
         if came.si_signo == signal.SIGCHLD or (came.si_code == SI_KERNEL and not is_hangup(came.si_signo)):
             continue
-        if came.si_code == SI_KERNEL or reached is None or not reached(came.si_pid):
+        if came.si_code == SI_KERNEL or sent_to_all is None or not sent_to_all(came.si_pid):
             os.kill(child, came.si_signo)  # it is there, if only as one that nobody has waited for
     return os.WEXITSTATUS(ended[1]) if os.WIFEXITED(ended[1]) else 128 + os.WTERMSIG(ended[1])
 
@@ -122,10 +122,10 @@ def watch_training(argv: list[str], environ: Mapping[str, str], rank: int | None
     parent, in_step = os.getppid(), "SLURM_STEP_ID" in environ and os.getpid() != 1
     tini = parent if has_group(read_text(f"/proc/{parent}/cmdline")) else None
 
-    def reached(sender: int) -> bool:
+    def sent_to_all(sender: int) -> bool:
         return sender == tini or (in_step and is_of_step(sender, read_text))
 
-    code = run_child(argv, environ, CAUGHT, reached)
+    code = run_child(argv, environ, CAUGHT, sent_to_all)
     host = socket.gethostname()
     print_kill(code, f"the training on {host}" if rank is None else f"rank {rank} on {host}", read_text, environ)
     return code

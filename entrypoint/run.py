@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from entrypoint.decide import Plan
 from entrypoint.machine.cgroups import read_memory_limit
-from entrypoint.machine.reached import remember_kills
+from entrypoint.machine.exhausted import remember_kills
 from entrypoint.mpi.rank import SUPERVISED, find_rank, supervise
 from entrypoint.printing.streams import print_note
 from entrypoint.processes import TRAINING, execute, watch_training

@@ -15,7 +15,7 @@ from entrypoint.tuning.local_size import read_threads, set_local_size
 from entrypoint.world import alone, starters, table
 from entrypoint.world.model import ALONE, TORCHRUN, Launcher, World
 from entrypoint.world.size import read_required_size
-from entrypoint.world.torchrun import check_backend
+from entrypoint.world.torchrun import check_rendezvous_backend
 
 
 class Situation(NamedTuple):
@@ -23,8 +23,8 @@ class Situation(NamedTuple):
 
     starter: the typed program that starts ranks itself (torchrun, accelerate, mpirun), if it is one; described: the
     variables that describe the world: the PET_ variables of a typed torchrun, else all; runs: what this process
-    becomes, as in `context.Process`; becomes_ranks: whether it trains, or is replaced by what starts the ranks of this
-    world; notes: what may be wrong with the world.
+    becomes, as in `context.Process`; becomes_ranks: whether it becomes a rank of this world, or the torchrun that
+    starts its ranks; notes: what may be wrong with the world.
     """
 
     command: Command
@@ -47,7 +47,7 @@ class Situation(NamedTuple):
         return typed or (self.command.trains and self.world.needs_torchrun)
 
 
-def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> Situation:
+def detect_situation(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> Situation:
     """Return the situation of a command; raise Refusal for a training that would run in another world than was meant.
 
     launcher: what started this process; nproc: how many processes were asked for on this node.
@@ -59,8 +59,8 @@ def detect(command: Command, facts: Facts, launcher: Launcher, nproc: int | None
     becomes_ranks = command.trains or typed is not None
     world, notes = find_world(command, environ, launcher, starter, nproc)
     if becomes_ranks:
-        check_backend(world, described)
-    counts = becomes_ranks or is_python(command)
+        check_rendezvous_backend(world, described)
+    counts = becomes_ranks or is_typed_python(command)
     threads = read_threads(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = set_local_size(world, facts.machine, threads, starts=command.trains or starter is not None)
     if starter is not None and starter.program in (TORCHRUN, starters.ACCELERATE):
@@ -90,7 +90,7 @@ def find_world(
 ) -> tuple[World, list[str]]:
     """Return the world; what is wrong with it stops what starts ranks there, and is a note beside any other command."""
     typed, nproc = (None, nproc) if starter is None else (starter.torchrun, starter.local_size)
-    task = name_task(command) if command.trains or typed is not None else ""
+    task = name_training(command) if command.trains or typed is not None else ""
     try:
         return table.detect(environ, nproc, launcher=launcher, typed=typed, task=task), []
     except Refusal as refusal:
@@ -99,7 +99,7 @@ def find_world(
         return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [refusal.note]
 
 
-def name_task(command: Command) -> str:
+def name_training(command: Command) -> str:
     """Return what a command trains: the task, or the name of the script, as for a typed torchrun."""
     code = starters.find_code(command.line).name if command.kind == PLAIN else ""
     return os.path.basename(code or (command.words[0] if command.name == MODULE else command.name))
@@ -109,7 +109,7 @@ def note_apart(command: Command, environ: Mapping[str, str], world: World) -> li
     """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
     if not command.trains:
         lone = starters.find_lone(command.line) if command.kind == PLAIN else ""
-        if read_required_size(environ) == (1, 1) or not (lone or is_python(command)):
+        if read_required_size(environ) == (1, 1) or not (lone or is_typed_python(command)):
             return []
         if lone and not lone.startswith("-m "):  # a module may start mpirun itself
             alone.check_program(environ, world, command.name, lone)
@@ -122,7 +122,7 @@ def note_apart(command: Command, environ: Mapping[str, str], world: World) -> li
     return alone.warn_indexed(environ, world)
 
 
-def is_python(command: Command) -> bool:
+def is_typed_python(command: Command) -> bool:
     """Return whether a command is a typed Python, also one with its directory."""
     return command.kind == PLAIN and starters.is_python(command.name)
 
@@ -133,4 +133,4 @@ def find_runs(command: Command, world: World, starter: starters.Start | None) ->
         return UNKNOWN if starter.local_size is None and starter.torchrun is None else ANY
     if command.trains or world.rank is not None:
         return RANKS
-    return SINGLE if command.kind.is_script or is_python(command) else ANY
+    return SINGLE if command.kind.is_script or is_typed_python(command) else ANY

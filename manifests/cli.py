@@ -33,16 +33,16 @@ NOT_TEXT = re.compile(rf"({FLOAT}|[-+]?_*0_*[oOxXbB][0-9a-fA-F_]+|[yYnN])\Z")
 Plain.add_implicit_resolver("!kubectl", NOT_TEXT, list("-+.0123456789yYnN"))
 
 
-def decide(argv: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
+def make_objects(argv: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the objects, the job last, and what is to be said of them; raise Refusal for what cannot run."""
     request = make_request(vars(make_parser().parse_args(argv)))
     if request.kind.has_pods:
         request = command.finish(request)
     needed = [*write_scripts(request), *request.kind.write_needed(request)]
-    return [*needed, merge(request.kind.write(request), request.patch)], list_notes(request)
+    return [*needed, merge(request.kind.write(request), request.patch)], describe_manifest(request)
 
 
-def list_notes(request: Request) -> list[str]:
+def describe_manifest(request: Request) -> list[str]:
     """Return what somebody should know of a manifest before it is applied."""
     notes = []
     if request.kind.trains:
@@ -66,7 +66,7 @@ def describe_pods(request: Request) -> str:
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Print a manifest: keys in the order in which people read them; return the exit code."""
     try:
-        objects, notes = decide(argv)
+        objects, notes = make_objects(argv)
         for note in notes:
             print(f"manifest: {note}", file=err)
         text = yaml.dump_all(objects, Dumper=Plain, sort_keys=False, width=10**6, allow_unicode=False)

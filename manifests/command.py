@@ -36,7 +36,7 @@ def finish(request: Request) -> Request:
     """
     words = [*request.words][request.words[:1] == ["--"] :] or GUIDE[: 2 if request.kind.trains else 1]
     words = place_scripts(request, words)
-    check_name(request, words[0])
+    check_command(request, words[0])
     check_secrets(words)
     check_starter(request, words)
     own, env = f"{request.mount}/{request.name}", dict(request.env)
@@ -69,7 +69,7 @@ def place_scripts(request: Request, words: list[str]) -> list[str]:
     return [f"{SCRIPT_DIRECTORY}/{words[0]}", *words[1:]] if words[0] in request.script else words
 
 
-def check_name(request: Request, name: str) -> None:
+def check_command(request: Request, name: str) -> None:
     """Raise Refusal for a word that is nothing which these pods could run."""
     if name.startswith("-") and name != MODULE:
         fact = "an option of manifest.py is unknown, or comes after the task"
@@ -127,7 +127,7 @@ def find_output(words: Sequence[str]) -> str | None:
     return "".join(found[-1][:1]) if found else None
 
 
-def find_results(request: Request) -> str | None:
+def locate_results(request: Request) -> str | None:
     """Return where results go, as far as it is known here: a reference is replaced by a kubelet."""
     usual = f"{OUTPUT}/{request.words[0]}" if names_results(request.words) else None
     typed = find_output(request.words)
@@ -137,7 +137,7 @@ def find_results(request: Request) -> str | None:
 
 def check_results(request: Request) -> None:
     """Raise Refusal for results or downloads that are not on a claim, and would be lost with the pod."""
-    home, output = request.listed["HF_HOME"], find_results(request)
+    home, output = request.listed["HF_HOME"], locate_results(request)
     if not request.kind.trains and not REFERENCE.search(home) and find_claim(home, request) is None:
         fact = "downloads would not be on a claim, and be lost with the pod"
         raise Refusal(fact, f"HF_HOME={home}", f"--env HF_HOME={request.mount}/{DOWNLOADS}")
@@ -159,7 +159,7 @@ def find_claim(path: str, request: Request) -> str | None:
 
 def describe_results(request: Request) -> list[str]:
     """Return the line that says where results will be."""
-    output = find_results(request)
+    output = locate_results(request)
     if request.words[0] == SMOKE.name:
         return []
     if output is None:

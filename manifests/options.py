@@ -20,7 +20,7 @@ from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide_value
 from entrypoint.tasks.defaults import OUTPUT
 from manifests.kinds import KINDS
-from manifests.request import OFF, REFERENCE, TORCH_DISTRIBUTED, Kind, Request, Volume, keep
+from manifests.request import OFF, REFERENCE, TORCH_DISTRIBUTED, ManifestKind, Request, Volume, keep
 
 # A quantity of Kubernetes with its unit, without which it would be bytes.
 SIZE = re.compile(r"\d{1,9}(\.\d{1,9})?(k|[MGTPE]|[KMGTPE]i)", re.ASCII)
@@ -54,7 +54,7 @@ class Parser(ArgumentParser):
         return super().parse_known_args(args, namespace)
 
 
-def count(least: int) -> Callable[[str], int]:
+def at_least(least: int) -> Callable[[str], int]:
     """Return a reader of a number that is not smaller than another."""
 
     def read(text: str) -> int:
@@ -69,7 +69,7 @@ def count(least: int) -> Callable[[str], int]:
 def read_elastic(text: str) -> tuple[int, int]:
     """Return the fewest and the most pods of an elastic job, from `2:4`; OFF for `off`."""
     low, _, high = text.partition(":")
-    return OFF if text == "off" else (count(1)(low), count(1)(high))
+    return OFF if text == "off" else (at_least(1)(low), at_least(1)(high))
 
 
 def read_size(text: str) -> str:
@@ -209,14 +209,14 @@ def make_parser() -> Parser:
     return parser
 
 
-def has_option(kind: Kind, option: str, group: str) -> bool:
+def has_option(kind: ManifestKind, option: str, group: str) -> bool:
     """Return whether a kind has an option of a group."""
     if group == NAMED:
         return option in kind.options
     return {ALL: True, PODS: kind.has_pods and option not in kind.lacks, TRAINING: kind.trains}[group]
 
 
-def add_options(parser: Parser, kind: Kind) -> None:
+def add_options(parser: Parser, kind: ManifestKind) -> None:
     """Add the options that a kind has.
 
     Defaults are those of the Hugging Face guide to distributed CPUs, but for the directory of the claim, which is where
@@ -232,11 +232,11 @@ def add_options(parser: Parser, kind: Kind) -> None:
     add("--name", "NAME", "name of the object", ALL, default=kind.default_name or f"transformers-{kind.name}")
     add("--namespace", "NAME", "its namespace; default: that of kubectl", NAMED)
     add("--image", "IMAGE", "image, best with @sha256:...", required=True)
-    add("--workers", "N", "number of pods that train", TRAINING, type=count(1), default=4)
+    add("--workers", "N", "number of pods that train", TRAINING, type=at_least(1), default=4)
     processes = "processes of each pod, one for each NUMA node that its cores fill"
-    add("--nproc", "N", processes, TRAINING, type=count(1))
+    add("--nproc", "N", processes, TRAINING, type=at_least(1))
     sizes: Any = {"required": True} if kind.trains else {}
-    add("--cpu", "CPUS", "request and limit of each pod", type=count(1), **(sizes or {"default": 1}))
+    add("--cpu", "CPUS", "request and limit of each pod", type=at_least(1), **(sizes or {"default": 1}))
     add("--memory", "BYTES", "request and limit of each pod", type=read_size, **(sizes or {"default": "4Gi"}))
     add("--shm", "BYTES", "size of /dev/shm, part of the memory; default: all of it", type=read_size)
     add("--pvc", "NAME", "claim for results and downloads, which all pods mount", default="transformers-pvc")
@@ -253,12 +253,12 @@ def add_options(parser: Parser, kind: Kind) -> None:
     add("--env", "NAME=VALUE", "variable of every pod", type=read_variable, **many)
     add("--env-secret", "NAME=SECRET:KEY", "variable of every pod, from a Secret", type=read_secret, **many)
     add("--env-from", "SECRET", "variables of a Secret, or of configmap/NAME", type=read_source, **many)
-    add("--uid", "UID", "user of the processes", type=count(1), default=Request.uid)
+    add("--uid", "UID", "user of the processes", type=at_least(1), default=Request.uid)
     bounds = "fewest and most pods, or off; default: 1 and --workers, for a script --workers alone"
     add("--elastic", "MIN:MAX", bounds, NAMED, type=read_elastic)
-    add("--max-restarts", "N", "restarts before the job fails", NAMED, type=count(0), default=10)
-    add("--deadline", "SECONDS", "how long the job may run", NAMED, type=count(1))
-    add("--ttl", "SECONDS", "how long the job is kept after its end", NAMED, type=count(0))
+    add("--max-restarts", "N", "restarts before the job fails", NAMED, type=at_least(0), default=10)
+    add("--deadline", "SECONDS", "how long the job may run", NAMED, type=at_least(1))
+    add("--ttl", "SECONDS", "how long the job is kept after its end", NAMED, type=at_least(0))
     add("--runtime", "NAME", "ClusterTrainingRuntime, one of torch", NAMED, default=TORCH_DISTRIBUTED)
     add("--patch", "FILE", "fields that replace and complete those of the job, as YAML", ALL, type=read_patch)
     add("--size", "BYTES", "size of the storage", NAMED, default="30Gi")

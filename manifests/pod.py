@@ -22,7 +22,7 @@ GROUP = 0  # owns the directories of the image
 LABEL = 63  # characters of a DNS label
 
 
-def check_name(request: Request, suffix: str) -> None:
+def check_pod_names(request: Request, suffix: str) -> None:
     """Raise Refusal for a name that with a suffix is not that of a pod: a DNS label.
 
     Operators take it, and then cannot make the pods.

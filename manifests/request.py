@@ -24,7 +24,7 @@ class Volume:
     read_only: bool = False
 
 
-class Kind(NamedTuple):
+class ManifestKind(NamedTuple):
     """A kind of manifest: what is typed for it, the objects that are printed, and the options that it has.
 
     write: the object itself; write_needed: what it needs besides, printed before it; list_notes: what somebody should
@@ -65,7 +65,7 @@ class Request:
     fields of the pods' specification, and of the job, by their names.
     """
 
-    kind: Kind
+    kind: ManifestKind
     name: str
     words: Sequence[str] = ()
     namespace: str | None = None

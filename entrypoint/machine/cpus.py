@@ -20,10 +20,10 @@ FAR = 8
 class Machine(NamedTuple):
     """The part of the machine that this process may use.
 
-    cores: physical cores this process may keep busy; quota in processors, None if unlimited;
-    nodes: its processors by NUMA node, where there are any; pinned: a launcher gave this process fewer than the
-    container has, which can keep `around` cores busy; narrowed: fewer than the host has online, by a cpuset or a mask;
-    siblings: our processors, core by core.
+    cores: how many physical cores this process may keep busy, container_cores: how many the whole container may;
+    quota: in processors, None if unlimited; nodes: its processors by NUMA node, where there are any; pinned: a launcher
+    gave this process fewer than the container has; restricted: it has fewer than the host has online, by a cpuset or a
+    mask; siblings: its processors, core by core.
     """
 
     cpus: frozenset[int]
@@ -32,12 +32,12 @@ class Machine(NamedTuple):
     nodes: tuple[frozenset[int], ...]
     quota: float | None
     pinned: bool
-    around: int = 0
-    narrowed: bool = False
+    container_cores: int = 0
+    restricted: bool = False
     siblings: tuple[frozenset[int], ...] = ()
 
     @property
-    def owned(self) -> bool:
+    def exclusive(self) -> bool:
         """Return whether no quota makes this container share the processors that it sees with others."""
         return self.quota is None or self.quota >= len(self.cpus)
 
@@ -62,7 +62,7 @@ def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine
     quota = find_tightest(files, QUOTA, divide)
     container = read_container(files, find_launcher_status(files, parent))
     pinned = affinity < container
-    around = len(list_cores(files, container)) if pinned else len(siblings)
+    container_cores = len(list_cores(files, container)) if pinned else len(siblings)
     return Machine(
         affinity,
         len(siblings),
@@ -70,7 +70,7 @@ def read_machine(files: Files, affinity: frozenset[int], parent: int) -> Machine
         read_nodes(files, affinity),
         quota,
         pinned,
-        limit(around, quota),
+        limit(container_cores, quota),
         affinity < read_cpus(files(ONLINE) or ""),
         siblings,
     )

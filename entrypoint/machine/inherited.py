@@ -26,37 +26,37 @@ class Here(NamedTuple):
 class Row(NamedTuple):
     """How a variable is read; between: what separates its words; in_parts: whether the words that fit stay.
 
-    find_fault: returns why a word does not fit here; empty where it does.
+    explain: returns why a word does not fit here; empty where it does.
     """
 
-    find_fault: Callable[[str, Here], str]
+    explain: Callable[[str, Here], str]
     between: str = "\0"
     in_parts: bool = False
 
 
-def find_file(word: str, here: Here) -> str:
+def explain_file(word: str, here: Here) -> str:
     """Return a fault for the path of no file; a name without a directory, or with `$LIB`, is the loader's to find."""
     return "" if not word.startswith("/") or "$" in word or here.exists(word) else "there is no such file here"
 
 
-def find_library(word: str, here: Here) -> str:
+def explain_library(word: str, here: Here) -> str:
     """Return a fault for a PYTHONHOME without the standard library of the image's Python, which would not start."""
     there = here.exists(f"{word}/lib/python{here.python}/os.py")
     return "" if there else f"the standard library of Python {here.python} is not there"
 
 
-def find_release(word: str, here: Here) -> str:
+def explain_release(word: str, here: Here) -> str:
     """Return a fault for packages of another Python, whose compiled parts cannot be imported."""
     found = OF_A_PYTHON.search(word)
     return f"the Python of this container is {here.python}" if found and found[1] != here.python else ""
 
 
-def find_docstrings(word: str, here: Here) -> str:
+def explain_docstrings(word: str, here: Here) -> str:
     """Return a fault for a Python without docstrings, which transformers reads when it is imported."""
     return "transformers needs the docstrings that it removes" if (whole(word) or 0) > 1 else ""
 
 
-def find_interface(word: str, here: Here) -> str:
+def explain_interface(word: str, here: Here) -> str:
     """Return a fault for no interface of the ranks; without loopback nobody can say which interfaces there are."""
     known = here.has_ranks and here.exists(f"{NETWORK}/lo")
     fits = not known or ("/" not in word and here.exists(f"{NETWORK}/{word}"))
@@ -64,16 +64,16 @@ def find_interface(word: str, here: Here) -> str:
 
 
 ROWS = {
-    **dict.fromkeys(("LD_PRELOAD", "LD_AUDIT"), Row(find_file, ": ", in_parts=True)),
+    **dict.fromkeys(("LD_PRELOAD", "LD_AUDIT"), Row(explain_file, ": ", in_parts=True)),
     # A conda of the host sets them; without the file every download fails.
-    **dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), Row(find_file)),
-    "PYTHONHOME": Row(find_library, ":"),
-    "PYTHONPATH": Row(find_release, ":", in_parts=True),
-    "PYTHONOPTIMIZE": Row(find_docstrings),
+    **dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"), Row(explain_file)),
+    "PYTHONHOME": Row(explain_library, ":"),
+    "PYTHONPATH": Row(explain_release, ":", in_parts=True),
+    "PYTHONOPTIMIZE": Row(explain_docstrings),
     # Names, of which gloo takes several (c10d, ProcessGroupGloo); none knows NCCL's `^lo,docker`.
     **dict.fromkeys(
         ("GLOO_SOCKET_IFNAME", "FI_TCP_IFACE", "CCL_KVS_IFACE", "I_MPI_HYDRA_IFACE", "HYDRA_IFACE"),
-        Row(find_interface, ","),
+        Row(explain_interface, ","),
     ),
 }
 
@@ -83,7 +83,7 @@ def drop_unfit(environ: Mapping[str, str], here: Here) -> tuple[dict[str, str], 
     found, notes = dict(environ), []
     for name, row in ROWS.items():
         words = [word for word in re.split(f"[{row.between}]", environ.get(name, "")) if word.strip()]
-        faults = {word: fault for word in words if (fault := row.find_fault(word.strip(), here))}
+        faults = {word: fault for word in words if (fault := row.explain(word.strip(), here))}
         if not faults:
             continue
         join = row.between[0].join

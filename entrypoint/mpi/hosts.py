@@ -27,7 +27,7 @@ class Host(NamedTuple):
 
 def read_hosts(text: str) -> list[Host]:
     """Return the hosts of `--hosts a,b:2`."""
-    return merge([read_host(part.strip(), f"--hosts {text}") for part in text.split(",") if part.strip()])
+    return merge_hosts([read_host_row(part.strip(), f"--hosts {text}") for part in text.split(",") if part.strip()])
 
 
 def read_hostfile(text: str, path: str) -> list[Host]:
@@ -38,17 +38,17 @@ def read_hostfile(text: str, path: str) -> list[Host]:
         if not words:
             continue
         where = f"{path} line {count}: {line.strip()[:LONGEST]}"
-        host = read_host(words[0], where)
+        host = read_host_row(words[0], where)
         for word in words[1:]:
             key, _, value = word.partition("=")
             if key not in ("slots", "max_slots", "max-slots") or not whole(value):
                 raise Refusal("the hostfile has a line that is not understood", where, FORMS)
             host = host._replace(slots=whole(value)) if key == "slots" else host
         found.append(host)
-    return merge(found)
+    return merge_hosts(found)
 
 
-def read_host(word: str, where: str) -> Host:
+def read_host_row(word: str, where: str) -> Host:
     """Return one host; raise Refusal for what is no name, as an address of IPv6: hydra takes a number after a colon."""
     name, colon, slots = word.partition(":")
     is_name = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name)  # one that begins with a dash is an option to ssh
@@ -57,7 +57,7 @@ def read_host(word: str, where: str) -> Host:
     return Host(name, whole(slots) if colon else None)
 
 
-def merge(hosts: list[Host]) -> list[Host]:
+def merge_hosts(hosts: list[Host]) -> list[Host]:
     """Return each host once, with its slots added up: old hostfiles list every host once for every rank."""
     slots: dict[str, int | None] = {}
     one = 1 if len({host.name for host in hosts}) < len(hosts) else None

@@ -66,7 +66,7 @@ class Job(NamedTuple):
         return sum(self.hosts.values())
 
 
-def read_options(words: list[str]) -> tuple[dict[str, str], list[str]]:
+def read_launch_options(words: list[str]) -> tuple[dict[str, str], list[str]]:
     """Return the options before the task, and the task; raise Refusal for an option that is none."""
     left, options = list(words), {}
     while left and left[0].startswith("-"):
@@ -83,7 +83,7 @@ def read_options(words: list[str]) -> tuple[dict[str, str], list[str]]:
 
 def read_job(words: list[str], environ: Mapping[str, str], facts: Facts) -> Job:
     """Return the job of a command line; raise Refusal for what is no option, and for what all ranks would refuse."""
-    options, left = read_options(words)
+    options, left = read_launch_options(words)
     numbers = {key: whole(options[key]) for key in ("ranks", "each", "timeout") if key in options}
     for key, count in numbers.items():
         if not count:
@@ -134,7 +134,8 @@ def launch(words: list[str], environ: Mapping[str, str], facts: Facts) -> int:
     job = read_job(words, environ, facts)
     # A port that is free on this node, where rank 0 usually is; another for each job.
     port = find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
-    shared, away = job_variables(forget(environ), job, str(port)), select(job.hosts, lambda name: not is_here(name))
+    shared = job_variables(forget(environ), job, str(port))
+    away = select_hosts(job.hosts, lambda name: not is_here(name))
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that no key is left
     with lend_private("launch") as directory:
         if away:
@@ -142,7 +143,7 @@ def launch(words: list[str], environ: Mapping[str, str], facts: Facts) -> int:
         rows = "".join(f"{name}:{count}\n" for name, count in job.hosts.items())
         machines = write_private(f"{directory}/hosts", rows)
         # With it hydra takes IPv6 alone, and without it IPv4 alone.
-        network = ["-v6"] if select(away, has_only_ipv6) else []
+        network = ["-v6"] if select_hosts(away, has_only_ipv6) else []
         return run_hydra(make_hydra_command(job, machines, facts.root, *network), {**forget(environ), **shared})
 
 
@@ -232,7 +233,7 @@ def job_variables(environ: Mapping[str, str], job: Job, port: str) -> dict[str, 
     }
 
 
-def select(names: Collection[str], fits: Callable[[str], bool]) -> list[str]:
+def select_hosts(names: Collection[str], fits: Callable[[str], bool]) -> list[str]:
     """Return the names of hosts that fit, all looked up at once: a name server may not answer."""
     with ThreadPoolExecutor(min(max(1, len(names)), LOOK_UPS)) as pool:
         return [name for name in pool.map(lambda name: name if fits(name) else "", names) if name]

@@ -14,9 +14,7 @@ from typing import Any, Callable, NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, list_causes
 from entrypoint.machine.disks import MORE_ROOM, Disk
-from entrypoint.machine.files import Files
-from entrypoint.machine.limits import MORE_SHM, SHM, write_size
-from entrypoint.machine.reached import (
+from entrypoint.machine.exhausted import (
     MORE_MEMORY,
     explain_files,
     explain_kill,
@@ -24,6 +22,8 @@ from entrypoint.machine.reached import (
     explain_processes,
     has_killed,
 )
+from entrypoint.machine.files import Files
+from entrypoint.machine.limits import MORE_SHM, SHM, write_size
 
 AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
 # What the kernel sends for a fault of the program itself, and what a library ends its own process with.

@@ -31,7 +31,7 @@ LONGEST, MOST = 1 << 16, 256
 Ranks = dict[int, socket.socket]
 
 
-def choose_port(world: World) -> int:
+def choose_meeting_port(world: World) -> int:
     """Return the port on which the ranks of a job agree: another one than that on which they train."""
     return PORTS[(world.port or PORT) % len(PORTS)]
 
@@ -49,7 +49,7 @@ def agree(world: World, job: str, offer: str, accepts: Callable[[str], bool], wa
 def tell_refused(world: World, job: str, note: str, code: int, wait: float = timeouts.REFUSAL) -> None:
     """Tell the ranks that wait for rank 0, which this is, that it was refused, so that they end, too; note: why."""
     with contextlib.suppress(Refusal):
-        for caller in gather(world, job, time.monotonic() + wait).values():
+        for caller in admit_ranks(world, job, time.monotonic() + wait).values():
             with contextlib.suppress(OSError), caller:
                 send(caller, f"{REFUSED} {code} rank 0: {one_row(note)}")
 
@@ -61,7 +61,7 @@ def introduce(world: World, job: str) -> str:
 
 def lead(world: World, job: str, offer: str, end: float) -> str:
     """Make the offer to all other ranks, and return it if they all accept."""
-    ranks = gather(world, job, end)
+    ranks = admit_ranks(world, job, end)
     try:
         if missing := sorted({*range(1, world.sizes[1])} - ranks.keys()):
             raise explain_missing(f"rank {missing[0]} has not come")
@@ -133,10 +133,10 @@ class Callers:
         return caller
 
 
-def gather(world: World, job: str, end: float) -> Ranks:
+def admit_ranks(world: World, job: str, end: float) -> Ranks:
     """Let all other ranks in, and return those that have come in time."""
     ranks: Ranks = {}
-    with listen(choose_port(world), end) as server, contextlib.closing(Callers(server)) as callers:
+    with listen(choose_meeting_port(world), end) as server, contextlib.closing(Callers(server)) as callers:
         while count_callers(ranks) < world.sizes[1] - 1 and (left := end - time.monotonic()) > 0:
             for caller, line in callers.hear(min(left, timeouts.STRANGER)):
                 admit(caller, line, world, job, ranks)
@@ -188,7 +188,7 @@ def count_callers(ranks: Ranks) -> int:
 
 def follow(world: World, job: str, accepts: Callable[[str], bool], end: float) -> str:
     """Call rank 0 until it answers, say whether we accept its offer, and return that if all do."""
-    address = (world.master or "", choose_port(world))
+    address = (world.master or "", choose_meeting_port(world))
     while True:
         try:
             with socket.create_connection(address, timeouts.STRANGER) as caller:

@@ -53,7 +53,7 @@ def identify_task(arguments: Mapping[str, object], kind: str) -> tuple[Pair, ...
     """Return the arguments of a task, whichever release they were written for; kind: of tasks/aliases.py."""
     flags = [Flag(name, () if value is True else (str(value),)) for name, value in arguments.items()]
     newest = name_flags(translate(flags, NEWEST, ALIASES[kind], os.path.isdir).flags)
-    return tuple(select((name, str(value)) for name, value in sorted(newest.items()) if name not in NO_EFFECT))
+    return tuple(hide_secrets((name, str(value)) for name, value in sorted(newest.items()) if name not in NO_EFFECT))
 
 
 def identify_script(words: list[str]) -> tuple[Pair, ...]:
@@ -64,7 +64,7 @@ def identify_script(words: list[str]) -> tuple[Pair, ...]:
             flags = read_argfile(words[0], read_file)
         except Refusal:  # it may take any file
             pass
-    return tuple(select(pair for flag in flags for pair in list_pairs(flag)))
+    return tuple(hide_secrets(pair for flag in flags for pair in list_pairs(flag)))
 
 
 def list_pairs(flag: Flag) -> Iterable[Pair]:
@@ -78,7 +78,7 @@ def list_pairs(flag: Flag) -> Iterable[Pair]:
         yield "", value
 
 
-def select(pairs: Iterable[Pair]) -> Iterable[Pair]:
+def hide_secrets(pairs: Iterable[Pair]) -> Iterable[Pair]:
     """Yield what is no secret, and of the rest what is none in it."""
     return ((name, hide_text(value)) for name, value in pairs if not (name and is_secret(name, value)))
 

@@ -127,9 +127,10 @@ def read_texts(found: Mapping[object, object]) -> dict[str, str]:
 
 
 def leave_record(run: Run, old: Record | None, ours: Shared) -> None:
-    """Write the record of a run that begins, and who goes on; one that names the same checkpoint at each start goes on.
+    """Write the record of a run that begins; to that of a run that goes on, add its user.
 
-    What an older release has left, and a copy, are written anew, so that the next start knows more.
+    A run begins where it names another checkpoint than it did before. The record of an older release, and a copy, are
+    written anew, so that the next start knows more.
     """
     uid, now = os.getuid(), time.time_ns() // TICK * TICK  # a time that no file system rounds
     if old is None or run.overwrite or run.resume_from not in ("", old.resume_from) or compare(run, old):

@@ -76,7 +76,10 @@ def open_run(
 def resume_rank(
     words: list[str], environ: Mapping[str, str], world: World, say: Say
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the same of a rank that torchrun starts."""
+    """Return the command line with which a rank that torchrun starts goes on, and the variables that change.
+
+    Raise Refusal if another job writes in the directory.
+    """
     (handover, _, directory), job = environ.get(RUN, "").partition(":"), read_job_name(environ)
     if directory and not world.rank:
         with tell_others(handover, world, job):

@@ -33,9 +33,9 @@ def read_bindings(environ: Mapping[str, str]) -> dict[str, str]:
 def must_not_bind(context: Context) -> bool:
     """Return whether a process may not bind its threads: it would hand that on to ranks, or shares its cores."""
     if context.process.starter:  # the ranks of an mpirun are pinned by it, but not under a quota
-        return context.process.starter != MPIRUN or not context.machine.owned
+        return context.process.starter != MPIRUN or not context.machine.exclusive
     alone = context.world.rank is None or not context.world.several
-    return not alone and not (context.machine.owned and find_share(context).ranks == 1)
+    return not alone and not (context.machine.exclusive and find_share(context).ranks == 1)
 
 
 def warn_bindings(context: Context) -> list[str]:
@@ -55,9 +55,9 @@ def may_bind_threads(context: Context) -> bool:
         return False
     if any(context.environ.get(name) for name in OF_THE_USER):
         return False
-    return context.machine.owned and shares_no_cores(context) and has_iomp(context)
+    return context.machine.exclusive and shares_no_cores(context) and has_iomp(context)
 
 
 def shares_no_cores(context: Context) -> bool:
     """Return whether no other node of this world can be a container beside this one, with the same cores."""
-    return context.machine.narrowed or not context.world.several_nodes
+    return context.machine.restricted or not context.world.several_nodes

@@ -59,7 +59,7 @@ def read_handover(text: str) -> Handover | None:
     try:
         found = json.loads(text)
         numa = tuple(tuple(map(read_cpus, cores.split())) for cores in found["numa"])
-        handed = Handover(Node(numa, found["most"], found["owned"]), found["workers"], found["bind"])
+        handed = Handover(Node(numa, found["most"], found["exclusive"]), found["workers"], found["bind"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
     whole = isinstance(handed.node.most, int) and isinstance(handed.workers, int)

@@ -14,7 +14,7 @@ NOISE = ("_", "PWD", "OLDPWD", "SHLVL")
 SOURCE = 'source "$1" >/dev/null 2>&1; exec env -0'
 
 
-def find_script(stack: Stack) -> str | None:
+def find_setvars(stack: Stack) -> str | None:
     """Return the path of setvars.sh, without the import of the bindings, which takes seconds and prints on stdout."""
     if stack.backend != "ccl":
         return None
@@ -31,7 +31,7 @@ def changes(before: Mapping[str, str], dump: str) -> dict[str, str]:
 
 def take_setvars(environ: Mapping[str, str], stack: Stack) -> list[Setting]:
     """Return what oneCCL's script sets; nothing where there is none, or where it has run before."""
-    script = find_script(stack)
+    script = find_setvars(stack)
     if script is None or environ.get("CCL_ROOT") or not os.path.isfile(script):
         return []
     import subprocess  # only stacks with oneCCL pay for it

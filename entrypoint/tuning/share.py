@@ -13,13 +13,13 @@ from entrypoint.world.model import MPI, SLURM
 class Node(NamedTuple):
     """The cores that some ranks have together.
 
-    numa: the processors of each core, by NUMA node; most: how many cores may be kept busy; owned: no quota makes other
-    containers share them.
+    numa: the processors of each core, by NUMA node; most: how many cores may be kept busy; exclusive: whether no quota
+    makes other containers share them.
     """
 
     numa: tuple[tuple[frozenset[int], ...], ...]
     most: int
-    owned: bool
+    exclusive: bool
 
     @property
     def cores(self) -> tuple[frozenset[int], ...]:
@@ -39,7 +39,7 @@ class Share(NamedTuple):
 def see_node(machine: Machine) -> Node:
     """Return the cores of a machine as a node for ranks."""
     numa = tuple(tuple(core for core in machine.siblings if min(core) in node) for node in machine.nodes)
-    return Node(numa, machine.cores, machine.owned)
+    return Node(numa, machine.cores, machine.exclusive)
 
 
 def share(node: Node, ranks: int, place: int | None = None) -> Share:
@@ -49,7 +49,7 @@ def share(node: Node, ranks: int, place: int | None = None) -> Share:
     those of the node is not known.
     """
     cores, most, total = node.cores, max(1, node.most // ranks), len(node.cores)
-    if place is not None and node.owned and ranks <= total:
+    if place is not None and node.exclusive and ranks <= total:
         cores, ranks = cores[total * place // ranks : total * (place + 1) // ranks], 1
         most = len(cores)
     spread = sum(not frozenset(cores).isdisjoint(each) for each in node.numa) > 1
@@ -64,12 +64,12 @@ def find_share(context: Context) -> Share:
     """
     machine, ranks, of_task = context.machine, context.world.local_size or 1, count_task_cpus(context)
     node, pinned = see_node(machine), is_pinned(context)
-    even = pinned and machine.cores <= -(-machine.around // ranks)
+    even = pinned and machine.cores <= -(-machine.container_cores // ranks)
     # Where Slurm gives each task more than its share of what we see, we see the processors of one task.
     if even or (of_task or 0) * ranks > len(machine.cpus):
         ranks = 1
     elif pinned and ranks > 1:
-        node = node._replace(most=machine.around)
+        node = node._replace(most=machine.container_cores)
     found = share(node, ranks)
     return found._replace(most=min(found.most, of_task or found.most))
 

@@ -38,7 +38,7 @@ def divide_cores(context: Context) -> Cores:
     chosen = context.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or ""
     variables = set_threads(mine, workers, chosen, bind=may_bind_threads(context))
     # Of ranks that nobody has counted each has the cores to which its launcher binds it; under a quota none is bound.
-    threads = None if context.process.runs == UNKNOWN and context.machine.owned else variables["OMP_NUM_THREADS"]
+    threads = None if context.process.runs == UNKNOWN and context.machine.exclusive else variables["OMP_NUM_THREADS"]
     return Cores(threads, variables.get("KMP_AFFINITY"), offload, worker_cpus)
 
 
@@ -84,7 +84,7 @@ def place_workers(context: Context, workers: int, mine: Share) -> str | None:
     beside this one may have the same cores, nothing is pinned; nor where a rank has no core to spare.
     """
     machine, node = context.machine, see_node(context.machine)
-    if not workers or not context.process.training or not machine.owned or not shares_no_cores(context):
+    if not workers or not context.process.training or not machine.exclusive or not shares_no_cores(context):
         return None
     # A number of ranks that was mistyped must not make a list of a million processors.
     if machine.physical // mine.ranks <= workers:

@@ -58,7 +58,7 @@ def alone_for_good(context: Context) -> bool:
 
 
 def required_size(context: Context) -> str | None:
-    """Return the size of the world: at least a rank for each node, where those of this one follow from its cores."""
+    """Return how many ranks the world has; at least one for each node, where a node counts its ranks by its cores."""
     unknown = context.world.several_nodes and "local_size" in context.world.guessed
     size = f"{context.world.nodes[0]}:" if unknown else context.world.size_text
     return size if context.process.training else None
@@ -87,7 +87,7 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         ("CCL_ATL_TRANSPORT", "ofi" if has_ccl else None, NO_MPI_TRANSPORT),
         ("I_MPI_ROOT", MPI_ROOT if has_mpi else None, "Intel MPI"),
         ("FI_PROVIDER_PATH", provider, "Intel MPI"),
-        ("I_MPI_PIN", None if context.machine.owned or world.rank is not None or is_mpich else "0", SHARED_CORES),
+        ("I_MPI_PIN", None if context.machine.exclusive or world.rank is not None or is_mpich else "0", SHARED_CORES),
         *((name, PACE if logged else None, "progress in a log") for name in ("TQDM_MININTERVAL", "TQDM_MAXINTERVAL")),
         ("TQDM_BAR_FORMAT", PROGRESS if logged else None, "progress in a log, line by line"),
         ("TQDM_POSITION", "0" if logged else None, "no escape codes in a log: bars do not move to lines of their own"),

@@ -38,7 +38,7 @@ def read_config(text: str, name: str) -> str:
     return row.group(1).strip(" ,\"'") if row else "unknown" if name in text else ""
 
 
-def check_processes(typed: Mapping[str, str], environ: Mapping[str, str], read: Files) -> None:
+def check_process_count(typed: Mapping[str, str], environ: Mapping[str, str], read: Files) -> None:
     """Raise Refusal for `accelerate launch` with several processes on a CPU: it starts one, and each trains alone.
 
     They may also be those of its configuration. typed: its options with their values; read: returns the text of a file.

@@ -219,4 +219,4 @@ def check_accelerate(words: list[str], environ: Mapping[str, str], read: Files) 
     """Raise Refusal for a typed `accelerate launch` with several processes on a CPU; read: the text of a file."""
     program, options = find_starter(words)
     if program == ACCELERATE:
-        accelerate.check_processes(read_values(options, accelerate.FLAGS), environ, read)
+        accelerate.check_process_count(read_values(options, accelerate.FLAGS), environ, read)

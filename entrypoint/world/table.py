@@ -237,7 +237,7 @@ LAUNCHERS = (
 )
 
 
-def complete(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
+def complete_variables(environ: Mapping[str, str], read: Callable[[str], str | None]) -> dict[str, str]:
     """Return the variables without those of Services, and with what two schedulers say in files; read: returns a text.
 
     PBS has a line for each rank, SageMaker a list in JSON.

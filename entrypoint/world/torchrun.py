@@ -167,7 +167,7 @@ def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
     return max(0, rank - local_rank) // node or None
 
 
-def check_backend(world: World, environ: Mapping[str, str]) -> None:
+def check_rendezvous_backend(world: World, environ: Mapping[str, str]) -> None:
     """Raise Refusal for a backend that meets at an endpoint, where there is only a master.
 
     Torchrun reads a master for `static` alone (get_rdzv_endpoint in torch/distributed/run.py); without an endpoint each

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from entrypoint.addresses import PORT
-from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import OF_JOBS, Kind, Request, keep
+from manifests.pod import check_pod_names, limit_restarts, write_container, write_limits, write_metadata, write_template
+from manifests.request import OF_JOBS, ManifestKind, Request, keep
 
 # The controller labels the pods of a Job (pkg/apis/batch/v1/types.go, JobNameLabel), and gives each a host name with
 # its number, which is known below the Service that the pods name as their subdomain.
@@ -19,7 +19,7 @@ def write_indexed(request: Request) -> dict[str, Any]:
     Each pod has its number in JOB_COMPLETION_INDEX, which the entrypoint takes for that of its node. One that fails is
     made anew, and the others, whose collective has failed, too.
     """
-    check_name(request, f"-{request.workers - 1}-abcde")
+    check_pod_names(request, f"-{request.workers - 1}-abcde")
     container = write_container("node", request, request.words)
     nproc = {"PET_NPROC_PER_NODE": str(request.nproc)} if request.nproc else {}
     meeting = {"PET_NNODES": str(request.workers), **nproc, "PET_MASTER_ADDR": f"{request.name}-0.{request.name}"}
@@ -51,7 +51,7 @@ def write_service(request: Request) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
-KIND = Kind(
+KIND = ManifestKind(
     "job",
     "an Indexed Job with its Service, where no operator is installed",
     write_indexed,

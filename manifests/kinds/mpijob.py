@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from entrypoint.mpi.keys import MOUNT, read_ssh_port
-from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import OF_JOBS, Kind, Request
+from manifests.pod import check_pod_names, limit_restarts, write_container, write_limits, write_metadata, write_template
+from manifests.request import OF_JOBS, ManifestKind, Request
 
 # One core is enough for the launcher: it starts ranks on the workers and none in its own pod.
 SMALL = {"cpu": "1", "memory": "1Gi"}
@@ -17,7 +17,7 @@ def write_mpijob(request: Request) -> dict[str, Any]:
 
     They are DNS labels (ValidateMPIJob in pkg/apis/kubeflow/validation/validation.go, mpi-operator v0.8.2).
     """
-    check_name(request, max(f"-worker-{request.workers - 1}", "-launcher", key=len))
+    check_pod_names(request, max(f"-worker-{request.workers - 1}", "-launcher", key=len))
     launcher = write_container("launcher", request, request.words, {"requests": SMALL, "limits": SMALL})
     return {
         "apiVersion": "kubeflow.org/v2beta1",
@@ -63,7 +63,7 @@ def write_replica(request: Request, container: dict[str, Any], count: int) -> di
     return {"replicas": count, "restartPolicy": "OnFailure", "template": write_template(request, container)}
 
 
-KIND = Kind(
+KIND = ManifestKind(
     "mpijob",
     "an MPIJob",
     write_mpijob,

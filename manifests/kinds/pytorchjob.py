@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from manifests.pod import check_name, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import OF_JOBS, Kind, Request
+from manifests.pod import check_pod_names, limit_restarts, write_container, write_limits, write_metadata, write_template
+from manifests.request import OF_JOBS, ManifestKind, Request
 
 CONTAINER = "pytorch"  # PyTorchJobDefaultContainerName; without it the webhook refuses the job
 MASTER, WORKER = "Master", "Worker"
@@ -19,7 +19,7 @@ def write_pytorchjob(request: Request) -> dict[str, Any]:
     limit it removes the pods, whose logs stay after any other end.
     """
     pods = request.elastic[1] if request.elastic else request.workers
-    check_name(request, max(f"-worker-{pods - 1}", "-master-0", key=len))
+    check_pod_names(request, max(f"-worker-{pods - 1}", "-master-0", key=len))
     policy = write_limits(request, cleanPodPolicy="None", backoffLimit=limit_restarts(request.max_restarts, pods))
     spec: dict[str, Any] = {"runPolicy": policy, "nprocPerNode": str(request.nproc or "auto")}
     if request.elastic:
@@ -61,7 +61,7 @@ def list_notes(request: Request) -> list[str]:
     return []
 
 
-KIND = Kind(
+KIND = ManifestKind(
     "pytorchjob",
     "a PyTorchJob, as in the Hugging Face guide",
     write_pytorchjob,

@@ -6,7 +6,7 @@ from typing import Any
 
 from entrypoint.tasks.command import PREFETCH
 from manifests.pod import write_container, write_limits, write_metadata, write_template
-from manifests.request import OF_JOBS, Kind, Request, keep
+from manifests.request import OF_JOBS, ManifestKind, Request, keep
 
 RETRIES = 3  # a hub that is busy, or a pod that is moved
 
@@ -36,7 +36,7 @@ def write_prefetch(request: Request) -> dict[str, Any]:
     }
 
 
-CLAIM = Kind(
+CLAIM = ManifestKind(
     "pvc",
     "a claim for storage",
     write_claim,
@@ -45,7 +45,7 @@ CLAIM = Kind(
     is_job=False,
     options=("--namespace", "--size", "--storage-class"),
 )
-FETCH = Kind(
+FETCH = ManifestKind(
     PREFETCH.name,
     "a Job that fetches model and data of a task into the claim, once",
     write_prefetch,

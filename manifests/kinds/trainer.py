@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from manifests.pod import (
-    check_name,
+    check_pod_names,
     restrict_container,
     write_container,
     write_marks,
@@ -19,7 +19,7 @@ from manifests.pod import (
     write_template,
     write_variables,
 )
-from manifests.request import OF_JOBS, TORCH_DISTRIBUTED, Kind, Request, keep
+from manifests.request import OF_JOBS, TORCH_DISTRIBUTED, ManifestKind, Request, keep
 
 API = "trainer.kubeflow.org/v1alpha1"
 # The replicated job, and the container, that the plugins look for (pkg/constants/constants.go).
@@ -41,7 +41,7 @@ def write_trainjob(request: Request) -> dict[str, Any]:
     numProcPerNode is always written: left out, the torch plugin starts a process for each CPU of the request
     (getNumCPUPerNode in pkg/runtime/framework/plugins/torch/torch.go).
     """
-    check_name(request, f"-{NODE}-0-{request.workers - 1}-abcde")
+    check_pod_names(request, f"-{NODE}-0-{request.workers - 1}-abcde")
     trainer = {
         "image": request.image,
         "args": list(request.words),
@@ -77,7 +77,7 @@ def write_runtime(request: Request) -> dict[str, Any]:
     A pod that ends in an error ends them all, for the others wait for it; JobSet then starts all of them again. It has
     no ttlSecondsAfterFinished: a failed TrainJob would begin anew when its JobSet is removed (kubeflow/trainer#3779).
     """
-    check_name(request, "")
+    check_pod_names(request, "")
     metadata, failure = write_metadata(request), {"failurePolicy": {"maxRestarts": request.max_restarts}}
     return {
         "apiVersion": API,
@@ -127,7 +127,7 @@ def list_runtime_notes(request: Request) -> list[str]:
 
 
 # The definition of a TrainJob's patch does not know what it lacks (v2.3.0).
-TRAINJOB = Kind(
+TRAINJOB = ManifestKind(
     "trainjob",
     "a TrainJob of Trainer v2",
     write_trainjob,
@@ -135,7 +135,7 @@ TRAINJOB = Kind(
     options=(*OF_JOBS, "--script", "--runtime"),
     lacks=("--priority-class", "--env-from"),
 )
-RUNTIME = Kind(
+RUNTIME = ManifestKind(
     "runtime",
     "a ClusterTrainingRuntime of Trainer v2, for TrainJobs that share it",
     write_runtime,

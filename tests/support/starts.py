@@ -20,7 +20,7 @@ from entrypoint.machine.files import read_text
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import Limits
-from entrypoint.situation import Situation, detect
+from entrypoint.situation import Situation, detect_situation
 from entrypoint.tasks import command
 from entrypoint.tasks.command import PLAIN, Command
 from entrypoint.tasks.table import TASKS
@@ -53,7 +53,7 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
 
 
 def place(world: World, job: Command = SMOKE) -> Situation:
-    """Return the situation of a command in a world, as `detect` finds it."""
+    """Return the situation of a command in a world, as `detect_situation` finds it."""
     words, trains = [job.name, *job.words], job.trains
     starter = read_start(words, {}) if job.kind == PLAIN else None
     return Situation(job, world, starter, {}, RANKS if trains else ANY, trains or starter is not None, ())
@@ -62,7 +62,7 @@ def place(world: World, job: Command = SMOKE) -> Situation:
 def find_situation(job: Command, facts: Facts, nproc: int | None = None) -> Situation:
     """Return the situation of a command, on a network where every other host has an address."""
     with network():
-        return detect(job, facts, find_launcher(facts.environ), nproc)
+        return detect_situation(job, facts, find_launcher(facts.environ), nproc)
 
 
 def make_plan(job: Command, facts: Facts, nproc: int | None = None) -> Plan:

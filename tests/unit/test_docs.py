@@ -80,7 +80,7 @@ def test_the_entrypoint_knows_the_command(
     read = read_command(command, {}, lambda name, _: name if name in PROGRAMS else None)
 
     if read.kind == LAUNCH:
-        assert read_command(launch.read_options(read.words)[1], {}, lambda *_: None).trains
+        assert read_command(launch.read_launch_options(read.words)[1], {}, lambda *_: None).trains
 
 
 @pytest.mark.parametrize("each", pages(), ids=lambda each: each.path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.machine import reached
+from entrypoint.machine import exhausted
 from entrypoint.processes import IGNORED, become, execute, has_group, is_of_step, print_kill
 
 
@@ -74,7 +74,7 @@ def test_slurm_and_who_is_outside_signal_a_whole_step(sender: int, comm: str | N
     ("code", "before", "said"),
     [
         pytest.param(137, {}, True, id="killed for want of memory"),
-        pytest.param(137, {reached.VARIABLE: "1"}, False, id="killed by hand, after another had run out of memory"),
+        pytest.param(137, {exhausted.VARIABLE: "1"}, False, id="killed by hand, after another had run out of memory"),
         pytest.param(1, {}, False, id="a child of it was killed for want of memory"),
     ],
 )

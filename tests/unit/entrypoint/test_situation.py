@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.situation import name_task
+from entrypoint.situation import name_training
 from entrypoint.tasks.command import DOCTOR, PLAIN, SMOKE, Command
 from tests.support.starts import find_situation, make_facts
 
@@ -82,7 +82,7 @@ def test_a_script_that_would_train_apart_is_refused(
     ],
 )
 def test_a_job_is_named_after_its_script_or_program(words: list[str], task: str) -> None:
-    assert name_task(Command(PLAIN, words[0], words[1:])) == task
+    assert name_training(Command(PLAIN, words[0], words[1:])) == task
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def below(mask: str, launcher: str = "hydra_pmi_proxy") -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("machine", "pinned", "around", "narrowed"),
+    ("machine", "pinned", "container_cores", "restricted"),
     [
         (look_at(TWO), False, 56, False),
         (look_at(TWO, parent="0-111"), False, 56, False),
@@ -76,13 +76,13 @@ def below(mask: str, launcher: str = "hydra_pmi_proxy") -> dict[str, str]:
     ],
 )
 def test_a_rank_is_pinned_if_it_has_fewer_cores_than_its_container(
-    machine: Machine, pinned: bool, around: int, narrowed: bool
+    machine: Machine, pinned: bool, container_cores: int, restricted: bool
 ) -> None:
-    assert (machine.pinned, machine.around, machine.narrowed) == (pinned, around, narrowed)
+    assert (machine.pinned, machine.container_cores, machine.restricted) == (pinned, container_cores, restricted)
 
 
 @pytest.mark.parametrize(
-    ("machine", "owned"),
+    ("machine", "exclusive"),
     [
         (look_at(Box(1, 2)), True),
         (look_at(Box(1, 2), pod(2)), True),
@@ -91,8 +91,8 @@ def test_a_rank_is_pinned_if_it_has_fewer_cores_than_its_container(
         (look_at(HOST, pod(4), cpus="0-3"), True),
     ],
 )
-def test_processors_are_owned_where_a_quota_is_for_all_of_them(machine: Machine, owned: bool) -> None:
-    assert machine.owned is owned
+def test_processors_are_owned_where_a_quota_is_for_all_of_them(machine: Machine, exclusive: bool) -> None:
+    assert machine.exclusive is exclusive
 
 
 @pytest.mark.parametrize("name", ["thread_siblings_list", "core_cpus_list", "none"])

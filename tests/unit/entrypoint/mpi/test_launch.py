@@ -9,7 +9,7 @@ import pytest
 
 from entrypoint import timeouts
 from entrypoint.errors import Refusal
-from entrypoint.mpi.launch import Job, job_variables, launch, make_bootstrap_variables, read_job, select
+from entrypoint.mpi.launch import Job, job_variables, launch, make_bootstrap_variables, read_job, select_hosts
 from tests.support.starts import make_facts
 
 ONE, TWO = {"a": 2}, {"a": 1, "b": 1}
@@ -69,7 +69,7 @@ def test_all_names_are_looked_up_at_once() -> None:
         together.wait()
         return name != "here"
 
-    assert select(hosts, is_away) == ["node1", "node2"]
+    assert select_hosts(hosts, is_away) == ["node1", "node2"]
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_a_worker_killed_by_somebody_is_not_said_to_lack_memory() -> None:
 def test_a_thread_that_cannot_be_started_is_the_engines_or_a_limits(
     error: BaseException, refused: bool, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("entrypoint.machine.reached.is_clone3_refused", lambda: refused)
+    monkeypatch.setattr("entrypoint.machine.exhausted.is_clone3_refused", lambda: refused)
 
     found = explain(error, place())
 

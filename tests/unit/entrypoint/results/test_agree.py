@@ -14,7 +14,7 @@ from itertools import count
 import pytest
 
 from entrypoint.errors import EXIT_USER, LATER, Refusal
-from entrypoint.results.agree import LONGEST, Ranks, admit, agree, choose_port, introduce, receive, tell_refused
+from entrypoint.results.agree import LONGEST, Ranks, admit, agree, choose_meeting_port, introduce, receive, tell_refused
 from entrypoint.world.model import MPI, World
 
 # Two tests at once need ports of their own.
@@ -129,7 +129,7 @@ def call(port: int) -> socket.socket:
     end = time.monotonic() + 20
     while True:
         try:
-            return socket.create_connection(("127.0.0.1", choose_port(rank(0, port))), 5)
+            return socket.create_connection(("127.0.0.1", choose_meeting_port(rank(0, port))), 5)
         except OSError:
             assert time.monotonic() < end
             time.sleep(0.02)
@@ -164,9 +164,9 @@ def test_nobody_begins_where_one_leaves_before_it_has_answered(port: int) -> Non
 
 def test_a_port_that_another_program_keeps_is_named(port: int) -> None:
     leader = rank(0, port, 2)
-    with socket.create_server(("", choose_port(leader))), pytest.raises(Refusal) as caught:
+    with socket.create_server(("", choose_meeting_port(leader))), pytest.raises(Refusal) as caught:
         agree(leader, "", "", take, 0.5)
-    assert (caught.value.code, caught.value.value) == (LATER, str(choose_port(leader)))
+    assert (caught.value.code, caught.value.value) == (LATER, str(choose_meeting_port(leader)))
 
 
 def test_who_calls_again_leaves_no_call_open(port: int) -> None:

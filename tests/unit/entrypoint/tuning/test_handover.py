@@ -181,6 +181,6 @@ def test_any_text_may_stand_in_the_place_of_the_plan(text: str) -> None:
 
 @pytest.mark.parametrize(("numa", "cores"), [(["0 1"], 2), (["0 x"], None), (["0 1", ""], 2), ([], None)])
 def test_a_plan_in_which_a_core_has_no_processor_is_none(numa: list[str], cores: int | None) -> None:
-    found = read_handover(json.dumps({"numa": numa, "most": 2, "owned": True, "workers": 0, "bind": False}))
+    found = read_handover(json.dumps({"numa": numa, "most": 2, "exclusive": True, "workers": 0, "bind": False}))
 
     assert (None if found is None else len(found.node.cores)) == cores

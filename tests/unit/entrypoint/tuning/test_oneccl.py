@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.machine.image import Stack
-from entrypoint.tuning.oneccl import changes, find_script, without_image
+from entrypoint.tuning.oneccl import changes, find_setvars, without_image
 
 CCL = Stack("2.4.0+cpu", "4.46.0", "3.10", "ccl", None, "/site")
 
 
 def test_the_script_of_oneccl_is_that_of_its_release() -> None:
-    assert find_script(CCL) == "/site/oneccl_bindings_for_pytorch/env/setvars.sh"
-    assert find_script(CCL._replace(torch="1.11.0+cpu")) == "/site/torch_ccl/env/setvars.sh"
-    assert find_script(CCL._replace(backend="gloo")) is None
+    assert find_setvars(CCL) == "/site/oneccl_bindings_for_pytorch/env/setvars.sh"
+    assert find_setvars(CCL._replace(torch="1.11.0+cpu")) == "/site/torch_ccl/env/setvars.sh"
+    assert find_setvars(CCL._replace(backend="gloo")) is None
 
 
 @pytest.mark.parametrize(

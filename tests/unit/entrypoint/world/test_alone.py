@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from entrypoint.errors import EXIT_USER, Refusal
 from entrypoint.world import alone, signs
 from entrypoint.world.model import World
-from entrypoint.world.table import complete, detect
+from entrypoint.world.table import complete_variables, detect
 from tests.support.launchers import left_by, read_machines
 
 ALONE = "this process is alone, but was meant to be one of many"
@@ -22,7 +22,7 @@ MACHINES = read_machines()
 
 @pytest.mark.parametrize("machine", MACHINES["alone"], ids=lambda machine: machine["machine"])
 def test_who_is_alone_is_left_alone(machine: dict[str, Any]) -> None:
-    environ = complete(machine["variables"], lambda path: None)
+    environ = complete_variables(machine["variables"], lambda path: None)
     alone.check(environ, detect(environ))
 
 

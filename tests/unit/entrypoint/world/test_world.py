@@ -17,7 +17,7 @@ from entrypoint.world import alone
 from entrypoint.world.model import ALONE
 from entrypoint.world.ranks import PORTS, choose_port, find_job, read_layout
 from entrypoint.world.slurm import count_tasks, find_first_host, first_host, is_in_step
-from entrypoint.world.table import MPI_RANK, SAGEMAKER, complete, detect
+from entrypoint.world.table import MPI_RANK, SAGEMAKER, complete_variables, detect
 from tests.support.environments import ENVIRONMENTS
 from tests.support.launchers import left_by
 from tests.support.machines import Box, docker, look_at
@@ -269,12 +269,12 @@ HOSTS_OF_JOB = '{"current_host": "algo-2", "hosts": ["algo-1", "algo-2"], "netwo
 def test_what_files_say_counts_as_variables(
     environ: dict[str, str], files: dict[str, str], found: dict[str, str]
 ) -> None:
-    assert complete(environ, lambda path: files.get(path)) == {**environ, **found}
+    assert complete_variables(environ, lambda path: files.get(path)) == {**environ, **found}
 
 
 @given(st.text() | st.recursive(st.none() | st.text(), lambda each: st.dictionaries(st.text(), each)).map(repr))
 def test_any_file_of_sagemaker_can_be_read(text: str) -> None:
-    assert set(complete({}, {SAGEMAKER: text}.get)) <= {"SM_HOSTS", "SM_CURRENT_HOST"}
+    assert set(complete_variables({}, {SAGEMAKER: text}.get)) <= {"SM_HOSTS", "SM_CURRENT_HOST"}
 
 
 # Any environment.

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from entrypoint.machine.cgroups import read_process_limit
-from entrypoint.machine.reached import (
+from entrypoint.machine.exhausted import (
     MORE_FILES,
     MORE_PROCESSES,
     count_kills,
