@@ -14,6 +14,7 @@ PARTS: Mapping[str, Callable[[], list[str]]] = {
     "options of build.py": reference.build_options,
     "options of manifest.py": reference.manifest_options,
     "commands of the image": reference.image_commands,
+    "tasks": reference.tasks,
     "variables of users": reference.typed_variables,
     "variables of ranks": reference.rank_variables,
     "exit codes": reference.exit_codes,

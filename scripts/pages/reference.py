@@ -11,6 +11,7 @@ from entrypoint import errors, settings
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
 from entrypoint.tasks.command import HELP
+from entrypoint.tasks.table import TASKS
 from entrypoint.tuning import variables
 from entrypoint.tuning.context import Context, Process
 from entrypoint.world.model import TORCHRUN, World
@@ -86,6 +87,11 @@ def commands() -> list[str]:
 def image_commands() -> list[str]:
     """Return what a container can be told to run, as `--help` prints it."""
     return ["```text", *HELP.splitlines(), "```"]
+
+
+def tasks() -> list[str]:
+    """Return the tasks that have defaults."""
+    return write_table(("task", "what it trains"), ((f"`{task.name}`", task.about) for task in TASKS.values()))
 
 
 def typed_variables() -> list[str]:
