@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from entrypoint.tasks.command import read_command
+from entrypoint import settings
+from entrypoint.tasks.command import OWN, read_command
 from images import report
 from images.check import opened
 from images.layers import entrypoint_layer
@@ -26,7 +27,9 @@ from tests.support.toml import tomllib
 
 REFERENCE = page("docs/reference.md").text
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
-COMMANDS = ("smoke", "qa", "glue", "mlm", "tasks", "prefetch", "doctor", "worker", "launch", "ssh", "bash")
+COMMANDS = (*OWN, "qa", "glue", "mlm", "bash")
+# What processes of ours tell each other.
+INTERNAL = ("BEFORE", "CORES", "COUNTS", "JOB", "KILLED", "MEMBER", "RUN", "SET", "STACK", "SUPERVISED", "TRAINING")
 
 
 def promised(what: str) -> list[str]:
@@ -54,6 +57,13 @@ def test_the_lock() -> None:
     table = tomllib.loads(lockfile.text(lock()))["tool"]["multinode"]
 
     assert promised("lock")[1:] == ["[tool.multinode]", f"format = {table['format']}"]
+
+
+def test_each_variable_that_we_read_is_known() -> None:
+    texts = [path.read_text() for path in (ROOT / "entrypoint").rglob("*.py")]
+    read = {name for text in texts for name in re.findall(r"\bMULTINODE_([A-Z0-9_]+)", text)}
+
+    assert read - {*INTERNAL} == {*settings.NAMES}, "settings.VARIABLES has what users set, the rest is listed above"
 
 
 def test_what_json_has_of_a_build() -> None:
