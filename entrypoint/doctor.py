@@ -99,9 +99,9 @@ def doctor(command: Command, decide: Callable[[Command], Plan]) -> int:
         raise Refusal(
             "doctor has no such option", " ".join(hide(command.words)), "doctor, doctor --json, or doctor --network"
         )
-    found = examine(read_view(*decide_training(command, decide)))
-    print_output(write_json(found) if command.words else write_table(found))
-    return EXIT_OUTSIDE if any(each.state == WRONG for each in found.values()) else 0
+    findings = examine(read_view(*decide_training(command, decide)))
+    print_output(write_json(findings) if command.words else write_table(findings))
+    return EXIT_OUTSIDE if any(each.state == WRONG for each in findings.values()) else 0
 
 
 def decide_training(command: Command, decide: Callable[[Command], Plan]) -> tuple[Plan, Refusal | None]:
@@ -121,16 +121,16 @@ def examine(view: View) -> dict[str, Finding]:
     return {name: check(view) for name, check in CHECKS.items()}
 
 
-def write_json(found: Mapping[str, Finding]) -> str:
+def write_json(findings: Mapping[str, Finding]) -> str:
     """Return everything as one JSON object."""
-    rows = [{"name": name, **asdict(each)} for name, each in found.items()]
-    return json.dumps({"healthy": all(each.state != WRONG for each in found.values()), "checks": rows}, indent=2)
+    rows = [{"name": name, **asdict(each)} for name, each in findings.items()]
+    return json.dumps({"healthy": all(each.state != WRONG for each in findings.values()), "checks": rows}, indent=2)
 
 
-def write_table(found: Mapping[str, Finding]) -> str:
+def write_table(findings: Mapping[str, Finding]) -> str:
     """Return a table for people, with the remedy below what needs one."""
     lines = []
-    for name, each in found.items():
+    for name, each in findings.items():
         lines.append(f"{each.state:8} {name:12} {each.value}")
         if each.state != OK:
             lines.append(f"{'':21} try: {each.remedy}")
@@ -174,8 +174,8 @@ def measure_room(path: str) -> int:
         return -1
     while not os.path.exists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
-    found = measure_file_system(path)
-    return found[1] if found else CHECKPOINT
+    sizes = measure_file_system(path)
+    return sizes[1] if sizes else CHECKPOINT
 
 
 def run_probe(argv: list[str], environ: Mapping[str, str]) -> Probe:

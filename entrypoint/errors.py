@@ -65,9 +65,9 @@ def one_row(text: str) -> str:
 
 def list_causes(error: BaseException) -> list[BaseException]:
     """List an error and those that it came from, as a traceback does: `from None` hides what was before."""
-    found: list[BaseException] = []
+    causes: list[BaseException] = []
     now: BaseException | None = error
-    while now is not None and not any(now is each for each in found):
-        found.append(now)
+    while now is not None and not any(now is each for each in causes):
+        causes.append(now)
         now = now.__cause__ or (None if now.__suppress_context__ else now.__context__)
-    return found
+    return causes

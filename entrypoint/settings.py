@@ -68,7 +68,7 @@ def warn_mistyped(environ: Mapping[str, str]) -> list[str]:
     from difflib import get_close_matches  # few starts pay for it
 
     near = {name: get_close_matches(name[len(OURS) :], NAMES, 1, 0.75) for name in sorted(others)}
-    return [f"nothing reads {name}: is {OURS}{found[0]} meant?" for name, found in near.items() if found]
+    return [f"nothing reads {name}: is {OURS}{names[0]} meant?" for name, names in near.items() if names]
 
 
 def read_list(environ: Mapping[str, str], name: str) -> list[tuple[str, str]]:

@@ -123,8 +123,8 @@ def find_output(words: Sequence[str]) -> str | None:
     """Return the directory for results that the arguments name; of a task argparse takes its beginning, too."""
     flags = [(plain(flag.name), flag.values) for flag in split_flags(words[1:]) if flag.name]
     is_task = words[0] in TEXT
-    found = [values for name, values in flags if (OUTPUT_DIR.startswith(name) if is_task else name in OUTPUTS)]
-    return "".join(found[-1][:1]) if found else None
+    directories = [values for name, values in flags if (OUTPUT_DIR.startswith(name) if is_task else name in OUTPUTS)]
+    return "".join(directories[-1][:1]) if directories else None
 
 
 def locate_results(request: Request) -> str | None:
@@ -153,8 +153,8 @@ def check_results(request: Request) -> None:
 def find_claim(path: str, request: Request) -> str | None:
     """Return the claim that a path leads to, with `..` and `//` resolved; None for none, and for a relative path."""
     resolved = "/" + posixpath.normpath(path).lstrip("/")
-    found = [each for each in request.claims if f"{resolved}/".startswith(f"{each.path}/")]
-    return max(found, key=lambda each: len(each.path)).claim if found and path.startswith("/") else None
+    claims = [each for each in request.claims if f"{resolved}/".startswith(f"{each.path}/")]
+    return max(claims, key=lambda each: len(each.path)).claim if claims and path.startswith("/") else None
 
 
 def describe_results(request: Request) -> list[str]:

@@ -160,12 +160,12 @@ def read_patch(text: str) -> dict[str, Any]:
     """Return the object in a file of YAML."""
     _, written = read_script(text)
     try:
-        found = yaml.safe_load(written)
+        fields = yaml.safe_load(written)
     except yaml.YAMLError as error:
         raise Wrong(f"takes a file of YAML, not {text!r} ({' '.join(str(error).split())})") from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise Wrong(f"takes a file with the fields of one object, such as spec, not {text!r}")
-    return found
+    return fields
 
 
 # Which kinds have an option: all, those with pods, those whose pods train, or those that name it in their row.
@@ -275,7 +275,7 @@ def make_request(typed: dict[str, Any]) -> Request:
     dests = {row: row.option[2:].replace("-", "_") for row in POD_ROWS}
     values = {row: typed.pop(dest, None) for row, dest in dests.items()}
     typed["kind"] = KINDS[typed["kind"]]
-    request = Request(**keep(**typed), pod={row.field: row.join(found) for row, found in values.items() if found})
+    request = Request(**keep(**typed), pod={row.field: row.join(given) for row, given in values.items() if given})
     places = [each.path for each in request.claims]
     if len({*places}) < len(places):
         raise Refusal("two claims would be mounted in one directory", ", ".join(places), "--volume CLAIM:ANOTHER")

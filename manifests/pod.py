@@ -168,5 +168,5 @@ def write_metadata(request: Request) -> dict[str, Any]:
 def write_scripts(request: Request) -> list[dict[str, Any]]:
     """Return the ConfigMap with the scripts of this machine, if there are any."""
     metadata = keep(name=request.scripts, namespace=request.namespace)
-    found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(request.script)}
-    return [found] if request.script else []
+    scripts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(request.script)}
+    return [scripts] if request.script else []

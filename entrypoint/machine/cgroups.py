@@ -30,8 +30,8 @@ def find_tightest(
     files: Files, names: tuple[str, str, tuple[str, ...]], read: Callable[[str], Number | None]
 ) -> Number | None:
     """Return the smallest limit of our cgroup and all above it; None without one. read: the limit in a text."""
-    found = (read(text) for text in read_cgroups(files, names))
-    return min((limit for limit in found if limit is not None), default=None)
+    limits = (read(text) for text in read_cgroups(files, names))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def read_memory_limit(files: Files) -> int | None:

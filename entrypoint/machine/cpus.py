@@ -120,5 +120,5 @@ def list_cores(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]
 def read_nodes(files: Files, cpus: frozenset[int]) -> tuple[frozenset[int], ...]:
     """List these processors by NUMA node; a node with memory alone has none."""
     online = sorted(read_cpus(files(NODE.format("online")) or ""))
-    found = (read_cpus(files(NODE.format(f"node{node}/cpulist")) or "") & cpus for node in online)
-    return tuple(node for node in found if node) or (cpus,)
+    nodes = (read_cpus(files(NODE.format(f"node{node}/cpulist")) or "") & cpus for node in online)
+    return tuple(node for node in nodes if node) or (cpus,)

@@ -39,8 +39,8 @@ class Disk(NamedTuple):
 
 def find_disk(path: str) -> Disk | None:
     """Return the file system at a directory; None if it cannot be asked, or if the path is that of a file."""
-    found = measure_file_system(path)
-    return Disk(path, *found) if found and found[0] and os.path.isdir(path) else None
+    sizes = measure_file_system(path)
+    return Disk(path, *sizes) if sizes and sizes[0] and os.path.isdir(path) else None
 
 
 def find_full(files: Files) -> list[Disk]:

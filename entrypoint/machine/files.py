@@ -62,10 +62,10 @@ def can_write(path: str) -> bool:
 def measure_file_system(path: str) -> tuple[int, int] | None:
     """Return the bytes of the file system at a path, and those free for a plain user; None if nothing is there."""
     try:
-        found = os.statvfs(path)
+        status = os.statvfs(path)
     except OSError:
         return None
-    return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+    return status.f_frsize * status.f_blocks, status.f_frsize * status.f_bavail
 
 
 def private_path(*names: str, uid: int | None = None) -> str:
@@ -85,15 +85,15 @@ def make_private(directory: str, base: str = TEMPORARY) -> str:
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, 0o700)
-            found = os.lstat(path)
+            status = os.lstat(path)
         except OSError as error:
             raise explain_private(path, error) from None
-        if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+        if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode):
             remedy = f"remove it, or mount a tmpfs there (docker run --tmpfs {base})"
             raise Refusal(
-                "a private directory belongs to somebody else", f"{path} of uid {found.st_uid}", remedy, EXIT_OUTSIDE
+                "a private directory belongs to somebody else", f"{path} of uid {status.st_uid}", remedy, EXIT_OUTSIDE
             )
-        if stat.S_IMODE(found.st_mode) != 0o700:
+        if stat.S_IMODE(status.st_mode) != 0o700:
             os.chmod(path, 0o700)
     return path
 

@@ -107,15 +107,15 @@ def warn_hidden(stack: Stack, environ: Mapping[str, str]) -> list[str]:
 
 def read_installed(sites: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the releases of every package, by its normal name; the first directory that has a package counts."""
-    found: dict[str, tuple[str, ...]] = {}
+    installed: dict[str, tuple[str, ...]] = {}
     for site in sites:
         here: dict[str, tuple[str, ...]] = {}
         for entry in list_directory(site):
             name, dash, version = entry[: -len(".dist-info")].rpartition("-")
             if dash and entry.endswith(".dist-info"):
                 here[normalize(name)] = (*here.get(normalize(name), ()), version)
-        found = {**here, **found}
-    return found
+        installed = {**here, **installed}
+    return installed
 
 
 def normalize(name: str) -> str:

@@ -47,8 +47,8 @@ def explain_library(word: str, here: Here) -> str:
 
 def explain_release(word: str, here: Here) -> str:
     """Return a fault for packages of another Python, whose compiled parts cannot be imported."""
-    found = OF_A_PYTHON.search(word)
-    return f"the Python of this container is {here.python}" if found and found[1] != here.python else ""
+    match = OF_A_PYTHON.search(word)
+    return f"the Python of this container is {here.python}" if match and match[1] != here.python else ""
 
 
 def explain_docstrings(word: str, here: Here) -> str:
@@ -80,7 +80,7 @@ ROWS = {
 
 def drop_unfit(environ: Mapping[str, str], here: Here) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the variables without what does not fit here, and a note on each of those that have lost something."""
-    found, notes = dict(environ), []
+    fitting, notes = dict(environ), []
     for name, row in ROWS.items():
         words = [word for word in re.split(f"[{row.between}]", environ.get(name, "")) if word.strip()]
         faults = {word: fault for word in words if (fault := row.explain(word.strip(), here))}
@@ -88,9 +88,9 @@ def drop_unfit(environ: Mapping[str, str], here: Here) -> tuple[dict[str, str], 
             continue
         join = row.between[0].join
         if kept := join(word for word in words if row.in_parts and word not in faults):
-            found[name] = kept
+            fitting[name] = kept
         else:
-            del found[name]
+            del fitting[name]
         lost = join(faults) if row.in_parts else environ[name]
         notes.append(f"{name}={lost} is left out: {next(iter(faults.values()))}")
-    return found, tuple(notes)
+    return fitting, tuple(notes)

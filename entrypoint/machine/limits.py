@@ -38,8 +38,8 @@ class Limits(NamedTuple):
 def read_limits(files: Files, measure: Callable[[str], tuple[int, int] | None]) -> Limits:
     """Return the limits of this container; measure: the bytes of the file system at a path, and those free."""
     total = read_total(files("/proc/meminfo"))
-    found = [limit for limit in (total, read_memory_limit(files)) if limit is not None]
-    memory, shm = min(found, default=0), measure(SHM)
+    limits = [limit for limit in (total, read_memory_limit(files)) if limit is not None]
+    memory, shm = min(limits, default=0), measure(SHM)
     # A tmpfs without a limit, as of `--shm-size 0`, has no size.
     return Limits((shm[0] or memory) if shm else None, memory, read_flags(files("/proc/cpuinfo")))
 

@@ -51,8 +51,8 @@ def list_ipv4() -> Iterator[tuple[str, str]]:
     """Yield the interface of each address of IPv4 (netdevice(7), SIOCGIFCONF), without the label of an address."""
     rows = array("B", bytes(MOST))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        found = fcntl.ioctl(probe, SIOCGIFCONF, struct.pack("iP", MOST, rows.buffer_info()[0]))
-    for place in range(0, struct.unpack("iP", found)[0], ROW):
+        answer = fcntl.ioctl(probe, SIOCGIFCONF, struct.pack("iP", MOST, rows.buffer_info()[0]))
+    for place in range(0, struct.unpack("iP", answer)[0], ROW):
         name = rows[place : place + 16].tobytes().partition(b"\0")[0].decode(errors="replace")
         yield name.partition(":")[0], socket.inet_ntoa(rows[place + 20 : place + 24])
 
@@ -70,23 +70,23 @@ def look_up(host: str, port: int | None, kind: int, seconds: float) -> list[Plac
 
     Raise OSError where no thread can be started.
     """
-    found: list[Place] = []
-    thread = threading.Thread(target=append_addresses, args=(host, port, kind, found), daemon=True)
+    places: list[Place] = []
+    thread = threading.Thread(target=append_addresses, args=(host, port, kind, places), daemon=True)
     try:
         thread.start()
     except RuntimeError as error:
         raise OSError(errno.EAGAIN, str(error)) from None
     thread.join(seconds)
-    return found
+    return places
 
 
-def append_addresses(host: str, port: int | None, kind: int, found: list[Place]) -> None:
+def append_addresses(host: str, port: int | None, kind: int, places: list[Place]) -> None:
     """Append the addresses of a host, if it has any."""
     try:
         rows = socket.getaddrinfo(host, port, type=kind)
     except (OSError, UnicodeError, ValueError):
         return
-    found.extend((family, place) for family, _, _, _, place in rows if family in FAMILIES)
+    places.extend((family, place) for family, _, _, _, place in rows if family in FAMILIES)
 
 
 def is_here(host: str) -> bool:
@@ -154,8 +154,8 @@ def address_of(host: str, peer: str) -> str:
     The peer reaches this machine by the address on the way there: its own name may be on loopback, as Debian writes it
     into /etc/hosts, or on another network, as an engine does for a container on several.
     """
-    found = look_up(host, None, socket.SOCK_STREAM, SECONDS)
-    address = next((write_address(place) for family, place in found if family == socket.AF_INET), host)
+    places = look_up(host, None, socket.SOCK_STREAM, SECONDS)
+    address = next((write_address(place) for family, place in places if family == socket.AF_INET), host)
     return (own_address(peer) or host) if is_loopback(address) or is_here(host) else address
 
 

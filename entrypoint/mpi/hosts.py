@@ -32,7 +32,7 @@ def read_hosts(text: str) -> list[Host]:
 
 def read_hostfile(text: str, path: str) -> list[Host]:
     """Return the hosts of a file, one a line: `node0`, `node0:2` (Intel MPI, MPICH) or `node0 slots=2` (Open MPI)."""
-    found = []
+    hosts = []
     for count, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if not words:
@@ -44,8 +44,8 @@ def read_hostfile(text: str, path: str) -> list[Host]:
             if key not in ("slots", "max_slots", "max-slots") or not whole(value):
                 raise Refusal("the hostfile has a line that is not understood", where, FORMS)
             host = host._replace(slots=whole(value)) if key == "slots" else host
-        found.append(host)
-    return merge_hosts(found)
+        hosts.append(host)
+    return merge_hosts(hosts)
 
 
 def read_host_row(word: str, where: str) -> Host:

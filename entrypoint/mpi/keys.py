@@ -86,12 +86,12 @@ def copy_keys(environ: Mapping[str, str], choose: Callable[[str], str]) -> Keys 
         text = read_key(key)
         directory = choose(text)
         private = write_private(f"{directory}/id", text)
-        made = keygen(["-y", "-P", "", "-f", private], environ)
-        if made.returncode:
+        derived = keygen(["-y", "-P", "", "-f", private], environ)
+        if derived.returncode:
             raise Refusal("this is not a private ssh key without a passphrase", key, explain_make(environ))
         # Where only the key is mounted, whoever has it may log in.
-        write_private(f"{directory}/authorized_keys", read_file(f"{place}/authorized_keys") or made.stdout)
-        return Keys(directory, private, made.stdout, f"{directory}/authorized_keys")
+        write_private(f"{directory}/authorized_keys", read_file(f"{place}/authorized_keys") or derived.stdout)
+        return Keys(directory, private, derived.stdout, f"{directory}/authorized_keys")
     return None
 
 

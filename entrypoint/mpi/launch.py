@@ -207,13 +207,13 @@ def make_bootstrap_variables(
     Without an interface hydra tells the others the name that it finds for its own address, and that may be another's
     there: podman writes host.containers.internal into every /etc/hosts.
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for hydra, more in HYDRAS.items():
         extra = f"-F {config} {environ.get(f'{hydra}_{more}', '')}".strip()
-        found |= {f"{hydra}_BOOTSTRAP": "ssh", f"{hydra}_BOOTSTRAP_EXEC": f"{root}/ssh", f"{hydra}_{more}": extra}
+        variables |= {f"{hydra}_BOOTSTRAP": "ssh", f"{hydra}_BOOTSTRAP_EXEC": f"{root}/ssh", f"{hydra}_{more}": extra}
         if interface is not None and f"{hydra}_IFACE" not in environ:
-            found[f"{hydra}_IFACE"] = interface
-    return found
+            variables[f"{hydra}_IFACE"] = interface
+    return variables
 
 
 def job_variables(environ: Mapping[str, str], job: Job, port: str) -> dict[str, str]:

@@ -56,11 +56,11 @@ def list_silent(faults: Mapping[str, str], threads: list[threading.Thread], unti
 def try_host(host: str, access: Access, faults: dict[str, str]) -> None:
     """Try one host until it answers, and keep why it does not; empty once it does."""
     while faults[host] and time.monotonic() < access.deadline:
-        found = try_ssh(host, access)
+        fault = try_ssh(host, access)
         # The deadline cuts the last try short; what an earlier one said is worth more.
-        if found != SILENT or faults[host] == UNTRIED:
-            faults[host] = found
-        if found:
+        if fault != SILENT or faults[host] == UNTRIED:
+            faults[host] = fault
+        if fault:
             time.sleep(PAUSE)
 
 

@@ -134,7 +134,7 @@ def hide_proxy(word: re.Match[str]) -> str:
     if ":" not in word[0] or not word[0].endswith("@"):
         return word[0]
     text, start, end = word.string, word.start(), word.end()
-    named = (found.end() for found in PROXY.finditer(text, max(0, start - NEAR), end))
+    named = (match.end() for match in PROXY.finditer(text, max(0, start - NEAR), end))
     login = next((place for place in named if place >= start), end)
     return f"{text[start:login]}{HIDDEN}@" if ":" in text[login:end] else word[0]
 
@@ -142,11 +142,11 @@ def hide_proxy(word: re.Match[str]) -> str:
 def hide_pairs(text: str, *, is_prose: bool) -> str:
     """Return a text without the values of names of secrets; is_prose: take `NAME=VALUE` and headers alone for such."""
     done, start = [], 0
-    while found := PAIR.search(text, start):
-        done.append(text[start : found.end()])
-        start = found.end()
-        value = find_value(found, is_prose=is_prose) if is_secret(found[1]) else None
-        if value and is_secret(found[1], value[0]):
+    while match := PAIR.search(text, start):
+        done.append(text[start : match.end()])
+        start = match.end()
+        value = find_value(match, is_prose=is_prose) if is_secret(match[1]) else None
+        if value and is_secret(match[1], value[0]):
             done.append(HIDDEN)
             start = value.end()
     return "".join([*done, text[start:]])

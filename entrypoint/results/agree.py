@@ -220,14 +220,14 @@ def send(to: socket.socket, line: str) -> None:
 
 def receive(caller: socket.socket, end: float) -> str:
     """Return the next line; raise OSError where the other end has left, or says nothing in time."""
-    found = b""
-    while not found.endswith(b"\n"):
+    line = b""
+    while not line.endswith(b"\n"):
         caller.settimeout(max(end - time.monotonic(), 0.01))
         part = caller.recv(LONGEST)
-        if not part or len(found) > LONGEST:
+        if not part or len(line) > LONGEST:
             raise ConnectionError("the connection was closed")
-        found += part
-    return found.decode(errors="replace").strip()
+        line += part
+    return line.decode(errors="replace").strip()
 
 
 def explain_missing(value: str) -> Refusal:

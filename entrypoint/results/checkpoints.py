@@ -160,9 +160,9 @@ def find_link(place: Path) -> str | None:
 def read_object(path: Path) -> dict[str, object]:
     """Return the object in a file of JSON; empty where none can be read. Raise PermissionError where that is why."""
     try:
-        found = json.loads(path.read_bytes()) if path.is_file() and not path.is_symlink() else {}
+        value = json.loads(path.read_bytes()) if path.is_file() and not path.is_symlink() else {}
     except PermissionError:
         raise
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}

@@ -101,9 +101,9 @@ def plan_script(command: Command, world: World, facts: Facts, *, starts: bool) -
     directory, _ = find_results(Command(SCRIPT, script, words), arguments, environ)
     if directory is None:
         return None
-    asked = environ.get(RESUME, "")
-    overwrite, name = asked == ANEW, os.path.basename(script)
-    resume_from, known = "" if overwrite else asked, identify_script(words)
+    wish = environ.get(RESUME, "")
+    overwrite, name = wish == ANEW, os.path.basename(script)
+    resume_from, known = "" if overwrite else wish, identify_script(words)
     return Run(directory, name, known, resume_from, overwrite, AS_VARIABLE, starts, digest_files(known))
 
 

@@ -90,17 +90,17 @@ def load_record(directory: str) -> Record | None:
     record = parse_record(text or "")
     if record is None:
         return None
-    found = os.lstat(f"{directory}/{STATE_DIRECTORY}/{RECORD}")
-    is_copy = found.st_mtime_ns != record.written
-    users = tuple(sorted({*record.users, found.st_uid}))
+    status = os.lstat(f"{directory}/{STATE_DIRECTORY}/{RECORD}")
+    is_copy = status.st_mtime_ns != record.written
+    users = tuple(sorted({*record.users, status.st_uid}))
     return replace(record, users=users, written=0 if is_copy else record.written)
 
 
 def parse_record(text: str) -> Record | None:
     """Return the record in a text, which release 0.1.0 may have written; None where it has none."""
     try:
-        found = json.loads(text)
-        task, arguments = str(found["task"]), found["arguments"]
+        fields = json.loads(text)
+        task, arguments = str(fields["task"]), fields["arguments"]
         is_older = isinstance(arguments, dict)
         rows = arguments.items() if is_older else arguments
         pairs = tuple((str(name), str(value)) for name, value in rows)
@@ -109,21 +109,21 @@ def parse_record(text: str) -> Record | None:
         return Record(
             task,
             pairs,
-            str(found["resume_from"]),
-            read_texts(found["before"]),
-            str(found.get("name", "")),
-            read_texts(found.get("files", {})),
-            tuple(int(uid) for uid in found.get("users", ())),
-            int(found.get("written", 0)),
+            str(fields["resume_from"]),
+            read_texts(fields["before"]),
+            str(fields.get("name", "")),
+            read_texts(fields.get("files", {})),
+            tuple(int(uid) for uid in fields.get("users", ())),
+            int(fields.get("written", 0)),
             is_older,
         )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def read_texts(found: Mapping[object, object]) -> dict[str, str]:
+def read_texts(values: Mapping[object, object]) -> dict[str, str]:
     """Return an object of JSON as texts."""
-    return {str(name): str(value) for name, value in found.items()}
+    return {str(name): str(value) for name, value in values.items()}
 
 
 def leave_record(run: Run, old: Record | None, ours: Shared) -> None:

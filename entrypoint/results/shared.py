@@ -91,11 +91,11 @@ class Shared:
             if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
                 raise explain_foreign(path) from None
             raise
-        found = os.fstat(opened)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode):
             os.close(opened)
             raise explain_foreign(path)
-        if found.st_uid == os.getuid() and flags & os.O_CREAT:
+        if status.st_uid == os.getuid() and flags & os.O_CREAT:
             os.fchmod(opened, 0o664)  # whatever the umask: the next job may have another uid of this group
         return opened
 
@@ -133,18 +133,18 @@ def make_shared(path: str) -> Shared:
     """Return our directory, made where it is missing; the group may write too, whatever the umask."""
     with contextlib.suppress(FileExistsError):
         os.makedirs(path)
-    found = see_ours(path)
-    if found.st_uid == os.getuid():  # the bit by which files get the group of a volume stays
-        os.chmod(path, stat.S_IMODE(found.st_mode) | 0o775)
+    shared = see_ours(path)
+    if shared.st_uid == os.getuid():  # the bit by which files get the group of a volume stays
+        os.chmod(path, stat.S_IMODE(shared.st_mode) | 0o775)
     return Shared(path)
 
 
 def see_ours(path: str) -> os.stat_result:
     """Return the status of our directory; raise Refusal for a link, or whatever else is in its place."""
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode):
+    status = os.lstat(path)
+    if not stat.S_ISDIR(status.st_mode):
         raise explain_foreign(path)
-    return found
+    return status
 
 
 def explain_foreign(path: str) -> Refusal:

@@ -74,8 +74,8 @@ def read_smoke(command: Command, stack: Stack, script: str, *, many: bool) -> Pr
     """Return the program of `smoke`."""
     if command.helps:
         return Program([script, "--help"], [], {})
-    made = adapt(split_flags(command.words), TRAINER, stack, many=many)
-    return Program([script, *join_flags(made.flags)], made.notes, name_flags(made.flags))
+    translated = adapt(split_flags(command.words), TRAINER, stack, many=many)
+    return Program([script, *join_flags(translated.flags)], translated.notes, name_flags(translated.flags))
 
 
 def read_network(stack: Stack, script: str, *, many: bool) -> Program:
@@ -109,34 +109,36 @@ def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: b
     A JSON file in front of them has all arguments, as HfArgumentParser reads it: with it only few defaults are left.
     """
     by_file = task.kind == TRAINER and is_file(typed)
-    asked = [*read_argfile(typed[0], read_file), *split_flags(typed[1:])] if by_file else split_flags(typed)
-    check_first(task, asked)
-    made = adapt(asked, task.kind, stack, many=many)
-    names = {plain(flag.name): flag.values[0] if flag.values else "" for flag in (*asked, *made.flags) if flag.name}
+    given = [*read_argfile(typed[0], read_file), *split_flags(typed[1:])] if by_file else split_flags(typed)
+    check_first(task, given)
+    translated = adapt(given, task.kind, stack, many=many)
+    names = {
+        plain(flag.name): flag.values[0] if flag.values else "" for flag in (*given, *translated.flags) if flag.name
+    }
     left = choose_defaults(list_defaults(task, stack, many=many), names, task, stack)
     left = [flag for flag in left if not by_file or flag.name in OF_FILE]
-    flags = [*left, *made.flags]
+    flags = [*left, *translated.flags]
     # Flags that were left out are known by the names that were typed.
-    arguments = {**name_flags(asked), **name_flags(flags)}
+    arguments = {**name_flags(given), **name_flags(flags)}
     own = (ON_CPU,) if task.kind == ACCELERATE else ()
-    notes = [*made.notes, *describe_batches(task, left)]
+    notes = [*translated.notes, *describe_batches(task, left)]
     return Program([script, *join_flags(flags)], notes, arguments, defaults=own)
 
 
-def adapt(asked: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
+def adapt(given: list[Flag], kind: str, stack: Stack, *, many: bool) -> Translated:
     """Return what was typed as flags of the installed release, without those that make no sense in one process."""
-    alone = [flag for flag in asked if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
-    made = translate([flag for flag in asked if flag not in alone], stack, ALIASES[kind], os.path.isdir)
-    made.notes.extend(f"{show(flag)} is left out: one process has no other to communicate with" for flag in alone)
-    return made
+    alone = [flag for flag in given if kind == TRAINER and not many and plain(flag.name) in BACKENDS]
+    translated = translate([flag for flag in given if flag not in alone], stack, ALIASES[kind], os.path.isdir)
+    translated.notes.extend(f"{show(flag)} is left out: one process has no other to communicate with" for flag in alone)
+    return translated
 
 
-def check_first(task: Task, asked: list[Flag]) -> None:
+def check_first(task: Task, given: list[Flag]) -> None:
     """Raise Refusal for a word before the first flag, which would become a value of the last default."""
-    if not asked or asked[0].name or asked[0].values[0] in ("-h", "--"):
+    if not given or given[0].name or given[0].values[0] in ("-h", "--"):
         return
     file = f", or {task.name} FILE.json for all arguments" if task.kind == TRAINER else ""
-    word = hide([asked[0].values[0]])[0]
+    word = hide([given[0].values[0]])[0]
     raise Refusal(f"{task.name} takes no word before its flags", word, f"{task.name} --name value{file}")
 
 
@@ -154,16 +156,16 @@ def read_argfile(path: str, read: Callable[[str], str | None]) -> list[Flag]:
     if text is None:
         raise Refusal("the file with arguments cannot be read", path, "an existing file, in a mounted directory")
     try:
-        found = json.loads(text)
+        arguments = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Refusal("the file with arguments is not JSON", f"{path}: {error}", f"a file like {EXAMPLE}") from None
-    if not isinstance(found, dict):
-        kind = type(found).__name__
+    if not isinstance(arguments, dict):
+        kind = type(arguments).__name__
         raise Refusal("the file with arguments is not a JSON object", f"{path}: a {kind}", f"a file like {EXAMPLE}")
     for name in TOKENS:
-        if isinstance(found.get(name), str):
+        if isinstance(arguments.get(name), str):
             raise Refusal("a file of arguments has a token", f"{name} in {path}", "export HF_TOKEN, and leave it out")
-    return [write_flag(name, value) for name, value in found.items() if value is not None]
+    return [write_flag(name, value) for name, value in arguments.items() if value is not None]
 
 
 def write_flag(name: str, value: object) -> Flag:

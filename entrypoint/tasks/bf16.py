@@ -47,22 +47,22 @@ def settle_bf16(
         return program
     kind = command.kind
     arguments = guess_arguments(command.words) if kind.is_yours else program.arguments
-    asked = list_asked(arguments, environ) if kind.is_yours or kind.is_script else []
-    if not asked:
+    requests = list_asked(arguments, environ) if kind.is_yours or kind.is_script else []
+    if not requests:
         return program
     if kind.is_yours:
-        note = f"{' '.join(asked)}: {NO_UNIT}, and emulates it, many times slower"
+        note = f"{' '.join(requests)}: {NO_UNIT}, and emulates it, many times slower"
         return program._replace(notes=[*program.notes, note])
     exchanged = [f"--{name}" for name in EXCHANGED if several and is_true(arguments.get(name))]
     if exchanged:
         fact = f"{NO_UNIT}, and ranks would exchange bf16 with nodes that may have one"
         remedy = f"leave {' '.join(exchanged)} out on every node, or export {VARIABLE}={EMULATE}, many times slower"
-        raise Refusal(fact, " ".join(dict.fromkeys([*asked, *exchanged])), remedy)
+        raise Refusal(fact, " ".join(dict.fromkeys([*requests, *exchanged])), remedy)
     for name in FLAGS:
         program = set_argument(program, name, False) if is_true(arguments.get(name)) else program
-    if PRECISION in asked:
+    if PRECISION in requests:
         program = program._replace(forced=(*program.forced, Setting(PRECISION, "no", NO_UNIT)))
-    note = f"{' '.join(asked)}: trains in float32, because {NO_UNIT}; {VARIABLE}={EMULATE} insists"
+    note = f"{' '.join(requests)}: trains in float32, because {NO_UNIT}; {VARIABLE}={EMULATE} insists"
     return program._replace(notes=[*program.notes, note])
 
 

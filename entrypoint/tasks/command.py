@@ -167,8 +167,8 @@ def read_command(
 
 def read_own(kind: Kind, words: list[str]) -> Command:
     """Return a command of ours, which has no help of its own; `launch` and `ssh` have a command behind their words."""
-    asked = [] if kind == SMOKE else words if kind == PREFETCH else words[:1]
-    if not HELPS.isdisjoint(asked):
+    options = [] if kind == SMOKE else words if kind == PREFETCH else words[:1]
+    if not HELPS.isdisjoint(options):
         return Command(USAGE, kind.name, words)
     if words and not kind.has_words:
         raise Refusal(f"{kind.name} takes no arguments", hide(words)[0], kind.name)

@@ -57,9 +57,9 @@ def write_handover(context: Context) -> str:
 def read_handover(text: str) -> Handover | None:
     """Return what is in a text of `write_handover`; None for any other text."""
     try:
-        found = json.loads(text)
-        numa = tuple(tuple(map(read_cpus, cores.split())) for cores in found["numa"])
-        handed = Handover(Node(numa, found["most"], found["exclusive"]), found["workers"], found["bind"])
+        fields = json.loads(text)
+        numa = tuple(tuple(map(read_cpus, cores.split())) for cores in fields["numa"])
+        handed = Handover(Node(numa, fields["most"], fields["exclusive"]), fields["workers"], fields["bind"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
     whole = isinstance(handed.node.most, int) and isinstance(handed.workers, int)
@@ -73,10 +73,10 @@ def hand_over_cores(context: Context) -> list[Setting]:
     starts = os.path.basename(process.program) in SHELLS or (process.program in BINDABLE and binds)
     if not context.world.is_unstarted or not starts or not process.has_file(RANK_PROGRAM):
         return []
-    found = [Setting(CORES, write_handover(context), "of which each rank takes its share")]
+    settings = [Setting(CORES, write_handover(context), "of which each rank takes its share")]
     if process.checks_size:
-        found.append(Setting(COUNTS, "1", "MULTINODE_WORLD_SIZE, and nodes that come and go"))
-    return found
+        settings.append(Setting(COUNTS, "1", "MULTINODE_WORLD_SIZE, and nodes that come and go"))
+    return settings
 
 
 def restrict(node: Node, mask: frozenset[int]) -> Node:

@@ -14,8 +14,8 @@ PRELOADS = {
 
 def list_preloads(context: Context) -> dict[str, str]:
     """Return the path of each library to preload that the image has, by what it is."""
-    found = {name: next(filter(context.process.has_file, paths), "") for name, paths in PRELOADS.items()}
-    return {name: path for name, path in found.items() if path}
+    libraries = {name: next(filter(context.process.has_file, paths), "") for name, paths in PRELOADS.items()}
+    return {name: path for name, path in libraries.items() if path}
 
 
 def has_iomp(context: Context) -> bool:

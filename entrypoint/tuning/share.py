@@ -70,8 +70,8 @@ def find_share(context: Context) -> Share:
         ranks = 1
     elif pinned and ranks > 1:
         node = node._replace(most=machine.container_cores)
-    found = share(node, ranks)
-    return found._replace(most=min(found.most, of_task or found.most))
+    mine = share(node, ranks)
+    return mine._replace(most=min(mine.most, of_task or mine.most))
 
 
 def is_pinned(context: Context) -> bool:

@@ -61,22 +61,22 @@ def set_meeting_variables(world: World, environ: Mapping[str, str]) -> list[Sett
     """
     if world.launcher != TORCHRUN or not world.several_nodes:
         return []
-    found = []
+    settings = []
     if world.job and not environ.get(ID):  # it may become part of a path, and of the key of a store
         name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in world.job)
-        found.append(Setting(ID, name, "two jobs at one endpoint do not become one"))
+        settings.append(Setting(ID, name, "two jobs at one endpoint do not become one"))
     if not environ.get(ENDPOINT) or world.master is None:
-        return found
+        return settings
     address = own_address(world.master)
     if address and not environ.get(ADDRESS):
-        found.append(Setting(ADDRESS, address, "the host's own name need not resolve on other nodes"))
+        settings.append(Setting(ADDRESS, address, "the host's own name need not resolve on other nodes"))
     conf = environ.get(CONF, "")
     if "is_host" in conf or environ.get(BACKEND, "c10d") != "c10d" or world.master == socket.gethostname():
-        return found
+        return settings
     check_endpoint(world.master)
     if is_here(world.master) and is_free(world.port or 0):
-        found.append(Setting(CONF, ",".join(filter(None, (conf, "is_host=true"))), "the endpoint is this node"))
-    return found
+        settings.append(Setting(CONF, ",".join(filter(None, (conf, "is_host=true"))), "the endpoint is this node"))
+    return settings
 
 
 def set_agent_variables(
@@ -87,13 +87,13 @@ def set_agent_variables(
     described: the variables that describe the world, those of `describe_typed` where it is typed; count: how many
     ranks, None where an option says it.
     """
-    found = set_meeting_variables(world, {**environ, **described})
+    settings = set_meeting_variables(world, {**environ, **described})
     if count is not None and str(count) != (environ.get(NPROC) or "1"):
-        found.append(Setting(NPROC, str(count), "torchrun's auto is a process for every processor"))
+        settings.append(Setting(NPROC, str(count), "torchrun's auto is a process for every processor"))
     node = described.get(NODE, "")
     if node not in ("", "0") and node == environ.get(INDEX, "").strip() and not environ.get(NODE):
-        found.append(Setting(NODE, node, "the number of this pod in its Indexed Job"))
-    return found
+        settings.append(Setting(NODE, node, "the number of this pod in its Indexed Job"))
+    return settings
 
 
 def prepare_restarts(world: World, described: Mapping[str, str], environ: Mapping[str, str]) -> list[Setting]:
@@ -140,7 +140,7 @@ def find_torchrun(environ: Mapping[str, str]) -> str:
     front = os.path.realpath(FRONT)
     places = environ.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(each for each in places if os.path.realpath(each) != front)
-    found = which(TORCHRUN, {"PATH": path})
-    if found is None:
+    program = which(TORCHRUN, {"PATH": path})
+    if program is None:
         raise Refusal("there is no torchrun", path, "pip install torch", EXIT_OUTSIDE)
-    return found
+    return program

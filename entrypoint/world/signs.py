@@ -87,12 +87,12 @@ def list_variables(environ: Mapping[str, str], *, allocated: bool = False) -> li
     for name in TYPED_BY_PEOPLE:
         if environ.get(name, "").strip() != "-1":  # alone, before there was torchrun
             number(environ, name)
-    found = ["RANK"] if is_first_of_many(environ) else []
+    names = ["RANK"] if is_first_of_many(environ) else []
     for name in sorted(environ, key=lambda name: (not IS_COUNT.fullmatch(name), not IS_RANK.fullmatch(name), name)):
         counts = not allocated or name in STARTED or not name.startswith(ALLOCATES)
         if counts and (says_several(name, environ[name]) or numbers_one(name, environ) or lists_several(environ[name])):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def says_several(name: str, text: str) -> bool:
@@ -120,10 +120,10 @@ def numbers_one(name: str, environ: Mapping[str, str]) -> bool:
         beside = [each for each in environ if each.startswith(index[1]) and environ[each].strip()]
         counted = any(IS_COUNT.fullmatch(each) and whole(environ[each]) for each in beside)
         return not counted and any(LEADS.fullmatch(each, index.end(1)) for each in beside)
-    found, count = IS_COUNT_BESIDE.fullmatch(name), whole(environ[name]) or 0
-    if found is None or "LOCAL_" in name or count < 2:
+    match, count = IS_COUNT_BESIDE.fullmatch(name), whole(environ[name]) or 0
+    if match is None or "LOCAL_" in name or count < 2:
         return False
-    beside = [each for each in environ if each.startswith(found[1]) and BESIDE.fullmatch(each, found.end(1))]
+    beside = [each for each in environ if each.startswith(match[1]) and BESIDE.fullmatch(each, match.end(1))]
     return any((place := whole(environ[each])) is not None and place < count for each in beside)
 
 

@@ -98,23 +98,23 @@ def describe_typed(typed: Mapping[str, str], environ: Mapping[str, str], nproc: 
     Raise Refusal for several nodes without a place to meet: torchrun would take each node for it, so that some wait
     without end, and some train alone.
     """
-    found = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
+    described = {name: value for name, value in environ.items() if value and name.startswith("PET_")}
     if nproc is not None:
-        found[NPROC] = str(nproc)
-    found.update({"PET_" + name[2:].upper(): typed[name] for name in OPTIONS if name in typed})
-    nodes = parse_nodes(found.get("PET_NNODES", "1"))[1]
-    if check_standalone(found, nodes):
-        return {NPROC: found.get(NPROC, "1"), RESTARTS: found.get(RESTARTS, "0")}
-    read_port(found.get(MASTER_PORT, ""), give(MASTER_PORT, PORT))
-    if nodes > 1 and not find_meeting(found):
+        described[NPROC] = str(nproc)
+    described.update({"PET_" + name[2:].upper(): typed[name] for name in OPTIONS if name in typed})
+    nodes = parse_nodes(described.get("PET_NNODES", "1"))[1]
+    if check_standalone(described, nodes):
+        return {NPROC: described.get(NPROC, "1"), RESTARTS: described.get(RESTARTS, "0")}
+    read_port(described.get(MASTER_PORT, ""), give(MASTER_PORT, PORT))
+    if nodes > 1 and not find_meeting(described):
         remedy = (
             "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
             f"NODE0:{C10D_PORT}; --master_addr 127.0.0.1 where all agents are on this machine"
         )
         fact = "nothing says where the nodes of this torchrun meet"
-        raise Refusal(fact, f"--nnodes {found['PET_NNODES']}", remedy)
+        raise Refusal(fact, f"--nnodes {described['PET_NNODES']}", remedy)
     node = environ.get(INDEX, "").strip() if nodes > 1 else ""
-    return {"PET_NNODES": "1", NPROC: "1", NODE: node or "0", **found}
+    return {"PET_NNODES": "1", NPROC: "1", NODE: node or "0", **described}
 
 
 def find_starter(words: list[str]) -> tuple[str, list[str]]:
@@ -190,8 +190,8 @@ def read_values(words: list[str], flags: tuple[str, ...]) -> dict[str, str]:
 
 def expand(name: str, flags: tuple[str, ...]) -> str:
     """Return the only option of torchrun that begins so, for which argparse takes a name; else the name itself."""
-    found = [each for each in {*FLAGS, *OPTIONS} if each.startswith(name)] if flags is FLAGS else []
-    return found[0] if len(found) == 1 and name.startswith("--") else name
+    names = [each for each in {*FLAGS, *OPTIONS} if each.startswith(name)] if flags is FLAGS else []
+    return names[0] if len(names) == 1 and name.startswith("--") else name
 
 
 def replace_auto(words: list[str], count: int) -> list[str]:

@@ -242,19 +242,21 @@ def complete_variables(environ: Mapping[str, str], read: Callable[[str], str | N
 
     PBS has a line for each rank, SageMaker a list in JSON.
     """
-    found = {name: value for name, value in environ.items() if name not in LINKS or "://" not in value}
-    if found.get("PBS_NODEFILE") and not found.get("PBS_NUM_NODES"):
-        text = read(found["PBS_NODEFILE"])
+    variables = {name: value for name, value in environ.items() if name not in LINKS or "://" not in value}
+    if variables.get("PBS_NODEFILE") and not variables.get("PBS_NUM_NODES"):
+        text = read(variables["PBS_NODEFILE"])
         if text is not None:
-            found["PBS_NUM_NODES"] = str(len(set(text.split())))
-    text = None if found.get("SM_HOSTS") else read(SAGEMAKER)
+            variables["PBS_NUM_NODES"] = str(len(set(text.split())))
+    text = None if variables.get("SM_HOSTS") else read(SAGEMAKER)
     if text is not None:
         try:
             hosts, here = json.loads(text)["hosts"], json.loads(text)["current_host"]
         except (ValueError, KeyError, TypeError, RecursionError):
-            return found
-        found.update(SM_HOSTS=",".join(map(str, hosts)) if isinstance(hosts, list) else "", SM_CURRENT_HOST=str(here))
-    return found
+            return variables
+        variables.update(
+            SM_HOSTS=",".join(map(str, hosts)) if isinstance(hosts, list) else "", SM_CURRENT_HOST=str(here)
+        )
+    return variables
 
 
 def find_launcher(environ: Mapping[str, str]) -> Launcher:
@@ -306,9 +308,9 @@ def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None
 def check_places(environ: Mapping[str, str], launcher: Launcher) -> None:
     """Raise Refusal if variables of the same kind of launcher, such as another MPI, give this process another place."""
     others = [each for each in LAUNCHERS if each.started and each.kind == launcher.kind and each.proves(environ)]
-    found = {each.size: (each.rank, environ.get(each.rank, ""), environ.get(each.size, "")) for each in others}
-    if launcher.started and len({(whole(rank), whole(size)) for _, rank, size in found.values()}) > 1:
-        value = ", ".join(f"{name}={rank} {count}={size}" for count, (name, rank, size) in found.items())
-        ways = ", or ".join(f"unset {name} {count}" for count, (name, _, _) in found.items())
+    places = {each.size: (each.rank, environ.get(each.rank, ""), environ.get(each.size, "")) for each in others}
+    if launcher.started and len({(whole(rank), whole(size)) for _, rank, size in places.values()}) > 1:
+        value = ", ".join(f"{name}={rank} {count}={size}" for count, (name, rank, size) in places.items())
+        ways = ", or ".join(f"unset {name} {count}" for count, (name, _, _) in places.items())
         remedy = f"unset the pair that an outer launcher has left: {ways}"
         raise Refusal("two launchers give this process different places", value, remedy)

@@ -124,10 +124,10 @@ def read_rendezvous(environ: Mapping[str, str], launcher: Launcher) -> World:
     if not host or not can_be_host(host):
         form = f"export {meeting}=HOST{':PORT' if meeting == ENDPOINT else ''} without quotes and blanks"
         raise Refusal("the rendezvous names no host", repr(environ[meeting]), form)
-    found = read_port(port or (C10D_PORT if meeting == ENDPOINT else ""), remedy) or PORT
+    listens = read_port(port or (C10D_PORT if meeting == ENDPOINT else ""), remedy) or PORT
     check_standalone(environ, nodes[1])
     local = 1 if launcher.size and not environ.get(NPROC) else read_count(environ)
-    return World(TORCHRUN, launcher.why, nodes, rank, local, master=host, port=found)
+    return World(TORCHRUN, launcher.why, nodes, rank, local, master=host, port=listens)
 
 
 def check_standalone(environ: Mapping[str, str], nodes: int) -> bool:
