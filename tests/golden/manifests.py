@@ -1,14 +1,16 @@
-"""The manifests of all kinds with nearly all options: what is typed, and how their golden data are made."""
+"""The manifests of all kinds with nearly all options: what is typed, and how their golden data are made.
+
+One function writes the pods of all kinds, so all options of pods are in the golden data of one kind alone: a new one
+changes one file. That the others have them, too, is in tests/unit/manifests/test_definitions.py.
+"""
 
 from __future__ import annotations
 
 from tests.support.manifests import write
 
+CLAIM = ("--pvc", "mine", "--mount", "/data")
 EVERYTHING = (
-    "--pvc",
-    "mine",
-    "--mount",
-    "/data",
+    *CLAIM,
     "--shm",
     "1Gi",
     "--node-selector",
@@ -76,7 +78,17 @@ FORMS = {
 }
 
 
+# The kind whose golden data have all options of pods.
+WHOLE = "job"
+
+
 def produce() -> dict[str, str]:
-    """Make the text of each kind with all options: name of the file -> text."""
+    """Make the text of each kind with all options of its own: name of the file -> text."""
     forms = {name.removesuffix(", all"): words for name, words in FORMS.items() if name.endswith(", all")}
-    return {f"{name}.yaml": write(*words).out for name, words in forms.items()}
+    return {f"{name}.yaml": write(*(words if name == WHOLE else shorten(words))).out for name, words in forms.items()}
+
+
+def shorten(words: tuple[str, ...]) -> list[str]:
+    """Return what is typed for a kind without the options of pods but for the claim."""
+    text = "\0".join(words)
+    return text.replace("\0".join(EVERYTHING), "\0".join(CLAIM)).replace("\0".join(["", *PODS]), "").split("\0")

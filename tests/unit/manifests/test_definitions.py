@@ -13,8 +13,11 @@ from kubeflow.training.api_client import ApiClient
 from kubeflow_trainer_api import models
 
 from entrypoint.world.table import detect
+from manifests.kinds import KINDS as ROWS
+from manifests.options import POD_ROWS
+from manifests.request import ManifestKind
 from tests.golden import data, manifests
-from tests.golden.manifests import FORMS
+from tests.golden.manifests import EVERYTHING, FORMS, PODS
 from tests.support.definitions import schema
 from tests.support.manifests import list_pods, write
 
@@ -67,6 +70,15 @@ def test_kubernetes_takes_the_objects_and_pods_of_a_manifest(name: str) -> None:
 
 def test_the_text_is_the_same_to_the_byte() -> None:
     assert manifests.produce() == data.recorded("manifests"), data.REMEDY
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ROWS.values() if kind.has_pods], ids=lambda kind: kind.name)
+def test_the_pods_of_every_kind_have_each_field_that_an_option_sets(kind: ManifestKind) -> None:
+    wanted = {row.field for row in POD_ROWS if row.option in EVERYTHING and row.option not in kind.lacks}
+    assert wanted >= {row.field for row in POD_ROWS if row.option not in PODS}, "EVERYTHING has each option of pods"
+
+    for pod in list_pods(form(f"{kind.name}, all")):
+        assert wanted <= pod.keys()
 
 
 def test_the_pods_of_an_indexed_job_find_each_other() -> None:
