@@ -1,7 +1,6 @@
 """How long a start waits, in seconds, and for what: every time that is not torch's or ssh's own.
 
-The name server's are in machine/network.py, where no lookup may take longer; a program that runs beside torch has its
-own (programs/at_exit.py, programs/network.py).
+A program that runs beside torch has its own (programs/at_exit.py, programs/network.py).
 """
 
 from __future__ import annotations
@@ -16,6 +15,9 @@ VARIABLE = "MULTINODE_TIMEOUT"
 # and for the store of an elastic one (c10d_rendezvous_backend.py, read_timeout). Ranks that MPI or Slurm has started
 # are on nodes that are up; their names may be half a minute late.
 MASTER, NAME = 900, 60
+# A name server that does not answer must not keep a job from starting; where the name of the master is waited for, it
+# has longer than a resolver takes to ask two servers twice (resolv.conf(5), timeout and attempts).
+LOOKUP, RESOLVER = 3.0, 30.0
 # Workers that `launch` reaches by ssh are started before it.
 HOSTS = 120
 # For all ranks, before they agree on a checkpoint: an image may have to be fetched first.

@@ -12,13 +12,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any, Tuple
 
+from entrypoint import timeouts
 from entrypoint.addresses import ANYWHERE, is_loopback
 from entrypoint.machine.files import read_text
 
-# A name server that does not answer must not keep a job from starting.
-SECONDS = 3.0
-# Longer than a resolver asks two servers twice (resolv.conf(5), timeout and attempts).
-PATIENCE = 30.0
 FAMILIES = (socket.AF_INET, socket.AF_INET6)
 # Addresses that nobody has (RFC 5737, RFC 3849): the way to them is the default route.
 SOMEWHERE = ("192.0.2.1", "2001:db8::1")
@@ -100,7 +97,7 @@ def is_here(host: str) -> bool:
 
 def has_only_ipv6(host: str) -> bool:
     """Return whether a name has addresses, and none of IPv4."""
-    return {family for family, _ in look_up(host, DISCARD, socket.SOCK_DGRAM, SECONDS)} == {socket.AF_INET6}
+    return {family for family, _ in look_up(host, DISCARD, socket.SOCK_DGRAM, timeouts.LOOKUP)} == {socket.AF_INET6}
 
 
 def own_address(host: str | None) -> str | None:
@@ -118,7 +115,7 @@ def own_address(host: str | None) -> str | None:
 
 def find_both_ends(host: str) -> tuple[str, str]:
     """Return the address of a host, and ours on the way there; empty if there is none. Nothing is sent."""
-    places = look_up(host, DISCARD, socket.SOCK_DGRAM, SECONDS)
+    places = look_up(host, DISCARD, socket.SOCK_DGRAM, timeouts.LOOKUP)
     return find_way(places[0]) if places else ("", "")
 
 
@@ -138,7 +135,7 @@ def split_addresses(host: str) -> tuple[list[str], list[str]]:
 
     One on loopback is left out, and so is one to which no way leads: it may be this machine's in a family that is off.
     """
-    ways = dict(find_way(place) for place in look_up(host, DISCARD, socket.SOCK_DGRAM, SECONDS))
+    ways = dict(find_way(place) for place in look_up(host, DISCARD, socket.SOCK_DGRAM, timeouts.LOOKUP))
     ways = {address: own for address, own in ways.items() if address and not is_loopback(address)}
     return [each for each in ways if each == ways[each]], [each for each in ways if each != ways[each]]
 
@@ -154,14 +151,14 @@ def address_of(host: str, peer: str) -> str:
     The peer reaches this machine by the address on the way there: its own name may be on loopback, as Debian writes it
     into /etc/hosts, or on another network, as an engine does for a container on several.
     """
-    places = look_up(host, None, socket.SOCK_STREAM, SECONDS)
+    places = look_up(host, None, socket.SOCK_STREAM, timeouts.LOOKUP)
     address = next((write_address(place) for family, place in places if family == socket.AF_INET), host)
     return (own_address(peer) or host) if is_loopback(address) or is_here(host) else address
 
 
 def can_resolve(name: str) -> bool:
     """Return whether a name resolves, asked once."""
-    return bool(look_up(name, None, socket.SOCK_STREAM, PATIENCE))
+    return bool(look_up(name, None, socket.SOCK_STREAM, timeouts.RESOLVER))
 
 
 def try_port(port: int) -> OSError | None:

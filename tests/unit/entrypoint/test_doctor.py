@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from entrypoint import doctor as module
+from entrypoint import timeouts
 from entrypoint.decide import Plan
 from entrypoint.doctor import (
     OK,
@@ -147,7 +147,7 @@ def test_a_probe_that_died_leaves_its_last_words(line: str) -> None:
 def test_a_probe_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "No such file" in run_probe(["/no/such/python3"], {}).error
     assert run_probe(["sh", "-c", "echo bad >&2; exit 3"], {"PATH": "/bin:/usr/bin"}).error == "bad"
-    monkeypatch.setattr(module, "SECONDS", 0.1)
+    monkeypatch.setattr(timeouts, "PROBE", 0.1)
     assert run_probe(["sleep", "9"], {"PATH": "/bin:/usr/bin"}).error.startswith("no answer within")
 
 

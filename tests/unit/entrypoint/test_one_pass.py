@@ -46,7 +46,7 @@ def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[st
         network(),
         mock.patch.object(builtins, "open", count),
         mock.patch.object(os, "execvpe", side_effect=SystemExit),
-        mock.patch("entrypoint.__main__.detect", wraps=situation.detect) as detected,
+        mock.patch("entrypoint.__main__.detect_situation", wraps=situation.detect_situation) as detected,
         mock.patch("entrypoint.__main__.decide", wraps=decide.decide) as decided,
         mock.patch("entrypoint.__main__.find_launcher", wraps=table.find_launcher) as found,
         pytest.raises(SystemExit),

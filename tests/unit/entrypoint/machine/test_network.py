@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from entrypoint import timeouts
 from entrypoint.machine import network
 from entrypoint.machine.network import (
     can_resolve,
@@ -79,8 +80,8 @@ def given_up() -> Iterator[threading.Event]:
 def test_a_name_server_that_does_not_answer_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, given_up: threading.Event
 ) -> None:
-    assert network.SECONDS < 5 < network.PATIENCE < 60  # for the first of them every start waits
-    monkeypatch.setattr(network, "SECONDS", 0.01)
+    assert timeouts.LOOKUP < 5 < timeouts.RESOLVER < 60  # for the first of them every start waits
+    monkeypatch.setattr(timeouts, "LOOKUP", 0.01)
 
     def answer_late(host: str, port: int | None, kind: int, found: list[network.Place]) -> None:
         given_up.wait(60)
@@ -88,7 +89,7 @@ def test_a_name_server_that_does_not_answer_is_not_waited_for(
 
     monkeypatch.setattr(network, "append_addresses", answer_late)
     assert find_both_ends("nowhere") == ("", "")
-    monkeypatch.setattr(network, "PATIENCE", 0.01)
+    monkeypatch.setattr(timeouts, "RESOLVER", 0.01)
     assert not can_resolve("nowhere")
 
 
