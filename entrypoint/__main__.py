@@ -103,7 +103,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         command, environ = prepare_prefetch(command.words, facts)
         situation, facts = situation._replace(command=command), replace(facts, environ=environ)
     if options.explain:
-        plan = explain(situation, facts)
+        plan = plan_ahead(situation, facts)
         print_output(plan_as_json(plan) if options.explain == "json" else plan_as_text(plan))
         return 0
     return start(situation, facts)
@@ -122,10 +122,10 @@ def answer(command: Command, options: Options, facts: Facts) -> int:
     from entrypoint.doctor import doctor  # as in `run`
 
     facts, launcher = drop_inherited(facts), find_launcher(facts.environ)
-    return doctor(command, lambda each: explain(detect_situation(each, facts, launcher, options.nproc), facts))
+    return doctor(command, lambda each: plan_ahead(detect_situation(each, facts, launcher, options.nproc), facts))
 
 
-def explain(situation: Situation, facts: Facts) -> Plan:
+def plan_ahead(situation: Situation, facts: Facts) -> Plan:
     """Return the plan of a command that is not going to be started, so that nobody is waited for."""
     plan = decide(situation, look_ahead(situation, facts), facts)
     if situation.command.kind != LAUNCH:

@@ -29,7 +29,7 @@ from entrypoint.settings import Prepared, Setting, overlay, prepare, warn_mistyp
 from entrypoint.situation import Situation
 from entrypoint.tasks import argv
 from entrypoint.tasks.arguments import Program, read_batch, read_program
-from entrypoint.tasks.batches import advise
+from entrypoint.tasks.batches import advise_padding
 from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import SCRIPT
 from entrypoint.tasks.defaults import OUTPUT_DIR
@@ -114,7 +114,7 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
         check_directory(run, world)
     script, _ = find_script(command)
     if script and is_first(world):
-        places += advise(os.path.basename(script), facts.read_script(script))
+        places += advise_padding(os.path.basename(script), facts.read_script(script))
     return Preflight(program, run, tuple(caches), (*program.notes, *places))
 
 

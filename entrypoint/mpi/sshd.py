@@ -42,10 +42,10 @@ LogLevel INFO
 def serve(environ: Mapping[str, str]) -> int:
     """Run the server until it is ended, and return its exit code."""
     with lend_private("worker") as directory:
-        return run_child(*prepare(environ, directory), CAUGHT)
+        return run_child(*prepare_server(environ, directory), CAUGHT)
 
 
-def prepare(environ: Mapping[str, str], directory: str) -> tuple[list[str], dict[str, str]]:
+def prepare_server(environ: Mapping[str, str], directory: str) -> tuple[list[str], dict[str, str]]:
     """Return the command of the server, and its environment; directory: for its files."""
     program = SSHD if os.access(SSHD, os.X_OK) else which("sshd", environ)
     if program is None:

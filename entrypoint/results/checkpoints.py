@@ -106,7 +106,7 @@ def find_last(directory: str, own: Own) -> tuple[int | None, list[str]]:
             continue
         strange = own.find_stranger(place, step)
         try:
-            fault = find_fault(place, step) or strange
+            fault = find_damage(place, step) or strange
         except PermissionError as error:
             if strange is None:
                 raise explain_closed("the last checkpoint cannot be read", str(error.filename)) from None
@@ -117,7 +117,7 @@ def find_last(directory: str, own: Own) -> tuple[int | None, list[str]]:
     return None, faults
 
 
-def find_fault(place: Path, step: int) -> str | None:
+def find_damage(place: Path, step: int) -> str | None:
     """Return why the Trainer cannot go on from a checkpoint, in words that follow its name; None if it can.
 
     Without a state of the optimizer it would go on, with a new one at the full learning rate (--save_only_model). Raise

@@ -133,7 +133,7 @@ def leave_record(run: Run, old: Record | None, ours: Shared) -> None:
     written anew, so that the next start knows more.
     """
     uid, now = os.getuid(), time.time_ns() // TICK * TICK  # a time that no file system rounds
-    if old is None or run.overwrite or run.resume_from not in ("", old.resume_from) or compare(run, old):
+    if old is None or run.overwrite or run.resume_from not in ("", old.resume_from) or list_differences(run, old):
         before = {str(step): mark_state(run.directory, step) for step in list_steps(run.directory)}
         record = Record(run.task, run.arguments, run.resume_from, before, os.urandom(8).hex(), run.files, (uid,), now)
     elif old.written and uid in old.users:
@@ -148,7 +148,7 @@ def leave_record(run: Run, old: Record | None, ours: Shared) -> None:
     ours.write(RECORD, json.dumps(fields, indent=1, sort_keys=True), now)
 
 
-def compare(run: Run, old: Record) -> list[str]:
+def list_differences(run: Run, old: Record) -> list[str]:
     """List in what a run differs from what was there, as it is typed."""
     if run.task != old.task:
         return [f"{old.task} there, {run.task} here"]
@@ -170,7 +170,7 @@ def check_run(run: Run, old: Record | None) -> None:
         raise Refusal("there is no such checkpoint", named, remedy)
     names = os.listdir(run.directory) if os.path.isdir(run.directory) else []
     there, steps = sorted(name for name in names if name not in IGNORED), list_steps(run.directory)
-    differences = ["it left no record of its arguments"] if old is None else compare(run, old)
+    differences = ["it left no record of its arguments"] if old is None else list_differences(run, old)
     if old is not None and not (run.overwrite or named or differences or run.handover == NEVER):
         find_last(run.directory, old.own)
     if run.overwrite or named or not differences or not (steps if old is None else there):

@@ -134,7 +134,7 @@ def choose_together(directory: str, world: World, job: str, say: Say) -> str:
     """Return the checkpoint from which all ranks go on; empty where they begin at step 0."""
     step, note = (None, "") if world.rank and must_agree(world) else find_step(directory)
     if must_agree(world):
-        agreed = agree(world, job, "" if step is None else describe(directory, step), partial(finds, directory))
+        agreed = agree(world, job, "" if step is None else write_offer(directory, step), partial(finds, directory))
         if step is not None and not agreed:
             why = "not all nodes see this directory, so all ranks begin at step 0"
             note = f"{directory}/{PREFIX}{step} is not used: {why}; to go on from it, mount one directory on all nodes"
@@ -144,7 +144,7 @@ def choose_together(directory: str, world: World, job: str, say: Say) -> str:
     return "" if step is None else f"{directory}/{PREFIX}{step}"
 
 
-def describe(directory: str, step: int) -> str:
+def write_offer(directory: str, step: int) -> str:
     """Return a checkpoint as an offer: its step, the name of its run, and a digest of its state.
 
     Another job's record has another name, and copies of a run that went on apart have another state.
@@ -156,7 +156,7 @@ def describe(directory: str, step: int) -> str:
 def finds(directory: str, offer: str) -> bool:
     """Return whether this rank has the checkpoint that rank 0 offers."""
     step = read_step(offer)
-    return step is not None and describe(directory, step) == offer
+    return step is not None and write_offer(directory, step) == offer
 
 
 def read_step(offer: str) -> int | None:

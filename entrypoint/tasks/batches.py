@@ -52,7 +52,7 @@ def describe_batches(task: Task, left: Iterable[Flag]) -> list[str]:
     return [f"batches have examples of like length and are padded to the longest; --{GROUP} False for any order"]
 
 
-def advise(script: str, source: str) -> list[str]:
+def advise_padding(script: str, source: str) -> list[str]:
     """Return a note on what a user's script computes for nothing; none where that cannot be seen in its text."""
     if not FIXES.search(source):
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -80,6 +81,20 @@ def test_the_entrypoint_needs_nothing_but_python() -> None:
         trains = path.is_relative_to(ROOT / TRAINING)
         known = {"entrypoint", *sys.stdlib_module_names, *(BESIDE_TRAINING if trains else ())}
         assert {each.split(".")[0] for each in list_imports(path)} <= known, path
+
+
+# What each command line, or each kind of replica, has.
+ALIKE = {"main", "write_replica"}
+
+
+@pytest.mark.parametrize("program", ["entrypoint", "manifests"])
+def test_no_two_functions_or_classes_have_one_name(program: str) -> None:
+    """What runs beside torch is a program of its own, each with its own names."""
+    paths = [path for path in list_modules(program).values() if not path.is_relative_to(ROOT / TRAINING)]
+    bodies = [ast.parse(path.read_text()).body for path in paths]
+    names = Counter(node.name for body in bodies for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+
+    assert {name for name, count in names.items() if count > 1} - ALIKE == set(), "name them by what each does"
 
 
 def test_the_processor_is_named_in_one_module() -> None:

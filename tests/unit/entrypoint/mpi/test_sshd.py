@@ -50,7 +50,7 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keys:
 
 
 def test_sshd_takes_keys_alone_and_nothing_from_its_clients(keys: Keys, capsys: pytest.CaptureFixture[str]) -> None:
-    command, environ = sshd.prepare(
+    command, environ = sshd.prepare_server(
         {"PEM": "a\nsecret", "TOKEN": 'a"b\\c', "LD_PRELOAD": "/a/libtcmalloc.so.4"}, keys.directory
     )
 
@@ -68,5 +68,5 @@ def test_sshd_takes_keys_alone_and_nothing_from_its_clients(keys: Keys, capsys: 
 def test_a_port_that_sshd_cannot_have_is_refused(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sshd, "try_port", lambda _: OSError(98, "Address already in use"))
     with pytest.raises(Refusal, match="Address already in use") as caught:
-        sshd.prepare({"MULTINODE_SSH_PORT": "22"}, keys.directory)
+        sshd.prepare_server({"MULTINODE_SSH_PORT": "22"}, keys.directory)
     assert "MULTINODE_SSH_PORT=" in caught.value.remedy and caught.value.code == 2

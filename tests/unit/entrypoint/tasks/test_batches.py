@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.tasks.batches import advise, check_order
+from entrypoint.tasks.batches import advise_padding, check_order
 from entrypoint.tasks.table import find_task
 from tests.support.starts import GLOO, Container
 
@@ -53,7 +53,7 @@ def test_predictions_in_another_order_than_the_examples_are_refused(
     ],
 )
 def test_a_script_that_pads_all_texts_to_one_length_is_told_so(source: str, told: bool) -> None:
-    assert bool(advise("train.py", source)) is told
+    assert bool(advise_padding("train.py", source)) is told
 
 
 @pytest.mark.parametrize(
