@@ -18,8 +18,8 @@ from entrypoint.world.model import TORCHRUN, World
 from entrypoint.world.table import LAUNCHERS
 from images import options
 from images.host import limits
+from manifests.kinds import KINDS
 from manifests.options import Parser, add_options
-from manifests.request import HELP as KINDS
 from scripts.pages import messages
 from scripts.pages.tables import ROOT, write_table
 
@@ -43,9 +43,9 @@ def build_options() -> list[str]:
 
 def manifest_options() -> list[str]:
     """Return the options of scripts/manifest.py, with the kinds that have each."""
-    parsers = {kind: Parser(prog=kind, add_help=False) for kind in KINDS}
-    for kind, parser in parsers.items():
-        add_options(parser, kind)
+    parsers = {name: Parser(prog=name, add_help=False) for name in KINDS}
+    for name, parser in parsers.items():
+        add_options(parser, KINDS[name])
     return list_options(parsers)
 
 

@@ -10,7 +10,7 @@ import pytest
 from entrypoint import errors, settings
 from entrypoint.tasks.command import OWN
 from images import options
-from manifests.request import HELP
+from manifests.kinds import KINDS
 from scripts.pages import messages, parts, reference
 from scripts.pages.parts import MARK, PARTS
 from tests.support.documents import pages
@@ -51,7 +51,7 @@ def list_typed(command: str) -> list[str]:
     return [name for action in options.parser(command)._actions for name in action.option_strings if len(name) > 2][1:]
 
 
-@pytest.mark.parametrize("kind", HELP)
+@pytest.mark.parametrize("kind", KINDS)
 def test_options_of_a_manifest(kind: str) -> None:
     text = made("options of manifest.py")
 
