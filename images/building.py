@@ -13,15 +13,15 @@ from rich.console import Console
 from images import inputs, pipeline, report
 from images.check import attached, import_check
 from images.deliver import engine as engines
-from images.deliver import referrers, skopeo, transfer
+from images.deliver import output, referrers, skopeo, transfer
 from images.deliver.engine import Engine
-from images.host.context import Context, World, background
+from images.host.background import background
+from images.host.context import Context, World
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import bundle, lockfile
-from images.model import Image
-from images.oci import output, reference
-from images.oci.image import published_digest
-from images.options import names, requests
+from images.oci import reference
+from images.oci.image import Image, published_digest
+from images.options import read_names, read_requests
 from images.pipeline import Finished, Locked
 
 
@@ -30,19 +30,19 @@ def build(options: argparse.Namespace, world: World, out: Console) -> None:
     start = world.clock()
     targets = [reference.push_target(text) for text in options.push]
     if targets:
-        skopeo.require(world.environ, f"--push {targets[0]}")
-    place = output.output_target(options.output) if options.output else None
-    context = dataclasses.replace(inputs.context(options, world), compiles=True)
-    asked = requests(options)
+        skopeo.require_skopeo(world.environ, f"--push {targets[0]}")
+    place = output.parse_target(options.output) if options.output else None
+    context = dataclasses.replace(inputs.make_context(options, world), compiles=True)
+    asked = read_requests(options)
     if len(asked) > 1 and place and not place.is_layout:
         raise UserFault("an archive is for one platform", options.output, f"--output {options.output}/")
-    engine = engines.choose(options.load, world.environ, context.progress.say, elsewhere=bool(place or targets))
+    engine = engines.choose_engine(options.load, world.environ, context.progress.say, elsewhere=bool(place or targets))
     if len(asked) > 1 and engine and context.native is None:
         fact = "of several images an engine gets that of this machine, and none is for it"
         raise UserFault(fact, engine.name, "--no-load")
     with background() as tasks:
-        locked = inputs.locks(options, asked, context, tasks)
-        tags = tuple(names(options)) or (locked[0].lock.tag,)
+        locked = inputs.make_locks(options, asked, context, tasks)
+        tags = tuple(read_names(options)) or (locked[0].lock.tag,)
         made = [_make(each, tags, options.compression, context, said=len(locked) > 1) for each in locked]
         if place:
             _save(made, place, options.compression, context)
@@ -56,19 +56,19 @@ def build(options: argparse.Namespace, world: World, out: Console) -> None:
         world.clock() - start,
     )
     if options.json:
-        print(json.dumps(report.fields(outcome), indent=1))
-    report.show(outcome, out)
+        print(json.dumps(report.outcome_fields(outcome), indent=1))
+    report.show_outcome(outcome, out)
 
 
 def _make(locked: Locked, tags: tuple[str, ...], compression: str, context: Context, *, said: bool) -> Finished:
     if said:
         context.progress.say(f"for {locked.lock.platform}:")
-    return pipeline.image(locked, pipeline.fetch(locked.lock, context), tags, context, compression)
+    return pipeline.build_image(locked, pipeline.fetch_files(locked.lock, context), tags, context, compression)
 
 
 def _save(made: Sequence[Finished], place: output.Target, compression: str, context: Context) -> None:
     """Write the images, and their locks beside them: what follows may fail."""
-    output.save(place, [each.image for each in made], context.store, compression)
+    output.save_images(place, [each.image for each in made], context.store, compression)
     for each in made:
         name = place.path.name if len(made) == 1 else f"{place.path.name}-{each.lock.platform.architecture}"
         bundle.write_lock(each.lock, lockfile.path_for(place.path.with_name(name)))
@@ -98,7 +98,7 @@ def _push(made: Sequence[Finished], target: reference.Remote, compression: str, 
 
 def _attach(made: Finished, target: reference.Remote, context: Context) -> None:
     """Attach the documents to an image that was pushed; a registry that takes none has the image all the same."""
-    documents = attached.documents(made.lock, made.sbom, made.image.manifest)
+    documents = attached.write_documents(made.lock, made.sbom, made.image.manifest)
     try:
         referrers.attach(documents, target, context.store, context.access)
     except Fault as fault:
@@ -125,7 +125,7 @@ def _check_imports(made: Finished, engine: Engine | None, load: bool | None, con
     remedy = f"{which}; the image stays loaded, so that you can examine it"
     with context.progress.step("importing every package once"):
         run = partial(engine.run, made.image)
-        import_check.imports(made.image, made.wanted, run, context.store, remedy)
+        import_check.check_imports(made.image, made.wanted, run, context.store, remedy)
 
 
 def _starts(image: Image, engine: Engine) -> bool:

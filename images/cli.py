@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from images import terminal
 from images.host.context import World
-from images.host.errors import Fault, WorldFault, of_system
-from images.options import COMMANDS, parse
+from images.host.errors import Fault, WorldFault, system_fault
+from images.options import COMMANDS, parse_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +30,7 @@ def main(argv: Sequence[str], world: World) -> int:
     """
     try:
         command = argv[0] if argv and argv[0] in COMMANDS else None
-        options = parse(command, argv[1:] if command else argv)
+        options = parse_words(command, argv[1:] if command else argv)
         run, console = _handler(command or "build")
         width = None if sys.stdout and sys.stdout.isatty() else WIDE
         run(options, world, console(stderr=options.json, emoji=False, width=width))
@@ -46,7 +46,7 @@ def main(argv: Sequence[str], world: World) -> int:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 128 + int((*stop.args, signal.SIGINT)[0])
     except OSError as error:
-        print(of_system(error), file=sys.stderr)
+        print(system_fault(error), file=sys.stderr)
         if error.filename is None:  # stdout, of which Python would report at its end what is left in it
             terminal.mute(sys.stdout)
         return 1

@@ -12,13 +12,14 @@ from rich.console import Console
 
 from images import building, inputs, pipeline, report
 from images.check import attached, opened, provenance, verify
+from images.host import whole_files
 from images.host.context import Context, World
 from images.host.errors import UserFault, WorldFault
 from images.lock import bundle, lockfile
-from images.model import Lock, Request
-from images.oci import output
-from images.options import request
+from images.lock.lock import Lock
+from images.options import read_request
 from images.pipeline import Locked
+from images.plan.request import Request
 
 
 def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -26,36 +27,36 @@ def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
     if place and place.is_dir():
         raise UserFault("that is a directory", options.output, "--output with the path of a file")
     if place:
-        output.require_writable(place.parent)
-    [made] = inputs.locks(options, [request(options)], inputs.context(options, world))
+        whole_files.require_writable(place.parent)
+    [made] = inputs.make_locks(options, [read_request(options)], inputs.make_context(options, world))
     if place:
         bundle.write_lock(made.lock, place)
     else:
-        _print_whole(lockfile.text(made.lock, with_origin=True), lockfile.NAME)
+        _print_whole(lockfile.format_lock(made.lock, with_origin=True), lockfile.NAME)
 
 
 def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
     bundle.require_free(options.output)  # said now, not after the downloads
-    context = inputs.context(options, world)
-    [locked] = inputs.locks(options, [request(options)], context)
+    context = inputs.make_context(options, world)
+    [locked] = inputs.make_locks(options, [read_request(options)], context)
     lock = locked.lock
-    pipeline.fetch(lock, context)
+    pipeline.fetch_files(lock, context)
     with context.progress.step("writing the bundle"):
-        place = bundle.write(lock, context.store, options.output)
+        place = bundle.write_bundle(lock, context.store, options.output)
     if options.json:
         print(json.dumps({"bundle": str(place), "files": len(lock.files())}))
     out.print(f"bundle         {place}  ({len(lock.files())} files)", highlight=False, markup=False, soft_wrap=True)
 
 
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
-    context = dataclasses.replace(inputs.context(options, world), compiles=True)
-    asked = request(options)
-    named = inputs.given_lock(options, asked, context)
-    with opened.opened(options.image, options.platform, context.store, context.access) as found:
+    context = dataclasses.replace(inputs.make_context(options, world), compiles=True)
+    asked = read_request(options)
+    named = inputs.read_given_lock(options, asked, context)
+    with opened.open_image(options.image, options.platform, context.store, context.access) as found:
         images = [_only(found, str(named.platform))] if named else found
         verdicts = [_verdict(each, named or _lock_inside(each, options.image, asked), context) for each in images]
     if options.json:
-        print(json.dumps(report.verified(verdicts), indent=1))
+        print(json.dumps(report.verdict_fields(verdicts), indent=1))
     report.show_verdicts(verdicts, out)
     for each in verdicts:
         if difference := each.difference:
@@ -65,20 +66,20 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _verdict(inside: opened.Inside, lock: Lock, context: Context) -> report.Verdict:
     """Build an image again from its lock, and compare."""
-    files = pipeline.fetch(lock, context)
-    built = pipeline.image(Locked(lock), files, (inside.name,), context, "zstd")
+    files = pipeline.fetch_files(lock, context)
+    built = pipeline.build_image(Locked(lock), files, (inside.name,), context, "zstd")
     own = [context.store.place(layer.written.digest) for layer in built.image.layers]
-    difference = verify.compare(inside, built.image, own)
+    difference = verify.compare_images(inside, built.image, own)
     there = attached.Attached({}, ())
     if inside.remote and not difference:
-        known = attached.documents(built.lock, built.sbom, inside.manifest)
-        there = attached.compare(known, inside.indexes, inside.remote, context.access)
+        known = attached.write_documents(built.lock, built.sbom, inside.manifest)
+        there = attached.compare_attached(known, inside.indexes, inside.remote, context.access)
     return report.Verdict(inside, built.image.digest, difference, there)
 
 
 def _lock_inside(image: opened.Inside, shown: str, asked: Request) -> Lock:
     text = image.file(opened.LOCK).decode(errors="replace")
-    return lockfile.read(text, f"the lock in {shown}", asked)
+    return lockfile.read_lock(text, f"the lock in {shown}", asked)
 
 
 def _only(found: Sequence[opened.Inside], platform: str | None = None) -> opened.Inside:
@@ -91,21 +92,21 @@ def _only(found: Sequence[opened.Inside], platform: str | None = None) -> opened
 
 
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
-    context = inputs.context(options, world)
-    with opened.opened(options.image, options.platform, context.store, context.access) as found:
+    context = inputs.make_context(options, world)
+    with opened.open_image(options.image, options.platform, context.store, context.access) as found:
         text = _only(found).file(opened.BILL).decode(errors="replace")
     _unproved(options, context)
     _print_whole(text, options.image)
 
 
 def _provenance(options: argparse.Namespace, world: World, out: Console) -> None:
-    context = inputs.context(options, world)
-    with opened.opened(options.image, options.platform, context.store, context.access) as found:
+    context = inputs.make_context(options, world)
+    with opened.open_image(options.image, options.platform, context.store, context.access) as found:
         image = _only(found)
-        lock = _lock_inside(image, options.image, request(options))
+        lock = _lock_inside(image, options.image, read_request(options))
     _unproved(options, context)
     _print_whole(
-        provenance.statement(lock, image.digest), options.image
+        provenance.write_statement(lock, image.digest), options.image
     )  # here an error of stdout is none of the store's
 
 

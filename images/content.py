@@ -33,7 +33,7 @@ def is_switch(name: str) -> bool:
     return isinstance(getattr(Content(), name), bool)
 
 
-def key(name: str) -> str:
+def option_key(name: str) -> str:
     """Return how an option is written in a lock, and after two hyphens on a command line."""
     return name.replace("_", "-")
 
@@ -44,4 +44,6 @@ def require_types(table: Mapping[str, Any]) -> None:
         value, wanted = table.get(one.name), bool if is_switch(one.name) else str
         missing = value is None and wanted is str
         if not (missing or isinstance(value, wanted)) or (isinstance(value, str) and not value.isprintable()):
-            raise ValueError(f"{key(one.name)}: {value!r} is no {'switch' if wanted is bool else 'line of text'}")
+            raise ValueError(
+                f"{option_key(one.name)}: {value!r} is no {'switch' if wanted is bool else 'line of text'}"
+            )

@@ -11,23 +11,26 @@ from rich.console import Console
 
 from images import pipeline
 from images.host import pip_config
-from images.host.context import Access, Context, Start, World, default_root
+from images.host.background import Start
+from images.host.context import Access, Context, World
 from images.host.errors import UserFault
 from images.host.progress import Progress
-from images.host.store import Store
+from images.host.store import Store, default_root
 from images.lock import bundle, lockfile
-from images.model import Lock, Plan, Request
+from images.lock.lock import Lock
 from images.pipeline import Locked
 from images.plan import catalog, planner
+from images.plan.plan import Plan
+from images.plan.request import Request
 from images.platforms import PLATFORMS
 
 
-def context(options: argparse.Namespace, world: World) -> Context:
+def make_context(options: argparse.Namespace, world: World) -> Context:
     """Return what every step of a command works with.
 
     Raises a Fault where pip's configuration or its certificates cannot be used.
     """
-    pip = None if options.offline is not None else pip_config.read(world.environ)
+    pip = None if options.offline is not None else pip_config.read_sources(world.environ)
     progress = Progress(Console(stderr=True, emoji=False))
     access = Access(environ=world.environ, certificate=pip.certificate if pip else None, say=progress.say)
     return Context(
@@ -39,7 +42,7 @@ def context(options: argparse.Namespace, world: World) -> Context:
     )  # fmt: skip
 
 
-def locks(
+def make_locks(
     options: argparse.Namespace, asked: Sequence[Request], context: Context, tasks: Start | None = None
 ) -> list[Locked]:
     """Return the lock that was named, or a new one for each request: those of one index.
@@ -49,11 +52,11 @@ def locks(
     if len(asked) > 1 and (options.lock or options.offline is not None):
         typed = f"--lock {options.lock}" if options.lock else "--offline"
         raise UserFault("a lock is for one platform", typed, f"{typed} with one --platform")
-    if named := given_lock(options, asked[0], context):
+    if named := read_given_lock(options, asked[0], context):
         return [Locked(named)]
     if context.pip is None:
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
-    plans = [planner.resolve(each, catalog.load(), context.today) for each in asked]
+    plans = [planner.make_plan(each, catalog.load(), context.today) for each in asked]
     planner.require_same_releases(plans)
     return [_new_lock(each, context, tasks, said=len(plans) > 1) for each in plans]
 
@@ -62,19 +65,19 @@ def _new_lock(planned: Plan, context: Context, tasks: Start | None, *, said: boo
     """Resolve a plan; `said` is for which platform, where notes and a fault may be about another one, too."""
     for line in (*([f"for {planned.platform}:"] if said else ()), *(f"note: {note}" for note in planned.notes)):
         context.progress.say(line)
-    return pipeline.resolve(planned, context, tasks)
+    return pipeline.resolve_plan(planned, context, tasks)
 
 
-def given_lock(options: argparse.Namespace, asked: Request, context: Context) -> Lock | None:
+def read_given_lock(options: argparse.Namespace, asked: Request, context: Context) -> Lock | None:
     """Return the lock that was named, or that of the bundle, whose files come into the store; None without either."""
     if options.offline:
         if options.lock:
             raise UserFault("a bundle brings its own lock", f"--lock {options.lock}", f"--offline {options.offline}")
         with context.progress.step("taking the bundle"):
-            text = bundle.take(options.offline, context.store)
-        return lockfile.read(text, f"{options.offline}/{bundle.LOCK}", asked)
+            text = bundle.take_bundle(options.offline, context.store)
+        return lockfile.read_lock(text, f"{options.offline}/{bundle.LOCK}", asked)
     if options.lock is None:
         return None
     if not Path(options.lock).is_file():
         raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
-    return lockfile.read(Path(options.lock).read_text(errors="replace"), options.lock, asked)
+    return lockfile.read_lock(Path(options.lock).read_text(errors="replace"), options.lock, asked)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from images import content
 from images.host.errors import UserFault, require_text
 from images.oci import reference
+from images.oci.media_types import PUBLISHED
 from images.platforms import PLATFORMS, Platform, platform_of
 
 if TYPE_CHECKING:
-    from images.model import Request
+    from images.plan.request import Request
 
 COMMANDS = {
     "build": "build an image (the default)",
@@ -85,7 +86,7 @@ def _row(commands: str, option: str, metavar: str | None, text: str, **settings:
 
 
 def _of_content(one: dataclasses.Field[object]) -> tuple[set[str], str, Any]:
-    option, text, metavar = f"--{content.key(one.name)}", one.metadata["help"], one.metadata["metavar"]
+    option, text, metavar = f"--{content.option_key(one.name)}", one.metadata["help"], one.metadata["metavar"]
     return _row(MADE, option, metavar, text, **({"action": BOTH} if content.is_switch(one.name) else {}))
 
 
@@ -129,9 +130,9 @@ OPTIONS = (
     _row("bundle", "--output", "FILE.tar", "where the bundle goes", required=True),
     _row("build", "--compression", None,
          "compression of layers in an OCI layout or a push; Docker before 23.0 needs gzip",
-         choices=("zstd", "gzip"), default="zstd"),
+         choices=PUBLISHED, default=PUBLISHED[0]),
     _row("build", "--push", "HOST/NAME:TAG", "push it to a registry", action="append", default=[]),
-    _row("build", "--load", None, "load it into Docker or podman (default: if found)", action=BOTH),
+    _row("build", "--load", None, "load it into an engine (default: if one answers)", action=BOTH),
     _row("build bundle verify", "--jobs", "N", "layers written at once", type=_count, default=JOBS),
     _row("build plan list bundle verify", "--json", None, "print one JSON object on stdout, all else on stderr",
          action="store_true"),
@@ -152,7 +153,7 @@ def parser(command: str | None = None) -> Parser:
     return made
 
 
-def parse(command: str | None, words: Sequence[str]) -> argparse.Namespace:
+def parse_words(command: str | None, words: Sequence[str]) -> argparse.Namespace:
     """Read the words after a command.
 
     Raises UserFault for what the command does not take.
@@ -172,38 +173,38 @@ def _defaults() -> Mapping[str, Any]:
             for name, settings in found.items()}  # fmt: skip
 
 
-def request(options: argparse.Namespace) -> Request:
+def read_request(options: argparse.Namespace) -> Request:
     """Return what was asked for.
 
     Raises UserFault when the base or a name of the image cannot be one, or requirements cannot be read.
     """
-    from images.model import Request  # --help does without
     from images.plan import requirements
+    from images.plan.request import Request  # --help does without
 
-    tag = next(iter(names(options)), None)
+    tag = next(iter(read_names(options)), None)
     if options.base not in (None, "debian", "intel"):
-        reference.parse(options.base)
+        reference.parse_reference(options.base)
     same = {field.name for field in fields(Request)} - {"index", "tag", "content", "user_packages"}
     typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
     chosen = {name: value for name, value in typed.items() if value is not None}
-    own = requirements.read(options.requirements, options.package)
+    own = requirements.read_requirements(options.requirements, options.package)
     return Request(tag=tag, content=chosen, user_packages=own, **{name: getattr(options, name) for name in same})
 
 
-def requests(options: argparse.Namespace) -> list[Request]:
+def read_requests(options: argparse.Namespace) -> list[Request]:
     """Return what was asked for of a build, for each platform.
 
-    Raises UserFault as `request` does.
+    Raises UserFault as `read_request` does.
     """
-    one = request(argparse.Namespace(**{**vars(options), "platform": None}))
+    one = read_request(argparse.Namespace(**{**vars(options), "platform": None}))
     platforms: tuple[Platform, ...] = options.platform or ()
     index = platforms if len(platforms) > 1 else ()
     return [replace(one, platform=each, index=index) for each in platforms or (None,)]
 
 
-def names(options: argparse.Namespace) -> list[str]:
+def read_names(options: argparse.Namespace) -> list[str]:
     """Return the names that the image is to have.
 
     Raises UserFault when one is no name.
     """
-    return [reference.name(text) for text in options.tag]
+    return [reference.parse_tag(text) for text in options.tag]

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 
 from images.base import additions, debian, pulled, replaced
+from images.base.base import Base, BaseImage
+from images.base.image import PulledImage, pull_image, pull_locked
 from images.check import import_check, sbom
 from images.debian import packages
-from images.host.context import Context, Start
+from images.debian.debs import Deb, Debian
+from images.host.background import Start, background
+from images.host.context import Context
 from images.host.errors import Damaged, UserFault
 from images.layers import assemble, compiler, entrypoint_layer, examples, on_base, oneccl
 from images.lock import collect
 from images.lock import resolve as resolving
+from images.lock.lock import EXAMPLES, Artifact, Examples, Lock
 from images.lock.resolve import Making
-from images.model import EXAMPLES, Artifact, Base, BaseImage, Deb, Debian, Examples, Image, Lock, Pins, Plan, Wheel
 from images.oci import image as oci
 from images.oci import reference
+from images.oci.image import Image
+from images.oci.layer import Layer
+from images.plan.pins import Pins
+from images.plan.plan import Plan
 from images.plan.planner import ARCHIVE
 from images.platforms import Platform
+from images.wheels.wheel import Wheel
 
 
 @dataclass(frozen=True)
@@ -35,12 +43,12 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Files:
+class LockFiles:
     """Every file of a lock in the store: wheels in order, the archive of the examples, the parts of a pulled base."""
 
     wheels: tuple[Wheel, ...]
     examples: tuple[str, Path] | None
-    base: pulled.Parts | None
+    base: PulledImage | None
 
 
 @dataclass(frozen=True)
@@ -51,20 +59,21 @@ class Locked:
     making: Making = None
 
 
-def resolve(planned: Plan, context: Context, background: Start | None = None) -> Locked:
+def resolve_plan(planned: Plan, context: Context, start: Start | None = None) -> Locked:
     """Return the lock of a plan: every file that goes in, as of the plan's days.
 
-    What has no hash before it is there is downloaded for it. Debian's part is chosen and made in the `background`.
+    What has no hash before it is there is downloaded for it. Debian's part is chosen and made in the background, by
+    `start`.
     """
-    compiler.require(planned, context)
+    compiler.require_compiler(planned, context)
     base = _planned_base(planned, context) if planned.base_reference else None
     if base is None:
-        choose, making = resolving.choose_debs(planned, context, background)
+        choose, making = resolving.choose_debs(planned, context, start)
     else:
         added = Debian(planned.suite, planned.packages, "", _choose_additions(base, planned, context))
         choose, making = lambda: added, None
     with context.progress.step("choosing Python packages"):
-        (artifacts, undated), own = resolving.with_users(planned, context)
+        (artifacts, undated), own = resolving.resolve_with_users(planned, context)
     debian_part = choose()
     twin = resolving.choose_twin(planned, debian_part, context) if base is None else None
     base_image = _base_image(base, artifacts) if base else None
@@ -79,10 +88,10 @@ def resolve(planned: Plan, context: Context, background: Start | None = None) ->
 def _planned_base(planned: Plan, context: Context) -> Base:
     """Pull the base of a plan, and refuse one that cannot carry it, before anything else is downloaded."""
     assert planned.base_reference, "a base that is made here is not pulled"
-    named = reference.parse(planned.base_reference)
+    named = reference.parse_reference(planned.base_reference)
     with context.progress.step("fetching the base"):
-        parts = pulled.fetch(named, planned.platform, context.store, context.access, context.progress.advance)
-    base = pulled.read_base(parts, planned.python, planned.glibc, context.store)
+        image = pull_image(named, planned.platform, context.store, context.access, context.progress.advance)
+    base = pulled.read_base(image, planned.python, planned.glibc, context.store)
     if base.facts.sshd is None:
         context.progress.say("note: the base has no sshd: mpirun cannot start ranks on other hosts, torchrun can")
     return base
@@ -90,11 +99,11 @@ def _planned_base(planned: Plan, context: Context) -> Base:
 
 def _choose_additions(base: Base, planned: Plan, context: Context) -> tuple[Deb, ...]:
     """Choose the Debian packages of what a base lacks, and make sure that it runs there."""
-    names, store = additions.lacking(base.facts), context.store
+    names, store = additions.list_missing(base.facts), context.store
     if not names:
         return ()
     with context.progress.step("choosing Debian's packages"):
-        debs = packages.named(planned.suite, additions.packages(names), planned.platform, context)
+        debs = packages.resolve_single(planned.suite, additions.packages_of(names), planned.platform, context)
     additions.read_files(store, debs, names, base.facts)
     return debs
 
@@ -106,7 +115,7 @@ def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
     """
     assert base.manifest, "a base that is made here has no manifest"
     planned = [(artifact.name, artifact.version) for artifact in artifacts]
-    decision = replaced.decide(base.facts, base.site.python, planned)
+    decision = replaced.compare_packages(base.facts, base.site.python, planned)
     return BaseImage(base.manifest, decision.kept, base.name)
 
 
@@ -121,44 +130,64 @@ def _planned_examples(planned: Plan, context: Context) -> Examples | None:
     if planned.examples is None:
         return None
     with context.progress.step("fetching the examples"):
-        taken = examples.obtain(context.store, planned.examples, context.sources, context.progress.advance)
+        taken = examples.fetch_examples(context.store, planned.examples, context.sources, context.progress.advance)
     return Examples(EXAMPLES, taken[0])
 
 
-def fetch(lock: Lock, context: Context) -> Files:
+def fetch_files(lock: Lock, context: Context) -> LockFiles:
     """Bring every file of a lock into the store: the only pass over them, after which each is there and whole.
 
     Raises WorldFault that names what is missing and cannot be had.
     """
     if lock.base_image:
-        compiler.choose(lock, context)  # refused now, not after the downloads
+        compiler.choose_compiler(lock, context)  # refused now, not after the downloads
     base = _locked_base(lock.base_image, lock.platform, context) if lock.base_image else None
     taken = _locked_examples(lock, context)
-    return Files(tuple(collect.packages(lock, context)), taken, base)
+    return LockFiles(tuple(collect.collect_packages(lock, context)), taken, base)
 
 
-def image(locked: Locked, files: Files, tags: tuple[str, ...], context: Context, compression: str) -> Finished:
+def build_image(
+    locked: Locked, files: LockFiles, tags: tuple[str, ...], context: Context, compression: str
+) -> Finished:
     """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
-    lock, found = locked.lock, files.wheels
-    chosen = compiler.choose(lock, context)
-    if locked.making and chosen and not locked.making.done() and (early := chosen(None)):
-        assemble.compile_beside(locked.making, early, found, context, trimmed=lock.trim)
-    if files.base:
-        base = pulled.read_base(files.base, lock.python, lock.glibc, context.store)
-    else:
-        base = _debian_base(locked, context)
-    base = oneccl.with_links(base, lock, found)
-    extras = on_base.extras(base, lock, on_base.hidden(base, lock), context)
-    ingredients = assemble.Ingredients(lock, found, base, files.examples, chosen(base) if chosen else None)
-    control = partial(packages.control, context.store)
-    write_sbom = partial(sbom.write, lock, found, base, context.store, control)
-    above = assemble.layers(ingredients, extras, write_sbom, context)
+    lock, store = locked.lock, context.store
+    choice = compiler.choose_compiler(lock, context)
+    if choice and not choice.engine:
+        _compile_beside(locked, files, context)
+    base = oneccl.add_links(_base(locked, files, context), lock, files.wheels)
+    extras = on_base.list_extras(base, lock, on_base.list_hidden(base, lock), context)
+    python = compiler.prepare_compiler(choice, lock, base, context) if choice else None
+    ingredients = assemble.Ingredients(lock, files.wheels, base, files.examples, python)
+    controls = {deb: packages.read_control(store, deb) for deb in lock.debian.debs} if base.manifest else {}
+    with background() as start:
+        bill = start(lambda: sbom.write_sbom(lock, files.wheels, base, store, controls))
+        above = assemble.write_layers(ingredients, extras, bill, context)
+    finished = _write_image(ingredients, above, tags, context, compression)
+    return Finished(finished, base, lock, bill.result(), import_check.wanted_of(store, files.wheels))
+
+
+def _compile_beside(locked: Locked, files: LockFiles, context: Context) -> None:
+    """Compile wheels with Debian's Python as long as its base is being made."""
+    if locked.making and not locked.making.done():
+        python = compiler.unpack_debian(locked.lock, context)
+        assemble.compile_beside(locked.making, python, files.wheels, locked.lock, context)
+
+
+def _write_image(
+    ingredients: assemble.Ingredients, above: Sequence[Layer], tags: tuple[str, ...], context: Context, compression: str
+) -> Image:
+    lock, base = ingredients.lock, ingredients.base
     layers = (*base.layers, *above)
-    settings, day = entrypoint_layer.settings(lock, base), f"{lock.family_as_of}T00:00:00Z"
-    config = oci.config(layers, lock.platform, settings, day, base.history)
-    manifest = oci.registry_manifest(config, layers, context.store, compression)
-    wanted = import_check.wanted_of(context.store, found)
-    return Finished(Image(tags, config, manifest, layers), base, lock, write_sbom(), wanted)
+    settings, day = entrypoint_layer.container_settings(lock, base), f"{lock.family_as_of}T00:00:00Z"
+    config = oci.write_config(layers, lock.platform, settings, day, base.history)
+    return Image(tags, config, oci.registry_manifest(config, layers, context.store, compression), layers)
+
+
+def _base(locked: Locked, files: LockFiles, context: Context) -> Base:
+    """Return the base, of somebody else's image or of Debian's packages."""
+    if files.base:
+        return pulled.read_base(files.base, locked.lock.python, locked.lock.glibc, context.store)
+    return _debian_base(locked, context)
 
 
 def _debian_base(locked: Locked, context: Context) -> Base:
@@ -169,11 +198,11 @@ def _debian_base(locked: Locked, context: Context) -> Base:
         except Damaged:  # what it is made of is whole again
             base = None
         if base is None or not base.is_in(context.store):
-            base = debian.make(context.store, lock.debian, lock.platform, lock.python, context.environ)
+            base = debian.make_base(context.store, lock.debian, lock.platform, lock.python, context.environ)
     return base
 
 
-def _locked_base(known: BaseImage, platform: Platform, context: Context) -> pulled.Parts:
+def _locked_base(known: BaseImage, platform: Platform, context: Context) -> PulledImage:
     """Fetch the base of a lock, from the store where it is there.
 
     Raises WorldFault when a part of it cannot be had, UserFault when another one was named.
@@ -182,9 +211,9 @@ def _locked_base(known: BaseImage, platform: Platform, context: Context) -> pull
     with context.progress.step("fetching the base"):
         if context.base is None:
             access = context.access if context.pip else None
-            parts = pulled.fetch_locked(known, platform, store, access, advance)
+            parts = pull_locked(known, platform, store, access, advance)
         else:
-            parts = pulled.fetch(reference.parse(context.base), platform, store, context.access, advance)
+            parts = pull_image(reference.parse_reference(context.base), platform, store, context.access, advance)
     if parts.manifest.digest != known.manifest.digest:
         value = f"{context.base} ({parts.manifest.digest}, not {known.manifest.digest})"
         raise UserFault("that is not the base of the lock", value, "the base that the lock was made with")
@@ -206,7 +235,7 @@ def _locked_examples(lock: Lock, context: Context) -> tuple[str, Path] | None:
     if context.pip is None and context.examples is None:
         return None  # collect.packages names all missing files at once
     with context.progress.step("fetching the examples"):
-        found = examples.obtain(context.store, place, context.sources, context.progress.advance)
+        found = examples.fetch_examples(context.store, place, context.sources, context.progress.advance)
     if found[0] != digest:
         remedy = "--examples with the archive or directory that the lock was made with, or --offline BUNDLE"
         raise UserFault("those are not the examples of the lock", f"{place}: sha256 {found[0]}, not {digest}", remedy)

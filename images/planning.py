@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from rich.console import Console
 
 from images.host.context import World
-from images.options import request
+from images.options import read_request
 from images.plan import catalog, matrix, planner
 from images.platforms import PLATFORMS
 
 
 def _plan(options: argparse.Namespace, world: World, out: Console) -> None:
-    planned = planner.resolve(request(options), catalog.load(), world.today)
+    planned = planner.make_plan(read_request(options), catalog.load(), world.today)
     if options.json:
         print(json.dumps(matrix.plan_fields(planned), indent=1))
     else:

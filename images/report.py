@@ -13,8 +13,7 @@ from images.check.attached import Attached
 from images.check.opened import Inside
 from images.check.verify import Difference
 from images.host.text import shown
-from images.model import Image
-from images.oci.image import published_digest
+from images.oci.image import Image, published_digest
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Verdict:
     attached: Attached
 
 
-def show(outcome: Outcome, out: Console) -> None:
+def show_outcome(outcome: Outcome, out: Console) -> None:
     """Print a line per layer, then what the image is called and where it went."""
     several = len(outcome.images) > 1
     for image in outcome.images:
@@ -73,8 +72,8 @@ def _sizes(image: Image) -> tuple[int, int]:
     return sum(layer.written.size for layer in image.layers), sum(layer.written.unpacked for layer in image.layers)
 
 
-def fields(outcome: Outcome) -> dict[str, Any]:
-    """Return what `show` prints, as JSON has it; what is said of each of several images is below `platforms`."""
+def outcome_fields(outcome: Outcome) -> dict[str, Any]:
+    """Return what `show_outcome` prints, as JSON; what concerns one of several images is below `platforms`."""
     first, digest = outcome.images[0], published_digest(outcome.images)
     each = {str(image.platform): _image_fields(image) for image in outcome.images}
     own = {"platforms": each} if len(each) > 1 else each[str(first.platform)]
@@ -106,7 +105,7 @@ def show_verdicts(verdicts: Sequence[Verdict], out: Console) -> None:
         _show_lines([("index", verdicts[0].inside.way[-1])], out)
 
 
-def verified(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def verdict_fields(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return what a comparison found, as JSON has it; what is said of each of several images is below `platforms`.
 
     `digest` is that of the image that was built again; name, place, id and `manifest` are those of the image that was

@@ -1,7 +1,7 @@
 """Name the scripts of Debian's packages that are not known, and write down those that somebody has read.
 
 No base is made of a package with such a script, and none is ever run: what one makes on an empty system is a row of
-images/debian/effects.py. So read what this prints, write the rows that are missing, and say of each script what it
+images/debian/suites.py. So read what this prints, write the rows that are missing, and say of each script what it
 makes: `rows` where those have it, `nothing` where an image needs nothing of it.
 
     python -m scripts.maintainer_scripts                              # the packages of images/versions.toml
@@ -28,8 +28,8 @@ if __name__ == "__main__":
 
 try:
     from images.base import additions
-    from images.debian import effects, maintainer_scripts, packages
-    from images.debian.deb import Package, load
+    from images.debian import maintainer_scripts, packages, suites
+    from images.debian.deb import Package, load_package
     from images.debian.maintainer_scripts import Script
     from images.host import pip_config
     from images.host.context import Context
@@ -38,7 +38,7 @@ try:
     from images.host.whole_files import write_whole
     from images.options import Parser
     from images.plan import catalog
-    from images.plan.catalog import Base
+    from images.plan.catalog import BaseRow
     from images.platforms import PLATFORMS, Platform
     from scripts import program
 except ModuleNotFoundError as missing:
@@ -51,7 +51,7 @@ MAKES = ("nothing", "rows")
 class System(NamedTuple):
     """The packages of a base: its row, and each package without its files; and those that others' bases get."""
 
-    row: Base
+    row: BaseRow
     platform: Platform
     packages: Sequence[Package]
     additions: Sequence[str]
@@ -70,11 +70,13 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
 
 
 def _run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    context = program.context(environ, pip_config.read(environ))
+    context = program.context(environ, pip_config.read_sources(environ))
     systems = [
         _system(row, platform, options.packages, context) for row in _rows(options.suite) for platform in PLATFORMS
     ]
-    unknown = {(one.name, one.key): one for system in systems for one in maintainer_scripts.unknown(system.packages)}
+    unknown = {
+        (one.name, one.key): one for system in systems for one in maintainer_scripts.list_unknown(system.packages)
+    }
     said = dict(_said(text, systems) for text in options.known)
     if absent := said.keys() - {one.name for one in unknown.values()}:
         raise UserFault("--known names no script that is unknown", ", ".join(sorted(absent)), "leave it out")
@@ -92,19 +94,21 @@ def _run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     return 0
 
 
-def _rows(suite: str | None) -> Sequence[Base]:
+def _rows(suite: str | None) -> Sequence[BaseRow]:
     """Return the rows of Debian's suites, or that of one; one that has none is asked for no package of its own."""
     rows = catalog.load().suites
     if suite is None:
         return rows
-    return [row for row in rows if row.suite == suite] or [Base(suite=suite, python="3", glibc="2", packages=())]
+    return [row for row in rows if row.suite == suite] or [BaseRow(suite=suite, python="3", glibc="2", packages=())]
 
 
-def _system(row: Base, platform: Platform, more: Sequence[str], context: Context) -> System:
-    made = packages.resolve(row.suite, (*row.packages, *more), platform, context)
+def _system(row: BaseRow, platform: Platform, more: Sequence[str], context: Context) -> System:
+    made = packages.resolve_base(row.suite, (*row.packages, *more), platform, context)
     places = (context.store.place(deb.sha256, deb.filename) for deb in made.debs)
-    added = packages.named(row.suite, additions.packages(list(additions.PIECES)), platform, context)
-    return System(row, platform, [load(place).without_data() for place in places], [deb.package for deb in added])
+    added = packages.resolve_single(row.suite, additions.packages_of(list(additions.PIECES)), platform, context)
+    return System(
+        row, platform, [load_package(place).without_data() for place in places], [deb.package for deb in added]
+    )
 
 
 def _said(text: str, systems: Iterable[System]) -> tuple[str, str]:
@@ -116,9 +120,9 @@ def _said(text: str, systems: Iterable[System]) -> tuple[str, str]:
     if makes not in MAKES:
         raise UserFault("--known is not PACKAGE.SCRIPT=nothing|rows", text, "--known git.postinst=nothing")
     package = name.rpartition(".")[0]
-    rows = (row for system in systems for row in effects.rows(system.row.suite, system.platform))
+    rows = (row for system in systems for row in suites.rows(system.row.suite, system.platform))
     if makes == "rows" and not any(row[0] == package for row in rows):
-        remedy = f"write what {name} makes into images/debian/effects.py, or say =nothing"
+        remedy = f"write what {name} makes into images/debian/suites.py, or say =nothing"
         raise UserFault("there are no rows of that package", package, remedy)
     return name, makes
 

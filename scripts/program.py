@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from rich.console import Console
 
 from images import terminal
-from images.host.context import Access, Context, default_root
-from images.host.errors import Fault, of_system
+from images.host.context import Access, Context
+from images.host.errors import Fault, system_fault
 from images.host.pip_config import Sources
 from images.host.progress import Progress
-from images.host.store import Store
+from images.host.store import Store, default_root
 
 
 def ended(run: Callable[[], int]) -> int:
@@ -28,7 +28,7 @@ def ended(run: Callable[[], int]) -> int:
         print("interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     except OSError as error:
-        print(of_system(error), file=sys.stderr)
+        print(system_fault(error), file=sys.stderr)
         if error.filename is None:  # stdout, of which Python would report at its end what is left in it
             terminal.mute(sys.stdout)
         return 1

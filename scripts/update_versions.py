@@ -76,7 +76,7 @@ def _propose(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the change and what goes with it; make it where that is asked for."""
     old = options.table.read_text(encoding="utf-8", errors="replace")
     catalog.load(options.table)
-    with package_index.client(options.index, pip_config.read(environ)) as index:
+    with package_index.client(options.index, pip_config.read_sources(environ)) as index:
         found = {name: package_index.releases(index, name) for name in NAMES}
     new = proposed(old, found)
     print(diff(old, new, options.table.name), end="", flush=True)
@@ -96,7 +96,7 @@ def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """
     if options.jobs < 1:
         raise UserFault("cannot work with that many jobs", options.jobs, "--jobs 2")
-    plans, sources = resolvable.chosen(catalog.load(options.table)), pip_config.read(environ)
+    plans, sources = resolvable.chosen(catalog.load(options.table)), pip_config.read_sources(environ)
     if options.index:
         sources = replace(sources, index=options.index)
     context = program.context(environ, sources)

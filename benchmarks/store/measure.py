@@ -11,9 +11,9 @@ from benchmarks.figures.measured import Figures
 from benchmarks.host.scratch import Scratch
 from benchmarks.sides.multinode import Multinode
 from images.host.errors import Fault
-from images.model import Request
 from images.plan import catalog, planner
 from images.plan.catalog import Catalog
+from images.plan.request import Request
 
 RUNS = 50  # releases
 MARKS = (1, 10, 50)
@@ -61,7 +61,7 @@ def releases(table: Catalog, most: int) -> list[str]:
 def _works(release: str, table: Catalog) -> bool:
     """Return whether a release can be planned."""
     try:
-        planner.resolve(Request(torch=str(table.default_torch), transformers=release), table)
+        planner.make_plan(Request(torch=str(table.default_torch), transformers=release), table)
     except Fault:
         return False
     return True

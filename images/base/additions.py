@@ -9,14 +9,15 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from images.base.inspect import needed
+from images.base.facts import Facts
+from images.base.inspect import newest_symbol
 from images.debian import packages as debian
-from images.debian.deb import load
-from images.debian.tree import FILE, Tree
+from images.debian.deb import load_package
+from images.debian.debs import Deb
+from images.debian.tree import FILE, PackageTree
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.model import Deb, Facts
-from images.oci.layer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 
 TCMALLOC = "libtcmalloc.so.4"
 # By its path the Hugging Face guide loads tcmalloc, whatever release of it there is.
@@ -42,13 +43,13 @@ def _library(package: str, name: str, *needs: str) -> Piece:
     return Piece(package, name, name, needs)
 
 
-def directory(facts: Facts) -> str:
+def library_directory(facts: Facts) -> str:
     """Return Debian's directory for the libraries of a base's machine."""
     return f"usr/lib/{facts.multiarch}"
 
 
 def _place(path: str, facts: Facts) -> str:
-    return path if "/" in path else f"{directory(facts)}/{path}"
+    return path if "/" in path else f"{library_directory(facts)}/{path}"
 
 
 PIECES = {
@@ -63,7 +64,7 @@ PIECES = {
 NEEDED = ("tini", TCMALLOC, "libnss_wrapper.so")
 
 
-def lacking(facts: Facts) -> tuple[str, ...]:
+def list_missing(facts: Facts) -> tuple[str, ...]:
     """Return the names of the PIECES that a base does not have, and of what those need and it does not have either."""
     found: dict[str, None] = {}
     ahead = [*NEEDED]
@@ -75,12 +76,12 @@ def lacking(facts: Facts) -> tuple[str, ...]:
     return tuple(found)
 
 
-def packages(names: Sequence[str]) -> tuple[str, ...]:
+def packages_of(names: Sequence[str]) -> tuple[str, ...]:
     """Return the Debian packages that have these PIECES."""
     return tuple(sorted({PIECES[name].package for name in names}))
 
 
-def links(facts: Facts, interpreter: str) -> dict[str, str]:
+def choose_links(facts: Facts, interpreter: str) -> dict[str, str]:
     """Return links (path -> target) from where the guide, people and programs look to what the base has."""
     found = {} if GUIDE in facts.libraries else {_place(GUIDE, facts): TCMALLOC}
     real = facts.directories.resolve
@@ -96,7 +97,7 @@ def links(facts: Facts, interpreter: str) -> dict[str, str]:
 
 
 def read_files(store: Store, chosen: Sequence[Deb], names: Sequence[str], facts: Facts) -> dict[str, bytes]:
-    """Return the files that `lacking` named, as place in the image -> content, out of their packages in the store.
+    """Return the files that `list_missing` names, as place in the image -> content, out of their packages in the store.
 
     Raises UserFault when one needs a newer glibc than the base has, WorldFault when a package is not as expected.
     """
@@ -104,11 +105,13 @@ def read_files(store: Store, chosen: Sequence[Deb], names: Sequence[str], facts:
     reasons = []
     for name in names:
         piece = PIECES[name]
-        deb = debian.providing(store, chosen, piece.package)
+        deb = debian.find_provider(store, chosen, piece.package)
         if deb is None:
             raise WorldFault("a package of Debian is missing", piece.package, "make a new lock (build.py lock)")
-        found[_place(piece.place, facts)] = data = file_of(debian.require(store, deb), _place(piece.source, facts))
-        if name != "tini" and (newest := needed(data, "GLIBC")) > Version(facts.glibc or "0"):
+        found[_place(piece.place, facts)] = data = file_of(
+            debian.require_package(store, deb), _place(piece.source, facts)
+        )
+        if name != "tini" and (newest := newest_symbol(data, "GLIBC")) > Version(facts.glibc or "0"):
             reasons.append(f"{name} of {piece.package} needs glibc {newest}")
     if reasons:
         remedy = f"a base that has {', '.join(names)} of its own, or --base debian"
@@ -120,7 +123,7 @@ def write_files(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) ->
     """Write the files into a layer; where the base has no directory of Debian's for libraries, lib64 gets links."""
     for place, data in sorted(files.items()):
         layer.file(place, data, 0o755 if place.startswith("usr/bin/") else 0o644)
-    own = directory(facts)
+    own = library_directory(facts)
     if own not in facts.directories.owners:
         for place in sorted(place for place in files if place.startswith(own)):
             layer.link(f"usr/lib64/{posixpath.basename(place)}", f"/{place}")
@@ -131,8 +134,8 @@ def file_of(deb: Path, path: str) -> bytes:
 
     Raises WorldFault where it does not have the file, or is no package.
     """
-    tree = Tree()
-    tree.unpack(load(deb))
+    tree = PackageTree()
+    tree.unpack(load_package(deb))
     entry = tree.entries.get(tree.real(path))
     if entry is None or entry.kind != FILE:
         remedy = "another suite in images/versions.toml, or a base that has it"

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from images.base import additions, inspect
-from images.base.inspect import of_debian
+from images.base.base import Base
+from images.base.inspect import debian_site
 from images.debian import rootfs
+from images.debian.debs import Debian
 from images.host import fingerprint, process
-from images.host.errors import Fault, UserFault, WorldFault, of_system
-from images.host.store import Store, sha256
-from images.model import Base, Debian, Layer, Written
+from images.host.blobs import sha256
+from images.host.errors import Fault, UserFault, WorldFault, system_fault
+from images.host.store import Store
 from images.oci import packing
+from images.oci.layer import Layer, Written
 from images.platforms import Platform, platform_of
 
 REMAKE = "build.py lock makes a new lock"
@@ -25,7 +28,7 @@ AGAIN = "run it again; it needs 250 MB of memory"
 USER, WORLD = UserFault.exit_code, WorldFault.exit_code
 
 
-def make(store: Store, recipe: Debian, platform: Platform, python: str, environ: Mapping[str, str]) -> Base:
+def make_base(store: Store, recipe: Debian, platform: Platform, python: str, environ: Mapping[str, str]) -> Base:
     """Make the base from exactly these packages, for Python `python` (3.X).
 
     They are in the store, and the same ones give the same bytes. Raises WorldFault for what no image can have, and for
@@ -44,8 +47,8 @@ def make(store: Store, recipe: Debian, platform: Platform, python: str, environ:
         name=f"debian:{recipe.suite}",
         layers=(Layer(packing.BASE, Written(**made.value["written"]), made.reused),),
         facts=facts,
-        site=of_debian(python),
-        links=additions.links(facts, facts.pythons[python]),
+        site=debian_site(python),
+        links=additions.choose_links(facts, facts.pythons[python]),
         modules=made.value["modules"],
     )
 
@@ -74,9 +77,9 @@ def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mappi
 def _make_here(asked: Mapping[str, Any]) -> dict[str, object]:
     place, platform = Path(asked["place"]), platform_of(asked["platform"])
     assert platform, "the process above asks for one of PLATFORMS"
-    tree = rootfs.make(Debian(**asked["recipe"]), [Path(path) for path in asked["debs"]], platform)
+    tree = rootfs.make_tree(Debian(**asked["recipe"]), [Path(path) for path in asked["debs"]], platform)
     rootfs.write_modules(tree, place / "modules")
-    written = rootfs.write(tree, place / "layer")
+    written = rootfs.write_tree(tree, place / "layer")
     del tree
     facts, _ = inspect.read_facts([(place / "layer", f"sha256:{written.diff_id}")], {}, platform)
     return {"written": asdict(written), "facts": asdict(facts)}
@@ -89,7 +92,7 @@ def _main() -> int:
         try:
             print(json.dumps(_make_here(asked)))
         except OSError as error:
-            raise of_system(error, asked["place"]) from error
+            raise system_fault(error, asked["place"]) from error
     except Fault as fault:
         print(json.dumps([fault.fact, fault.value, fault.remedy]))
         return fault.exit_code

@@ -12,13 +12,14 @@ from typing import Any
 from packaging.version import Version
 from pydantic import TypeAdapter
 
-from images.base.installed import debian_packages, distributions_in, listing
-from images.base.overlay import Tree
+from images.base.facts import Facts, Site
+from images.base.installed import debian_packages, list_directories, list_distributions
+from images.base.overlay import OverlayTree
 from images.foreign.tars import Readable
 from images.host.errors import UserFault, WorldFault
-from images.model import Directories, Facts, Site
 from images.oci import compression
-from images.oci.manifest import DAMAGED
+from images.oci.descriptors import DAMAGED
+from images.oci.layer import Directories
 from images.platforms import PLATFORMS, Platform
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -43,14 +44,14 @@ def read_facts(
     The lowest is the first. `environment` is the image's own, for its PATH. Sizes are in bytes.
     Raises WorldFault when a layer is damaged.
     """
-    tree = Tree()
+    tree = OverlayTree()
     sizes = [add_layer(tree, *layer) for layer in layers]
     return gather(tree, environment, platform), sizes
 
 
-def add_layer(tree: Tree, path: Path, diff_id: str) -> int:
+def add_layer(tree: OverlayTree, path: Path, diff_id: str) -> int:
     """Add one layer to a tree, check it against its diff_id, and return its size unpacked, in bytes."""
-    with compression.opened_tar(path) as (tar, plain):
+    with compression.open_tar(path) as (tar, plain):
         tree.add(tar, keep_text)
     if f"sha256:{plain.sha256}" != diff_id:
         raise WorldFault("a layer is not what the configuration says", f"{plain.sha256}, not {diff_id}", DAMAGED)
@@ -67,7 +68,7 @@ def keep_text(path: str, content: Readable) -> str | None:
     return None
 
 
-def gather(tree: Tree, environment: Mapping[str, str], platform: Platform) -> Facts:
+def gather(tree: OverlayTree, environment: Mapping[str, str], platform: Platform) -> Facts:
     """Return the facts of a tree for a platform; `environment` is the image's own, for its PATH."""
     bins = [directory.strip("/") for directory in environment.get("PATH", DEFAULT_PATH).split(":") if directory]
     packages = debian_packages(tree.text("var/lib/dpkg/status"))
@@ -75,11 +76,11 @@ def gather(tree: Tree, environment: Mapping[str, str], platform: Platform) -> Fa
     pythons = _interpreters(tree, bins)
     sites = {version: _sites(tree, path, version, release) for version, path in pythons.items()}
     directories = dict.fromkeys(directory for found in sites.values() for directory in found)
-    distributions = tuple(d for directory in directories for d in distributions_in(tree, directory))
+    distributions = tuple(d for directory in directories for d in list_distributions(tree, directory))
     libraries = platform.libraries
     return Facts(
         release=release, glibc=_glibc(tree, libraries, packages), pythons=pythons, sites=sites,
-        distributions=distributions, listing=listing(tree, distributions),
+        distributions=distributions, listing=list_directories(tree, distributions),
         packages=packages, passwd=tree.text("etc/passwd"), shell=_has(tree, ["bin"], "sh"),
         sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), tini=_has(tree, [*bins, ""], "tini"),
         directories=_directories(tree),
@@ -90,12 +91,12 @@ def gather(tree: Tree, environment: Mapping[str, str], platform: Platform) -> Fa
     )  # fmt: skip
 
 
-def of_debian(python: str) -> Site:
+def debian_site(python: str) -> Site:
     """Return Debian's directory for what pip installs (posix_local), and what Debian's own pip writes into scripts."""
     return Site(python, DEBIAN.format(python), "/usr/bin/python3")
 
 
-def refuse(facts: Facts, name: str, python: str, glibc: str) -> None:
+def require_usable(facts: Facts, name: str, python: str, glibc: str) -> None:
     """Refuse a base that cannot work: no glibc, one too old for wheels of `glibc`, no Python `python` (3.X).
 
     Raises UserFault that names every reason at once.
@@ -129,7 +130,7 @@ def assignments(text: str) -> dict[str, str]:
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}
 
 
-def _interpreters(tree: Tree, bins: Sequence[str]) -> dict[str, str]:
+def _interpreters(tree: OverlayTree, bins: Sequence[str]) -> dict[str, str]:
     """Return the interpreters in some directories as 3.X -> file; the first directory that has a 3.X counts.
 
     A link in a virtual environment is none: its prefix is another one than that of the file that it leads to.
@@ -143,12 +144,12 @@ def _interpreters(tree: Tree, bins: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _is_virtual(tree: Tree, directory: str) -> bool:
+def _is_virtual(tree: OverlayTree, directory: str) -> bool:
     """Return whether programs in a directory are those of a virtual environment (PEP 405)."""
     return tree.find(f"{posixpath.dirname(directory)}/pyvenv.cfg") is not None
 
 
-def _sites(tree: Tree, interpreter: str, python: str, release: Mapping[str, str]) -> tuple[str, ...]:
+def _sites(tree: OverlayTree, interpreter: str, python: str, release: Mapping[str, str]) -> tuple[str, ...]:
     """Return where a Python imports packages from: Debian's has directories of its own, others go by their prefix."""
     prefix = posixpath.dirname(posixpath.dirname(interpreter))
     first, others = f"{prefix}/lib/python{python}/site-packages".lstrip("/"), list[str]()
@@ -158,14 +159,14 @@ def _sites(tree: Tree, interpreter: str, python: str, release: Mapping[str, str]
     return tuple(dict.fromkeys([tree.directory(first) or first, *filter(None, map(tree.directory, others))]))
 
 
-def _mark(tree: Tree, interpreter: str, python: str) -> str | None:
+def _mark(tree: OverlayTree, interpreter: str, python: str) -> str | None:
     """Return the file beside a Python's own modules by which pip refuses to install anything (PEP 668)."""
     prefix = posixpath.dirname(posixpath.dirname(interpreter))
     found = tree.find(f"{prefix}/lib/python{python}/EXTERNALLY-MANAGED", follow=False)
     return found[0] if found else None
 
 
-def _glibc(tree: Tree, directories: Sequence[str], packages: Mapping[str, str]) -> str | None:
+def _glibc(tree: OverlayTree, directories: Sequence[str], packages: Mapping[str, str]) -> str | None:
     """Read the release from the library itself, else from its Debian package."""
     for directory in directories:
         if release := tree.text(f"{directory}/libc.so.6"):
@@ -174,7 +175,7 @@ def _glibc(tree: Tree, directories: Sequence[str], packages: Mapping[str, str]) 
     return found[1] if found else None
 
 
-def _has(tree: Tree, directories: Sequence[str], name: str) -> str | None:
+def _has(tree: OverlayTree, directories: Sequence[str], name: str) -> str | None:
     for directory in directories:
         found = tree.find(f"{directory}/{name}")
         if found and found[1].kind == "f":
@@ -183,7 +184,7 @@ def _has(tree: Tree, directories: Sequence[str], name: str) -> str | None:
     return None
 
 
-def _commands(tree: Tree, bins: Sequence[str], pythons: Mapping[str, str]) -> dict[str, str]:
+def _commands(tree: OverlayTree, bins: Sequence[str], pythons: Mapping[str, str]) -> dict[str, str]:
     """Map python3 and python to the 3.X that they start, empty for another program and in a virtual environment."""
     places = {name: _has(tree, bins, name) for name in ("python3", "python")}
     versions = {path: version for version, path in pythons.items()}
@@ -194,12 +195,12 @@ def _commands(tree: Tree, bins: Sequence[str], pythons: Mapping[str, str]) -> di
     }
 
 
-def _libraries(tree: Tree, directories: Sequence[str]) -> dict[str, str]:
+def _libraries(tree: OverlayTree, directories: Sequence[str]) -> dict[str, str]:
     names = dict.fromkeys(name for directory in directories for name in tree.names(directory) if ".so" in name)
     return {name: path for name in names if (path := _has(tree, directories, name))}
 
 
-def _directories(tree: Tree) -> Directories:
+def _directories(tree: OverlayTree) -> Directories:
     """Note directories with their owners, and the links that lead to directories."""
     owners, links = {}, {}
     for path, node in tree.walk():
@@ -210,11 +211,11 @@ def _directories(tree: Tree) -> Directories:
     return Directories(owners, links)
 
 
-def needed(library: bytes, prefix: str) -> Version:
+def newest_symbol(library: bytes, prefix: str) -> Version:
     """Return the newest symbol version `<prefix>_N.N` that a library asks of others; 0 if it asks for none."""
     from images.foreign import libraries  # with pyelftools, which a build does without that knows all of its files
 
-    names = libraries.entries(io.BytesIO(library), ".gnu.version_r", _version_names)
+    names = libraries.read_section(io.BytesIO(library), ".gnu.version_r", _version_names)
     # Others, such as GLIBC_PRIVATE, are names only.
     matches = (re.fullmatch(rf"{prefix}_([0-9]{{1,9}}(?:\.[0-9]{{1,9}})+)", name, re.ASCII) for name in names)
     return max((Version(match[1]) for match in matches if match), default=Version("0"))

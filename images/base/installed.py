@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 
 from packaging.utils import canonicalize_name
 
-from images.base.overlay import Tree
-from images.debian.control import paragraphs
-from images.model import Distribution
+from images.base.facts import Distribution
+from images.base.overlay import OverlayTree
+from images.debian.control import parse_paragraphs
 
 INFO = re.compile(r"([^-]+)-([^-]+)\.dist-info")  # PyPA, "Recording installed projects"
 
 
-def distributions_in(tree: Tree, directory: str) -> Iterator[Distribution]:
+def list_distributions(tree: OverlayTree, directory: str) -> Iterator[Distribution]:
     """Yield what is installed in a directory, in the order of the names there."""
     for name in tree.names(directory):
         match = INFO.fullmatch(name)
@@ -26,7 +26,7 @@ def distributions_in(tree: Tree, directory: str) -> Iterator[Distribution]:
         yield Distribution(str(canonicalize_name(match[1])), match[2], directory, info, _files(tree, directory, info))
 
 
-def listing(tree: Tree, distributions: Sequence[Distribution]) -> dict[str, tuple[str, ...]]:
+def list_directories(tree: OverlayTree, distributions: Sequence[Distribution]) -> dict[str, tuple[str, ...]]:
     """Return the names in each directory that has files of packages, in their __pycache__, and in what is above."""
     found: dict[str, tuple[str, ...]] = {}
     for path in (path for d in distributions for path in d.files or ()):
@@ -48,11 +48,11 @@ def record_paths(text: str, directory: str) -> list[str]:
 
 def debian_packages(status: str) -> dict[str, str]:
     """Return the packages of dpkg's status file as name -> version (deb-control(5))."""
-    found = (each for each in paragraphs(status) if {"package", "version"} <= each.keys())
+    found = (each for each in parse_paragraphs(status) if {"package", "version"} <= each.keys())
     return {each["package"]: each["version"] for each in found}
 
 
-def _files(tree: Tree, directory: str, info: str) -> tuple[str, ...] | None:
+def _files(tree: OverlayTree, directory: str, info: str) -> tuple[str, ...] | None:
     record = tree.text(f"{info}/RECORD")
     found = (tree.find(path, follow=False) for path in record_paths(record, directory))
     return tuple(dict.fromkeys(entry[0] for entry in found if entry and entry[1].kind != "d")) if record else None

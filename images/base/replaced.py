@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 
+from images.base.facts import Distribution, Facts
 from images.host.errors import UserFault
-from images.model import Distribution, Facts
 
 COMPILED = re.compile(r"(.+?)\.[^.]+(?:\.opt-[^.]+)?\.pyc")
 
@@ -25,7 +25,7 @@ class Decision:
     replaced: tuple[Distribution, ...]
 
 
-def decide(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Decision:
+def compare_packages(facts: Facts, python: str, planned: Sequence[tuple[str, str]]) -> Decision:
     """Compare planned projects, given as (project, version), with what this Python would import.
 
     A version of the base with a local part, such as 2.4.0+cpu, is as good as the plain one (PyPA, "Version specifiers",
@@ -56,7 +56,7 @@ def fits(installed: str, planned: str) -> bool:
         return installed == planned
 
 
-def hidden(facts: Facts, replaced: Sequence[Distribution]) -> tuple[str, ...]:
+def list_hidden(facts: Facts, replaced: Sequence[Distribution]) -> tuple[str, ...]:
     """Return the paths that hide replaced packages: files, their bytecode, and directories that nothing is left in.
 
     A file that a package which stays has in its list too is not hidden. No path lies below another.

@@ -11,9 +11,9 @@ from images.deliver.referrers import Attachment
 from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.text import shortened, shown
-from images.model import Lock
+from images.lock.lock import Lock
+from images.oci.descriptors import digest_of
 from images.oci.indexes import annotations_of
-from images.oci.manifest import digest_of
 from images.oci.reference import Remote
 
 PREDICATE = "in-toto.io/predicate-type"  # by which BuildKit and Docker name what a statement says
@@ -34,9 +34,9 @@ class Attached(NamedTuple):
     others: Sequence[str]
 
 
-def documents(lock: Lock, sbom: str, manifest: bytes) -> tuple[Attachment, ...]:
+def write_documents(lock: Lock, sbom: str, manifest: bytes) -> tuple[Attachment, ...]:
     """Return the SBOM and the provenance of the image with this manifest."""
-    statement = provenance.statement(lock, digest_of(manifest)).encode()
+    statement = provenance.write_statement(lock, digest_of(manifest)).encode()
     said = ((PREDICATE, provenance.PREDICATE),)
     return (
         Attachment(manifest, "sbom", "sbom.cdx.json", CYCLONEDX, sbom.encode()),
@@ -44,7 +44,7 @@ def documents(lock: Lock, sbom: str, manifest: bytes) -> tuple[Attachment, ...]:
     )
 
 
-def compare(known: Sequence[Attachment], indexes: Sequence[str], remote: Remote, access: Access) -> Attached:
+def compare_attached(known: Sequence[Attachment], indexes: Sequence[str], remote: Remote, access: Access) -> Attached:
     """Return which of the documents that are known a registry has attached to their image, and what it has besides.
 
     What is attached to the `indexes` that lead to the image, by their digests, is looked at as well.
@@ -52,7 +52,7 @@ def compare(known: Sequence[Attachment], indexes: Sequence[str], remote: Remote,
     there, or cannot be read whole.
     """
     ours = {document.digest: document for document in known}
-    about, *above = (referrers.listed(each, remote, access) for each in (digest_of(known[0].image), *indexes))
+    about, *above = (referrers.list_attached(each, remote, access) for each in (digest_of(known[0].image), *indexes))
     there = {str(entry["digest"]) for entry in about} & ours.keys()
     others = [entry for entry in about if entry["digest"] not in ours]
     others += [entry for entries in above for entry in entries]
@@ -61,7 +61,7 @@ def compare(known: Sequence[Attachment], indexes: Sequence[str], remote: Remote,
             value, remedy = f"{remote.called(entry['digest'])} ({name})", f"build.py {name} prints ours"
             raise WorldFault("a document is attached that is not the one of this build", value, f"{ASK}; {remedy}")
     for digest in there:
-        if not referrers.has(ours[digest], remote, access):
+        if not referrers.is_attached(ours[digest], remote, access):
             value = f"{remote.called(digest)} ({ours[digest].name})"
             raise WorldFault("a document is attached that the registry does not have", value, AGAIN)
     found = {name: digest if digest in there else None for digest, name in ((d.digest, d.name) for d in known)}

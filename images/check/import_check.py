@@ -8,8 +8,9 @@ from pathlib import Path
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.host.text import shortened
-from images.model import Image, Wheel
-from images.wheels.content import content
+from images.oci.image import Image
+from images.wheels.content import read_content
+from images.wheels.wheel import Wheel
 
 # Not importable by itself, or only on other systems: module, reason.
 SKIPPED = {
@@ -31,13 +32,13 @@ def wanted_of(store: Store, wheels: Iterable[Wheel]) -> tuple[str, ...]:
 
     Name and release are those of METADATA: that is what Python says of an installed package.
     """
-    said = [content(store, wheel.sha256, wheel.path) for wheel in wheels]
+    said = [read_content(store, wheel.sha256, wheel.path) for wheel in wheels]
     modules = {module for one in said for module in one.modules} - SKIPPED.keys()
     releases = (f"{one.metadata['name']}=={one.metadata['version']}" for one in said)
     return (*sorted(modules), *sorted(releases))
 
 
-def imports(image: Image, wanted: Sequence[str], run: Run, store: Store, remedy: str) -> bool:
+def check_imports(image: Image, wanted: Sequence[str], run: Run, store: Store, remedy: str) -> bool:
     """Import the modules in the image's Python, and ask it for its releases; return False if that was done before.
 
     Raises WorldFault with `remedy`, which names every module that cannot be imported and every package whose release is

@@ -6,12 +6,13 @@ import json
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from images.base import pulled
+from images.base.image import fetch_image, open_source
 from images.deliver import engine as engines
+from images.deliver.transfer import Repository
 from images.foreign.paths import below_root
 from images.foreign.tars import Readable
 from images.host import limits
@@ -20,8 +21,10 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.layers.entrypoint_layer import MULTINODE, SBOM
 from images.lock import lockfile
-from images.oci import compression, manifest, reference
-from images.oci.reference import Archive, Directory, Reference, Remote
+from images.oci import compression, descriptors, reference, selection
+from images.oci.manifest import Manifest
+from images.oci.reading.files import OnDisk
+from images.oci.reference import ArchiveReference, LayoutReference, Reference, Remote
 from images.platforms import Platform
 
 LOCK, BILL = f"{MULTINODE}/{lockfile.NAME}", f"{MULTINODE}/{SBOM}"
@@ -58,12 +61,12 @@ class Inside:
     @property
     def id(self) -> str:
         """Return the digest of the configuration, by which podman and Docker's own store know the image."""
-        return manifest.digest_of(self.raw_config)
+        return descriptors.digest_of(self.raw_config)
 
     @property
     def digest(self) -> str:
         """Return the digest of the manifest that was read; for what `docker save` wrote, of the one it would have."""
-        return manifest.digest_of(self.manifest)
+        return descriptors.digest_of(self.manifest)
 
     @property
     def indexes(self) -> list[str]:
@@ -78,7 +81,7 @@ class Inside:
         """
         for layer in reversed(self.layers):
             found: bytes | None = None
-            for info, data in entries(layer):
+            for info, data in read_entries(layer):
                 if data and below_root(info.name) == path:
                     found = data.read(limits.INSIDE.most + 1)  # of two the later one counts
             if found is not None:
@@ -93,18 +96,18 @@ class Inside:
         return data
 
 
-def entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, Readable | None]]:
+def read_entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, Readable | None]]:
     """Yield the entries of a layer with their data, which must be read before the next one.
 
     Raises WorldFault when it is not a whole tar.
     """
-    with compression.opened_tar(layer) as (tar, _):
+    with compression.open_tar(layer) as (tar, _):
         for info in tar:
             yield info, tar if info.isreg() else None
 
 
 @contextmanager
-def opened(name: str, platform: Platform | None, store: Store, access: Access) -> Iterator[list[Inside]]:
+def open_image(name: str, platform: Platform | None, store: Store, access: Access) -> Iterator[list[Inside]]:
     """Open an image by what the user calls it: a path, a name in an engine here, a name in a registry.
 
     Without a platform it is opened for each that it is there for. A name is looked for in this order; after
@@ -113,28 +116,51 @@ def opened(name: str, platform: Platform | None, store: Store, access: Access) -
     """
     with store.temporary(directory=True) as place:
         named, where = _find(name, place / "image.tar", access)
-        way, found = pulled.contents(named, platform, Store(place), access, lambda _: None)
         remote = named if isinstance(named, Remote) else None
-        yield [Inside(name, *each, where, remote, tuple(way)) for each in found]
+        images = read_images(named, platform, Store(place), access)
+        yield [replace(image, name=name, where=where, remote=remote) for image in images]
+
+
+def read_images(named: Reference, platform: Platform | None, store: Store, access: Access) -> list[Inside]:
+    """Fetch an image into the store, without a platform one for each that it is there for, and open each as it is.
+
+    Raises UserFault where an engine might take another image for it, else as `fetch_image` does.
+    """
+    name = str(named)
+    with open_source(named, store, access) as source:
+        way, manifests = selection.find_manifests(source.manifest, name, platform)
+        return [_inside(source, manifest, each, (name, *way)) for each, manifest in manifests]
+
+
+def _inside(source: OnDisk | Repository, manifest: Manifest, platform: Platform | None, way: tuple[str, ...]) -> Inside:
+    """Open one image, whose name is the first word of its `way`."""
+    name, *digests = way
+    image = fetch_image(source, manifest, name, platform, _nobody)
+    config = source.config(manifest, _nobody).read_bytes()
+    return Inside(name, source.manifest(manifest.digest), config, image.layers, way=tuple(digests))
+
+
+def _nobody(_: int) -> None:
+    """Tell nobody how much has come."""
 
 
 def _find(name: str, place: Path, access: Access) -> tuple[Reference, str]:
     """Return what to open, and what that is called; an engine writes out an image that it has."""
     if name.startswith(REGISTRY):
-        named: Reference = reference.remote(name.removeprefix(REGISTRY), f"{REGISTRY}HOST/NAME:TAG")
+        named: Reference = reference.parse_remote(name.removeprefix(REGISTRY), f"{REGISTRY}HOST/NAME:TAG")
     else:
-        named = _on_disk(name) or reference.parse(name)  # what is no name in a registry is none in an engine
+        named = _on_disk(name) or reference.parse_reference(name)  # what is no name in a registry is none in an engine
         if isinstance(named, Remote) and (engine := _engine_with(name, place, access)):
-            return Archive(str(place)), f"in {engine}"
+            return ArchiveReference(str(place)), f"in {engine}"
     if isinstance(named, Remote):
         return named, f"in the registry {named.host}"
-    return named, "in a layout" if isinstance(named, Directory) else "in an archive"
+    return named, "in a layout" if isinstance(named, LayoutReference) else "in an archive"
 
 
 def _engine_with(name: str, place: Path, access: Access) -> str | None:
     """Have the first engine that has an image write it out; return what that is called, None where none has it."""
     faults, answered = list[Fault](), False
-    for engine in engines.answers(access.environ):
+    for engine in engines.connect_all(access.environ):
         if isinstance(engine, Fault):
             faults.append(engine)
         elif engine.save(name, place):
@@ -151,5 +177,5 @@ def _engine_with(name: str, place: Path, access: Access) -> str | None:
 def _on_disk(name: str) -> Reference | None:
     path = Path(name)
     if path.is_dir():
-        return Directory(str(path))
-    return Archive(str(path)) if path.is_file() else None
+        return LayoutReference(str(path))
+    return ArchiveReference(str(path)) if path.is_file() else None

@@ -9,11 +9,12 @@ from typing import Any
 from packageurl import PackageURL
 
 from images import content
-from images.check.sbom import distribution
+from images.base.base import BaseImage
+from images.check.sbom import name_suite
 from images.lock import lockfile
-from images.model import BaseImage, Lock
+from images.lock.lock import Lock
 from images.oci import reference
-from images.oci.manifest import digest_of
+from images.oci.descriptors import digest_of
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
@@ -21,15 +22,15 @@ BUILD = "urn:multinode:build:v1"  # what externalParameters and resolvedDependen
 BUILDER = "urn:multinode:build.py"  # on whatever machine; who ran it is said by a signature
 
 # What was asked for, as the lock has it, so that the words of different requests do not make it differ.
-ASKED = (*lockfile.ASKED, *(content.key(one.name) for one in content.FIELDS), "as-of", "family-as-of", "machine")
+ASKED = (*lockfile.ASKED, *(content.option_key(one.name) for one in content.FIELDS), "as-of", "family-as-of", "machine")
 
 
-def statement(lock: Lock, digest: str) -> str:
+def write_statement(lock: Lock, digest: str) -> str:
     """Return the statement about an image of this lock, by the digest of its manifest, as JSON.
 
     It is not signed. Equal images have equal statements.
     """
-    table = lockfile.fields(lock)["tool"]["multinode"]
+    table = lockfile.lock_fields(lock)["tool"]["multinode"]
     definition = {
         "buildType": BUILD,
         "externalParameters": {name: _plain(table[name]) for name in ASKED if name in table} | _own(lock),
@@ -51,11 +52,11 @@ def _own(lock: Lock) -> dict[str, object]:
 
 def _dependencies(lock: Lock) -> Iterator[dict[str, Any]]:
     """Yield the lock, and every file that goes in by it, with the address of its package (purl)."""
-    yield _resource(lockfile.NAME, None, digest_of(lockfile.text(lock).encode()))
+    yield _resource(lockfile.NAME, None, digest_of(lockfile.format_lock(lock).encode()))
     if lock.base_image:
         yield _base(lock.base_image)
     for deb in lock.debian.debs:
-        qualifiers = {"arch": deb.architecture, "distro": distribution(lock.debian.suite)}
+        qualifiers = {"arch": deb.architecture, "distro": name_suite(lock.debian.suite)}
         yield _resource(deb.filename, PackageURL("deb", "debian", deb.package, deb.version, qualifiers), deb.sha256)
     for each in lock.added:
         yield _resource(each.filename, PackageURL("pypi", None, each.name, each.version), each.sha256)
@@ -66,7 +67,7 @@ def _dependencies(lock: Lock) -> Iterator[dict[str, Any]]:
 
 def _base(image: BaseImage) -> dict[str, Any]:
     """Return a base of others; one from disk has no name."""
-    digest, named = image.manifest.digest, reference.parse(image.reference) if image.reference else None
+    digest, named = image.manifest.digest, reference.parse_reference(image.reference) if image.reference else None
     place = f"{named.host}/{named.name}" if isinstance(named, reference.Remote) else None
     qualifiers = {"repository_url": place} if place else {}
     purl = PackageURL("oci", None, (place or "base").rpartition("/")[2], digest, qualifiers)

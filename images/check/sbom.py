@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from packaging.utils import canonicalize_name
 
-from images.debian.control import paragraphs
+from images.base.base import Base
+from images.base.facts import Facts
+from images.debian.control import parse_paragraphs
+from images.debian.debs import Deb
+from images.debian.suites import SUITES
 from images.host.store import Store
 from images.lock import lockfile
-from images.model import Base, Deb, Facts, Lock, Wheel
-from images.wheels.content import content
+from images.lock.lock import Lock
+from images.wheels.content import read_content
+from images.wheels.wheel import Wheel
 
-Control = Callable[[Deb], str]
+Controls = Mapping[Deb, str]  # what Debian packages say of themselves (deb-control(5))
 Packages = tuple[Sequence[Mapping[str, str]], str, Mapping[str, str]]  # fields, distribution, sha256 by name
 
-NUMBERS = {"bullseye": "11", "bookworm": "12", "trixie": "13"}  # Debian's suites: https://www.debian.org/releases/
 
-
-def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, control: Control) -> str:
+def write_sbom(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, controls: Controls) -> str:
     """Return the document of an image as JSON, from the store where it is there; equal contents give equal bytes.
 
-    `control` returns what a Debian package says of itself (deb-control(5)).
+    `controls` are those of the packages that were added to a base of others.
     Raises WorldFault when a file cannot be read as a wheel.
     """
     installed = _kept(base.facts, locked) if base.manifest is not None else []
@@ -33,38 +36,39 @@ def write(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, contro
 
         parts = [
             components.operating_system(*_running(base.facts)),
-            *(components.of_wheel(wheel, content(store, wheel.sha256, wheel.path).metadata) for wheel in found),
-            *(part for packages in _systems(locked, base, control) for part in components.of_debian(*packages)),
+            *(components.of_wheel(wheel, read_content(store, wheel.sha256, wheel.path).metadata) for wheel in found),
+            *(part for packages in _systems(locked, base, controls) for part in components.of_debian(*packages)),
             *(components.of_installed(*row) for row in installed),
             components.program("multinode", None, "Apache-2.0"),
             *(components.archive(*row) for row in examples),
         ]
         return components.document("multinode", name, locked.family_as_of, parts)
 
-    inputs = [lockfile.text(locked), base.manifest is None, base.facts.status, base.facts.release, installed]
+    inputs = [lockfile.format_lock(locked), base.manifest is None, base.facts.status, base.facts.release, installed]
     return str(store.cached("sboms", inputs, make).value)
 
 
-def _systems(locked: Lock, base: Base, control: Control) -> list[Packages]:
+def _systems(locked: Lock, base: Base, controls: Controls) -> list[Packages]:
     """Return the Debian packages of an image: those of its base, and those that were added to somebody else's."""
     hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
-    own = [*paragraphs(base.facts.status)]
+    own = [*parse_paragraphs(base.facts.status)]
     if base.manifest is None:
         return [(own, _distro(base.facts), hashes)]
-    added = [_fields(deb, control(deb)) for deb in locked.debian.debs]
-    return [(added, distribution(locked.debian.suite), hashes), (own, _distro(base.facts), {})]
+    added = [_fields(deb, controls[deb]) for deb in locked.debian.debs]
+    return [(added, name_suite(locked.debian.suite), hashes), (own, _distro(base.facts), {})]
 
 
 def _fields(deb: Deb, control: str) -> dict[str, str]:
     """Return a package as dpkg's status file has it: the names of the lock, and who made it of which source."""
-    said = next(paragraphs(control), {})
+    said = next(parse_paragraphs(control), {})
     told = {name: " ".join(text.split()) for name, text in said.items() if name in ("source", "maintainer")}
     return {"package": deb.package, "version": deb.version, "architecture": deb.architecture, **told}
 
 
-def distribution(suite: str) -> str:
+def name_suite(suite: str) -> str:
     """Name a suite as `_distro` names the base that is made of it; one without a number yet goes by its own name."""
-    return f"debian-{NUMBERS.get(suite, suite)}"
+    known = SUITES.get(suite)
+    return f"debian-{known.number if known else suite}"
 
 
 def _running(facts: Facts) -> tuple[str, str | None]:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from images.base.overlay import EACH, LARGEST, too_many_files
-from images.check.opened import Inside, entries
+from images.check.opened import Inside, read_entries
 from images.foreign.tars import Readable
-from images.host.store import CHUNK, copied
-from images.model import Image
+from images.host.blobs import CHUNK, copied
 from images.oci import compression, manifest
+from images.oci.image import Image
 
 REMEDY = "build.py verify of the release of multinode that made the image; else find out who changed it"
 ABSENT, TWICE = "absent", "there twice"
@@ -44,7 +44,7 @@ class Difference:
         return f"{place}: {self.image} in the image, {self.rebuilt} rebuilt"
 
 
-def compare(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | None:
+def compare_images(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | None:
     """Return the first difference between an image and the one built from its lock; `own` are the layers of the latter.
 
     None means that every layer has the same bytes (it is hashed, the configuration is not believed), that the
@@ -68,7 +68,7 @@ def _layers(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | No
 
 def _unpacked(layer: Path) -> str:
     """Return the sha256 of a layer, unpacked."""
-    with compression.opened(layer) as plain:
+    with compression.open_layer(layer) as plain:
         plain.rest()
         return plain.sha256
 
@@ -90,7 +90,7 @@ def _listing(layer: Path) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     size = 0
-    for info, data in entries(layer):
+    for info, data in read_entries(layer):
         found[info.name] = TWICE if info.name in found else _describe(info, data)
         size += EACH + len(info.name) + len(found[info.name])
         if size > LARGEST:
@@ -127,5 +127,5 @@ def _values(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 def _manifest(inside: Inside) -> Difference | None:
     """Refuse what we never write: annotations, addresses of layers, a subject; how layers are packed is free."""
-    more = next(iter(manifest.unusual(inside.manifest)), None)
+    more = next(iter(manifest.list_unusual(inside.manifest)), None)
     return Difference("manifest", more, "present", ABSENT) if more else None

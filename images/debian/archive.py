@@ -83,7 +83,7 @@ class Paragraph:
         raise WorldFault("Debian's index cannot be read", f"{self.suite}: no {name} in {said!r}", DAMAGED)
 
 
-def verified(signed: bytes, keyring: Path) -> str:
+def verify_signature(signed: bytes, keyring: Path) -> str:
     """Return the text that a key of the keyring has signed, and nothing of what stands around it.
 
     Raises Unverified where there is no good signature.
@@ -104,12 +104,12 @@ class Release:
     date: datetime.datetime
 
 
-def release(text: str, suite: str, today: datetime.date, *, may_expire: bool = True) -> Release:
+def parse_release(text: str, suite: str, today: datetime.date, *, may_expire: bool = True) -> Release:
     """Return what a Release says.
 
     Raises Unverified for one of another suite, one that cannot be read, and where `may_expire` one that is expired.
     """
-    said = control.fields(text)
+    said = control.parse_fields(text)
     if said.get("Codename") != suite:
         fact = "Debian's mirror sent the index of another suite"
         raise Unverified(fact, f"{said.get('Codename')}, not {suite}", RENEW)
@@ -146,22 +146,22 @@ def refuse_other_days(index: Index, context: Context) -> None:
     context.store.write_record(SEEN, key, max(seen, index.date).isoformat())
 
 
-def fetch(url: str, digest: str, name: str, context: Context, size: int | None = None) -> str:
+def fetch_file(url: str, digest: str, name: str, context: Context, size: int | None = None) -> str:
     """Download a file of an archive into the store; `size` is that of a signed index.
 
     Raises WorldFault where it cannot be had.
     """
     with _of_mirror():
-        return download.fetch(context.store, url, digest, name, context.sources, context.progress.advance, size)
+        return download.download_file(context.store, url, digest, name, context.sources, context.progress.advance, size)
 
 
-def read(url: str, limit: limits.Limit, context: Context) -> bytes:
+def read_document(url: str, limit: limits.Limit, context: Context) -> bytes:
     """Return a document of an archive.
 
     Raises WorldFault where it cannot be had.
     """
     with _of_mirror():
-        return download.read(url, limit, context.sources, context.progress.advance)
+        return download.download_document(url, limit, context.sources, context.progress.advance)
 
 
 @contextmanager
@@ -172,28 +172,28 @@ def _of_mirror() -> Iterator[None]:
         raise WorldFault("cannot download from Debian's mirror", fault.value, REACH, fault.kind) from fault
 
 
-def index(source: Source, architecture: str, context: Context) -> Index:
+def fetch_index(source: Source, architecture: str, context: Context) -> Index:
     """Fetch the index of a suite.
 
     Raises Unverified for one without a good signature, WorldFault for one that cannot be had.
     """
     place = f"{source.uri}/dists/{source.suite}"
-    text = verified(_signed(f"{place}/InRelease", context), KEYRING)
-    found = release(text, source.suite, context.today, may_expire=mirrors.may_expire())
+    text = verify_signature(_signed(f"{place}/InRelease", context), KEYRING)
+    found = parse_release(text, source.suite, context.today, may_expire=mirrors.may_expire())
     directory = f"main/binary-{architecture}"
     plain, packed = f"{directory}/Packages", f"{directory}/Packages.xz"
     if not {plain, packed} <= found.files.keys():
         raise WorldFault("Debian's mirror has no packages for this", f"{place}/{directory}", REACH)
     (digest, size), (_, unpacked) = found.files[packed], found.files[plain]
-    by_hash = control.fields(text).get("Acquire-By-Hash") == "yes"
+    by_hash = control.parse_fields(text).get("Acquire-By-Hash") == "yes"
     name = f"{directory}/by-hash/SHA256/{digest}" if by_hash else packed
-    fetch(f"{place}/{name}", digest, "Packages.xz", context, size)
+    fetch_file(f"{place}/{name}", digest, "Packages.xz", context, size)
     return Index(source, digest, context.store.place(digest, "Packages.xz"), unpacked, found.date)
 
 
 def _signed(url: str, context: Context) -> bytes:
     try:
-        return read(url, limits.RELEASE, context)
+        return read_document(url, limits.RELEASE, context)
     except WorldFault as fault:
         if fault.kind == download.TOO_LONG:
             raise Unverified("what Debian's mirror sent is too long for an index", fault.value, RENEW) from fault

@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 
-from images.debian.tree import Tree
+from images.debian.tree import PackageTree
 
 PLACE = "etc/ssl/certs"
 PEM = re.compile(rb"-----BEGIN CERTIFICATE-----([^-]*)-----END")
@@ -18,7 +18,7 @@ VERSION, SEQUENCE = 0xA0, 0x30
 RENAMED = str.maketrans(" (),", "_==_")
 
 
-def install(tree: Tree, base: str, names: Sequence[str]) -> None:
+def install_certificates(tree: PackageTree, base: str, names: Sequence[str]) -> None:
     """Write the bundle of certificates below a directory, and the links to each.
 
     Raises LookupError or ValueError for what is no certificate.

@@ -20,15 +20,15 @@ Key = tuple[int, tuple[tuple[Characters, int], ...], tuple[tuple[Characters, int
 END: tuple[Characters, int] = ((0,), 0)
 
 
-def fields(paragraph: str) -> dict[str, str]:
+def parse_fields(paragraph: str) -> dict[str, str]:
     """Return the fields of one paragraph; a value keeps the lines that it goes on in, with what they begin with."""
     return dict(FIELD.findall(paragraph))
 
 
-def paragraphs(text: str) -> Iterator[dict[str, str]]:
+def parse_paragraphs(text: str) -> Iterator[dict[str, str]]:
     """Yield each paragraph of a text as field name in lower case -> value (deb-control(5))."""
     for block in BLANK.split(text):
-        if found := fields(block):
+        if found := parse_fields(block):
             yield {name.lower(): value.strip() for name, value in found.items()}
 
 
@@ -39,7 +39,7 @@ def source(said: Mapping[str, str]) -> tuple[str, str]:
 
 
 @functools.cache
-def key(version: str) -> Key:
+def version_key(version: str) -> Key:
     """Return what versions are ordered by (deb-version(7)), so that those are equal which dpkg calls equal."""
     epoch, colon, rest = version.partition(":")
     upstream, hyphen, revision = (rest if colon else version).rpartition("-")
@@ -72,13 +72,13 @@ class Relation:
 
     def holds(self, version: str) -> bool:
         """Return whether a version of that package is meant."""
-        one, other = key(version), key(self.version) if self.operator else key(version)
+        one, other = version_key(version), version_key(self.version) if self.operator else version_key(version)
         return {
             "<<": one < other, "<=": one <= other, "=": one == other, ">=": one >= other, ">>": one > other, "": True,
         }[self.operator]  # fmt: skip
 
 
-def relations(text: str) -> tuple[tuple[Relation, ...], ...]:
+def parse_relations(text: str) -> tuple[tuple[Relation, ...], ...]:
     """Return what all has to hold, and for each of it the alternatives in their order.
 
     Raises ValueError for what is no relation.
@@ -87,7 +87,7 @@ def relations(text: str) -> tuple[tuple[Relation, ...], ...]:
     return tuple(tuple(_relation(one.strip()) for one in group) for group in groups)
 
 
-def provided(text: str) -> set[str]:
+def parse_provides(text: str) -> set[str]:
     """Return the names of the virtual packages in a field `Provides`."""
     return {found["name"] for one in text.split(",") if (found := RELATION.fullmatch(one.strip()))}
 

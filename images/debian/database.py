@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from images.debian.deb import Package
-from images.debian.tree import Tree, place_of
+from images.debian.tree import PackageTree, merged_path
 from images.platforms import Platform
 
 PLACE = "var/lib/dpkg"
@@ -19,7 +19,9 @@ ORDER = (
 INTEREST = re.compile(r"^interest(?P<how>-\w+)?\s+(?P<trigger>\S+)", re.MULTILINE)
 
 
-def write(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], platform: Platform) -> None:
+def write_database(
+    tree: PackageTree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], platform: Platform
+) -> None:
     """Write dpkg's records of packages; `listed` are the paths of each.
 
     Raises LookupError for a file of configuration that is not there.
@@ -37,13 +39,13 @@ def write(tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequ
         tree.file(f"{PLACE}/triggers/{name}", text)
 
 
-def mark_automatic(tree: Tree, names: Iterable[str], platform: Platform) -> None:
+def mark_automatic(tree: PackageTree, names: Iterable[str], platform: Platform) -> None:
     """Say which packages nobody asked for by name: `apt-get autoremove` may remove them later."""
     rows = (f"Package: {name}\nArchitecture: {platform.architecture}\nAuto-Installed: 1\n\n" for name in sorted(names))
     tree.file("var/lib/apt/extended_states", "".join(rows))
 
 
-def paragraph(package: Package, tree: Tree) -> str:
+def paragraph(package: Package, tree: PackageTree) -> str:
     """Return a package's paragraph in the file `status`."""
     about = {**package.about, "Status": "install ok installed"}
     if paths := conffiles(package):
@@ -58,8 +60,8 @@ def conffiles(package: Package) -> list[str]:
     return [line.strip() for line in lines if line.startswith("/")]
 
 
-def _md5(tree: Tree, path: str) -> str:
-    return hashlib.md5(tree.entries[place_of(path.lstrip("/"))].data, usedforsecurity=False).hexdigest()
+def _md5(tree: PackageTree, path: str) -> str:
+    return hashlib.md5(tree.entries[merged_path(path.lstrip("/"))].data, usedforsecurity=False).hexdigest()
 
 
 def _triggers(packages: Mapping[str, Package]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from images.debian import control
 from images.foreign import bounds
-from images.foreign.paths import flaw
+from images.foreign.paths import find_flaw
 from images.foreign.tars import Tar
 from images.host.errors import WorldFault
 
@@ -55,15 +55,15 @@ class Package:
         return self.control.get(name, (b"", 0))[0].decode(errors="replace")
 
 
-def load(path: Path) -> Package:
+def load_package(path: Path) -> Package:
     """Read a package.
 
     Raises WorldFault for what is none, or unpacks to too much.
     """
-    return read(path.read_bytes(), path.name)
+    return parse_package(path.read_bytes(), path.name)
 
 
-def read(content: bytes, called: str) -> Package:
+def parse_package(content: bytes, called: str) -> Package:
     """Read a package out of its bytes; `called` is what messages say of it.
 
     Raises WorldFault for what is none, or unpacks to too much.
@@ -74,7 +74,7 @@ def read(content: bytes, called: str) -> Package:
         raise WorldFault("a file is no Debian package that can be used", f"{called}: {error}", REMEDY) from error
 
 
-def entries(package: Package) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
+def read_entries(package: Package) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
     """Yield what a package brings: path without `./`, its entry in the tar, and its content.
 
     Raises WorldFault for paths outside of the root, and for what is neither a file, a directory nor a link.
@@ -89,12 +89,12 @@ def entries(package: Package) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
 
 
 def _read(content: bytes) -> Package:
-    names, parts = zip(*members(content), strict=True)
+    names, parts = zip(*read_members(content), strict=True)
     if names != MEMBERS or not parts[0].startswith(b"2."):
         raise ValueError(f"its members are {', '.join(names)[:80]!r}, not {', '.join(MEMBERS)} of format 2")
     tar, data = (unpacked(part, bounds.DEB.of(len(part))) for part in parts[1:])
     found = _control(tar)
-    about = control.fields(found.get("control", (b"", 0))[0].decode())
+    about = control.parse_fields(found.get("control", (b"", 0))[0].decode())
     for name in ("Package", "Version", "Architecture"):
         if not about.get(name, "").isprintable() or not about.get(name):
             raise ValueError(f"its control file has no {name}")
@@ -103,7 +103,7 @@ def _read(content: bytes) -> Package:
     return Package(about, found, data)
 
 
-def members(content: bytes) -> Iterator[tuple[str, bytes]]:
+def read_members(content: bytes) -> Iterator[tuple[str, bytes]]:
     """Yield the members of an archive of ar, whose names are short, as dpkg-deb writes it.
 
     Raises ValueError for what is none.
@@ -147,7 +147,7 @@ def _control(data: bytes) -> dict[str, tuple[bytes, int]]:
 def _path(info: tarfile.TarInfo) -> str:
     """Return a path in a package as a layer has it: "" for the root itself."""
     path = info.name.removeprefix("./").removeprefix("/").rstrip("/")
-    if path not in ("", ".") and (found := flaw(path)):
+    if path not in ("", ".") and (found := find_flaw(path)):
         raise ValueError(f"{info.name[:200]!r} {found}")
     if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
         raise ValueError(f"{info.name[:200]!r} is neither file, directory nor link")

@@ -11,7 +11,7 @@ import re
 import struct
 from collections import defaultdict
 
-from images.debian.tree import FILE, Tree
+from images.debian.tree import FILE, PackageTree
 from images.foreign import libraries
 from images.platforms import Platform
 
@@ -23,7 +23,7 @@ HEAD, ROW = struct.Struct("<20sIIB3xI12x"), struct.Struct("<iIIIQ")
 Library = tuple[str, str]  # name and path
 
 
-def write(tree: Tree, platform: Platform) -> None:
+def write_cache(tree: PackageTree, platform: Platform) -> None:
     """Write the cache, and the links by the names of libraries that are not there yet.
 
     Raises LookupError where there is no C library.
@@ -31,7 +31,7 @@ def write(tree: Tree, platform: Platform) -> None:
     tree.file("etc/ld.so.cache", _rendered(_libraries(tree, platform), _generator(tree, platform), platform))
 
 
-def _directories(tree: Tree) -> list[str]:
+def _directories(tree: PackageTree) -> list[str]:
     """Return where libraries are looked for, in order, each real directory once by its first name."""
     lines = [line.strip() for path in tree.below("etc/ld.so.conf.d") for line in tree.text(path).splitlines()]
     found = [line for line in lines if line and not line.startswith("#")]
@@ -41,7 +41,7 @@ def _directories(tree: Tree) -> list[str]:
     return list(real.values())
 
 
-def _libraries(tree: Tree, platform: Platform) -> list[Library]:
+def _libraries(tree: PackageTree, platform: Platform) -> list[Library]:
     inside: dict[str, list[str]] = defaultdict(list)
     for path in tree.entries:
         inside[posixpath.dirname(path)].append(path)
@@ -56,7 +56,7 @@ def _libraries(tree: Tree, platform: Platform) -> list[Library]:
     return list(found)
 
 
-def _name(tree: Tree, path: str, platform: Platform) -> str | None:
+def _name(tree: PackageTree, path: str, platform: Platform) -> str | None:
     """Return the name that a library is found by, None for what is none of the image's machine."""
     name, real = posixpath.basename(path), tree.real(path)
     entry = tree.entries.get(real)
@@ -65,14 +65,14 @@ def _name(tree: Tree, path: str, platform: Platform) -> str | None:
     data = entry.data
     if data[:4] != ELF or len(data) < 20 or int.from_bytes(data[18:20], "little") != platform.elf:
         return None
-    tags = libraries.entries(io.BytesIO(data), ".dynamic", lambda section: section.iter_tags())
+    tags = libraries.read_section(io.BytesIO(data), ".dynamic", lambda section: section.iter_tags())
     if not tags:
         return None
     soname = next((str(tag.soname) for tag in tags if tag.entry.d_tag == "DT_SONAME"), name)
     return name if "/" in soname else soname
 
 
-def _generator(tree: Tree, platform: Platform) -> bytes:
+def _generator(tree: PackageTree, platform: Platform) -> bytes:
     """Name the ldconfig that would have written the cache: that of the C library."""
     found = BANNER.search(tree.entries[tree.real(f"lib/{platform.multiarch}/libc.so.6")].data)
     if found is None:

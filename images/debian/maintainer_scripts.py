@@ -32,10 +32,10 @@ class Script(NamedTuple):
 def scripts(package: Package) -> list[Script]:
     """Return the scripts of a package that its first installation runs."""
     names = [name for name in RUN_FIRST if name in package.control]
-    return [Script(f"{package.name}.{n}", key(package, n), package.version, package.text(n)) for n in names]
+    return [Script(f"{package.name}.{n}", script_key(package, n), package.version, package.text(n)) for n in names]
 
 
-def key(package: Package, name: str) -> str:
+def script_key(package: Package, name: str) -> str:
     """Return the sha256 of a script without comments, blank lines, the version of its package and the machine."""
     text = MACHINES.sub("MACHINE", package.text(name).replace(package.version, "VERSION"))
     lines = (line.strip() for line in text.splitlines())
@@ -58,7 +58,7 @@ def with_known(more: Iterable[Script]) -> str:
     return "{\n" + ",\n".join(rows) + "\n}\n"
 
 
-def unknown(packages: Iterable[Package]) -> list[Script]:
+def list_unknown(packages: Iterable[Package]) -> list[Script]:
     """Return the scripts of packages that are not known."""
     known = read_known()
     return [one for package in packages for one in scripts(package) if one.key not in known.get(one.name, ())]
@@ -66,6 +66,6 @@ def unknown(packages: Iterable[Package]) -> list[Script]:
 
 def require_known(packages: Iterable[Package]) -> None:
     """Raise WorldFault where a package has a script that is not known."""
-    if strange := [f"{one.name} of {one.version}" for one in unknown(packages)]:
+    if strange := [f"{one.name} of {one.version}" for one in list_unknown(packages)]:
         remedy = "a newer release of multinode, or the lock of an earlier image (--lock): no script of a package is run"
         raise WorldFault("Debian's packages have scripts that are not known here", ", ".join(strange), remedy)

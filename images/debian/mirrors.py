@@ -29,13 +29,13 @@ def own(suite: str) -> tuple[Source, ...]:
     return tuple(Source(SECURITY if part == "-security" else OWN, suite + part) for part in PARTS)
 
 
-def asked(suite: str, environ: Mapping[str, str]) -> tuple[Source, ...]:
+def choose_mirrors(suite: str, environ: Mapping[str, str]) -> tuple[Source, ...]:
     """Return the mirror that the user names, else Debian's own; security updates lie beside it, by custom."""
-    mirror = named(environ) or HERE
+    mirror = read_named(environ) or HERE
     return tuple(Source(mirror + part.replace("-updates", ""), suite + part) for part in PARTS)
 
 
-def named(environ: Mapping[str, str]) -> str:
+def read_named(environ: Mapping[str, str]) -> str:
     """Return the mirror that the user names, empty where he does not."""
     return environ.get(VARIABLE, "").strip().rstrip("/")
 

@@ -11,12 +11,13 @@ from urllib.parse import quote
 
 from images.debian import archive, deb, mirrors, snapshot, solve
 from images.debian.archive import Index, Paragraph, Unverified
-from images.debian.control import paragraphs, provided
+from images.debian.control import parse_paragraphs, parse_provides
+from images.debian.debs import Deb, Debian
 from images.debian.solve import Universe
-from images.host.context import Context, background
+from images.host.background import background
+from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
-from images.model import Deb, Debian
 from images.platforms import Platform
 
 SIGNED = "signed debs"  # records of what indexes signed by Debian had
@@ -49,10 +50,10 @@ class Question(NamedTuple):
         return solve.closure(universe, list(dict.fromkeys(names)))
 
 
-def resolve(suite: str, packages: Sequence[str], platform: Platform, context: Context) -> Debian:
+def resolve_base(suite: str, packages: Sequence[str], platform: Platform, context: Context) -> Debian:
     """Choose what a base is made of, and download each package into the store.
 
-    Raises WorldFault as `named` does.
+    Raises WorldFault as `resolve_single` does.
     """
     # Without the mirror that was asked: a lock and an image name no mirror of one machine.
     sources = mirrors.listed(mirrors.own(suite))
@@ -60,7 +61,7 @@ def resolve(suite: str, packages: Sequence[str], platform: Platform, context: Co
     return Debian(suite, tuple(packages), sources, debs)
 
 
-def named(suite: str, names: Sequence[str], platform: Platform, context: Context) -> tuple[Deb, ...]:
+def resolve_single(suite: str, names: Sequence[str], platform: Platform, context: Context) -> tuple[Deb, ...]:
     """Choose single packages without what they depend on, and download each into the store.
 
     Where no mirror can be reached, an older choice is better than none, and the user is told its day. Raises WorldFault
@@ -69,12 +70,12 @@ def named(suite: str, names: Sequence[str], platform: Platform, context: Context
     return _chosen(Question(suite, platform, tuple(names), alone=True), context) if names else ()
 
 
-def of_python(python: str) -> list[str]:
+def python_packages(python: str) -> list[str]:
     """Return the packages that Debian's Python (3.X) needs to compile."""
     return [name.format(python) for name in PYTHON]
 
 
-def bring(suite: str, debs: Iterable[Deb], platform: Platform, context: Context) -> None:
+def download_packages(suite: str, debs: Iterable[Deb], platform: Platform, context: Context) -> None:
     """Download packages that are known by their sha256, as far as a mirror still has them, or Debian's snapshots do.
 
     A mirror that the user names is the only place that is asked. Raises WorldFault where no mirror can be reached.
@@ -89,38 +90,38 @@ def bring(suite: str, debs: Iterable[Deb], platform: Platform, context: Context)
     }
     _note_signed(context.store, list(found))
     _download(found, context)
-    if not mirrors.named(context.environ):
-        _download(snapshot.places(missing(context.store, debs), context), context)
+    if not mirrors.read_named(context.environ):
+        _download(snapshot.places(list_missing(context.store, debs), context), context)
 
 
-def missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:
+def list_missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:
     """Return the packages that the store does not have whole."""
     return [one for one in debs if not store.verified(one.sha256, one.filename)]
 
 
-def control(store: Store, found: Deb) -> str:
+def read_control(store: Store, found: Deb) -> str:
     """Return what a package says of itself (deb-control(5)); the store keeps what was read.
 
     Raises WorldFault when the store does not have the package, or when it is no package.
     """
 
     def read() -> str:
-        return deb.load(require(store, found)).text("control")
+        return deb.load_package(require_package(store, found)).text("control")
 
     return str(store.cached("controls", found.sha256, read).value)
 
 
-def providing(store: Store, debs: Iterable[Deb], name: str) -> Deb | None:
+def find_provider(store: Store, debs: Iterable[Deb], name: str) -> Deb | None:
     """Return the package of a name among some, or the one that provides it; None where none does.
 
-    Raises WorldFault as `control` does.
+    Raises WorldFault as `read_control` does.
     """
-    rows = [(one, next(paragraphs(control(store, one)), {})) for one in debs]
-    found = [one for one, said in rows if one.package == name or name in provided(said.get("provides", ""))]
+    rows = [(one, next(parse_paragraphs(read_control(store, one)), {})) for one in debs]
+    found = [one for one, said in rows if one.package == name or name in parse_provides(said.get("provides", ""))]
     return min(found, key=lambda one: one.package != name, default=None)
 
 
-def require(store: Store, found: Deb) -> Path:
+def require_package(store: Store, found: Deb) -> Path:
     """Return where a package lies in the store.
 
     Raises WorldFault when it is not there.
@@ -130,28 +131,28 @@ def require(store: Store, found: Deb) -> Path:
     raise WorldFault("a package of Debian is missing", found.package, "build again, or make a new lock")
 
 
-def unsigned(suite: str, debs: Sequence[Deb], platform: Platform, context: Context) -> list[Deb]:
+def list_unsigned(suite: str, debs: Sequence[Deb], platform: Platform, context: Context) -> list[Deb]:
     """Return the packages that no index signed by Debian has or had; one is asked where it may be.
 
     A bundle or a stranger's lock named them.
     """
-    if (found := not_noted(context.store, debs)) and context.pip is not None:
+    if (found := list_unrecorded(context.store, debs)) and context.pip is not None:
         try:
-            bring(suite, found, platform, context)
+            download_packages(suite, found, platform, context)
         except Unverified:
             raise
         except WorldFault:
             pass  # without a network, what is remembered has to do
-    return not_noted(context.store, debs)
+    return list_unrecorded(context.store, debs)
 
 
-def not_noted(store: Store, debs: Sequence[Deb]) -> list[Deb]:
+def list_unrecorded(store: Store, debs: Sequence[Deb]) -> list[Deb]:
     """Return the packages that no index signed by Debian had here so far."""
     return [one for one in debs if store.record(SIGNED, one.sha256) is None]
 
 
 def _note_signed(store: Store, debs: Sequence[Deb]) -> None:
-    for one in not_noted(store, debs):
+    for one in list_unrecorded(store, debs):
         store.write_record(SIGNED, one.sha256, one.filename)
 
 
@@ -202,14 +203,14 @@ def _listed(row: Paragraph) -> Deb:
 
 def _indexes(suite: str, platform: Platform, context: Context) -> list[Index]:
     """Ask the mirror that the user names, else Debian's own."""
-    sources = mirrors.asked(suite, context.environ)
-    return [archive.index(source, platform.architecture, context) for source in sources]
+    sources = mirrors.choose_mirrors(suite, context.environ)
+    return [archive.fetch_index(source, platform.architecture, context) for source in sources]
 
 
 def _download(places: Mapping[Deb, str], context: Context) -> None:
     """Download what the store does not have, several at a time; the first fault ends what has not begun."""
-    lacking = missing(context.store, list(places))
+    lacking = list_missing(context.store, list(places))
     with background(AT_ONCE) as start:
-        tasks = [start(partial(archive.fetch, places[one], one.sha256, one.filename, context)) for one in lacking]
+        tasks = [start(partial(archive.fetch_file, places[one], one.sha256, one.filename, context)) for one in lacking]
         for task in tasks:
             task.result()

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from images.debian import control, database, effects, ldcache, maintainer_scripts
-from images.debian.deb import Package, load
+from images.debian import control, database, ldcache, maintainer_scripts, suites
+from images.debian.deb import Package, load_package
+from images.debian.debs import Debian
 from images.debian.packages import ALWAYS
-from images.debian.tree import DPKG_OPTIONS, FILE, Tree
+from images.debian.tree import DPKG_OPTIONS, FILE, PackageTree
 from images.host.errors import WorldFault
-from images.model import Debian, Directories, Written
 from images.oci import packing
-from images.oci.layer import LayerWriter
+from images.oci.layer import Directories, Written
+from images.oci.layer_writer import LayerWriter
 from images.platforms import Platform
 
 AT_ONCE = 2  # packages that are unpacked at the same time; what unpacks them lets others run
@@ -35,35 +36,35 @@ DIRTY = re.compile("|".join(f"(?:{pattern})" for pattern, _ in CLEANED))
 MODULES = re.compile(r"usr/(?:lib/python3[^/]*|share/python3)/.*\.py$")
 
 
-def make(recipe: Debian, debs: Sequence[Path], platform: Platform) -> Tree:
+def make_tree(recipe: Debian, debs: Sequence[Path], platform: Platform) -> PackageTree:
     """Return the tree of the packages of a recipe, which lie at `debs`.
 
     Raises WorldFault for what no image can have, and for a script that is not known.
     """
-    tree, packages, listed = Tree(), dict[str, Package](), dict[str, list[str]]()
+    tree, packages, listed = PackageTree(), dict[str, Package](), dict[str, list[str]]()
     paths = sorted(debs, key=lambda path: path.name)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for at in range(0, len(paths), AHEAD):
-            for package in pool.map(load, paths[at : at + AHEAD]):
+            for package in pool.map(load_package, paths[at : at + AHEAD]):
                 _refuse(package, platform, packages)
                 listed[package.name] = tree.unpack(package)
                 packages[package.name] = package.without_data()
     packages = dict(sorted(packages.items()))
     maintainer_scripts.require_known(packages.values())
-    effects.apply(tree, packages, recipe.suite, platform)
+    suites.apply(tree, packages, recipe.suite, platform)
     _configure(tree, packages, listed, recipe, platform)
     _clean(tree)
     return tree
 
 
-def write(tree: Tree, out: Path) -> Written:
+def write_tree(tree: PackageTree, out: Path) -> Written:
     """Write a tree as a layer."""
     with LayerWriter(out, Directories(), packing.BASE) as layer:
         tree.write(layer)
         return layer.finish()
 
 
-def write_modules(tree: Tree, out: Path) -> None:
+def write_modules(tree: PackageTree, out: Path) -> None:
     """Write the Python modules of a tree to an archive, by their paths, so that they can be compiled."""
     with zipfile.ZipFile(out, "w") as archive:
         for path in sorted(filter(MODULES.match, tree.entries)):
@@ -81,7 +82,11 @@ def _refuse(package: Package, platform: Platform, others: Mapping[str, Package])
 
 
 def _configure(
-    tree: Tree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], recipe: Debian, platform: Platform
+    tree: PackageTree,
+    packages: Mapping[str, Package],
+    listed: Mapping[str, Sequence[str]],
+    recipe: Debian,
+    platform: Platform,
 ) -> None:
     """Write what apt, dpkg and ldconfig look into."""
     tree.file("etc/apt/sources.list", recipe.sources)
@@ -89,15 +94,15 @@ def _configure(
     tree.file("etc/dpkg/dpkg.cfg.d/99multinode", "".join(f"{option}\n" for option in DPKG_OPTIONS))
     try:
         if C_LIBRARY in packages:
-            ldcache.write(tree, platform)
-        database.write(tree, packages, listed, platform)
+            ldcache.write_cache(tree, platform)
+        database.write_database(tree, packages, listed, platform)
     except (LookupError, ValueError) as error:
-        fact = "a Debian package has not what dpkg or ldconfig need"
+        fact = "a Debian package lacks what dpkg or ldconfig need"
         raise WorldFault(fact, error, "make a new lock (build.py lock)") from error
     database.mark_automatic(tree, packages.keys() - _wanted(packages, recipe.packages), platform)
 
 
-def _clean(tree: Tree) -> None:
+def _clean(tree: PackageTree) -> None:
     """Remove what no image has, and let nothing run as another user."""
     for path in [path for path in tree.entries if DIRTY.match(path)]:
         del tree.entries[path]
@@ -114,6 +119,6 @@ def _wanted(packages: Mapping[str, Package], named: Sequence[str]) -> set[str]:
         for name, package in packages.items()
         if package.about.get("Essential") == "yes"
         or package.about.get("Priority") == "required"
-        or not virtual.isdisjoint(control.provided(package.about.get("Provides", "")))
+        or not virtual.isdisjoint(control.parse_provides(package.about.get("Provides", "")))
     }
     return own | {*named, *ALWAYS}

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from images.debian import archive, mirrors
+from images.debian.debs import Deb
 from images.host import limits
 from images.host.context import Context
 from images.host.download import MOVED
 from images.host.errors import WorldFault
-from images.model import Deb
 
 SERVER = f"https://snapshot.{mirrors.DOMAIN}"
 
@@ -27,7 +27,7 @@ def places(debs: Iterable[Deb], context: Context) -> dict[Deb, str]:
         version = quote(one.version, safe="")
         url = f"{SERVER}/mr/binary/{one.package}/{version}/binfiles"
         try:
-            answer = archive.read(url, limits.ANSWER, context)
+            answer = archive.read_document(url, limits.ANSWER, context)
         except WorldFault as fault:
             if fault.kind == MOVED:  # it does not know this one
                 continue

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from images.debian.archive import Paragraph
-from images.debian.control import Relation, key, relations
+from images.debian.control import Relation, parse_relations, version_key
 
 
 class Unsolvable(Exception):
@@ -23,11 +23,11 @@ class Universe:
             if row.get("Essential") == "yes" or row.get("Priority") == "required":
                 self._essential[row.suite].append(row["Package"])
             known = self.candidates.get(row["Package"])
-            if known is None or key(row["Version"]) > key(known["Version"]):
+            if known is None or version_key(row["Version"]) > version_key(known["Version"]):
                 self.candidates[row["Package"]] = row
         self._provides: dict[str, list[tuple[Paragraph, str]]] = defaultdict(list)
         for row in self.candidates.values():
-            for (one,) in relations(row.get("Provides")):
+            for (one,) in parse_relations(row.get("Provides")):
                 self._provides[one.name].append((row, one.version))
 
     def essential(self, suite: str) -> list[str]:
@@ -63,7 +63,7 @@ def closure(universe: Universe, names: Sequence[str]) -> list[Paragraph]:
     ahead = deque(chosen.values())
     while ahead:
         row = ahead.popleft()
-        for group in (*relations(row.get("Pre-Depends")), *relations(row.get("Depends"))):
+        for group in (*parse_relations(row.get("Pre-Depends")), *parse_relations(row.get("Depends"))):
             found = [each for one in group for each in universe.matching(one)]
             if not found:
                 raise Unsolvable(f"{row['Package']} needs {' or '.join(one.name for one in group)}")
@@ -76,7 +76,7 @@ def closure(universe: Universe, names: Sequence[str]) -> list[Paragraph]:
 
 def _refuse_conflicts(universe: Universe, chosen: Mapping[str, Paragraph]) -> None:
     for row in chosen.values():
-        for (one,) in (*relations(row.get("Conflicts")), *relations(row.get("Breaks"))):
+        for (one,) in (*parse_relations(row.get("Conflicts")), *parse_relations(row.get("Breaks"))):
             for other in universe.matching(one):
                 if other["Package"] in chosen and other is not row:
                     raise Unsolvable(f"{row['Package']} does not go with {other['Package']}")

@@ -16,7 +16,7 @@ from typing import IO
 from images.debian import deb
 from images.debian.deb import Package
 from images.host.errors import WorldFault
-from images.oci.layer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 
 # In a merged /usr these are links to the directories of the same names in it (https://wiki.debian.org/UsrMerge).
 MERGED = ("bin", "lib", "lib64", "sbin")
@@ -60,7 +60,7 @@ class Entry:
         return self.read()
 
 
-class Tree:
+class PackageTree:
     """Paths as they will be in the layer: no `./`, and /bin, /sbin, /lib, /lib64 below usr/."""
 
     def __init__(self) -> None:
@@ -76,9 +76,9 @@ class Tree:
         Raises WorldFault for what no image can have, and what another package has.
         """
         listed = []
-        for path, info, data in deb.entries(package):
+        for path, info, data in deb.read_entries(package):
             listed.append(f"/{path}" if path else "/.")
-            place = place_of(path)
+            place = merged_path(path)
             if not path or place in MERGED or _is_left_out(place, info):
                 continue
             self._add(place, self._entry(place, info, data, package.name))
@@ -168,7 +168,7 @@ class Tree:
         if info.uid or info.gid > LAST_GID:
             raise WorldFault("a file of a Debian package is not root's", f"{owner}: /{place}", REMEDY)
         if info.islnk():
-            target = self.entries.get(place_of(posixpath.normpath(info.linkname)))
+            target = self.entries.get(merged_path(posixpath.normpath(info.linkname)))
             if target is None or target.kind != FILE or target.owner != owner:
                 raise WorldFault("a hard link of a Debian package leads nowhere", f"{owner}: /{place}", REMEDY)
             return target
@@ -186,7 +186,7 @@ class Tree:
             raise WorldFault("two Debian packages have one path", f"/{place} ({old.owner} and {entry.owner})", REMEDY)
 
 
-def place_of(path: str) -> str:
+def merged_path(path: str) -> str:
     """Return where a path of a package lies in a merged /usr."""
     first, slash, _ = path.partition("/")
     return f"usr/{path}" if slash and first in MERGED else path

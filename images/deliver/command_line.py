@@ -13,8 +13,8 @@ from typing import IO
 from images.host import process
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.model import Image
 from images.oci.archive import write_archive
+from images.oci.image import Image
 
 # Exit codes of a program itself, of the container's command not among them (podman-run(1), Exit Status).
 NOT_STARTED = (125, 126, 127)
@@ -48,7 +48,7 @@ PODMAN = Program(
 )
 
 
-def connect(program: Program, environ: Mapping[str, str], seconds: int) -> CommandLine | None:
+def connect_program(program: Program, environ: Mapping[str, str], seconds: int) -> CommandLine | None:
     """Return an engine, None where its program is not installed.
 
     Raises WorldFault where it does not work: one that is installed may lack a range of user ids, or wait for the lock

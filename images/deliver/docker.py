@@ -16,13 +16,13 @@ from docker.types import LogConfig
 from requests import RequestException
 
 from images.host import process
-from images.host.context import background
+from images.host.background import background
 from images.host.download import reason
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
-from images.model import Image
-from images.oci.archive import archive, archived_manifest, file_archive
-from images.oci.manifest import digest_of
+from images.oci.archive import archived_manifest, file_archive, stream_archive
+from images.oci.descriptors import digest_of
+from images.oci.image import Image
 
 GIVEN = "/given"  # in a container
 SOCKET = "/var/run/docker.sock"  # where nothing names another one
@@ -31,7 +31,7 @@ PATIENCE = 600  # seconds: for an answer of a daemon that has answered once
 CONTAINERD = ["driver-type", "io.containerd.snapshotter.v1"]  # how `docker info` tells containerd's store of images
 
 
-def connect(environ: Mapping[str, str], seconds: int) -> Docker | None:
+def connect_docker(environ: Mapping[str, str], seconds: int) -> Docker | None:
     """Return the Docker that the command `docker` would use: DOCKER_HOST, else a context, else the usual socket.
 
     None where nothing names one, and none is there. Raises a Fault for one that does not answer within so many seconds.
@@ -105,9 +105,9 @@ class Docker:
         """Send an image; return it as Docker has it then."""
         if present := self._count_present(image):
             with suppress(DockerException, OSError):  # a Docker that insists on every layer gets every layer
-                self._client.images.load(archive(image, store, skip=present))
+                self._client.images.load(stream_archive(image, store, skip=present))
         if not self._found(image):
-            self._client.images.load(archive(image, store))
+            self._client.images.load(stream_archive(image, store))
         return self._found(image) or self._client.images.get(image.id)  # which says that there is none
 
     def _found(self, image: Image) -> Any:

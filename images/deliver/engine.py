@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from images.deliver import command_line, docker
 from images.host.errors import Fault
 from images.host.store import Store
-from images.model import Image
+from images.oci.image import Image
 
 KEEP = "--output FILE"
 
@@ -44,7 +44,7 @@ class Engine(Protocol):
         """
 
 
-class Row(NamedTuple):
+class EngineRow(NamedTuple):
     """An engine that there may be: what it is called, and what returns it.
 
     That has so many seconds to answer. It returns None where there is none, and raises a Fault where there is one that
@@ -56,7 +56,10 @@ class Row(NamedTuple):
 
 
 # The first that answers is taken.
-ENGINES = (Row("Docker", docker.connect), Row("podman", partial(command_line.connect, command_line.PODMAN)))
+ENGINES = (
+    EngineRow("Docker", docker.connect_docker),
+    EngineRow("podman", partial(command_line.connect_program, command_line.PODMAN)),
+)
 
 
 class Search(NamedTuple):
@@ -79,17 +82,17 @@ class Search(NamedTuple):
         return self.faults[0].remedy if self.faults else f"start {first} (or install {' or '.join(others)})"
 
 
-def search(environ: Mapping[str, str], seconds: int = 10) -> Search:
+def find_engine(environ: Mapping[str, str], seconds: int = 10) -> Search:
     """Return the first engine that answers within so many seconds, and why others before it were not taken."""
     faults = list[Fault]()
-    for found in answers(environ, seconds):
+    for found in connect_all(environ, seconds):
         if not isinstance(found, Fault):
             return Search(found, faults)
         faults.append(found)
     return Search(None, faults)
 
 
-def answers(environ: Mapping[str, str], seconds: int = 10) -> Iterator[Engine | Fault]:
+def connect_all(environ: Mapping[str, str], seconds: int = 10) -> Iterator[Engine | Fault]:
     """Yield the engines that answer within so many seconds, in their order, and why others do not."""
     for row in ENGINES:
         try:
@@ -99,7 +102,7 @@ def answers(environ: Mapping[str, str], seconds: int = 10) -> Iterator[Engine | 
             yield fault
 
 
-def choose(
+def choose_engine(
     asked: bool | None, environ: Mapping[str, str], say: Callable[[str], None], *, elsewhere: bool = False
 ) -> Engine | None:
     """Return the engine to load into, as asked: one that must be there (True), none (False), any that is there (None).
@@ -109,7 +112,7 @@ def choose(
     """
     if asked is False:
         return None
-    found = search(environ)
+    found = find_engine(environ)
     if engine := found.engine:
         if found.faults:
             say(f"note: the image goes into {engine.name}: {found.why}")

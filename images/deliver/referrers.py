@@ -17,8 +17,10 @@ from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.oci import indexes, manifest
-from images.oci.manifest import INDEXES, MANIFESTS, described, digest_of
+from images.oci import indexes
+from images.oci.descriptors import described, digest_of, encode
+from images.oci.indexes import LAYOUT
+from images.oci.media_types import INDEXES, MANIFESTS
 from images.oci.reference import Remote
 
 EMPTY = "application/vnd.oci.empty.v1+json"  # a configuration for who has none ("Guidance for an Empty Descriptor")
@@ -55,7 +57,7 @@ class Attachment:
     def manifest(self) -> bytes:
         """Return its manifest; equal documents about the same image have equal ones."""
         content = described(self.media_type, self.data)
-        return manifest.encode(
+        return encode(
             {
                 "schemaVersion": 2,
                 "mediaType": MANIFESTS[0],
@@ -84,7 +86,7 @@ class Attachment:
         blobs.mkdir(parents=True)
         for data in (NOTHING, self.data, self.manifest):
             (blobs / digest_of(data).removeprefix("sha256:")).write_bytes(data)
-        (path / "oci-layout").write_bytes(manifest.LAYOUT)
+        (path / "oci-layout").write_bytes(LAYOUT)
         (path / "index.json").write_bytes(indexes.write_list([self.entry]))
 
 
@@ -104,7 +106,7 @@ def attach(documents: Sequence[Attachment], remote: Remote, store: Store, access
             _add(registry, about, [document.entry for document in documents])
 
 
-def listed(digest: str, remote: Remote, access: Access) -> list[dict[str, Any]]:
+def list_attached(digest: str, remote: Remote, access: Access) -> list[dict[str, Any]]:
     """Return the descriptors of what is attached to an image or an index, wherever clients look for it.
 
     That is what the registry lists, what the tag lists, and what cosign keeps under tags of its own. Raises a Fault
@@ -114,7 +116,7 @@ def listed(digest: str, remote: Remote, access: Access) -> list[dict[str, Any]]:
         return [*(_listed(registry, digest) or ()), *_tagged(registry, digest), *_of_cosign(registry, digest)]
 
 
-def has(document: Attachment, remote: Remote, access: Access) -> bool:
+def is_attached(document: Attachment, remote: Remote, access: Access) -> bool:
     """Return whether a registry has a document that it lists, whole and unchanged."""
     parts = {f"manifests/{document.digest}": document.manifest}
     parts[f"blobs/{digest_of(document.data)}"] = document.data

@@ -73,21 +73,21 @@ REFUSALS = (
 )  # fmt: skip
 
 
-def refusal(err: str, shown: str, host: str) -> Fault:
+def explain_refusal(err: str, shown: str, host: str) -> Fault:
     """Return what skopeo's standard error means for `shown`; only of the kind `otherwise` another attempt may help."""
-    text = message(err)
+    text = last_message(err)
     # The words are those of the error, not of names and addresses in it.
     words = re.sub(r"\b(https?|docker)://[^\s\"]*", "", text.replace(shown, "").replace(host, ""))
     found = next((row for row in REFUSALS if re.search(row.said, words, re.IGNORECASE)), OTHERWISE)
-    return refused(found, f"{shown} ({text[:SHOWN].strip()})", host)
+    return refusal_fault(found, f"{shown} ({text[:SHOWN].strip()})", host)
 
 
-def refused(refusal: Refusal, value: str, host: str) -> Fault:
+def refusal_fault(refusal: Refusal, value: str, host: str) -> Fault:
     """Return the fault that stands for a refusal, and says which kind it is of."""
     return refusal.fault(refusal.fact, value, refusal.remedy.format(host=host), refusal.kind)
 
 
-def message(err: str) -> str:
+def last_message(err: str) -> str:
     """Return the last error in skopeo's log (logrus: key=value), without its preamble and without signed queries."""
     lines = err.strip().splitlines() or ["no message"]
     found = re.search(r'\bmsg="((?:[^"\\]|\\.)*)"', lines[-1])

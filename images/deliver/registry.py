@@ -12,14 +12,15 @@ import requests
 from requests.utils import parse_dict_header
 
 from images.deliver import logins
-from images.deliver.refusals import SILENT, refusal, refused
+from images.deliver.refusals import SILENT, explain_refusal, refusal_fault
 from images.foreign import documents
 from images.host import certificates, download, limits
 from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.oci import reference
-from images.oci.manifest import INDEXES, LIMIT, MANIFESTS, ON_THE_WAY
+from images.oci.manifest import LIMIT, ON_THE_WAY
+from images.oci.media_types import INDEXES, MANIFESTS
 from images.oci.reference import Remote
 
 HUB = "registry-1.docker.io"  # where the registry of docker.io is
@@ -80,10 +81,10 @@ class Registry:
                 self._given = given
                 answer, _ = self._send(method, path, index, most)
         except download.FAILED as error:
-            raise refusal(download.reason(error), shown, self._remote.host) from error
+            raise explain_refusal(download.reason(error), shown, self._remote.host) from error
         if not answer.ok and answer.status not in refusals:
             said = answer.data[:200].decode(errors="replace")
-            raise refusal(f"status code {answer.status}: {said}", shown, self._remote.host)
+            raise explain_refusal(f"status code {answer.status}: {said}", shown, self._remote.host)
         return answer
 
     def path(self, address: str) -> str:
@@ -122,7 +123,7 @@ class Registry:
     def _refuse_slowness(self, _: int) -> None:
         if time.monotonic() > self._end:
             value = f"{self._remote} (not all has come in {limits.PATIENCE:.0f} s)"
-            raise refused(SILENT, value, self._remote.host)
+            raise refusal_fault(SILENT, value, self._remote.host)
 
     def _authorization(self, asked: str) -> str | None:
         """Return what answers a refusal (RFC 7235), None where nothing does.
@@ -146,7 +147,7 @@ class Registry:
         else:
             given = self._request("GET", realm, params=wanted, headers={"Authorization": basic})
         with given:
-            said = documents.parse(self._read(given, limits.TOKEN.most)) if given.ok else None
+            said = documents.parse_json(self._read(given, limits.TOKEN.most)) if given.ok else None
         found = said.get("token") or said.get("access_token") if isinstance(said, dict) else None
         return f"Bearer {found}" if found else None
 

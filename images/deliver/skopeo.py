@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from images.deliver import logins
-from images.deliver.refusals import OTHERWISE, SILENT, refusal, refused
+from images.deliver.refusals import OTHERWISE, SILENT, explain_refusal, refusal_fault
 from images.host import limits, process
 from images.host.certificates import trusted
 from images.host.context import Access
@@ -77,7 +77,7 @@ class Server:
                 done = process.run(line, environ, INSTALL, out=file, cwd=self._aside, tick=late, idle=idle)
             if done.code == 0:
                 return answer.read_bytes()
-            fault = refusal(done.err, shown, self._remote.host)
+            fault = explain_refusal(done.err, shown, self._remote.host)
             if self._trouble and fault.kind == "denied":
                 raise self._trouble  # the login that could not be read may be the one that is missing
             if pause is None or fault.kind != OTHERWISE.kind:
@@ -90,7 +90,7 @@ class Server:
 
         def refuse(seconds: float) -> None:
             if seconds >= self._patience:
-                raise refused(SILENT, f"{shown} (nothing came or went for {seconds:.0f} s)", self._remote.host)
+                raise refusal_fault(SILENT, f"{shown} (nothing came or went for {seconds:.0f} s)", self._remote.host)
 
         return refuse
 
@@ -102,7 +102,9 @@ class Server:
         def refuse() -> None:
             tick()
             if time.monotonic() > end:
-                raise refused(SILENT, f"{shown} ({size} bytes have not come in {seconds:.0f} s)", self._remote.host)
+                raise refusal_fault(
+                    SILENT, f"{shown} ({size} bytes have not come in {seconds:.0f} s)", self._remote.host
+                )
 
         return refuse
 
@@ -110,7 +112,7 @@ class Server:
     def _environ(self) -> Mapping[str, str]:
         """Check that skopeo is there, and hand on the certificates that requests and pip trust."""
         environ = self._access.environ
-        require(environ, f"{self._remote.host}/{self._remote.name}")
+        require_skopeo(environ, f"{self._remote.host}/{self._remote.name}")
         named = {name: str(Path(environ[name]).absolute()) for name in FILES if environ.get(name)}  # it runs elsewhere
         return {**environ, **named, **trusted(environ, self._access.certificate)}
 
@@ -132,7 +134,7 @@ class Server:
         return ("--authfile", "auth.json")
 
 
-def require(environ: Mapping[str, str], shown: str) -> None:
+def require_skopeo(environ: Mapping[str, str], shown: str) -> None:
     """Raise WorldFault where skopeo is missing or too old; `shown` is what it is needed for."""
     if shutil.which("skopeo", path=environ.get("PATH")) is None:
         raise WorldFault("registries are reached through skopeo, which is not installed", shown, INSTALL)

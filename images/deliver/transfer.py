@@ -16,11 +16,11 @@ from images.host.download import Advance
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.host.whole_files import link
-from images.model import Descriptor, Image, Manifest
 from images.oci import manifest
-from images.oci.image import published_digest
+from images.oci.descriptors import Descriptor, digest_of
+from images.oci.image import Image, published_digest
 from images.oci.layout_writer import write_layout
-from images.oci.manifest import ON_THE_WAY, digest_of
+from images.oci.manifest import ON_THE_WAY, Manifest
 from images.oci.reference import Remote
 
 
@@ -37,7 +37,7 @@ class Repository:
         called = known or self._remote.tag or "latest"
         data = self._server.inspect(called)
         if known:
-            manifest.check(data, known, self._remote.called(called))
+            manifest.require_digest(data, known, self._remote.called(called))
         return data
 
     def config(self, found: Manifest, advance: Advance) -> Path:

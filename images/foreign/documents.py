@@ -10,7 +10,7 @@ from typing import Any
 DEEPEST = 100  # objects and lists within each other: the documents of images have eight
 
 
-def parse(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
     """Read JSON.
 
     Raises ValueError for what is not JSON (RFC 8259 has no NaN), for what is nested so deep that it could be read and
@@ -34,7 +34,7 @@ def is_deep(value: object) -> bool:
     return bool(inside)
 
 
-def unknown(given: object, known: object, where: str = "") -> list[str]:
+def list_unknown_keys(given: object, known: object, where: str = "") -> list[str]:
     """Return the keys of a document that another one does not have, each with the keys and numbers above it."""
     if isinstance(given, dict) and isinstance(known, dict):
         new = [f"{where}{key}" for key in given if key not in known]
@@ -43,10 +43,10 @@ def unknown(given: object, known: object, where: str = "") -> list[str]:
         new, shared = [], [(str(n), *pair) for n, pair in enumerate(zip(given, known, strict=False))]
     else:
         return []
-    return [*new, *(name for key, one, other in shared for name in unknown(one, other, f"{where}{key}."))]
+    return [*new, *(name for key, one, other in shared for name in list_unknown_keys(one, other, f"{where}{key}."))]
 
 
-def misspelled(value: object, known: Iterable[str]) -> str | None:
+def find_misspelled(value: object, known: Iterable[str]) -> str | None:
     """Return a key that engines, to which case means nothing, take for a known one; those of annotations are free."""
     exact = {key.casefold(): key for key in known}
     inside = [value]

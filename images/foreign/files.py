@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from images.foreign import tars
 from images.foreign.paths import HOPS, below_root
+from images.host.blobs import CHUNK, Blobs, copied
 from images.host.errors import UserFault, WorldFault
-from images.host.store import CHUNK, Store, copied
 
 AGAIN = "copy or save it again: it is damaged"
 MOST = 20_000  # entries of a tar: an image has two for each layer, a bundle some hundreds
@@ -50,7 +50,7 @@ class Files:
         return b"".join(self.chunks(path, most))
 
     def keep(
-        self, path: str, place: tuple[str, str], store: Store, most: int | None = None,
+        self, path: str, place: tuple[str, str], store: Blobs, most: int | None = None,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Path:  # fmt: skip
         """Bring a file to its place in the store, (sha256, name), unless it is there undamaged.
@@ -68,7 +68,7 @@ class Files:
             return store.keep(aside, *place)
 
 
-def in_directory(root: Path, name: str) -> Files:
+def open_directory(root: Path, name: str) -> Files:
     """Return the files of a directory."""
 
     def pieces(path: str) -> Iterator[bytes]:
@@ -79,7 +79,7 @@ def in_directory(root: Path, name: str) -> Files:
     return Files(name, lambda path: (root / path).exists(), pieces)
 
 
-def in_tar(place: Path, name: str, remedy: str, *, plain: bool) -> Files:
+def open_tar(place: Path, name: str, remedy: str, *, plain: bool) -> Files:
     """Return the files of a tar; one that is `plain` has nothing that readers of tars read in several ways.
 
     Raises UserFault with `remedy` when it is none that can be read, WorldFault when it is cut short.

@@ -18,7 +18,7 @@ MOST_READ = 64 << 20  # bytes that are read of a library: one name of megabytes 
 BROKEN = (ELFError, AssertionError, AttributeError, LookupError, OSError, OverflowError, TypeError, ValueError)
 
 
-def entries(library: IO[bytes], name: str, read: Callable[[Any], Iterable[Any]]) -> list[Any]:
+def read_section(library: IO[bytes], name: str, read: Callable[[Any], Iterable[Any]]) -> list[Any]:
     """List the entries that `read` finds in the section of a name; a damaged file, or one without it, has none."""
     try:
         section = ELFFile(cast("IO[bytes]", Bounded(library, MOST_READ))).get_section_by_name(name)

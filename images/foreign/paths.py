@@ -26,14 +26,14 @@ FLAWS = (
 PLAIN = re.compile(r"[!-\-0-~][ -.0-~]*(/[!-\-0-~][ -.0-~]*)*")
 
 
-def flaw(path: str) -> str | None:
+def find_flaw(path: str) -> str | None:
     """Return what keeps a path out of a layer, in words that go after it; None for a good one."""
     if len(path) <= LONGEST_PART and PLAIN.fullmatch(path):
         return None
-    return next((words for pattern, words in FLAWS if re.search(pattern, path)), None) or excess(path)
+    return next((words for pattern, words in FLAWS if re.search(pattern, path)), None) or find_excess(path)
 
 
-def excess(path: str) -> str | None:
+def find_excess(path: str) -> str | None:
     """Return what is too much of a path for a file system, in words that go after it."""
     encoded = path.encode(errors="replace")
     if len(encoded) > LONGEST or any(len(part) > LONGEST_PART for part in encoded.split(b"/")):

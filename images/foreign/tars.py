@@ -8,8 +8,8 @@ import tarfile
 from collections.abc import Iterator
 from typing import Protocol
 
-from images.foreign.paths import excess
-from images.host.store import CHUNK
+from images.foreign.paths import find_excess
+from images.host.blobs import CHUNK
 
 BLOCK = tarfile.BLOCKSIZE
 # Bytes of all headers that go before one entry and are read whole: real ones hold a path and some attributes.
@@ -174,7 +174,7 @@ def _applied(info: tarfile.TarInfo, said: dict[str, str]) -> tarfile.TarInfo:
 
 def _flaw(info: tarfile.TarInfo) -> str | None:
     for path in (info.name, info.linkname):
-        if found := "has a zero byte" if "\0" in path else excess(path):
+        if found := "has a zero byte" if "\0" in path else find_excess(path):
             return f"is or leads to a path that {found}"
     if info.type == tarfile.GNUTYPE_SPARSE:
         return f"says that {SPARSE}"

@@ -23,10 +23,12 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, MaxRetryError, ProtocolError
 from urllib3.util import Retry
 
-from images.host import limits, process
+from images.host import limits
+from images.host.blobs import CHUNK, copied
 from images.host.errors import UserFault, WorldFault
-from images.host.pip_config import Sources, local, without_login
-from images.host.store import CHUNK, Store, copied
+from images.host.pip_config import Sources, local_path, without_login
+from images.host.stops import end_if_stopped
+from images.host.store import Store
 from images.host.text import shown
 
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
@@ -51,7 +53,7 @@ FAILED = (requests.RequestException, HTTPError, ValueError, OverflowError)
 Advance = Callable[[int], None]
 
 
-def fetch(
+def download_file(
     store: Store, url: str, digest: str | None, name: str, sources: Sources, advance: Advance, most: int | None = None
 ) -> str:
     """Download one file into the store and return its sha256; a file that is there and undamaged is not fetched again.
@@ -75,8 +77,8 @@ def fetch(
     return got
 
 
-def read(url: str, limit: limits.Limit, sources: Sources, advance: Advance) -> bytes:
-    """Return a document that is not kept; see `fetch`."""
+def download_document(url: str, limit: limits.Limit, sources: Sources, advance: Advance) -> bytes:
+    """Return a document that is not kept; see `download_file`."""
     file = BytesIO()
     _copy(url, file, limit.most, sources, advance)
     return file.getvalue()
@@ -189,7 +191,7 @@ class Session(requests.Session):
 session = functools.cache(Session)
 
 
-def refused(url: str, status: int) -> UserFault:
+def login_fault(url: str, status: int) -> UserFault:
     """Return the fault of a server that wants a login, or another one."""
     remedy = "the right user and password in pip's index-url (https://USER:PASSWORD@HOST/...) or in ~/.netrc"
     kind = MOVED if status in NOT_THERE else ""
@@ -199,13 +201,13 @@ def refused(url: str, status: int) -> UserFault:
 def _copy(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advance) -> str:
     """Copy what is at an address or a path into a file; return its sha256."""
     try:
-        if place := local(url):
+        if place := local_path(url):
             return _copy_local(place, file, most, advance)
         return _download(url, file, most, sources, advance)
     except FAILED as error:
         status = error.response.status_code if isinstance(error, requests.HTTPError) else 0
         if isinstance(error, requests.HTTPError) and status in (UNAUTHORIZED, FORBIDDEN):
-            raise refused(error.response.url, status) from error
+            raise login_fault(error.response.url, status) from error
         remedy = "check the network and proxy settings (HTTPS_PROXY), or --wheelhouse DIR with the wheel in it"
         kind = MOVED if status in NOT_THERE else ""
         raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy, kind) from error
@@ -235,7 +237,7 @@ def pieces(response: requests.Response, most: int, advance: Advance, *, unpack: 
     size, pace = 0, _Pace(response.url)
     # Not until CHUNK is full, which a slow server may take hours for.
     while chunk := response.raw.read1(CHUNK, decode_content=unpack):
-        process.end_if_stopped()
+        end_if_stopped()
         size += len(chunk)
         _require_end(response.url, size, most)
         pace.count(len(chunk))

@@ -52,7 +52,7 @@ REMEDIES = {errno.EPIPE: READ} | dict.fromkeys((errno.EACCES, errno.EPERM, errno
 REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ROOM)
 
 
-def of_system(error: OSError, unnamed: object = "stdout") -> WorldFault:
+def system_fault(error: OSError, unnamed: object = "stdout") -> WorldFault:
     """Return what the system says of a file, which is `unnamed` where it names none.
 
     Of a copy it is the second one that is written.

@@ -114,37 +114,37 @@ def require_indexes(name: str, indexes: Iterable[str]) -> None:
     """
     check_addresses(name, indexes)
     for place in indexes:
-        if local(place) and not directories([place]):
+        if local_path(place) and not directories([place]):
             fact = "an index is neither an address nor a directory that is there"
             raise UserFault(fact, _named(name, place), "https://HOST/PATH, or the path of that directory")
 
 
 def directories(links: Iterable[str]) -> list[Path]:
     """Return those of pip's links that are directories on this machine, and open to this user."""
-    places = filter(None, map(local, links))
+    places = filter(None, map(local_path, links))
     return [place for place in places if os.path.isdir(place)]  # noqa: PTH112 - is_dir() raises where it may not look
 
 
 def is_absent(link: str) -> bool:
     """Return whether one of pip's links is a place on this machine that is not there, as far as this user can see."""
-    place = local(link)
+    place = local_path(link)
     return place is not None and not os.access(place, os.F_OK)
 
 
-def local(link: str) -> Path | None:
+def local_path(link: str) -> Path | None:
     """Return the place of a link on this machine, None for an address elsewhere."""
     if link.startswith("file:"):
         return Path(os.fsdecode(unquote_to_bytes(urlsplit(link).path)))
     return None if "://" in link else Path(link)
 
 
-def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
+def read_sources(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
     """Return pip's configuration: files and environment, merged as pip merges them.
 
     `prefix` is the directory of the Python environment. Raises UserFault for a file that pip could not read either, and
     for certificates that are not there: uv would go on without them.
     """
-    found = sources(merged(files(environ, prefix), environ), home_of(environ))
+    found = make_sources(merged(list_files(environ, prefix), environ), home_of(environ))
     found = replace(found, certificate=found.certificate or certificates.usual(environ))
     for path in filter(None, (found.certificate, found.client_certificate)):
         if not Path(path).exists():
@@ -152,7 +152,7 @@ def read(environ: Mapping[str, str], prefix: str = sys.prefix) -> Sources:
     return found
 
 
-def files(environ: Mapping[str, str], prefix: str) -> list[Path]:
+def list_files(environ: Mapping[str, str], prefix: str) -> list[Path]:
     """List the files that pip would read, if they are there; a later one replaces values of an earlier one."""
     named = environ.get("PIP_CONFIG_FILE")
     if named == os.devnull:
@@ -171,7 +171,7 @@ def merged(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
     """Return every value that is set, by its long name without hyphens before it: index-url."""
     found: dict[tuple[str, str], str] = {}
     for path in paths:
-        parsed = parse(_text(path), path)
+        parsed = parse_file(_text(path), path)
         for section in parsed.sections():
             found |= {(section, _name(name)): value for name, value in parsed.items(section)}
     variables = {name: value for name, value in environ.items() if name.startswith("PIP_")}
@@ -183,7 +183,7 @@ def merged(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def parse(text: str, path: Path) -> configparser.RawConfigParser:
+def parse_file(text: str, path: Path) -> configparser.RawConfigParser:
     """Return what is written in a file; no message shows its lines, which may hold passwords."""
     if "\0" in text:  # no variable of a program can have it
         raise _unreadable(f"{path} (a NUL byte)", path)
@@ -195,7 +195,7 @@ def parse(text: str, path: Path) -> configparser.RawConfigParser:
     return parsed
 
 
-def sources(values: Mapping[str, str], home: Path) -> Sources:
+def make_sources(values: Mapping[str, str], home: Path) -> Sources:
     """Return the sources that values of pip's configuration name; `home` is what ~ stands for."""
     no_index = _is_true("no-index", values.get("no-index", "no"))
     index = "" if no_index else values.get("index-url", "").strip()

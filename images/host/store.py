@@ -10,15 +10,16 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from images.host import fingerprint, whole_files
-from images.host.errors import Damaged, UserFault, WorldFault, named
+from images.host.blobs import BLOB, Cached, sha256
+from images.host.errors import Damaged, UserFault, WorldFault, named, require_text
+from images.host.home import home_of
 
-CHUNK = 1 << 20
 PARTS = ("blobs", "records", "trees", "aside")
 DISTRUST = "get the lock, the bundle or the image again from somebody whom you trust: this one was changed or damaged"
 UV = "uv"  # the directory of uv's own cache, which uv makes
@@ -52,13 +53,6 @@ class FileName(str):
         return super().__new__(cls, str(text))
 
 
-class Cached(NamedTuple):
-    """A value that JSON can hold, and whether an earlier build made it."""
-
-    value: Any
-    reused: bool
-
-
 class Store:
     """Blobs by sha256, and small JSON records by the hash of what they were made from.
 
@@ -85,7 +79,7 @@ class Store:
             tempfile.tempdir = str(self.root / "aside")
         _remove_old(root / "aside")
 
-    def place(self, digest: str, name: str = "blob") -> Path:
+    def place(self, digest: str, name: str = BLOB) -> Path:
         """Return where a blob of this sha256 and name lies, or would lie.
 
         Raises UserFault for what is no sha256 or no file name: nothing outside of the store is ever read, written or
@@ -93,7 +87,7 @@ class Store:
         """
         return self.root / "blobs" / Sha256(digest) / FileName(name)
 
-    def blob(self, digest: str, name: str = "blob", size: int | None = None) -> Path | None:
+    def blob(self, digest: str, name: str = BLOB, size: int | None = None) -> Path | None:
         """Return where a blob is, None where there is none; one of another size (bytes) is damaged, and removed."""
         path = self.place(digest, name)
         if (found := whole_files.own_file(path)) is None:
@@ -119,7 +113,7 @@ class Store:
             return None
         return path
 
-    def whole(self, digest: str, name: str = "blob") -> Path:
+    def whole(self, digest: str, name: str = BLOB) -> Path:
         """Return where a blob is that was there.
 
         Raises Damaged where it is gone, or had another sha256.
@@ -129,7 +123,7 @@ class Store:
             raise Damaged(self.place(digest, name))
         return path
 
-    def keep(self, aside: Path, digest: str, name: str = "blob") -> Path:
+    def keep(self, aside: Path, digest: str, name: str = BLOB) -> Path:
         """Move a finished file to its place, in one step; it replaces one that is there, which may be damaged."""
         path = self.place(digest, name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -221,7 +215,7 @@ def _remove_old(aside: Path) -> None:
     """Remove what killed builds of this user have left, whatever the clock says of it; follow no link."""
     for left in aside.iterdir():
         with suppress(OSError):
-            if not whole_files.foreign(left) and left.stat().st_mtime < time.time() - OLD:
+            if not whole_files.why_shared(left) and left.stat().st_mtime < time.time() - OLD:
                 with _locked(left) as is_left:
                     if is_left:
                         shutil.rmtree(left)
@@ -233,19 +227,32 @@ def _require_own(root: Path) -> None:
     Whoever can write to it decides what its records say of its files, and what is removed in it.
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has private wheels, base images and addresses
-    _refuse(root, whole_files.foreign(root))
+    _refuse(root, whole_files.why_shared(root))
     for part in PARTS:
         (root / part).mkdir(mode=0o700, exist_ok=True)
     is_closed = not root.stat().st_mode & 0o077
     for part in (*PARTS, UV):
         if os.path.lexists(root / part):
-            _refuse(root / part, whole_files.foreign(root / part, is_closed=is_closed))
+            _refuse(root / part, whole_files.why_shared(root / part, is_closed=is_closed))
 
 
 def _refuse(place: Path, why: str | None) -> None:
     if why:
         remedy = "set XDG_CACHE_HOME to a directory of your own; or remove this one, with all that is in it"
         raise WorldFault("a directory of the store is not this user's alone", f"{place} ({why})", remedy)
+
+
+def default_root(environ: Mapping[str, str]) -> Path:
+    """Return the store's directory: $XDG_CACHE_HOME/multinode (XDG Base Directory Specification).
+
+    A path that is not absolute is ignored, as the specification says. Raises UserFault where a path is not UTF-8, which
+    other programs are given.
+    """
+    named = Path(environ.get("XDG_CACHE_HOME", ""))
+    root = (named if named.is_absolute() else home_of(environ).absolute() / ".cache") / "multinode"
+    for variable, path in {"XDG_CACHE_HOME": str(root), "TMPDIR": environ.get("TMPDIR", "")}.items():
+        require_text(path, f"{variable} {path}")
+    return root
 
 
 def canonical(value: object) -> bytes:
@@ -256,19 +263,3 @@ def canonical(value: object) -> bytes:
 def key_of(value: object) -> str:
     """Return the name of what something was made from: a sha256 in hexadecimal."""
     return hashlib.sha256(canonical(value)).hexdigest()
-
-
-def sha256(path: Path) -> str:
-    """Return the sha256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return copied(iter(lambda: file.read(CHUNK), b""))[0]
-
-
-def copied(chunks: Iterable[bytes], write: Callable[[bytes], object] = lambda _: None) -> tuple[str, int]:
-    """Hand each chunk to `write`; return sha256 (hexadecimal) and size of all of them."""
-    digest, size = hashlib.sha256(), 0
-    for chunk in chunks:
-        digest.update(chunk)
-        size += len(chunk)
-        write(chunk)
-    return digest.hexdigest(), size

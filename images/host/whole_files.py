@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from images.host.errors import named
+from images.host.errors import UserFault, named
 
 
-def foreign(directory: Path, *, is_closed: bool = False) -> str | None:
+def why_shared(directory: Path, *, is_closed: bool = False) -> str | None:
     """Return why a directory is not this user's alone; in one that `is_closed` to others its mode says nothing."""
     found = directory.lstat()
     if stat.S_ISLNK(found.st_mode):
@@ -66,3 +66,9 @@ def link(source: Path, place: Path) -> None:
         os.link(source, place)
     except OSError:  # another disk, another user's file (fs.protected_hardlinks), a file system without links
         shutil.copyfile(source, place)
+
+
+def require_writable(directory: Path) -> None:
+    """Raise UserFault for a directory in which nothing can be written: that is said before the work."""
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise UserFault("nothing can be written there", directory, "--output in a directory that you may write to")

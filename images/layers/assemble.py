@@ -10,18 +10,23 @@ from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from images.base.base import Base
+from images.content import Content
+from images.host.background import side_by_side
 from images.host.context import Context
 from images.host.store import Store, key_of
-from images.layers import bytecode, constraints, entrypoint_layer, examples, oneccl
+from images.layers import bytecode, constraints, entrypoint_layer, examples, oneccl, trim
 from images.layers import wheel as wheels
 from images.layers.compiler import Compiler
 from images.layers.wheel import Parts
 from images.lock import lockfile
-from images.model import BINDINGS, Base, Directories, Layer, Lock, Wheel, Written
+from images.lock.lock import BINDINGS, Lock
 from images.oci import packing
-from images.oci.layer import LayerWriter
+from images.oci.layer import Directories, Layer, Written
+from images.oci.layer_writer import LayerWriter
 from images.plan.planner import FAMILY
-from images.wheels.content import content
+from images.wheels.content import read_content
+from images.wheels.wheel import Wheel
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
 # Stable first: what changes seldom lies low and is shared by many images.
@@ -61,11 +66,11 @@ class Extra:
     fill: Callable[[LayerWriter], None]
 
 
-def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[], str], context: Context) -> list[Layer]:
+def write_layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Future[str], context: Context) -> list[Layer]:
     """Make every layer above the base, several at a time; the order of the image does not depend on it.
 
-    `extras` are the layers directly above the base. `sbom` writes the software bill of materials, which takes as long
-    as a small layer.
+    `extras` are the layers directly above the base. `sbom` is the software bill of materials, which may still be
+    written: that takes as long as a small layer.
     """
     store, below = context.store, ingredients.base.facts.directories
     tasks: list[Callable[[], Layer]] = [partial(_layer, store, e.name, e.inputs, below, e.fill) for e in extras]
@@ -79,12 +84,12 @@ def layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Callable[[],
         if members or scripts:
             part = replace(ingredients, wheels=members, examples=scripts)
             tasks.append(partial(_wheel_layer, name, part, store))
-    tasks.append(lambda: _own_layer(ingredients, sbom(), store))
-    return context.side_by_side("writing layers", tasks, context.jobs)
+    tasks.append(lambda: _own_layer(ingredients, sbom.result(), store))
+    return side_by_side(context.progress, "writing layers", tasks, context.jobs)
 
 
 def compile_beside(
-    making: Future[Base], compiler: Compiler, found: Sequence[Wheel], context: Context, *, trimmed: bool
+    making: Future[Base], compiler: Compiler, found: Sequence[Wheel], options: Content, context: Context
 ) -> None:
     """Compile wheels while the base of Debian is being made, which takes one processor.
 
@@ -95,24 +100,24 @@ def compile_beside(
 
     def compile_(wheel: Wheel) -> None:
         if not making.done():
-            bytecode.make(context.store, [bytecode.of_wheel(wheel, site, trimmed=trimmed)], compiler)
+            bytecode.compile_jobs(context.store, [bytecode.wheel_job(wheel, site, options)], compiler)
 
     ordered = sorted(found, key=lambda wheel: -wheel.path.stat().st_size)
     tasks = [partial(compile_, wheel) for wheel in ordered]
-    context.side_by_side("compiling modules while the base is made", tasks, max(1, context.jobs - 1))
+    side_by_side(context.progress, "compiling modules while the base is made", tasks, max(1, context.jobs - 1))
 
 
 def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | None) -> Layer:
     """Write the bytecode of the base's own modules; without a compiler only the directories that it lies in."""
-    made = bytecode.make(store, [bytecode.of_base(store, modules)], compiler)[0] if compiler else ""
+    made = bytecode.compile_jobs(store, [bytecode.base_job(store, modules)], compiler)[0] if compiler else ""
 
     def fill(layer: LayerWriter) -> None:
-        pyc = bytecode.read(store, made) if made else {}
+        pyc = bytecode.read_bytecode(store, made) if made else {}
         with zipfile.ZipFile(store.whole(modules)) as opened:
             for module in opened.namelist():
                 layer.parents(module)
                 if module in pyc:
-                    layer.file(bytecode.place_of(module, base.site.python), pyc[module])
+                    layer.file(bytecode.bytecode_path(module, base.site.python), pyc[module])
 
     return _layer(store, BASE_BYTECODE, [modules, made, base.site.python], base.facts.directories, fill)
 
@@ -121,21 +126,22 @@ def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
     """Write a layer of some of the wheels, or of the examples, or of both."""
     lock, base, archive, compiler = part.lock, part.base, part.examples, part.compiler
     digests = [wheel.sha256 for wheel in part.wheels]
-    jobs = [bytecode.of_wheel(wheel, base.site.directory, trimmed=lock.trim) for wheel in part.wheels]
-    compiled = dict(zip(digests, bytecode.make(store, jobs, compiler), strict=True)) if compiler else {}
+    jobs = [bytecode.wheel_job(wheel, base.site.directory, lock) for wheel in part.wheels]
+    compiled = dict(zip(digests, bytecode.compile_jobs(store, jobs, compiler), strict=True)) if compiler else {}
     paths = {wheel.project: wheel.path for wheel in part.wheels}
     module = lock.module if BINDINGS in paths else None
-    named = [(wheel.project, wheel.path.name, wheel.sha256) for wheel in part.wheels]
-    inputs = [named, compiled, archive and archive[0], lock.trim, astuple(base.site), module]
+    left_out = {wheel.project: trim.pattern(wheel.project, lock) for wheel in part.wheels}
+    named = [(wheel.project, wheel.path.name, wheel.sha256, left_out[wheel.project].pattern) for wheel in part.wheels]
+    inputs = [named, compiled, archive and archive[0], astuple(base.site), module]
 
     def fill(layer: LayerWriter) -> None:
-        of_ipex = oneccl.shared_files(paths, module, trimmed=lock.trim)
+        of_ipex = oneccl.shared_files(paths, module, left_out)
         for wheel in part.wheels:
-            pyc = bytecode.read(store, compiled[wheel.sha256]) if compiler else {}
-            parts = Parts(pyc, of_ipex if wheel.project == BINDINGS else {})
-            wheels.write(layer, wheel.path, base.site, parts, trimmed=lock.trim)
+            pyc = bytecode.read_bytecode(store, compiled[wheel.sha256]) if compiler else {}
+            parts = Parts(pyc, of_ipex if wheel.project == BINDINGS else {}, left_out[wheel.project])
+            wheels.write_wheel(layer, wheel.path, base.site, parts)
         if archive:
-            examples.write(layer, archive[1])
+            examples.write_examples(layer, archive[1])
 
     return _layer(store, name, inputs, base.facts.directories, fill)
 
@@ -143,15 +149,15 @@ def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
 def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Layer:
     """Write the highest layer: the entrypoint, what it knows of the image, the lock and the SBOM."""
     lock, base, compiler = ingredients.lock, ingredients.base, ingredients.compiler
-    files = entrypoint_layer.files(base.site)
-    pyc: Mapping[str, bytes] = entrypoint_layer.compiled(store, files, compiler) if compiler else {}
-    said = {wheel.project: content(store, wheel.sha256, wheel.path).metadata for wheel in ingredients.wheels}
+    files = entrypoint_layer.read_files(base.site)
+    pyc: Mapping[str, bytes] = entrypoint_layer.compile_entrypoint(store, files, compiler) if compiler else {}
+    said = {wheel.project: read_content(store, wheel.sha256, wheel.path).metadata for wheel in ingredients.wheels}
     requires = {project: metadata.get("requires_dist", []) for project, metadata in said.items()}
     texts = {
         "stack.json": json.dumps(entrypoint_layer.stack(lock, base), indent=1) + "\n",
-        lockfile.NAME: lockfile.text(lock),
+        lockfile.NAME: lockfile.format_lock(lock),
         entrypoint_layer.SBOM: sbom,
-        "constraints.txt": constraints.text(lock, requires),
+        "constraints.txt": constraints.format_constraints(lock, requires),
     }
     inputs = [
         sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()),
@@ -165,7 +171,7 @@ def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Layer:
         entrypoint_layer.NAME,
         inputs,
         base.facts.directories,
-        lambda layer: entrypoint_layer.write(layer, files, pyc, texts, base),
+        lambda layer: entrypoint_layer.write_entrypoint(layer, files, pyc, texts, base),
     )
 
 

@@ -12,13 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from images.content import Content
+from images.host.blobs import sha256
 from images.host.errors import WorldFault
-from images.host.store import Store, sha256
-from images.layers import trim
+from images.host.store import Store
+from images.layers import uncompiled
 from images.layers.compiler import Compiler
-from images.model import Wheel
 from images.oci.tars import EPOCH
 from images.wheels import archive
+from images.wheels.wheel import Wheel
 
 PROGRAMS = Path(__file__).parent / "programs"
 WORKER, SETTLE = PROGRAMS / "compile_modules.py", PROGRAMS / "settle.py"
@@ -45,22 +47,21 @@ class Job:
     modules: Callable[[], Modules]
 
 
-def of_wheel(found: Wheel, site: str, *, trimmed: bool) -> Job:
-    """Return the modules of a wheel; without those that no task imports, where the image is to be `trimmed`."""
-    left_out = trim.uncompiled(found.project, trimmed=trimmed)
+def wheel_job(found: Wheel, site: str, options: Content) -> Job:
+    """Return the modules of a wheel, without those that get no bytecode."""
+    left_out = uncompiled.pattern(found.project, options)
 
     def modules() -> Iterator[tuple[str, bytes]]:
-        skip = re.compile(left_out)
-        with archive.opened(found.path) as wheel:
+        with archive.open_wheel(found.path) as wheel:
             for name, member in wheel.members.items():
                 module = re.sub(r"^[^/]+\.data/(purelib|platlib)/", "", name)
-                if module.endswith(".py") and ".data/" not in module and not skip.match(module):
+                if module.endswith(".py") and ".data/" not in module and not left_out.match(module):
                     yield module, member.read()
 
-    return Job(found.path.name, site, [found.sha256, left_out], modules)
+    return Job(found.path.name, site, [found.sha256, left_out.pattern], modules)
 
 
-def of_base(store: Store, digest: str) -> Job:
+def base_job(store: Store, digest: str) -> Job:
     """Return the modules of a base, which are in a zip of the store by their paths."""
 
     def modules() -> Iterator[tuple[str, bytes]]:
@@ -70,14 +71,14 @@ def of_base(store: Store, digest: str) -> Job:
     return Job("the base", "", [digest, "own"], modules)
 
 
-def of_files(name: str, site: str, files: Mapping[str, bytes]) -> Job:
+def files_job(name: str, site: str, files: Mapping[str, bytes]) -> Job:
     """Return the modules among some files."""
     found = {path: data for path, data in files.items() if path.endswith(".py")}
     hashes = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in found.items())
     return Job(name, site, [name, hashes], lambda: found.items())
 
 
-def make(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]:
+def compile_jobs(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]:
     """Compile; return the sha256 of each bytecode, which is in the store then.
 
     Modules that this Python cannot compile (templates, other languages' dialects) are left out, as pip does.
@@ -120,7 +121,7 @@ def _kept(store: Store, job: Job, found: Modules) -> str:
     return digest
 
 
-def read(store: Store, digest: str) -> Mapping[str, bytes]:
+def read_bytecode(store: Store, digest: str) -> Mapping[str, bytes]:
     """Read what was compiled: path of the module in site -> bytecode."""
     path = store.whole(digest)
     with path.open("rb") as stream:
@@ -159,7 +160,7 @@ def _damaged(name: str) -> WorldFault:
     return WorldFault(fact, name, "another base, or --no-bytecode")
 
 
-def place_of(module: str, python: str) -> str:
+def bytecode_path(module: str, python: str) -> str:
     """Return where the bytecode of a module lies (PEP 3147), for Python `python` (3.X)."""
     directory, name = posixpath.split(module)
     tag = f"cpython-{python.replace('.', '')}"

@@ -14,18 +14,23 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from images.base.inspect import of_debian
+from images.base.base import Base
+from images.base.facts import Site
+from images.base.inspect import debian_site
 from images.debian import packages
+from images.debian.debs import Deb
 from images.deliver import engine as engines
 from images.deliver.engine import Engine
 from images.host import process
 from images.host.context import Context
 from images.host.errors import WorldFault
-from images.host.store import key_of
+from images.host.store import Store, key_of
 from images.layers import interpreter
-from images.model import Base, Deb, Image, Lock, Plan, Site
+from images.lock.lock import Lock
 from images.oci import image as oci
-from images.oci.manifest import digest_of
+from images.oci.descriptors import digest_of
+from images.oci.image import Image
+from images.plan.plan import Plan
 from images.platforms import TWIN, Platform
 
 WITHOUT = "--no-bytecode, without --lock"
@@ -52,11 +57,14 @@ class Compiler:
     run: Run
 
 
-# Return the Python of a base, ready to compile; of Debian's packages maybe before it is made, or None to wait for it.
-Chosen = Callable[["Base | None"], "Compiler | None"]
+@dataclass(frozen=True)
+class Choice:
+    """Whose Python compiles: that of the base in an `engine`; without one Debian's, which needs no base to be there."""
+
+    engine: Engine | None
 
 
-def require(planned: Plan, context: Context) -> None:
+def require_compiler(planned: Plan, context: Context) -> None:
     """Raise WorldFault where nothing can run the Python of a plan's base, before anything is downloaded."""
     if planned.bytecode and context.compiles:
         starts = (planned.platform, TWIN) if planned.base_reference is None else ()
@@ -64,7 +72,7 @@ def require(planned: Plan, context: Context) -> None:
             _engine(planned.base, FOREIGN if starts else UNSIGNED, context)
 
 
-def choose(lock: Lock, context: Context) -> Chosen | None:
+def choose_compiler(lock: Lock, context: Context) -> Choice | None:
     """Choose how the modules of a lock are compiled; None where they are not.
 
     Raises WorldFault where nothing here can run the Python of its base.
@@ -73,15 +81,22 @@ def choose(lock: Lock, context: Context) -> Chosen | None:
         return None
     debs, platform = _packages(lock, context)
     if context.native != platform:
-        return partial(in_engine, _engine(lock.base, FOREIGN, context), lock, context)
-    if lock.base_image or packages.unsigned(lock.debian.suite, debs, platform, context):
-        return partial(in_engine, _engine(lock.base, UNSIGNED, context), lock, context)
-    return partial(directly, lock, context)
+        return Choice(_engine(lock.base, FOREIGN, context))
+    if lock.base_image or packages.list_unsigned(lock.debian.suite, debs, platform, context):
+        return Choice(_engine(lock.base, UNSIGNED, context))
+    return Choice(None)
+
+
+def prepare_compiler(choice: Choice, lock: Lock, base: Base, context: Context) -> Compiler:
+    """Return the Python that was chosen, ready to compile for a base."""
+    if choice.engine is None:
+        return unpack_debian(lock, context)
+    return load_base(choice.engine, lock.platform, base, context.store)
 
 
 def _engine(base: str, refusal: str, context: Context) -> Engine:
     """Return an engine, for a Python that may not run as it is."""
-    found = engines.search(context.environ, SECONDS)
+    found = engines.find_engine(context.environ, SECONDS)
     if found.engine is None:
         fact = "nothing here may run the Python of the base, which compiles"
         raise WorldFault(fact, f"{base} ({refusal}; {found.why})", f"{found.remedy}, or {WITHOUT}")
@@ -95,33 +110,30 @@ def _packages(lock: Lock, context: Context) -> tuple[Sequence[Deb], Platform]:
     return lock.debian.debs, lock.platform
 
 
-def directly(lock: Lock, context: Context, _: Base | None) -> Compiler:
+def unpack_debian(lock: Lock, context: Context) -> Compiler:
     """Unpack Debian's Python, which runs through its own loader, without root and outside of its root file system."""
     store = context.store
-    source = interpreter.of_packages(store, *_packages(lock, context), lock.python)
+    source = interpreter.choose_interpreter(store, *_packages(lock, context), lock.python)
     root = interpreter.unpack(store, source)
 
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
-        command = [*interpreter.command(root, source), *arguments, ""]
+        command = [*interpreter.interpreter_command(root, source), *arguments, ""]
         with given.open("rb") as feed, out.open("wb") as written:
             failure = process.run(command, SEED, REMOVE_TREES, feed, out=written, cwd=root).failure
         if failure:
             interpreter.remove(store, root)
         return failure
 
-    return Compiler(of_debian(lock.python), source.identity, run)
+    return Compiler(debian_site(lock.python), source.identity, run)
 
 
-def in_engine(engine: Engine, lock: Lock, context: Context, base: Base | None) -> Compiler | None:
+def load_base(engine: Engine, platform: Platform, base: Base, store: Store) -> Compiler:
     """Load the base into the engine, where it stays: its layers are those of the image.
 
     Any file of a base may be code that runs when its Python starts, so that what it writes is kept for this base alone.
     """
-    if base is None:
-        return None
-    store = context.store
     settings = {"User": "65534:65534", "Env": [f"{name}={value}" for name, value in SEED.items()]}
-    config = oci.config(base.layers, lock.platform, settings, CREATED, base.history)
+    config = oci.write_config(base.layers, platform, settings, CREATED, base.history)
     digest = digest_of(config)
     image = Image((f"multinode-base:{digest.removeprefix('sha256:')}",), config, b"", base.layers)
     alone, load = threading.Lock(), functools.cache(partial(engine.load, image, store))

@@ -9,7 +9,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from images.model import BINDINGS, IPEX, Lock
+from images.lock.lock import BINDINGS, IPEX, Lock
 from images.plan import markers
 
 # What training works with. Another release of one of these, or of what it requires, is a pair that nobody has tested.
@@ -17,7 +17,7 @@ ROOTS = ("torch", "transformers", "accelerate", BINDINGS, IPEX)
 BY_MAJOR = ("numpy",)  # its extensions work with every release of the same major version (NumPy, "NEP 53")
 
 
-def text(lock: Lock, requires: Mapping[str, Sequence[str]]) -> str:
+def format_constraints(lock: Lock, requires: Mapping[str, Sequence[str]]) -> str:
     """Return the file: a line for each package that is held.
 
     `requires` maps a project to the Requires-Dist of its wheel. What a base has itself has no wheel, and is held as it

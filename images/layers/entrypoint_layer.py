@@ -10,12 +10,14 @@ from typing import Any
 
 from packaging.version import Version
 
+from images.base.base import Base
+from images.base.facts import Site
 from images.host.store import Store
 from images.layers import bytecode, oneccl
 from images.layers.compiler import Compiler
 from images.layers.examples import PLACE
-from images.model import Base, Lock, Site
-from images.oci.layer import LayerWriter
+from images.lock.lock import Lock
+from images.oci.layer_writer import LayerWriter
 
 HERE = Path(__file__).parents[1]
 NAME = "multinode"  # of the layer
@@ -70,7 +72,7 @@ def _of_mpich(lock: Lock) -> dict[str, str]:
     return {"HYDRA_BOOTSTRAP_EXEC": ENVIRONMENT["I_MPI_HYDRA_BOOTSTRAP_EXEC"]} if has_it else {}
 
 
-def settings(lock: Lock, base: Base) -> dict[str, Any]:
+def container_settings(lock: Lock, base: Base) -> dict[str, Any]:
     """Say what a container starts from (OCI image configuration, `config`)."""
     below, more = base.environment, oneccl.environment(lock, base)
     libraries = [path for each in (more, below) if (path := each.get("LD_LIBRARY_PATH"))]
@@ -149,7 +151,7 @@ def _python_release(python: str, base: Base) -> str:
     return base.facts.packages.get(f"python{python}", python) if packaged else python
 
 
-def files(site: Site) -> dict[str, bytes]:
+def read_files(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
     return {
         f"{site.directory}/multinode.pth": AT_EXIT.encode(),
@@ -164,13 +166,15 @@ def _below(directory: Path, place: str, is_ours: Callable[[str], object]) -> dic
     return {place + p: path.read_bytes() for p, path in paths.items() if is_ours(p) and path.is_file()}
 
 
-def compiled(store: Store, sources: Mapping[str, bytes], compiler: Compiler) -> dict[str, bytes]:
+def compile_entrypoint(store: Store, sources: Mapping[str, bytes], compiler: Compiler) -> dict[str, bytes]:
     """Compile the entrypoint with the base's own interpreter, once: it starts in every container."""
     start = f"{MULTINODE}/"
     own = {path.removeprefix(start): data for path, data in sources.items() if path.startswith(start)}
-    [made] = bytecode.make(store, [bytecode.of_files("the entrypoint", MULTINODE, own)], compiler)
+    [made] = bytecode.compile_jobs(store, [bytecode.files_job("the entrypoint", MULTINODE, own)], compiler)
     python = compiler.site.python
-    return {bytecode.place_of(start + name, python): data for name, data in bytecode.read(store, made).items()}
+    return {
+        bytecode.bytecode_path(start + name, python): data for name, data in bytecode.read_bytecode(store, made).items()
+    }
 
 
 def with_user(passwd: str) -> str | None:
@@ -182,7 +186,7 @@ def with_user(passwd: str) -> str | None:
     return "".join(f"{line}\n" for line in [*passwd.rstrip("\n").splitlines(), USER])
 
 
-def write(
+def write_entrypoint(
     layer: LayerWriter, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], base: Base
 ) -> None:
     """Fill the layer."""

@@ -9,15 +9,16 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from images.host.download import Advance, fetch
+from images.host.blobs import sha256
+from images.host.download import Advance, download_file
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
-from images.host.store import Store, key_of, sha256
-from images.model import EXAMPLES
-from images.oci.layer import LayerWriter
+from images.host.store import Store, key_of
+from images.lock.lock import EXAMPLES
+from images.oci.layer_writer import LayerWriter
 from images.plan.planner import ARCHIVE
 from images.wheels import source_archive
-from images.wheels.source_archive import Member
+from images.wheels.source_archive import ArchiveFile
 
 PLACE = "workspace/transformers"
 # The rest of the archive is the library itself, which comes as a wheel, with its tests and documentation.
@@ -27,7 +28,7 @@ SCRIPTS = "examples/pytorch"
 RELEASE = re.compile(r"[0-9][0-9A-Za-z.]*".join(map(re.escape, ARCHIVE.split("{version}"))))
 
 
-def obtain(store: Store, asked: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
+def fetch_examples(store: Store, asked: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
     """Bring the examples into the store as an archive; return its sha256 and its path.
 
     The archive of a release that was fetched once is taken again; any other address is asked each time.
@@ -41,7 +42,7 @@ def obtain(store: Store, asked: str, sources: Sources, advance: Advance) -> tupl
     if not local.is_file():
         remedy = "--examples with a directory, a .tar.gz or an address; or --examples none"
         raise UserFault("no such file or directory", asked, remedy)
-    return _kept(store, fetch(store, local.absolute().as_uri(), None, EXAMPLES, sources, advance), asked)
+    return _kept(store, download_file(store, local.absolute().as_uri(), None, EXAMPLES, sources, advance), asked)
 
 
 def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
@@ -49,7 +50,7 @@ def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tupl
     if known and store.verified(known, EXAMPLES):
         return _kept(store, known, url)
     try:
-        digest = fetch(store, url, None, EXAMPLES, sources, advance)
+        digest = download_file(store, url, None, EXAMPLES, sources, advance)
     except WorldFault as error:
         remedy = "--examples PATH with a copy of the archive, or --examples none"
         raise WorldFault("cannot download the examples", error.value, remedy) from error
@@ -70,7 +71,7 @@ def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
     return digest, path
 
 
-def _is_script(member: Member) -> bool:
+def _is_script(member: ArchiveFile) -> bool:
     return member.path.startswith(f"{SCRIPTS}/") and member.path.endswith(".py")
 
 
@@ -117,19 +118,19 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def members(path: Path) -> Iterator[Member]:
+def members(path: Path) -> Iterator[ArchiveFile]:
     """Yield what is taken of an archive, by its path below the top directory, or from the top where that is taken.
 
     Raises WorldFault when the archive cannot be read, or holds a name that leads elsewhere.
     """
     try:
-        yield from source_archive.members(path, lambda name: name.startswith(TAKEN), bare=True)
+        yield from source_archive.read_files(path, lambda name: name.startswith(TAKEN), bare=True)
     except ValueError as error:
         remedy = "another copy: it is cut short, changed or not a tar archive, or has a name that no image can have"
         raise WorldFault("cannot read the archive of the examples", f"{path} ({error})", remedy) from error
 
 
-def write(layer: LayerWriter, path: Path) -> None:
+def write_examples(layer: LayerWriter, path: Path) -> None:
     """Write the examples below /workspace/transformers, where the Hugging Face guide has them.
 
     Of two files at one path the later one is taken, as tar does.

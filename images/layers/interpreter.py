@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.debian.deb import load
-from images.debian.packages import of_python
-from images.debian.tree import FILE, LINK, Tree
+from images.debian.deb import load_package
+from images.debian.debs import Deb
+from images.debian.packages import python_packages
+from images.debian.tree import FILE, LINK, PackageTree
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
-from images.model import Deb
 from images.platforms import Platform
 
 PACKAGES = ("site-packages", "dist-packages", "__pycache__")  # of no use to an interpreter that only compiles
@@ -35,12 +35,12 @@ class Packaged:
         return f"usr/bin/python{self.release}"
 
 
-def of_packages(store: Store, debs: Sequence[Deb], platform: Platform, release: str) -> Packaged:
+def choose_interpreter(store: Store, debs: Sequence[Deb], platform: Platform, release: str) -> Packaged:
     """Return the Python in some packages: it is the same in the base that is made of them.
 
     Raises WorldFault when one is missing.
     """
-    names = of_python(release)
+    names = python_packages(release)
     found = {deb.package: deb for deb in sorted(debs) if deb.package in names}
     if lacking := [name for name in names if name not in found]:
         raise WorldFault("packages of Debian's Python are missing", ", ".join(lacking), "make a new lock")
@@ -72,7 +72,7 @@ def remove(store: Store, root: Path) -> None:
         root.rename(aside / "damaged")
 
 
-def command(root: Path, source: Packaged) -> list[str]:
+def interpreter_command(root: Path, source: Packaged) -> list[str]:
     """Say how one is started in its root directory, without root and without entering it: through its own loader.
 
     The loader takes libraries from places relative to it: its list of them has no way to write a colon of a path.
@@ -85,9 +85,9 @@ def command(root: Path, source: Packaged) -> list[str]:
 
 def _fill(root: Path, source: Packaged) -> None:
     """Write what packages have of an interpreter; all directories above a file are real ones in a complete tree."""
-    tree = Tree()
+    tree = PackageTree()
     for deb in source.debs:
-        tree.unpack(load(deb))
+        tree.unpack(load_package(deb))
     tree.complete()
     for path, entry in tree.entries.items():
         if entry.kind not in (FILE, LINK) or not _is_needed(path, source.platform):

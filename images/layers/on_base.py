@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from images.base import additions, replaced
+from images.base.base import Base
 from images.host.context import Context
 from images.layers.assemble import Extra
-from images.model import Base, Lock
-from images.oci.layer import LayerWriter
+from images.lock.lock import Lock
+from images.oci.layer_writer import LayerWriter
 
 
-def hidden(base: Base, lock: Lock) -> tuple[str, ...]:
+def list_hidden(base: Base, lock: Lock) -> tuple[str, ...]:
     """Return the paths of a base that must not be seen: its packages at other versions than those of the lock.
 
     Also what forbids pip to install: pip works in an image as anywhere else.
@@ -19,12 +20,12 @@ def hidden(base: Base, lock: Lock) -> tuple[str, ...]:
     if base.manifest is None:
         return ()
     added = [(each.name, each.version) for each in lock.added]
-    old = replaced.decide(base.facts, lock.python, added).replaced
+    old = replaced.compare_packages(base.facts, lock.python, added).replaced
     marks = [mark for python, mark in base.facts.marks.items() if python == lock.python]
-    return (*replaced.hidden(base.facts, old), *marks)
+    return (*replaced.list_hidden(base.facts, old), *marks)
 
 
-def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) -> tuple[Extra, ...]:
+def list_extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) -> tuple[Extra, ...]:
     """Return the layers directly on a base: one that hides paths, and one of what the base lacks.
 
     New files go to layers above the first: a whiteout and a file at one path of one layer do not load in every engine.
@@ -35,9 +36,9 @@ def extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) ->
             layer.whiteout(path)
 
     found = [Extra("replaced", hiding, hide)] if hiding else []
-    if base.manifest and (names := additions.lacking(base.facts)):
+    if base.manifest and (names := additions.list_missing(base.facts)):
         debs, facts = lock.debian.debs, base.facts
-        own = additions.directory(facts)
+        own = additions.library_directory(facts)
         inputs = [names, [asdict(deb) for deb in debs], facts.glibc, own, own in facts.directories.owners]
 
         def add(layer: LayerWriter) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from installer.records import RecordEntry
 
-from images.layers import trim
-from images.model import BINDINGS, IPEX, Base, Lock, Wheel
+from images.base.base import Base
+from images.lock.lock import BINDINGS, IPEX, Lock
 from images.wheels import archive
+from images.wheels.wheel import Wheel
 
 STACK = (BINDINGS, IPEX)
 
@@ -52,22 +53,24 @@ def environment(lock: Lock, base: Base) -> dict[str, str]:
     }
 
 
-def shared_files(wheels: Mapping[str, Path], module: str | None, *, trimmed: bool) -> dict[str, RecordEntry]:
+def shared_files(
+    wheels: Mapping[str, Path], module: str | None, left_out: Mapping[str, re.Pattern[str]]
+) -> dict[str, RecordEntry]:
     """Return what IPEX has at the same path as the bindings, as path of the bindings -> row of IPEX's RECORD.
 
     IPEX's copy is the one that is used: accelerate imports IPEX first, and its libraries find their neighbours by
     DT_RPATH, so a process has IPEX's libccl and libmpi, whichever release the bindings have. Empty without both wheels.
+    `left_out` is what the paths of each project match that are not in the image.
     """
     if module is None or not wheels.keys() >= {*STACK}:
         return {}
-    left_out = trim.pattern(IPEX) if trimmed else None
-    with archive.opened(wheels[IPEX]) as ipex, archive.opened(wheels[BINDINGS]) as bindings:
-        kept = (name for name in ipex.members if not (left_out and left_out.match(name)))
+    with archive.open_wheel(wheels[IPEX]) as ipex, archive.open_wheel(wheels[BINDINGS]) as bindings:
+        kept = (name for name in ipex.members if not left_out[IPEX].match(name))
         places = {f"{module}/{match[1]}": match[0] for name in kept if (match := SHARED.fullmatch(name))}
         return {path: ipex.rows[name] for path, name in places.items() if path in bindings.members}
 
 
-def links(names: Iterable[str], module: str, site: str) -> dict[str, str]:
+def link_bindings(names: Iterable[str], module: str, site: str) -> dict[str, str]:
     """Return the links that lead to the bindings, as path -> target: Intel MPI's programs and directory, the guide's.
 
     `names` are the files of the bindings relative to `site`.
@@ -84,7 +87,7 @@ def links(names: Iterable[str], module: str, site: str) -> dict[str, str]:
     return {place: posixpath.relpath(target, posixpath.dirname(place)) for place, target in targets.items()}
 
 
-def with_links(base: Base, lock: Lock, found: Sequence[Wheel]) -> Base:
+def add_links(base: Base, lock: Lock, found: Sequence[Wheel]) -> Base:
     """Return the base with links to the bindings, whether a wheel or the base brings them."""
     module = module_of(lock)
     if module is None:
@@ -93,7 +96,7 @@ def with_links(base: Base, lock: Lock, found: Sequence[Wheel]) -> Base:
     taken = {place for place in PLACES if posixpath.basename(place) in listing.get(posixpath.dirname(place), ())}
     if any(artifact.name == "impi-rt" for artifact in lock.artifacts):
         taken |= {*PLACES}
-    made = links(_names(base, found), module, base.site.directory)
+    made = link_bindings(_names(base, found), module, base.site.directory)
     kept = {place: target for place, target in made.items() if place not in taken}
     return replace(base, links={**base.links, **kept})
 
@@ -102,7 +105,7 @@ def _names(base: Base, found: Sequence[Wheel]) -> list[str]:
     """List the files of the bindings, as their wheel has them."""
     for wheel in found:
         if wheel.project == BINDINGS:
-            with archive.opened(wheel.path) as opened:
+            with archive.open_wheel(wheel.path) as opened:
                 return [*opened.members]
     site, installed = base.site.directory, base.facts.distributions
     files = next((d.files for d in installed if (d.name, d.directory) == (BINDINGS, site)), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import posixpath
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,12 +17,12 @@ from installer.records import RecordEntry
 from installer.scripts import Script
 from installer.utils import Scheme, construct_record_file, fix_shebang
 
-from images.layers import bytecode, trim
-from images.model import Site
-from images.oci.layer import LayerWriter
+from images.base.facts import Site
+from images.layers import bytecode
+from images.oci.layer_writer import LayerWriter
 from images.wheels import archive
-from images.wheels.archive import Archive
-from images.wheels.members import Member
+from images.wheels.archive import WheelArchive
+from images.wheels.members import WheelMember
 from images.wheels.record import hash_of, sha256_of
 
 MODULES = ("purelib", "platlib")  # two schemes that are one directory here
@@ -43,21 +44,22 @@ class Parts:
     """What goes into a layer with a wheel, or in the place of its files.
 
     `bytecode` is that of its modules, by their paths. `shared` are files that another package of the image has for
-    both, by the path that a link is written at.
+    both, by the path that a link is written at. `left_out` is what the paths of files match that no image needs.
     """
 
     bytecode: Mapping[str, bytes]
     shared: Mapping[str, RecordEntry]
+    left_out: re.Pattern[str]
 
 
 class Destination(WheelDestination):
     """Write one wheel into a layer."""
 
-    def __init__(self, layer: LayerWriter, wheel: Archive, site: Site, parts: Parts, *, trimmed: bool) -> None:
+    def __init__(self, layer: LayerWriter, wheel: WheelArchive, site: Site, parts: Parts) -> None:
         project = wheel.distribution.replace("_", "-").lower()
         self._layer, self._wheel, self._pyc, self._shared = layer, wheel, parts.bytecode, parts.shared
         self._directories, self._site = schemes(site, project), site
-        self._trim = trim.pattern(project) if trimmed else None
+        self._trim = parts.left_out
         self._compiled: list[tuple[Scheme, RecordEntry]] = []
         self._left_out: set[tuple[str, str]] = set()
 
@@ -70,14 +72,14 @@ class Destination(WheelDestination):
     def write_file(self, scheme: Scheme, path: object, stream: BinaryIO, is_executable: bool) -> RecordEntry:
         """Write one file of the wheel, and its bytecode after it."""
         name, mode = str(path), 0o755 if is_executable else 0o644
-        if self._trim and self._trim.match(_in_wheel(scheme, name)):
+        if self._trim.match(_in_wheel(scheme, name)):
             self._left_out.add((scheme, name))
             return RecordEntry(name, None, None)
         if scheme in MODULES and name in self._shared:
             return self._link(scheme, name, self._shared[name])
         digest, size = self._copy(scheme, name, stream, mode)
         if scheme in MODULES and name in self._pyc:
-            compiled = bytecode.place_of(name, self._site.python)
+            compiled = bytecode.bytecode_path(name, self._site.python)
             self._layer.file(f"{self._directories[scheme]}/{compiled}", self._pyc[name])
             self._compiled.append((scheme, RecordEntry(compiled, None, None)))
         return RecordEntry(name, hash_of(digest), size)
@@ -106,7 +108,7 @@ class Destination(WheelDestination):
         if scheme == "scripts":
             with fix_shebang(io.BytesIO(stream.read()), self._site.command) as fixed:
                 data = fixed.read()
-        elif isinstance(member, Member) and (digest := sha256_of(self._wheel.rows.get(member.info.filename))):
+        elif isinstance(member, WheelMember) and (digest := sha256_of(self._wheel.rows.get(member.info.filename))):
             self._layer.stream(place, member.chunks(), digest, member.info.file_size, mode)
             return digest, member.info.file_size
         else:
@@ -123,14 +125,14 @@ def _in_wheel(scheme: str, path: str) -> str:
     return path if scheme in MODULES else f"{scheme}/{path}"
 
 
-def write(layer: LayerWriter, wheel: Path, site: Site, parts: Parts, *, trimmed: bool) -> None:
-    """Install a wheel into a layer, whose files are what RECORD says: `content` has compared them.
+def write_wheel(layer: LayerWriter, wheel: Path, site: Site, parts: Parts) -> None:
+    """Install a wheel into a layer, whose files are what RECORD says: `read_content` has compared them.
 
     Raises WorldFault when the wheel cannot be installed, or has another file where the layer has one already.
     """
     layer.source = wheel.name
-    with archive.opened(wheel) as opened, warnings.catch_warnings():
+    with archive.open_wheel(wheel) as opened, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # installer warns of __pycache__ in wheels, which it leaves out
-        destination = Destination(layer, opened, site, parts, trimmed=trimmed)
+        destination = Destination(layer, opened, site, parts)
         installer.install(opened, destination, {archive.INSTALLER: b"multinode\n"})
     layer.source = ""

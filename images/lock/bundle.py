@@ -6,14 +6,14 @@ import os
 from functools import partial
 from pathlib import Path
 
-from images.foreign.files import in_tar
+from images.foreign.files import open_tar
+from images.host.blobs import BLOB, CHUNK
 from images.host.errors import UserFault
-from images.host.store import CHUNK, Store
-from images.host.whole_files import replacing, write_whole
+from images.host.store import Store
+from images.host.whole_files import replacing, require_writable, write_whole
 from images.lock import lockfile
-from images.model import BLOB, Lock
+from images.lock.lock import Lock
 from images.oci import tars
-from images.oci.output import require_writable
 
 LOCK = lockfile.NAME
 REMEDY = "a file that build.py bundle wrote"
@@ -22,7 +22,7 @@ LONGEST = 64 << 20  # bytes: of the lock; a real one has some hundred kilobytes
 
 def write_lock(lock: Lock, place: Path) -> None:
     """Write a lock alone to a file; what is there already stays as it was until the new one is whole."""
-    write_whole(place, lockfile.text(lock, with_origin=True).encode())
+    write_whole(place, lockfile.format_lock(lock, with_origin=True).encode())
 
 
 def require_free(target: str) -> Path:
@@ -37,13 +37,13 @@ def require_free(target: str) -> Path:
     return place
 
 
-def write(lock: Lock, store: Store, target: str) -> Path:
+def write_bundle(lock: Lock, store: Store, target: str) -> Path:
     """Write a bundle: the lock, and all files of it that the store has.
 
     Raises UserFault when the place is taken.
     """
     place = require_free(target)
-    text = lockfile.text(lock, with_origin=True).encode()
+    text = lockfile.format_lock(lock, with_origin=True).encode()
     place.parent.mkdir(parents=True, exist_ok=True)
     with replacing(place) as aside, aside.open("wb") as tar:
         tar.writelines(tars.file(LOCK, len(text), (text,)))
@@ -56,18 +56,18 @@ def write(lock: Lock, store: Store, target: str) -> Path:
 
 def _place(digest: str, name: str) -> str:
     """Return where a file of a lock lies in a bundle; the parts of a base image have no names."""
-    return f"base/{digest}" if name == BLOB else lockfile.place(name)
+    return f"base/{digest}" if name == BLOB else lockfile.bundle_path(name)
 
 
-def take(place: str, store: Store) -> str:
+def take_bundle(place: str, store: Store) -> str:
     """Bring everything of a bundle into the store; return its lock.
 
     Raises UserFault when it is no bundle, WorldFault when it is cut short, or a file in it is damaged or missing.
     """
-    files = in_tar(Path(place), place, REMEDY, plain=False)
+    files = open_tar(Path(place), place, REMEDY, plain=False)
     if not files.has(LOCK):
         raise UserFault("that is not a bundle", f"{place} (no {LOCK})", REMEDY)
     text = files.read(LOCK, LONGEST).decode(errors="replace")
-    for digest, name in lockfile.contents(text, f"{place}/{LOCK}").files():
+    for digest, name in lockfile.parse_lock(text, f"{place}/{LOCK}").files():
         files.keep(_place(digest, name), (digest, name), store)
     return text

@@ -9,35 +9,38 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from images.debian import packages as debian
-from images.host.context import Context, background
-from images.host.download import MOVED, fetch
+from images.debian.debs import Deb
+from images.host.background import background, side_by_side
+from images.host.blobs import BLOB
+from images.host.context import Context
+from images.host.download import MOVED, download_file
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.pip_config import Sources, check_addresses, directories, local
+from images.host.pip_config import Sources, check_addresses, directories, local_path
 from images.host.store import Store
-from images.lock import index_pages, resolve, source_only, uv
+from images.lock import index_pages, resolve, source_only, uv, wheelhouse
 from images.lock.index_pages import Page
-from images.model import BINDINGS, BLOB, EXAMPLES, Artifact, Deb, Lock, Wheel
+from images.lock.lock import BINDINGS, EXAMPLES, Artifact, Lock
 from images.platforms import Platform
-from images.wheels import wheelhouse
-from images.wheels.content import content
+from images.wheels.content import read_content
+from images.wheels.wheel import Wheel
 
 # At once, at least: a download waits for a server more than it works. Where all is there, one thread is faster.
 DOWNLOADS = 4
 
 
-def packages(lock: Lock, context: Context) -> list[Wheel]:
+def collect_packages(lock: Lock, context: Context) -> list[Wheel]:
     """Bring the packages of a lock into the store, source archives as wheels; return the Python packages in order.
 
     Raises WorldFault that names every file of the lock that is still missing, or a wheel that cannot be installed.
     """
-    lost = missing(lock, context.store)
+    lost = list_missing(lock, context.store)
     if lost and context.wheelhouse:
-        lost = _take(wheelhouse.require(context.wheelhouse), lost, lock, context)
+        lost = _take(wheelhouse.require_directory(context.wheelhouse), lost, lock, context)
     if lost and context.pip is None:
         raise files_missing(lost)
     places = {artifact.filename: artifact.url for artifact in lock.added}
     if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
-        places |= addresses(lock, unknown, context)
+        places |= find_addresses(lock, unknown, context)
     for platform, part in lock.debs.items():
         _bring(lock.debian.suite, [deb for deb in part if deb.filename in lost], platform, context)
     at_once = max(DOWNLOADS, context.jobs) if lost else 1
@@ -50,8 +53,8 @@ def packages(lock: Lock, context: Context) -> list[Wheel]:
 def _bring(suite: str, debs: Sequence[Deb], platform: Platform, context: Context) -> None:
     if debs:
         with context.progress.step("downloading Debian's packages"):
-            debian.bring(suite, debs, platform, context)
-        if gone := [deb.filename for deb in debian.missing(context.store, debs)]:
+            debian.download_packages(suite, debs, platform, context)
+        if gone := [deb.filename for deb in debian.list_missing(context.store, debs)]:
             raise files_missing(gone)
 
 
@@ -62,14 +65,16 @@ def _take(directory: Path, lost: Sequence[str], lock: Lock, context: Context) ->
     for digest, name in {(file.sha256, file.filename): None for file in files if file.filename in lost}:
         path = directory / name
         if path.is_file() and store.sha256(path) == digest:
-            tasks.append(partial(fetch, store, str(path), digest, name, context.sources, context.progress.advance))
+            tasks.append(
+                partial(download_file, store, str(path), digest, name, context.sources, context.progress.advance)
+            )
             taken.add(name)
     if tasks:
-        context.side_by_side("copying from the wheelhouse", tasks, context.jobs)
+        side_by_side(context.progress, "copying from the wheelhouse", tasks, context.jobs)
     return [name for name in lost if name not in taken]
 
 
-def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
+def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
     """Return where files of a lock can be downloaded, as file name -> address: each place is asked for itself.
 
     Raises WorldFault that names what no place has any more, where it normally comes from, and who did not answer.
@@ -101,7 +106,7 @@ def addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> di
 def _places(lock: Lock, sources: Sources, store: Store) -> dict[str, Callable[[Artifact], str | None]]:
     """Return what may have files of a lock, in the order in which it is asked, and how it says where a file is."""
     own = (None, None, None) if sources.no_index else (uv.TORCH_INDEX, lock.index, lock.find_links)
-    indexes = (*index_pages.listed(sources), *filter(None, own[:2]))
+    indexes = (*index_pages.list_indexes(sources), *filter(None, own[:2]))
     links = (*sources.links, *filter(None, own[2:]))
 
     def on_page(read: Callable[[str], Page | None], file: Artifact) -> str | None:
@@ -116,9 +121,9 @@ def _places(lock: Lock, sources: Sources, store: Store) -> dict[str, Callable[[A
     for directory in directories(links):
         found[str(directory)] = partial(in_directory, directory)
     for index in indexes:
-        found[index] = partial(on_page, partial(index_pages.read, index, sources=sources))
+        found[index] = partial(on_page, partial(index_pages.read_page, index, sources=sources))
     for link in links:
-        if local(link) is None:
+        if local_path(link) is None:
             found[link] = partial(on_page, cache(lambda _, link=link: index_pages.read_links(link, sources)))
     return found
 
@@ -128,17 +133,17 @@ def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
 
     Raises the fault where that cannot be its cause, or nothing better is to be said.
     """
-    lost = missing(lock, context.store)
+    lost = list_missing(lock, context.store)
     listed = [artifact for artifact in lock.added if artifact.url and artifact.filename in lost]
     if fault.kind != MOVED or not listed:
         raise fault
     try:
-        return addresses(lock, listed, context)
+        return find_addresses(lock, listed, context)
     except UserFault:
         raise fault from None
 
 
-def missing(lock: Lock, store: Store) -> list[str]:
+def list_missing(lock: Lock, store: Store) -> list[str]:
     """Return the file names of a lock that the store does not have whole."""
     every = [(digest, name, f"sha256:{digest}" if name == BLOB else name) for digest, name in lock.files()]
     return [called for digest, name, called in every if store.verified(digest, name) is None]
@@ -171,16 +176,16 @@ def _kind(filename: str) -> tuple[str, str]:
 
 def _wheels(lock: Lock, places: Mapping[str, str], at_once: int, context: Context) -> list[Wheel]:
     tasks = [partial(_wheel, artifact, places[artifact.filename], lock, context) for artifact in lock.added]
-    return context.side_by_side("downloading", tasks, at_once)
+    return side_by_side(context.progress, "downloading", tasks, at_once)
 
 
 def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Wheel:
     store, name = context.store, artifact.filename
-    digest = fetch(store, place, artifact.sha256, name, context.sources, context.progress.advance)
+    digest = download_file(store, place, artifact.sha256, name, context.sources, context.progress.advance)
     path = store.place(digest, name)
     if not name.endswith(".whl"):
         row = next(row for row in lock.source_only if row.name == artifact.name)
         digest, name = source_only.to_wheel(store, path, digest, row)
         path = store.place(digest, name)
-    content(store, digest, path)
+    read_content(store, digest, path)
     return Wheel(artifact.name, artifact.version, digest, path)

@@ -19,11 +19,11 @@ import requests
 from packaging.utils import canonicalize_name
 
 from images.host import download, limits
+from images.host.background import background
 from images.host.certificates import TRUST
-from images.host.context import background
 from images.host.errors import WorldFault
-from images.host.pip_config import Sources, local, without_login
-from images.model import Artifact
+from images.host.pip_config import Sources, local_path, without_login
+from images.lock.lock import Artifact
 
 LOGIN = (401, 403, 407)  # a server, or a proxy, wants a login or another one (RFC 9110, 15.5)
 NOT_THERE = 404
@@ -38,7 +38,7 @@ REACH = f"check the network, the proxy (HTTPS_PROXY), pip's index-url and its lo
 ANSWER = "the right address and login in pip's index-url or extra-index-url, or the proxy; or take the index out there"
 
 
-class File(NamedTuple):
+class PageFile(NamedTuple):
     """A file of a project; `sha256` is None where the index announces another hash, or none."""
 
     name: str
@@ -50,7 +50,7 @@ class Page(NamedTuple):
     """The files of a project; their addresses may be relative to `base`."""
 
     base: str
-    files: tuple[File, ...]
+    files: tuple[PageFile, ...]
 
     def address(self, wanted: Artifact) -> str | None:
         """Return where a file of a lock is, by its sha256.
@@ -62,7 +62,7 @@ class Page(NamedTuple):
         return urljoin(self.base, url) if url else None
 
 
-def listed(sources: Sources) -> list[str]:
+def list_indexes(sources: Sources) -> list[str]:
     """Return every index that is asked, in order; without one of pip's own it is pip's usual one."""
     from pypi_simple import PYPI_SIMPLE_ENDPOINT  # it brings an HTML parser, which few builds need
 
@@ -75,23 +75,23 @@ def having(pages: Iterable[tuple[str, str]], sources: Sources) -> set[str]:
     Raises a Fault that names the first one, in this order, that is no answer.
     """
     with background(AT_ONCE) as start:
-        asked = [(index, start(partial(read, index, name, sources))) for index, name in pages]
+        asked = [(index, start(partial(read_page, index, name, sources))) for index, name in pages]
         return {index for index, page in asked if page.result() is not None}
 
 
-def read(index: str, name: str, sources: Sources) -> Page | None:
+def read_page(index: str, name: str, sources: Sources) -> Page | None:
     """Return the page of a project, None where an index says that it has none.
 
     Raises UserFault where the login is refused, WorldFault where the index cannot be reached, or does not answer as an
     index.
     """
-    if place := local(index):
+    if place := local_path(index):
         return _read_local(place / canonicalize_name(name) / "index.html", name)
     return _read(f"{index.rstrip('/')}/{canonicalize_name(name)}/", name, sources)
 
 
 def read_links(url: str, sources: Sources) -> Page | None:
-    """Return the files that a page of pip's find-links names, of any project; see `read`."""
+    """Return the files that a page of pip's find-links names, of any project; see `read_page`."""
     return _read(url, "", sources)
 
 
@@ -102,7 +102,7 @@ def _read(url: str, name: str, sources: Sources) -> Page | None:
             if answer.status_code in _absences(url):
                 return None
             if answer.status_code in LOGIN:
-                raise download.refused(url, answer.status_code)
+                raise download.login_fault(url, answer.status_code)
             if answer.status_code != requests.codes.ok:
                 raise _no_answer(url, f"{answer.status_code} {answer.reason or ''}".strip())
             body = b"".join(download.pieces(answer, limits.PAGE.most, lambda _: None, unpack=True))
@@ -141,12 +141,12 @@ def _parse(body: bytes, content_type: str, base: str, url: str, name: str) -> Pa
     raise _no_answer(url, came)
 
 
-def _in_json(page: Any) -> Iterator[File]:
+def _in_json(page: Any) -> Iterator[PageFile]:
     """Yield the files of a page in JSON; raise an error of Python's for what is no such page."""
     if not str(page["meta"]["api-version"]).startswith("1."):
         raise ValueError(f"version {page['meta']['api-version']!r} of the simple API")
     for file in page["files"]:
-        yield File(str(file["filename"]), str(file["url"]), _sha256(file["hashes"].get("sha256")))
+        yield PageFile(str(file["filename"]), str(file["url"]), _sha256(file["hashes"].get("sha256")))
 
 
 def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared: bool) -> Page:
@@ -167,12 +167,12 @@ def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared
     return Page(base, files)
 
 
-def _linked(url: str) -> File:
+def _linked(url: str) -> PageFile:
     """Return the file of a link, which is called as its address says: the text may be shortened."""
     parts = urlsplit(url)
     algorithm, _, digest = parts.fragment.partition("=")
     name = unquote(posixpath.basename(parts.path))
-    return File(name, parts._replace(fragment="").geturl(), _sha256(digest) if algorithm == "sha256" else None)
+    return PageFile(name, parts._replace(fragment="").geturl(), _sha256(digest) if algorithm == "sha256" else None)
 
 
 def _sha256(said: object) -> str | None:

@@ -24,10 +24,11 @@ from images.host.errors import UserFault
 from images.host.store import FileName, Sha256
 from images.host.toml import tomllib
 from images.lock import uv
-from images.model import Artifact, Lock, Request
+from images.lock.lock import Artifact, Lock
 from images.oci import packing, reference
 from images.oci.tars import EPOCH
 from images.plan import requirements
+from images.plan.request import Request
 from images.platforms import PLATFORMS, TWIN, Platform
 
 NAME = "pylock.toml"  # PEP 751: this name, or pylock.NAME.toml with no dot in NAME
@@ -43,17 +44,17 @@ DEEP = re.compile(rf"{_KEY}(?:[ \t]*{_KEY}){{31}}")
 
 
 @functools.lru_cache(maxsize=4)
-def text(lock: Lock, *, with_origin: bool = False) -> str:
+def format_lock(lock: Lock, *, with_origin: bool = False) -> str:
     """Return a lock as a pylock.toml, written in one way only.
 
     It holds no place on any machine: the paths in it are those of a bundle. The one beside an image says where it was
     made, too: which packages came from undated places. Inside the image, that would make equal images differ.
     """
-    return tomli_w.dumps(fields(lock, with_origin=with_origin))
+    return tomli_w.dumps(lock_fields(lock, with_origin=with_origin))
 
 
-def fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
-    """Return what `text` writes, as TOML has it."""
+def lock_fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
+    """Return what `format_lock` writes, as TOML has it."""
     table = _kebab(replace(lock, artifacts=()))
     del table["artifacts"], table["platform"]
     if not with_origin:
@@ -68,7 +69,7 @@ def fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
     return dict(written.to_dict())
 
 
-def place(filename: str) -> str:
+def bundle_path(filename: str) -> str:
     """Return where a file of a lock lies in a bundle, relative to the lock."""
     directories = {".deb": "debs", ".whl": "wheels", ".gz": "sources", ".zip": "sources"}
     return f"{directories.get(PurePosixPath(filename).suffix, 'archives')}/{filename}"
@@ -82,13 +83,13 @@ def path_for(image: Path) -> Path:
 
 def tools() -> dict[str, Any]:
     """Return what shows in the bytes besides the files: releases and settings of what we build with."""
-    return {**fingerprint.releases(), **packing.settings(), "epoch": EPOCH}
+    return {**fingerprint.releases(), **packing.zstd_settings(), "epoch": EPOCH}
 
 
-def read(content: str, where: str, request: Request) -> Lock:
+def read_lock(content: str, where: str, request: Request) -> Lock:
     """Return the lock that was written as `content`, to make its image; `where` is what the user calls it.
 
-    Raises UserFault as `contents` does, and when it differs from what was asked for or from the tools here, naming
+    Raises UserFault as `parse_lock` does, and when it differs from what was asked for or from the tools here, naming
     every difference.
     """
     packages, table = _parse(content, where)
@@ -101,7 +102,7 @@ def read(content: str, where: str, request: Request) -> Lock:
     return _lock(packages, table, where)
 
 
-def contents(content: str, where: str) -> Lock:
+def parse_lock(content: str, where: str) -> Lock:
     """Return the lock that was written as `content` by whichever tools, to look at what is in its image.
 
     Raises UserFault when it is no lock, is of another format or machine, or has keys that are unknown here.
@@ -124,7 +125,7 @@ def _lock(packages: Sequence[Package], table: Mapping[str, Any], where: str) -> 
         raise UserFault("the lock is damaged", value, DAMAGED) from error
     except (ValueError, UserFault) as error:
         raise UserFault("the lock is damaged", f"{where}: {error.args[0]}", DAMAGED) from error
-    if new := documents.unknown(table, fields(lock, with_origin=True)["tool"]["multinode"]):
+    if new := documents.list_unknown_keys(table, lock_fields(lock, with_origin=True)["tool"]["multinode"]):
         fact = "the lock has keys that this release of multinode does not know"
         raise UserFault(fact, f"{where}: {', '.join(new)}", NEWER)
     return lock
@@ -160,7 +161,7 @@ def _require_own(lock: Lock) -> None:
     """Raise ValueError where the user's own packages are no requirements, or are not in the lock."""
     own = lock.user_packages
     for line in own.requirements if own else ():
-        requirements.parse(line)
+        requirements.parse_line(line)
     if own and (absent := {*own.names} - {artifact.name for artifact in lock.artifacts}):
         raise ValueError(f"user-packages: {', '.join(sorted(absent))}, which is not in it")
 
@@ -169,9 +170,9 @@ def _package(artifact: Artifact) -> Package:
     name, hashes = artifact.filename, {"sha256": artifact.sha256}
     version = Version(artifact.version)
     if name.endswith(".whl"):
-        wheels = [PackageWheel(name=name, path=place(name), hashes=hashes)]
+        wheels = [PackageWheel(name=name, path=bundle_path(name), hashes=hashes)]
         return Package(name=artifact.name, version=version, wheels=wheels)  # type: ignore[arg-type]
-    sdist = PackageSdist(name=name, path=place(name), hashes=hashes)
+    sdist = PackageSdist(name=name, path=bundle_path(name), hashes=hashes)
     return Package(name=artifact.name, version=version, sdist=sdist)  # type: ignore[arg-type]
 
 
@@ -225,7 +226,7 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
         yield f"--platform {request.platform}, but the lock is for {table.get('machine')}"
     asked = {name: getattr(request, name) for name in ASKED}
     for name, value in {**asked, "base": _as_locked(request.base), **request.content}.items():
-        key = content_of.key(name)
+        key = content_of.option_key(name)
         if isinstance(value, bool) and value is not table.get(key):
             yield f"--{'' if value else 'no-'}{key}, but the lock was made with --{'no-' if value else ''}{key}"
         elif isinstance(value, str) and not _same(value, table.get(key)):
@@ -262,14 +263,14 @@ def _same(asked: str, locked: object) -> bool:
 def is_base_on_disk(base: str | None) -> bool:
     """Return whether a base is a layout or an archive, and no name in a registry."""
     named = base in (None, "debian", "intel")
-    return not named and not isinstance(reference.parse(str(base)), reference.Remote)
+    return not named and not isinstance(reference.parse_reference(str(base)), reference.Remote)
 
 
 def _as_locked(base: str | None) -> str | None:
     """Write the base that was asked for as a lock does; one on disk is compared by its digest, later."""
     if base in (None, "debian", "intel"):
         return base
-    return None if is_base_on_disk(base) else str(reference.parse(str(base)))
+    return None if is_base_on_disk(base) else str(reference.parse_reference(str(base)))
 
 
 def _kebab(value: Any) -> Any:

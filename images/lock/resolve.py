@@ -16,16 +16,20 @@ from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 
 from images.base import debian
+from images.base.base import Base
 from images.debian import packages as debs
-from images.host.context import Context, Start
+from images.debian.debs import Deb, Debian
+from images.host.background import Start
+from images.host.context import Context
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.pip_config import Sources, directories, is_absent
-from images.lock import uv
-from images.model import Artifact, Base, Deb, Debian, Plan, SourceOnly, UserPackages
+from images.lock import uv, wheelhouse
+from images.lock.lock import Artifact, UserPackages
 from images.plan import markers
 from images.plan import requirements as users
+from images.plan.pins import SourceOnly
+from images.plan.plan import Plan
 from images.platforms import TWIN
-from images.wheels import wheelhouse
 
 Making = Future[Base] | None  # a base that is being made
 # What of a plan decides which packages are found.
@@ -48,7 +52,7 @@ def choose_debs(planned: Plan, context: Context, background: Start | None) -> tu
     text = "choosing Debian's packages"
 
     def choose() -> Debian:
-        return debs.resolve(planned.suite, planned.packages, planned.platform, context)
+        return debs.resolve_base(planned.suite, planned.packages, planned.platform, context)
 
     if background is None:
         with context.progress.step(text):
@@ -57,9 +61,11 @@ def choose_debs(planned: Plan, context: Context, background: Start | None) -> tu
     choosing = background(choose)
 
     def make() -> Base:
-        if gone := debs.missing(context.store, choosing.result().debs):  # of an earlier choice, where no mirror answers
+        if gone := debs.list_missing(
+            context.store, choosing.result().debs
+        ):  # of an earlier choice, where no mirror answers
             raise Damaged(gone[0].filename)
-        return debian.make(context.store, choosing.result(), planned.platform, planned.python, context.environ)
+        return debian.make_base(context.store, choosing.result(), planned.platform, planned.python, context.environ)
 
     making = background(make)
 
@@ -77,9 +83,9 @@ def choose_twin(planned: Plan, own: Debian, context: Context) -> tuple[Deb, ...]
     """
     if planned.platform == TWIN or not planned.bytecode:
         return None
-    names = debs.of_python(planned.python)
+    names = debs.python_packages(planned.python)
     with context.progress.step("choosing Debian's packages"):
-        twin = debs.named(planned.suite, names, TWIN, context)
+        twin = debs.resolve_single(planned.suite, names, TWIN, context)
     there, here = ({deb.package: _source_version(deb) for deb in part} for part in (twin, own.debs))
     python = names[0]
     if there[python] != here.get(python):
@@ -94,7 +100,7 @@ def _source_version(deb: Deb) -> str:
     return re.sub(r"\+b[0-9]+$", "", deb.version)
 
 
-def packages(planned: Plan, context: Context) -> Resolved:
+def resolve_packages(planned: Plan, context: Context) -> Resolved:
     """Resolve a plan, or take the resolution of the same question from the store: files, and which have no day.
 
     As of a day that is not over, there may be more packages later: such a resolution is not kept.
@@ -102,19 +108,19 @@ def packages(planned: Plan, context: Context) -> Resolved:
     """
     sources = with_wheelhouse(context)
     plan = _with_wheels(planned, sources)
-    listing = [wheelhouse.contents(place, context.store) for place in directories(sources.links)]
+    listing = [wheelhouse.hash_files(place, context.store) for place in directories(sources.links)]
     decisive = {name: getattr(plan, name) for name in DECISIVE}
     rows = [asdict(row) for row in plan.source_only]
     # A directory of wheels has no days, so a change of it makes another question.
     inputs = [str(plan.platform), decisive, rows, context.wheelhouse, asdict(sources), listing, version("uv")]
 
     def ask() -> tuple[list[dict[str, str]], tuple[str, ...]]:
-        found = uv.search(plan, sources, context, (*plan.requirements, *users.wanted(plan.user_packages)))
+        found = uv.ask_sources(plan, sources, context, (*plan.requirements, *users.parse_wanted(plan.user_packages)))
         if unfit := uv.for_gpu(found, plan, context.wheelhouse):
             remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + uv.TORCH_INDEX
             remedy = "packages of your own that need no GPU" if plan.user_packages else remedy
             raise UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
-        artifacts, undated = choose(found, plan, context.wheelhouse)
+        artifacts, undated = choose_files(found, plan, context.wheelhouse)
         return [asdict(artifact) for artifact in artifacts], undated
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
@@ -122,16 +128,16 @@ def packages(planned: Plan, context: Context) -> Resolved:
     return Resolved(tuple(Artifact(**fields) for fields in artifacts), tuple(undated))
 
 
-def with_users(planned: Plan, context: Context) -> tuple[Resolved, UserPackages | None]:
-    """Resolve a plan as `packages` does, and say which packages are there only for the user's own.
+def resolve_with_users(planned: Plan, context: Context) -> tuple[Resolved, UserPackages | None]:
+    """Resolve a plan as `resolve_packages` does, and say which packages are there only for the user's own.
 
     Those of the image alone are resolved first: what fails afterwards is between the two. Raises UserFault where a file
     has another sha256 than the user has said, too.
     """
-    alone = packages(replace(planned, user_packages=()), context)
+    alone = resolve_packages(replace(planned, user_packages=()), context)
     if not planned.user_packages:
         return alone, None
-    found = packages(_with_torch_of(alone, planned), context)
+    found = resolve_packages(_with_torch_of(alone, planned), context)
     _require_hashes(planned, found)
     usual = {artifact.name for artifact in alone.artifacts}
     names = sorted(artifact.name for artifact in found.artifacts if artifact.name not in usual)
@@ -147,7 +153,7 @@ def _with_torch_of(alone: Resolved, planned: Plan) -> Plan:
 
 def _require_hashes(planned: Plan, found: Resolved) -> None:
     files = {artifact.name: artifact for artifact in found.artifacts}
-    own_lines = map(users.parse, planned.user_packages)
+    own_lines = map(users.parse_line, planned.user_packages)
     here = (own for own in own_lines if markers.applies(own.requirement, planned.python, planned.platform))
     stated = [own for own in here if own.hashes and own.name in files]
     if odd := [own for own in stated if files[own.name].sha256 not in own.hashes]:
@@ -156,7 +162,7 @@ def _require_hashes(planned: Plan, found: Resolved) -> None:
         raise UserFault("a file is none of those that the requirements state", value, remedy)
 
 
-def choose(pylock: Pylock, plan: Plan, directory: str | None = None) -> Resolved:
+def choose_files(pylock: Pylock, plan: Plan, directory: str | None = None) -> Resolved:
     """Choose the file of each package that fits the image best, as an installer would (PEP 751, "Installation").
 
     One of the user's own wheelhouse wins over others of the same release.
@@ -164,7 +170,7 @@ def choose(pylock: Pylock, plan: Plan, directory: str | None = None) -> Resolved
     """
     if directory:
         pins = [(package.name, str(package.version)) for package in pylock.packages]
-        wheelhouse.refuse(Path(directory), pins, plan.python, plan.glibc, plan.platform)
+        wheelhouse.refuse_unfit(Path(directory), pins, plan.python, plan.glibc, plan.platform)
     tags = wheelhouse.tags(plan.python, plan.glibc, plan.platform)
     preferred = [_preferred(package, directory, frozenset(tags)) for package in pylock.packages]
     artifacts, undated = [], []
@@ -184,7 +190,7 @@ def _preferred(package: Package, directory: str | None, tags: frozenset[Tag]) ->
     """Leave of a package the wheels of the user's own directory, where one of them fits."""
     if directory is None:
         return package
-    own = [wheel for wheel in package.wheels or () if wheelhouse.holds(directory, wheel.url)]
+    own = [wheel for wheel in package.wheels or () if wheelhouse.is_file_of(directory, wheel.url)]
     fitting = [wheel for wheel in own if tags & parse_wheel_filename(wheel.filename)[3]]
     return replace(package, wheels=fitting, sdist=None) if fitting else package
 
@@ -218,7 +224,7 @@ def _with_wheels(plan: Plan, sources: Sources) -> Plan:
     places = directories(sources.links)
 
     def has_wheel(row: SourceOnly) -> bool:
-        return any(wheelhouse.has(place, row.name, row.version, fit) for place in places)
+        return any(wheelhouse.has_wheel(place, row.name, row.version, fit) for place in places)
 
     return replace(plan, source_only=tuple(row for row in plan.source_only if not has_wheel(row)))
 
@@ -229,5 +235,5 @@ def with_wheelhouse(context: Context) -> Sources:
     links = context.pip.links
     for link in filter(is_absent, links):
         context.progress.say(f"note: a place of pip's find-links is not there, and is left out: {link}")
-    own = (str(wheelhouse.require(context.wheelhouse)),) if context.wheelhouse else ()
+    own = (str(wheelhouse.require_directory(context.wheelhouse)),) if context.wheelhouse else ()
     return replace(context.pip, links=(*own, *(link for link in links if not is_absent(link))))

@@ -7,9 +7,10 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from images.host.blobs import sha256
 from images.host.errors import WorldFault
-from images.host.store import Store, sha256
-from images.model import SourceOnly
+from images.host.store import Store
+from images.plan.pins import SourceOnly
 from images.wheels import record, source_archive
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -40,7 +41,7 @@ def _files(archive: Path, row: SourceOnly, stem: str) -> dict[str, bytes]:
     """Return the files of the wheel: those of the package, and its metadata."""
     package = row.name.replace("-", "_")
     try:
-        found = source_archive.members(archive, lambda path: path == "PKG-INFO" or path.startswith(f"{package}/"))
+        found = source_archive.read_files(archive, lambda path: path == "PKG-INFO" or path.startswith(f"{package}/"))
         taken = {path: data for path, data, _ in found}
         about = taken.pop("PKG-INFO", b"").decode()
     except ValueError as error:
@@ -70,6 +71,6 @@ def _pack(files: Mapping[str, bytes], info: str) -> bytes:
     listed = dict(sorted(files.items()))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        for name, data in {**listed, f"{info}/RECORD": record.write(listed, info).encode()}.items():
+        for name, data in {**listed, f"{info}/RECORD": record.write_record(listed, info).encode()}.items():
             archive.writestr(zipfile.ZipInfo(name, date_time=(2024, 1, 1, 0, 0, 0)), data)
     return out.getvalue()

@@ -20,15 +20,16 @@ from images.host import process
 from images.host.certificates import trusted
 from images.host.context import Context
 from images.host.errors import UserFault
-from images.host.pip_config import Sources, directories, local, without_login
+from images.host.pip_config import Sources, directories, local_path, without_login
 from images.host.store import UV
 from images.host.toml import tomllib
-from images.lock import index_pages
+from images.lock import index_pages, wheelhouse
+from images.lock.lock import BINDINGS, IPEX
 from images.lock.uv_errors import explain
-from images.model import BINDINGS, IPEX, Plan, SourceOnly
 from images.plan import requirements as users
+from images.plan.pins import SourceOnly
+from images.plan.plan import Plan
 from images.plan.planner import FAMILY
-from images.wheels import wheelhouse
 
 # Those of uv's own variables that say how a server is reached, and not what is chosen (uv documentation, "Environment
 # variables").
@@ -49,7 +50,7 @@ TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 NEWEST_GLIBC = Version("2.40")  # that uv knows; on a newer one wheels of an older one run as well
 
 
-class Answer(NamedTuple):
+class Resolution(NamedTuple):
     """What uv said, the packages (None where nothing fits), and the names of all projects that it looked for."""
 
     said: str
@@ -57,7 +58,7 @@ class Answer(NamedTuple):
     looked_for: tuple[str, ...]
 
 
-def search(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Pylock:
+def ask_sources(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Pylock:
     """Ask the configured sources, and Intel's index for a ccl stack; PyTorch's index only where they lack torch.
 
     Raises a Fault where nothing fits, and for an index that may not be asked, or has not answered as an index: uv goes
@@ -79,19 +80,19 @@ def search(pins: Plan, sources: Sources, context: Context, requirements: Sequenc
     return answer.found
 
 
-def _require_answers(answer: Answer, sources: Sources) -> list[str]:
+def _require_answers(answer: Resolution, sources: Sources) -> list[str]:
     """Raise a Fault for a page that is no answer, though uv may have passed it over; return indexes without any page.
 
     Where there is one index alone, what was chosen came from it.
     """
-    indexes = index_pages.listed(sources)
+    indexes = index_pages.list_indexes(sources)
     chosen = {str(package.name) for package in answer.found.packages} if answer.found else set[str]()
     names = dict.fromkeys((*answer.looked_for, *sorted(chosen)))
     is_proved = len(indexes) == 1 and bool(chosen)
     unproved = [name for name in names if not (is_proved and name in chosen)]
     having = index_pages.having([(index, name) for name in unproved for index in indexes], sources)
     for link in sources.links:
-        if local(link) is None:
+        if local_path(link) is None:
             index_pages.read_links(link, sources)
     return [] if is_proved else [index for index in indexes if index not in having]
 
@@ -116,7 +117,7 @@ def _directory(pins: Plan, sources: Sources) -> Path | None:
     if pins.bindings is None:
         return None
     places = directories(sources.links)
-    return next((place for place in places if wheelhouse.has(place, BINDINGS, pins.bindings)), None)
+    return next((place for place in places if wheelhouse.has_wheel(place, BINDINGS, pins.bindings)), None)
 
 
 def with_torch_index(sources: Sources, said: str, found: Pylock | None, pins: Plan, directory: str | None) -> Sources:
@@ -132,7 +133,7 @@ def with_torch_index(sources: Sources, said: str, found: Pylock | None, pins: Pl
     return sources
 
 
-def ask(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Answer:
+def ask(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Resolution:
     """Ask these sources and no other."""
     with context.store.temporary(directory=True) as directory:
         asked = directory / "pyproject.toml"
@@ -147,8 +148,8 @@ def ask(pins: Plan, sources: Sources, context: Context, requirements: Sequence[s
     said = "\n".join(line for line in done.err.splitlines() if not LOGGED.match(line))
     looked_for = tuple(dict.fromkeys([*LOOKED_FOR.findall(done.err), *sorted(_names(requirements))]))
     if done.code:
-        return Answer(replace(done, err=said).account, None, looked_for)
-    return Answer(said, Pylock.from_dict(tomllib.loads(done.out)), looked_for)
+        return Resolution(replace(done, err=said).account, None, looked_for)
+    return Resolution(said, Pylock.from_dict(tomllib.loads(done.out)), looked_for)
 
 
 def _uv() -> str:
@@ -202,7 +203,7 @@ def configuration(pins: Plan, sources: Sources) -> str:
 
 
 def _bounds(pins: Plan) -> list[str]:
-    return [str(own.requirement) for own in map(users.parse, pins.user_packages) if own.bounds]
+    return [str(own.requirement) for own in map(users.parse_line, pins.user_packages) if own.bounds]
 
 
 def _absolute(place: str) -> str:
@@ -261,13 +262,13 @@ def _metadata(row: SourceOnly) -> dict[str, object]:
 def for_gpu(pylock: Pylock, pins: Plan | None = None, directory: str | None = None) -> list[str]:
     """Return the packages for a GPU, as name and version; only a plan tells whether a plain torch is one.
 
-    nvidia-ml-py is none: it only asks a driver, if there is one, and tools that measure energy require it.
-    One of the user's own `directory` of wheels is what the user says that it is.
+    nvidia-ml-py is none: it only queries a driver, if there is one, and tools that measure energy require it. A plain
+    torch out of the user's `directory` of wheels counts as one for the CPU.
     """
     names = [f"{package.name} {package.version}" for package in pylock.packages]
     found = [name for name in names if re.match(r"nvidia-(?!ml-py )|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
     for package in pylock.packages if isinstance(pins, Plan) and pins.cpu_suffix else ():
-        own = any(wheelhouse.holds(directory, wheel.url) for wheel in package.wheels or ())
+        own = any(wheelhouse.is_file_of(directory, wheel.url) for wheel in package.wheels or ())
         if package.name == "torch" and "+" not in str(package.version) and not own:
             found.append(f"torch {package.version} (without +cpu it contains CUDA)")
     return found

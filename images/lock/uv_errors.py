@@ -12,10 +12,10 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import UV
 from images.host.text import shortened
+from images.lock import wheelhouse
 from images.lock.index_pages import REACH
-from images.model import Plan
 from images.plan import requirements as users
-from images.wheels import wheelhouse
+from images.plan.plan import Plan
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".
 USUAL = "PyPI"
@@ -31,7 +31,7 @@ def explain(said: str, pins: Plan, sources: Sources, root: Path, directory: str 
     """
     if directory:
         wanted = [*_pins("\n".join(pins.requirements)), *_pins(said)]
-        wheelhouse.refuse(Path(directory), wanted, pins.python, pins.glibc, pins.platform)
+        wheelhouse.refuse_unfit(Path(directory), wanted, pins.python, pins.glibc, pins.platform)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
         causes = [f" ({each.partition(' for url')[0]})" for each in re.findall("cause: (.+)", failed[2])]
         value = failed[1] + ["", *causes][-1]  # the last one says most
@@ -56,7 +56,9 @@ def _of_users(said: str, lines: Sequence[str]) -> UserFault:
 
     What only bounds others is in uv's text as if they stated it themselves: it is named before.
     """
-    named = [own for own in map(users.parse, lines) if re.search(rf"(?<![\w.-]){re.escape(own.name)}(?![\w.-])", said)]
+    named = [
+        own for own in map(users.parse_line, lines) if re.search(rf"(?<![\w.-]){re.escape(own.name)}(?![\w.-])", said)
+    ]
     asked = ", ".join(f"{own.requirement}{f' ({users.CONSTRAINT})' if own.bounds else ''}" for own in named)
     said = f"asked: {asked}: {shortened(said, 800)}"
     if ONLY_SOURCE.search(said):

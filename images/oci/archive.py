@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from images.host.store import CHUNK, Store
-from images.model import Image
+from images.host.blobs import CHUNK, Blobs
 from images.oci import indexes, manifest, tars
-from images.oci.compression import uncompressed
-from images.oci.manifest import LAYOUT, digest_of, encode
+from images.oci.compression import stream_uncompressed
+from images.oci.descriptors import digest_of, encode
+from images.oci.image import Image
+from images.oci.indexes import LAYOUT
 
 
-def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
+def stream_archive(image: Image, store: Blobs, skip: int = 0) -> Iterator[bytes]:
     """Yield an archive that is both `docker load`'s and an OCI layout, layers uncompressed: it loads everywhere.
 
     The first `skip` layers are named in it and not contained.
@@ -29,19 +30,21 @@ def archive(image: Image, store: Store, skip: int = 0) -> Iterator[bytes]:
     for name, data in parts.items():
         yield from tars.file(name, len(data), (data,))
     for layer in image.layers[skip:]:
-        yield from tars.file(_blob(layer.written.diff_id), layer.written.unpacked, uncompressed(store, layer))
+        yield from tars.file(_blob(layer.written.diff_id), layer.written.unpacked, stream_uncompressed(store, layer))
     yield tars.END
 
 
 def archived_manifest(image: Image) -> bytes:
     """Write the manifest of the archive, by whose digest containerd knows what was loaded."""
-    return manifest.write(image.config, [(p.written.diff_id, p.written.unpacked, "none") for p in image.layers])
+    return manifest.write_manifest(
+        image.config, [(p.written.diff_id, p.written.unpacked, "none") for p in image.layers]
+    )
 
 
-def write_archive(path: Path, image: Image, store: Store) -> None:
+def write_archive(path: Path, image: Image, store: Blobs) -> None:
     """Write the archive to a file."""
     with path.open("wb") as file:
-        for chunk in archive(image, store):
+        for chunk in stream_archive(image, store):
             file.write(chunk)
 
 

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
@@ -15,9 +15,9 @@ import zstandard
 
 from images.foreign import bounds
 from images.foreign.tars import Tar
+from images.host.blobs import CHUNK, Blobs, sha256
 from images.host.errors import Damaged, WorldFault
-from images.host.store import CHUNK, Store, sha256
-from images.model import Layer
+from images.oci.layer import Layer
 
 # RFC 1952, 2.3.1; RFC 8878, 3.1.1. A zstd file may begin with a skippable frame (3.1.2), 0x184D2A50 to 5F.
 GZIP = b"\x1f\x8b"
@@ -66,7 +66,7 @@ class Plain:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Plain]:
+def open_layer(path: Path) -> Iterator[Plain]:
     """Open a layer, however it is packed.
 
     Raises WorldFault when it is damaged, also from within the block.
@@ -88,19 +88,19 @@ def opened(path: Path) -> Iterator[Plain]:
 
 
 @contextmanager
-def opened_tar(path: Path) -> Iterator[tuple[Tar, Plain]]:
+def open_tar(path: Path) -> Iterator[tuple[Tar, Plain]]:
     """Open a layer as a tar, whose entries are read once and in their order.
 
     Raises WorldFault when it is damaged, also from within the block.
     """
-    with opened(path) as plain:
+    with open_layer(path) as plain:
         try:
             yield Tar(plain), plain
         except tarfile.TarError as error:
             raise WorldFault("a layer is not a tar", f"{path.parent.name} ({error})", "another image") from error
 
 
-def uncompressed(store: Store, layer: Layer) -> Iterator[bytes]:
+def stream_uncompressed(store: Blobs, layer: Layer) -> Iterator[bytes]:
     """Yield a layer of the store uncompressed; its bytes are hashed as they pass.
 
     Raises Damaged when they are not the layer's, or it is gone.
@@ -109,7 +109,7 @@ def uncompressed(store: Store, layer: Layer) -> Iterator[bytes]:
     if path is None:
         raise Damaged(store.place(layer.written.digest))
     try:
-        with opened(path) as source:
+        with open_layer(path) as source:
             while chunk := source.read(CHUNK):
                 yield chunk
             if source.sha256 == layer.written.diff_id:
@@ -121,8 +121,8 @@ def uncompressed(store: Store, layer: Layer) -> Iterator[bytes]:
     raise Damaged(path)
 
 
-def packed(store: Store, layer: Layer, compression: str) -> tuple[str, int, str]:
-    """Return sha256, size in bytes and compression of a layer in gzip or zstd, which the store has.
+def pack_layer(store: Blobs, layer: Layer, compression: str) -> tuple[str, int, str]:
+    """Return sha256, size in bytes and compression of a layer as it is published; the store has it.
 
     A layer of somebody else's base is what its registry has, however it is compressed.
     """
@@ -131,7 +131,7 @@ def packed(store: Store, layer: Layer, compression: str) -> tuple[str, int, str]
 
     def repack() -> dict[str, object]:
         with store.temporary() as path:
-            _write_gzip(path, uncompressed(store, layer))
+            PACKERS[compression](path, stream_uncompressed(store, layer))
             digest, size = sha256(path), path.stat().st_size
             store.keep(path, digest)
         return {"digest": digest, "size": size}
@@ -148,3 +148,7 @@ def _write_gzip(path: Path, chunks: Iterator[bytes]) -> None:
         for chunk in chunks:
             file.write(packer.compress(chunk))
         file.write(packer.flush())
+
+
+# Layers are zstd in the store; each other way of media_types.PUBLISHED is written by one of these.
+PACKERS: Mapping[str, Callable[[Path, Iterator[bytes]], None]] = {"gzip": _write_gzip}

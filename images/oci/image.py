@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from images.host.store import Store
-from images.model import Image, Layer
+from images.host.blobs import Blobs
 from images.oci import indexes, manifest
-from images.oci.compression import packed
-from images.oci.manifest import encode
-from images.platforms import Platform
+from images.oci.compression import pack_layer
+from images.oci.descriptors import digest_of, encode
+from images.oci.layer import Layer
+from images.platforms import PLATFORMS, Platform
 
 
-def config(
+@dataclass(frozen=True)
+class Image:
+    """A finished image; `id` is the digest of the configuration, `digest` that of the manifest in registry form.
+
+    `tags` are its names, such as NAME:TAG or HOST/NAME:TAG, at least one.
+    """
+
+    tags: tuple[str, ...]
+    config: bytes
+    manifest: bytes
+    layers: tuple[Layer, ...]
+
+    @property
+    def tag(self) -> str:
+        """Return the first of its names, which is the one that is shown."""
+        return self.tags[0]
+
+    @property
+    def platform(self) -> Platform:
+        """Return what it is for, as its configuration says."""
+        said = json.loads(self.config)
+        return next(each for each in PLATFORMS if (each.os, each.architecture) == (said["os"], said["architecture"]))
+
+    @property
+    def id(self) -> str:
+        return f"sha256:{hashlib.sha256(self.config).hexdigest()}"
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{hashlib.sha256(self.manifest).hexdigest()}"
+
+
+def write_config(
     layers: Sequence[Layer], platform: Platform, settings: Mapping[str, Any], created: str,
     below: Sequence[Mapping[str, Any]] = (),
 ) -> bytes:  # fmt: skip
@@ -38,9 +73,9 @@ def config(
 
 def published_digest(images: Sequence[Image]) -> str:
     """Return by which digest a registry knows an image that there is for each of some platforms."""
-    return manifest.digest_of(indexes.published([(image.manifest, image.platform) for image in images]))
+    return digest_of(indexes.published([(image.manifest, image.platform) for image in images]))
 
 
-def registry_manifest(config: bytes, layers: tuple[Layer, ...], store: Store, compression: str) -> bytes:
+def registry_manifest(config: bytes, layers: tuple[Layer, ...], store: Blobs, compression: str) -> bytes:
     """Write the manifest as a registry has it."""
-    return manifest.write(config, [packed(store, layer, compression) for layer in layers])
+    return manifest.write_manifest(config, [pack_layer(store, layer, compression) for layer in layers])

@@ -6,14 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from images.foreign import documents
-from images.oci.manifest import INDEXES, MANIFESTS, described, encode, list_of, mapping, parse_descriptor, read
-from images.oci.reference import full
+from images.oci.descriptors import described, encode, list_of, mapping, parse_descriptor
+from images.oci.manifest import parse_document
+from images.oci.media_types import INDEXES, MANIFESTS
+from images.oci.reference import full_name
 from images.platforms import Platform
 
 # How an index names its images: the tag ("Pre-Defined Annotation Keys"), and the whole name, which containerd adds.
 # Docker on containerd looks for a name with its host alone, and so never finds an image that was loaded without one.
 TAG = "org.opencontainers.image.ref.name"
 NAME = "io.containerd.image.name"
+LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'  # the content of the file oci-layout ("Image Layout")
 SUBJECT = "io.containerd.manifest.subject"  # the image that something is about, such as its signature
 
 
@@ -29,9 +32,9 @@ def write_index(images: Sequence[tuple[bytes, Platform]], tags: Sequence[str], b
     read counts as none.
     """
     entry = entry_of(*images[0]) if len(images) == 1 else described(INDEXES[0], published(images))
-    entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: full(tag)}} for tag in tags]
-    replaced = {*tags, *map(full, tags)}  # skopeo writes a name as it is typed
-    others = [other for other in _entries_before(before) if names(other)[0] not in replaced]
+    entries = [{**entry, "annotations": {TAG: tag.rpartition(":")[2], NAME: full_name(tag)}} for tag in tags]
+    replaced = {*tags, *map(full_name, tags)}  # skopeo writes a name as it is typed
+    others = [other for other in _entries_before(before) if entry_names(other)[0] not in replaced]
     return write_list([*others, *entries])
 
 
@@ -53,7 +56,7 @@ def read_list(data: bytes, name: str) -> list[dict[str, Any]]:
 
     Raises WorldFault when it is none, or is damaged.
     """
-    entries = list_of(read(data, name), "manifests", name)
+    entries = list_of(parse_document(data, name), "manifests", name)
     for entry in entries:
         parse_descriptor(entry, name)
     return [{**mapping(entry, name)} for entry in entries]
@@ -61,7 +64,7 @@ def read_list(data: bytes, name: str) -> list[dict[str, Any]]:
 
 def _entries_before(index: bytes) -> list[dict[str, Any]]:
     try:
-        return entries_of(documents.parse(index))
+        return entries_of(documents.parse_json(index))
     except ValueError:
         return []
 
@@ -78,7 +81,7 @@ def annotations_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def names(entry: Mapping[str, Any]) -> tuple[str, str]:
+def entry_names(entry: Mapping[str, Any]) -> tuple[str, str]:
     """Return the whole name of an entry of an index, or where there is none its tag; and its tag alone."""
     annotations = annotations_of(entry)
     tag = str(annotations.get(TAG, ""))

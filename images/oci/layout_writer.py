@@ -8,17 +8,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from images.host.blobs import BLOB, Blobs, sha256
 from images.host.errors import Damaged
-from images.host.store import Store, sha256
 from images.host.whole_files import link, replacing
-from images.model import BLOB, Image, Layer
 from images.oci import indexes
-from images.oci.compression import packed
-from images.oci.manifest import LAYOUT, digest_of
+from images.oci.compression import pack_layer
+from images.oci.descriptors import digest_of
+from images.oci.image import Image
+from images.oci.indexes import LAYOUT
+from images.oci.layer import Layer
 from images.platforms import Platform
 
 
-def write_layout(path: Path, images: Sequence[Image], store: Store, compression: str, *, linked: bool = False) -> None:
+def write_layout(path: Path, images: Sequence[Image], store: Blobs, compression: str, *, linked: bool = False) -> None:
     """Write an OCI layout: blobs first, the index last, which makes it whole.
 
     `images` are one for each platform, under the names of the first; their manifests say the `compression`. Other
@@ -40,8 +42,8 @@ def write_layout(path: Path, images: Sequence[Image], store: Store, compression:
     _write_index(path, written, images[0].tags)
 
 
-def _write_layer(blobs: Path, layer: Layer, store: Store, compression: str, *, linked: bool) -> None:
-    digest, size, _ = packed(store, layer, compression)
+def _write_layer(blobs: Path, layer: Layer, store: Blobs, compression: str, *, linked: bool) -> None:
+    digest, size, _ = pack_layer(store, layer, compression)
     if (blobs / digest).is_file() and sha256(blobs / digest) == digest:
         return
     if store.blob(digest, size=size) is None or (source := store.verified(digest, BLOB)) is None:

@@ -2,54 +2,57 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from images.foreign import documents
 from images.host import limits
 from images.host.errors import UserFault, WorldFault
-from images.model import Descriptor, Manifest
-from images.oci.reference import DIGEST
+from images.oci import descriptors
+from images.oci.descriptors import (
+    DAMAGED,
+    Descriptor,
+    described,
+    descriptor,
+    digest_of,
+    encode,
+    list_of,
+    parse_descriptor,
+)
+from images.oci.media_types import CONFIGS, INDEXES, LAYERS, MANIFESTS, layer_type
 
 MOST_LAYERS = 500  # what overlayfs stacks at most: Linux, fs/overlayfs/params.h, OVL_MAX_STACK
 LIMIT = limits.MANIFEST.most
 
-OCI = "application/vnd.oci.image"
-DOCKER = "application/vnd.docker"
-MANIFESTS = (f"{OCI}.manifest.v1+json", f"{DOCKER}.distribution.manifest.v2+json")
-INDEXES = (f"{OCI}.index.v1+json", f"{DOCKER}.distribution.manifest.list.v2+json")
-CONFIGS = (f"{OCI}.config.v1+json", f"{DOCKER}.container.image.v1+json")
-LAYERS = (
-    *(f"{OCI}.layer.v1.tar{suffix}" for suffix in ("", "+gzip", "+zstd")),
-    *(f"{DOCKER}.image.rootfs.diff.tar{suffix}" for suffix in ("", ".gzip")),  # Docker has none for zstd
-)
-
-LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'  # the content of the file oci-layout ("Image Layout")
-
-
 # The keys of manifests and indexes, and of what is in them.
 KEYS = ("schemaVersion", "mediaType", "artifactType", "config", "layers", "manifests", "subject", "annotations",
         "digest", "size", "urls", "data", "platform", "os", "architecture", "variant")  # fmt: skip
-DESCRIPTOR = ("mediaType", "digest", "size")
 ON_THE_WAY = "run it again; if it stays so, a proxy or the registry itself serves damaged data"
-DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
 
 
-def check(data: bytes, digest: str, name: str) -> None:
+@dataclass(frozen=True)
+class Manifest:
+    """An image for one platform: its own digest, its configuration, its layers from the lowest."""
+
+    digest: str
+    config: Descriptor
+    layers: tuple[Descriptor, ...]
+
+
+def require_digest(data: bytes, digest: str, name: str) -> None:
     """Raise WorldFault when bytes are not what a digest says."""
     if (got := digest_of(data)) != digest:
         raise WorldFault("a manifest has another digest than expected", f"{name}: {got}, not {digest}", ON_THE_WAY)
 
 
-def read(data: bytes, name: str) -> dict[str, Any]:
+def parse_document(data: bytes, name: str) -> dict[str, Any]:
     """Read a manifest or an index.
 
     Raises WorldFault when it is neither.
     """
     try:
-        raw = documents.parse(data)
+        raw = documents.parse_json(data)
     except ValueError as error:
         start = data[:40].decode(errors="replace")
         raise WorldFault("a manifest is not JSON", f"{name} (it begins {start!r})", "check the address") from error
@@ -60,12 +63,12 @@ def read(data: bytes, name: str) -> dict[str, Any]:
         raise WorldFault(
             "a manifest is of two kinds", f"{name} (mediaType {str(raw.get('mediaType'))[:80]!r})", DAMAGED
         )
-    if wrong := documents.misspelled(raw, KEYS):
+    if wrong := documents.find_misspelled(raw, KEYS):
         raise WorldFault("a manifest has a key that engines read as another one", f"{name} ({wrong[:80]!r})", DAMAGED)
     return raw
 
 
-def parse(raw: Mapping[str, Any], digest: str, name: str) -> Manifest:
+def parse_manifest(raw: Mapping[str, Any], digest: str, name: str) -> Manifest:
     """Read the manifest of an image.
 
     Raises UserFault when it is something else than a container image, WorldFault when it is damaged.
@@ -86,38 +89,15 @@ def refuse_more(layers: int, name: str) -> None:
         raise WorldFault(f"an image has more than {MOST_LAYERS} layers", f"{name} ({layers})", DAMAGED)
 
 
-def unusual(data: bytes) -> list[str]:
-    """Return the fields of an image's manifest that `write` never writes, such as annotations or a layer's urls."""
-    raw = read(data, "manifest")
+def list_unusual(data: bytes) -> list[str]:
+    """Return the fields of a manifest that `write_manifest` never writes, such as annotations or urls of layers."""
+    raw = parse_document(data, "manifest")
     named = {"config": raw["config"], **{f"layers[{number}]": row for number, row in enumerate(raw["layers"])}}
-    within = [f"{name}.{key}" for name, row in named.items() for key in row if key not in DESCRIPTOR]
+    within = [f"{name}.{key}" for name, row in named.items() for key in row if key not in descriptors.KEYS]
     return [*(key for key in raw if key not in ("schemaVersion", "mediaType", "config", "layers")), *within]
 
 
-def list_of(raw: Mapping[str, Any], key: str, name: str) -> list[object]:
-    value = raw.get(key)
-    if not isinstance(value, list):
-        raise WorldFault("a manifest is damaged", f"{name} (no list of {key})", DAMAGED)
-    return value
-
-
-def mapping(value: object, name: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise WorldFault("a manifest is damaged", f"{name} ({str(value)[:40]!r} in place of an object)", DAMAGED)
-    return value
-
-
-def parse_descriptor(value: object, name: str) -> Descriptor:
-    entry = mapping(value, name)
-    media_type, digest, size = (entry.get(key) for key in DESCRIPTOR)
-    is_digest = isinstance(digest, str) and DIGEST.fullmatch(digest)
-    if isinstance(media_type, str) and is_digest and type(size) is int and size >= 0:
-        return Descriptor(media_type, str(digest), size)
-    said = {key: entry.get(key) for key in DESCRIPTOR}
-    raise WorldFault("a manifest is damaged", f"{name} ({str(said)[:200]})", DAMAGED)
-
-
-def write(config: bytes, layers: Sequence[tuple[str, int, str]]) -> bytes:
+def write_manifest(config: bytes, layers: Sequence[tuple[str, int, str]]) -> bytes:
     """Write the manifest over layers given as (sha256 in hexadecimal, bytes, compression: none, gzip or zstd)."""
     return encode(
         {
@@ -125,32 +105,7 @@ def write(config: bytes, layers: Sequence[tuple[str, int, str]]) -> bytes:
             "mediaType": MANIFESTS[0],
             "config": described(CONFIGS[0], config),
             "layers": [
-                descriptor(f"{OCI}.layer.v1.tar{_suffix(compression)}", f"sha256:{digest}", size)
-                for digest, size, compression in layers
+                descriptor(layer_type(compression), f"sha256:{digest}", size) for digest, size, compression in layers
             ],
         }
     )
-
-
-def _suffix(compression: str) -> str:
-    return "" if compression == "none" else f"+{compression}"
-
-
-def descriptor(media_type: str, digest: str, size: int) -> dict[str, Any]:
-    """Return a content descriptor as JSON has it."""
-    return {"mediaType": media_type, "digest": digest, "size": size}
-
-
-def described(media_type: str, data: bytes) -> dict[str, Any]:
-    """Return the descriptor of bytes."""
-    return descriptor(media_type, digest_of(data), len(data))
-
-
-def digest_of(data: bytes) -> str:
-    """Return the digest of bytes as the specification writes it: sha256:<hexadecimal>."""
-    return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def encode(value: object) -> bytes:
-    """Return the one JSON text of a value, so that equal images have equal digests."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()

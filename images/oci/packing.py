@@ -33,7 +33,7 @@ def parameters(layer: str) -> zstandard.ZstdCompressionParameters:
     return zstandard.ZstdCompressionParameters(**{**USUAL, **OTHERWISE.get(layer, {})})
 
 
-def settings() -> dict[str, int]:
+def zstd_settings() -> dict[str, int]:
     """Return all settings, as a lock names them; those of a layer have its name before them."""
     others = {f"{layer} {name}": value for layer, changed in OTHERWISE.items() for name, value in changed.items()}
     return {"zstd-" + re.sub("[_ ]", "-", name): value for name, value in {**USUAL, **others}.items()}

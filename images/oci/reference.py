@@ -48,7 +48,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Directory:
+class LayoutReference:
     """An image in an OCI layout on disk; without a tag it is the only one there."""
 
     path: str
@@ -59,7 +59,7 @@ class Directory:
 
 
 @dataclass(frozen=True)
-class Archive:
+class ArchiveReference:
     """An image in one file: by `docker save`, or an OCI layout in a tar."""
 
     path: str
@@ -68,10 +68,10 @@ class Archive:
         return f"archive:{self.path}"
 
 
-Reference = Remote | Directory | Archive
+Reference = Remote | LayoutReference | ArchiveReference
 
 
-def parse(text: str, remedy: str = REMEDY) -> Reference:
+def parse_reference(text: str, remedy: str = REMEDY) -> Reference:
     """Read a reference.
 
     Raises UserFault, with `remedy`, when it is none.
@@ -80,15 +80,15 @@ def parse(text: str, remedy: str = REMEDY) -> Reference:
     if colon and kind in ("oci", "archive"):
         if not rest or "\0" in rest:
             raise UserFault("a reference has no path", repr(text), remedy)
-        return Archive(rest) if kind == "archive" else _directory(rest)
-    return Archive(text) if _is_archive(text) else _remote(text, remedy)
+        return ArchiveReference(rest) if kind == "archive" else _directory(rest)
+    return ArchiveReference(text) if _is_archive(text) else _remote(text, remedy)
 
 
 def _is_archive(text: str) -> bool:
     return bool(ARCHIVE.search(text)) and "\0" not in text and (text.startswith(("/", ".")) or ":" not in text)
 
 
-def name(text: str) -> str:
+def parse_tag(text: str) -> str:
     """Read what an image is to be called in an engine, as NAME:TAG; without a tag it is `latest`, as Docker has it.
 
     Raises UserFault when it is no name.
@@ -100,7 +100,7 @@ def name(text: str) -> str:
     return text if ":" in text.rpartition("/")[2] else f"{text}:{found.tag}"
 
 
-def full(text: str) -> str:
+def full_name(text: str) -> str:
     """Return a name with the host and the path that Docker adds where it has none: docker.io/library/NAME:TAG.
 
     Raises UserFault when it is no name.
@@ -108,12 +108,12 @@ def full(text: str) -> str:
     return str(_remote(text))
 
 
-def remote(text: str, remedy: str) -> Remote:
+def parse_remote(text: str, remedy: str) -> Remote:
     """Read the name of an image in a registry.
 
     Raises UserFault, with `remedy`, when it is none.
     """
-    found = parse(text, remedy)
+    found = parse_reference(text, remedy)
     if not isinstance(found, Remote):
         raise UserFault("that is not a name in a registry", repr(text), remedy)
     return found
@@ -125,7 +125,7 @@ def push_target(text: str) -> Remote:
     Raises UserFault when it is not a name in a registry.
     """
     remedy = "--push HOST/NAME:TAG"
-    found = remote(text, remedy)
+    found = parse_remote(text, remedy)
     if found.digest:
         raise UserFault("an image is pushed to a name, not a digest", repr(text), remedy)
     if found.host.startswith("[") or found.host != found.host.lower():
@@ -134,9 +134,9 @@ def push_target(text: str) -> Remote:
     return found
 
 
-def _directory(text: str) -> Directory:
+def _directory(text: str) -> LayoutReference:
     path, colon, tag = text.rpartition(":")
-    return Directory(path, tag) if colon and path and TAG.fullmatch(tag) else Directory(text)
+    return LayoutReference(path, tag) if colon and path and TAG.fullmatch(tag) else LayoutReference(text)
 
 
 def _remote(text: str, remedy: str = REMEDY) -> Remote:

@@ -6,69 +6,61 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from images.host.errors import UserFault, WorldFault
-from images.model import Descriptor, Manifest
+from images.oci.descriptors import DAMAGED, Descriptor, digest_of, list_of, mapping, parse_descriptor
 from images.oci.indexes import entry_of
-from images.oci.manifest import (
-    DAMAGED,
-    INDEXES,
-    MANIFESTS,
-    check,
-    digest_of,
-    list_of,
-    mapping,
-    parse,
-    parse_descriptor,
-    read,
-)
+from images.oci.manifest import Manifest, parse_document, parse_manifest, require_digest
+from images.oci.media_types import INDEXES, MANIFESTS
 from images.platforms import PLATFORMS, Platform, platform_of
 
 UNKNOWN = "unknown/unknown"  # what attestations are for, which are no images
 NESTED = 3  # an index may hold an index; nobody nests deeper
 
 
-def resolve(get: Callable[[str | None], bytes], name: str, platform: Platform) -> Manifest:
-    """Find the manifest for a platform; `get` brings one by its digest, or for None the one that the name means.
+# Reads a manifest or an index by its digest, or for None the one that a name means.
+ReadManifest = Callable[[str | None], bytes]
+
+
+def find_manifest(read: ReadManifest, name: str, platform: Platform) -> Manifest:
+    """Find the manifest of a name for a platform.
 
     Raises UserFault when there is none for this platform or it is no image, WorldFault when it is damaged.
     """
-    data = get(None)
+    data = read(None)
     for _ in range(NESTED):
-        raw = read(data, name)
+        raw = parse_document(data, name)
         if "manifests" not in raw:
-            return parse(raw, digest_of(data), name)
-        data = _checked(get, choose(list_of(raw, "manifests", name), name, platform).digest, name)
+            return parse_manifest(raw, digest_of(data), name)
+        data = _read_checked(read, choose_entry(list_of(raw, "manifests", name), name, platform).digest, name)
     raise WorldFault("an index holds an index, again and again", name, DAMAGED)
 
 
-def every(
-    get: Callable[[str | None], bytes], name: str, asked: Platform | None
+def find_manifests(
+    read: ReadManifest, name: str, wanted: Platform | None
 ) -> tuple[list[str], list[tuple[Platform | None, Manifest]]]:
-    """Find the images of a name, or the one for a platform, with what an index says that each is for.
+    """Find the images of a name, all or the one for a platform, each with the platform that its index states.
 
-    `get` is that of `resolve`. The digests are those of the indexes on the way, and of the only image. Raises UserFault
-    where an engine might run something else: for an index of several that `published` never writes.
+    The digests are those of the indexes on the way, and of the image where there is one. Raises UserFault for an index
+    of several images that has more than `published` writes: an engine might run something else of it.
     """
-    data, platform = get(None), asked
+    data, platform = read(None), wanted
     way = list[str]()
     for _ in range(NESTED):
-        raw = read(data, name)
+        raw = parse_document(data, name)
         way.append(digest_of(data))
         if "manifests" not in raw:
-            return way, [(platform, parse(raw, way[-1], name))]
+            return way, [(platform, parse_manifest(raw, way[-1], name))]
         entries = list_of(raw, "manifests", name)
-        if asked:
-            choose(entries, name, asked)
+        if wanted:
+            choose_entry(entries, name, wanted)
         listed = {(parse_descriptor(entry, name).digest, _system(entry, name)) for entry in entries}
         if len(listed) != 1:
-            return way, [each for each in _each(get, raw, name) if asked in (None, each[0])]
+            return way, [row for row in _list_images(read, raw, name) if wanted in (None, row[0])]
         [(digest, system)] = listed
-        data, platform = _checked(get, digest, name), asked or platform_of("/".join(system))
+        data, platform = _read_checked(read, digest, name), wanted or platform_of("/".join(system))
     raise WorldFault("an index holds an index, again and again", name, DAMAGED)
 
 
-def _each(
-    get: Callable[[str | None], bytes], raw: Mapping[str, Any], name: str
-) -> list[tuple[Platform | None, Manifest]]:
+def _list_images(read: ReadManifest, raw: Mapping[str, Any], name: str) -> list[tuple[Platform | None, Manifest]]:
     """Return the images of an index that has one for each of its platforms, and nothing else.
 
     What is for no platform, as an attestation of BuildKit, is run by whoever asks for unknown/unknown.
@@ -78,9 +70,9 @@ def _each(
     found = list[tuple[Platform | None, Manifest]]()
     for entry in list_of(raw, "manifests", name):
         platform, digest = free.pop("/".join(_system(entry, name)), None), parse_descriptor(entry, name).digest
-        data = _checked(get, digest, name) if platform else b""
+        data = _read_checked(read, digest, name) if platform else b""
         if platform and entry == entry_of(data, platform):
-            found.append((platform, parse(read(data, name), digest, name)))
+            found.append((platform, parse_manifest(parse_document(data, name), digest, name)))
         else:
             odd.append(digest)
     if odd or not found:
@@ -89,13 +81,13 @@ def _each(
     return found
 
 
-def _checked(get: Callable[[str | None], bytes], digest: str, name: str) -> bytes:
-    data = get(digest)
-    check(data, digest, name)
+def _read_checked(read: ReadManifest, digest: str, name: str) -> bytes:
+    data = read(digest)
+    require_digest(data, digest, name)
     return data
 
 
-def choose(entries: Sequence[object], name: str, platform: Platform) -> Descriptor:
+def choose_entry(entries: Sequence[object], name: str, platform: Platform) -> Descriptor:
     """Choose the entry of an index for a platform, by preference the one for every such processor.
 
     One that does not say what it is for is for any. Raises UserFault when there is none.

@@ -24,7 +24,7 @@ from pydantic import (
 
 from images.host.errors import UserFault
 from images.host.toml import tomllib
-from images.model import SourceOnly
+from images.plan.pins import SourceOnly
 from images.platforms import Platform
 
 TABLE = Path(__file__).parents[1] / "versions.toml"
@@ -118,7 +118,7 @@ class Transformers(Row):
     yanked: str | None = None
 
 
-class Base(Row):
+class BaseRow(Row):
     """A root file system: suite, its Python and glibc, and the packages that are put into it.
 
     `security` and `lts` are the last days on which Debian mends it.
@@ -208,8 +208,8 @@ class Catalog(Row):
     ccl_accelerate: Range = _at("ccl", "accelerate")
     torch: Annotated[Mapping[Version, Torch], BeforeValidator(_torch)]
     transformers: Annotated[Mapping[Version, Transformers], BeforeValidator(_transformers)]
-    suites: Annotated[tuple[Base, ...], Field(min_length=1)] = _at("base", "debian")
-    intel: Base = _at("base", "intel")
+    suites: Annotated[tuple[BaseRow, ...], Field(min_length=1)] = _at("base", "debian")
+    intel: BaseRow = _at("base", "intel")
     reference_glibc: VersionText = _at("base", "reference", "glibc")
     tasks: Mapping[str, tuple[RequirementText, ...]]
     source_only: tuple[SourceOnly, ...] = _at("source-only")
@@ -229,7 +229,7 @@ class Catalog(Row):
         return self.model_copy(update={**own, "lacks": lacks})
 
     @property
-    def debian(self) -> Base:
+    def debian(self) -> BaseRow:
         """Return Debian's suite where nothing asks for another one."""
         return self.suites[0]
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from packaging.version import Version
 
 from images.host.errors import UserFault
-from images.model import Request
 from images.plan import compatibility
 from images.plan.catalog import Catalog, Torch, Transformers
 from images.plan.compatibility import BaseChoice
+from images.plan.request import Request
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def select(request: Request, catalog: Catalog, today: datetime.date) -> Selectio
     for task in request.tasks:
         _require_task(task, catalog)
     torch, transformers = _pair(request, catalog)
-    choices = compatibility.bases(torch, request, catalog)
-    against = {choice: compatibility.conflicts(torch, transformers, choice, request) for choice in choices}
+    choices = compatibility.list_bases(torch, request, catalog)
+    against = {choice: compatibility.list_conflicts(torch, transformers, choice, request) for choice in choices}
     early = list(_too_early(request.as_of, torch, transformers))
     good = next((choice for choice, conflicts in against.items() if not conflicts), None)
     if good is None or early:
@@ -54,7 +54,7 @@ def select(request: Request, catalog: Catalog, today: datetime.date) -> Selectio
         value = "; ".join(dict.fromkeys([*facts, *early]))
         where = f" on {request.platform}" if request.platform else ""
         raise UserFault(f"these do not go together{where}", value, _instead(torch, transformers, request, catalog))
-    backend, reasons = compatibility.backend(torch, transformers, good.base.python, request)
+    backend, reasons = compatibility.choose_backend(torch, transformers, good.base.python, request)
     return Selection(torch, transformers, good, backend, tuple(reasons))
 
 
@@ -80,7 +80,7 @@ def _require_day(text: str | None, today: datetime.date) -> None:
     if day is None or str(day) != text:  # newer releases of Python read more forms than this one
         raise UserFault("that is not a date", repr(text), "--as-of YYYY-MM-DD")
     if day > today:
-        fact = "nothing can be known as of a day that has not come"
+        fact = "--as-of is a day in the future"
         remedy = f"--as-of {today - datetime.timedelta(days=1)}"
         raise UserFault(fact, f"{day} (today: {today}, UTC)", remedy)
 
@@ -105,16 +105,16 @@ def _is_own(request: Request) -> bool:
     return request.base not in (None, "debian", "intel")
 
 
-def works(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> bool:
+def is_buildable(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> bool:
     """Return whether this pair can be built on some base as requested."""
-    choices = compatibility.bases(torch, request, catalog)
-    return any(not compatibility.conflicts(torch, transformers, choice, request) for choice in choices)
+    choices = compatibility.list_bases(torch, request, catalog)
+    return any(not compatibility.list_conflicts(torch, transformers, choice, request) for choice in choices)
 
 
 def partners(torch: Torch, request: Request, catalog: Catalog) -> set[str]:
     """Return the eras of transformers that can be built with a torch as requested; releases of one require the same."""
     rows = {row.era: row for row in catalog.transformers.values()}
-    return {era for era, row in rows.items() if works(torch, row, request, catalog)}
+    return {era for era, row in rows.items() if is_buildable(torch, row, request, catalog)}
 
 
 def _pair(request: Request, catalog: Catalog) -> tuple[Torch, Transformers]:
@@ -131,7 +131,7 @@ def _fitting(
 
     The nearest are those before, then those after it. A withdrawn transformers is only taken where it was asked for.
     """
-    if works(torch, transformers, request, catalog):
+    if is_buildable(torch, transformers, request, catalog):
         return torch, transformers
     if request.transformers is None:
         eras = partners(torch, request, catalog)
@@ -140,7 +140,7 @@ def _fitting(
             return torch, found
     if request.torch is None:
         rows = (catalog.torch[version] for version in _by_nearness(torch.version, catalog.torch))
-        return next(((row, transformers) for row in rows if works(row, transformers, request, catalog)), None)
+        return next(((row, transformers) for row in rows if is_buildable(row, transformers, request, catalog)), None)
     return None
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from images.model import Request
-from images.plan.catalog import Base, Catalog, Torch, Transformers
+from images.plan.catalog import BaseRow, Catalog, Torch, Transformers
+from images.plan.request import Request
 
 ENTRYPOINT = Version("3.9")  # the oldest Python that entrypoint/ runs on
 
@@ -20,11 +20,11 @@ class BaseChoice:
     """A base that the image could be built on, and its reference where it is pulled from a registry."""
 
     name: str
-    base: Base
+    base: BaseRow
     reference: str | None
 
 
-def bases(torch: Torch, request: Request, catalog: Catalog) -> tuple[BaseChoice, ...]:
+def list_bases(torch: Torch, request: Request, catalog: Catalog) -> tuple[BaseChoice, ...]:
     """Return the bases that could be used, the preferred one first: Intel's where it has an image of this torch."""
     suite = next((suite for suite in catalog.suites if suite.python == request.python), catalog.debian)
     debian = BaseChoice(f"the debian base ({suite.suite})", suite, None)
@@ -34,11 +34,11 @@ def bases(torch: Torch, request: Request, catalog: Catalog) -> tuple[BaseChoice,
         return (intel, debian) if tag else (debian,)
     if request.base in ("debian", "intel"):
         return (debian,) if request.base == "debian" else (intel,)
-    own = Base(suite=request.base, python=request.python or "", glibc=catalog.reference_glibc, packages=())
+    own = BaseRow(suite=request.base, python=request.python or "", glibc=catalog.reference_glibc, packages=())
     return (BaseChoice(request.base, own, request.base),)
 
 
-def backend(torch: Torch, transformers: Transformers, python: str, request: Request) -> tuple[str, list[str]]:
+def choose_backend(torch: Torch, transformers: Transformers, python: str, request: Request) -> tuple[str, list[str]]:
     """Return the backend (ccl where everything allows it, else gloo), and the reasons against ccl."""
     against = list(_against_ccl(torch, transformers, python))
     if request.backend:
@@ -56,7 +56,7 @@ def _against_ccl(torch: Torch, transformers: Transformers, python: str) -> Itera
         yield f"transformers {transformers.version} no longer supports ccl ({transformers.source})"
 
 
-def conflicts(torch: Torch, transformers: Transformers, choice: BaseChoice, request: Request) -> list[str]:
+def list_conflicts(torch: Torch, transformers: Transformers, choice: BaseChoice, request: Request) -> list[str]:
     """Return everything that keeps these from being one image."""
     base = choice.base
     found = [*_versions(torch, transformers), *_base(torch, choice, request)]

@@ -14,9 +14,10 @@ from rich.table import Table
 
 from images.content import Content
 from images.host.text import shown
-from images.model import Plan, Request
 from images.plan import choose, compatibility
 from images.plan.catalog import Catalog, Torch
+from images.plan.plan import Plan
+from images.plan.request import Request
 
 # From this width on, that of a terminal nobody has changed, no word of a table's head is cut.
 USUAL_WIDTH = 80
@@ -69,7 +70,7 @@ def matrix(catalog: Catalog) -> list[tuple[str, ...]]:
 
 def _columns(torch: Torch, catalog: Catalog) -> tuple[str, ...]:
     request = Request()
-    choices = compatibility.bases(torch, request, catalog)
+    choices = compatibility.list_bases(torch, request, catalog)
     bases = [choice for choice in choices if choice.base.python in torch.python]
     base = " or ".join(choice.reference or "debian" for choice in bases) or "an image of your own"
     stack = f"ccl (Python {torch.ccl_python[0]} to {torch.ccl_python[-1]})" if torch.ccl_python else "gloo"

@@ -11,11 +11,13 @@ from packaging.version import Version
 
 from images.content import Content
 from images.host.errors import UserFault
-from images.model import Plan, Request, tag_of
 from images.plan import requirements as users
 from images.plan.catalog import Catalog
 from images.plan.choose import Selection, select
 from images.plan.compatibility import BaseChoice
+from images.plan.pins import tag_of
+from images.plan.plan import Plan
+from images.plan.request import Request
 from images.platforms import PLATFORMS, Platform
 
 # The packages that move with transformers; all others stay as they were when torch was released,
@@ -25,7 +27,7 @@ RELEASES = ("torch", "transformers", "python")  # what is the same in all images
 ARCHIVE = "https://github.com/huggingface/transformers/archive/refs/tags/v{version}.tar.gz"
 
 
-def resolve(request: Request, catalog: Catalog, today: datetime.date = datetime.date.max) -> Plan:
+def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetime.date.max) -> Plan:
     """Return the plan of a request that is made on a day (UTC).
 
     Raises UserFault that names every conflict of the request at once, and a request that works.
@@ -107,7 +109,7 @@ def _requirements(chosen: Selection, tasks: Iterable[str], catalog: Catalog) -> 
 def _user_packages(request: Request, chosen: Selection, platform: Platform) -> tuple[str, ...]:
     """Return what the user asked for; raise UserFault where it is another release of what the image is made for."""
     releases = {"torch": str(chosen.torch.version), "transformers": str(chosen.transformers.version)}
-    if against := users.conflicts(request.user_packages, releases, chosen.base.base.python, platform):
+    if against := users.list_conflicts(request.user_packages, releases, chosen.base.base.python, platform):
         remedy = "--torch and --transformers with the release that it wants, or leave that line out"
         raise UserFault("packages of your own do not go with the image", "; ".join(against), remedy)
     return request.user_packages

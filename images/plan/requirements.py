@@ -56,7 +56,7 @@ class Own(NamedTuple):
         return " ".join([str(self.requirement), *([CONSTRAINT] if self.bounds else []), *hashes])
 
 
-def parse(line: str) -> Own:
+def parse_line(line: str) -> Own:
     """Read a line of a lock; raise ValueError for what is none."""
     text, *words = re.split(r" (?=--)", line)
     hashes = [found[1] for word in words if (found := HASH.fullmatch(word))]
@@ -69,7 +69,7 @@ def parse(line: str) -> Own:
         raise ValueError("a requirement is nested too deep") from error
 
 
-def read(files: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
+def read_requirements(files: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
     """Return the lines of all files and of single packages, each once, in one order.
 
     Raises UserFault for what cannot be read, or is not followed.
@@ -229,15 +229,15 @@ def _require_no_sources(table: Mapping[str, Any], found: Iterable[Own], path: st
         raise UserFault("a project takes packages from places of its own, which are not asked", value, WHEEL)
 
 
-def wanted(lines: Sequence[str]) -> tuple[str, ...]:
+def parse_wanted(lines: Sequence[str]) -> tuple[str, ...]:
     """Return the requirements of lines, without hashes; those that only bound are none."""
-    return tuple(str(own.requirement) for own in map(parse, lines) if not own.bounds)
+    return tuple(str(own.requirement) for own in map(parse_line, lines) if not own.bounds)
 
 
-def conflicts(lines: Sequence[str], releases: Mapping[str, str], python: str, platform: Platform) -> list[str]:
+def list_conflicts(lines: Sequence[str], releases: Mapping[str, str], python: str, platform: Platform) -> list[str]:
     """Say which lines want other releases than are planned for an image with this Python (3.N)."""
     found = []
-    for own in map(parse, lines):
+    for own in map(parse_line, lines):
         planned = releases.get(own.name)
         here = planned and markers.applies(own.requirement, python, platform)
         if here and not any(own.requirement.specifier.contains(f"{planned}{cpu}", True) for cpu in ("", "+cpu")):

@@ -17,7 +17,7 @@ from installer.sources import WheelContentElement, WheelFile
 
 from images.host.errors import WorldFault
 from images.wheels import record
-from images.wheels.members import HEADER, NOT_DEFLATE, Member
+from images.wheels.members import HEADER, NOT_DEFLATE, WheelMember
 
 INSTALLER = "INSTALLER"  # the file of .dist-info that is the installer's own to write
 # Projects whose wheels on PyPI were edited after RECORD was written: METADATA and these files. In IPEX from 1.11.200 to
@@ -30,13 +30,13 @@ REMEDY = "ask whoever made the wheel for one that follows the specification, or 
 ANOTHER = "--wheelhouse DIR with a good copy of the wheel; a lock that names this one has to be made again"
 
 
-class Archive(WheelFile):
-    """A wheel as `installer` reads it, by names of files that `content` has checked."""
+class WheelArchive(WheelFile):
+    """A wheel as `installer` reads it, by names of files that `read_content` has checked."""
 
     def __init__(self, file: zipfile.ZipFile, stream: BinaryIO) -> None:
         super().__init__(file)
         found = [info for info in file.infolist() if not info.filename.endswith("/")]
-        self.members = {info.filename: Member(stream, info) for info in found}
+        self.members = {info.filename: WheelMember(stream, info) for info in found}
         if len(self.members) < len(found):
             raise zipfile.BadZipFile("two files have one name")
         for info in found:
@@ -67,7 +67,7 @@ class Archive(WheelFile):
 
         Raises ValueError where it cannot be read.
         """
-        rows = record.read(self.read_dist_info("RECORD"))
+        rows = record.parse_record(self.read_dist_info("RECORD"))
         if self.distribution in EDITED:
             edited = (f"{self.dist_info_dir}/METADATA", *EDITED[self.distribution])
             rows |= {name: record.row(name, self.read(name)) for name in edited if name in self.members}
@@ -75,14 +75,14 @@ class Archive(WheelFile):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Archive]:
+def open_wheel(path: Path) -> Iterator[WheelArchive]:
     """Open a wheel.
 
     Raises WorldFault that names it and what is wrong, also for what comes to light while it is read.
     """
     try:
         with path.open("rb") as stream, zipfile.ZipFile(stream) as file:
-            yield Archive(file, stream)
+            yield WheelArchive(file, stream)
     except UNREADABLE as error:
         said = str(error.args[-1] if error.args else "") or "it is cut short"  # `installer` puts the wheel itself first
         remedy = ANOTHER if isinstance(error, DAMAGE) else REMEDY

@@ -19,11 +19,11 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
 from images.foreign import bounds
-from images.foreign.paths import flaw
-from images.host.store import Store
+from images.foreign.paths import find_flaw
+from images.host.blobs import Blobs
 from images.wheels import archive, record
-from images.wheels.archive import Archive
-from images.wheels.members import Member
+from images.wheels.archive import WheelArchive
+from images.wheels.members import WheelMember
 
 UNLISTED = ("RECORD", "RECORD.jws", "RECORD.p7s", archive.INSTALLER)  # of .dist-info, which RECORD has no hash of
 ALGORITHMS = ("sha256", "sha384", "sha512")  # "The hash algorithm must be sha256 or better."
@@ -34,24 +34,24 @@ FIELDS = (
 )  # fmt: skip
 
 
-class Content(NamedTuple):
+class WheelContent(NamedTuple):
     """What later steps ask of a wheel: the modules at its top, in order, and of its METADATA the FIELDS that it has."""
 
     modules: list[str]
     metadata: RawMetadata
 
 
-def content(store: Store, digest: str, path: Path) -> Content:
+def read_content(store: Blobs, digest: str, path: Path) -> WheelContent:
     """Return what is in a wheel, after all of it was checked; the store keeps what was read.
 
     Raises WorldFault when a file is another one than RECORD says, or the wheel cannot be installed.
     """
     # The name of the file, too, is compared with what is in it.
-    return Content(*store.cached("wheel contents", [digest, path.name], lambda: _read(path)).value)
+    return WheelContent(*store.cached("wheel contents", [digest, path.name], lambda: _read(path)).value)
 
 
-def _read(path: Path) -> Content:
-    with archive.opened(path) as wheel:
+def _read(path: Path) -> WheelContent:
+    with archive.open_wheel(path) as wheel:
         _check_size(wheel, path.stat().st_size)
         for name in wheel.members:
             _check_name(wheel, name)
@@ -61,18 +61,18 @@ def _read(path: Path) -> Content:
         _check_metadata(said, path.name)
         modules = sorted({module for name in wheel.members if (module := _module(name))})
     metadata = {name: value for name, value in said.items() if name in FIELDS}
-    return Content(modules, cast("RawMetadata", metadata))
+    return WheelContent(modules, cast("RawMetadata", metadata))
 
 
-def _check_size(wheel: Archive, size: int) -> None:
+def _check_size(wheel: WheelArchive, size: int) -> None:
     """Raise ValueError for a bomb; `size` is the archive's own."""
     unpacked = sum(member.info.file_size for member in wheel.members.values())
     if unpacked > bounds.WHEEL.of(size):
         raise ValueError(f"{size} bytes would unpack to {unpacked}")
 
 
-def _check_name(wheel: Archive, name: str) -> None:
-    if found := flaw(name):
+def _check_name(wheel: WheelArchive, name: str) -> None:
+    if found := find_flaw(name):
         raise ValueError(f"the name {name!r} {found}")
     head, _, rest = name.partition("/")
     if head != wheel.data_dir and not (rest and head.endswith(".data")):
@@ -83,7 +83,7 @@ def _check_name(wheel: Archive, name: str) -> None:
         raise ValueError(f"{name!r} is in no directory of {wheel.data_dir} that is known")
 
 
-def _check_scripts(wheel: Archive) -> None:
+def _check_scripts(wheel: WheelArchive) -> None:
     if f"{wheel.dist_info_dir}/entry_points.txt" in wheel.members:
         try:
             list(parse_entrypoints(wheel.read_dist_info("entry_points.txt")))
@@ -98,7 +98,7 @@ def _check_metadata(said: RawMetadata, filename: str) -> None:
         raise ValueError(f"METADATA is of {said.get('name')} {said.get('version')}")
 
 
-def _check_files(wheel: Archive) -> None:
+def _check_files(wheel: WheelArchive) -> None:
     """Compare every file with RECORD."""
     unlisted = {f"{wheel.dist_info_dir}/{name}" for name in UNLISTED}
     for name, member in wheel.members.items():
@@ -107,7 +107,7 @@ def _check_files(wheel: Archive) -> None:
             _compare(member, row)
 
 
-def _compare(member: Member, row: RecordEntry | None) -> None:
+def _compare(member: WheelMember, row: RecordEntry | None) -> None:
     """Raise ValueError when the content of a file is not what RECORD says."""
     if row is None or row.hash_ is None or row.hash_.name not in ALGORITHMS:
         raise ValueError(f"RECORD has no strong hash of {member.info.filename!r}")

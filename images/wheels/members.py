@@ -15,7 +15,7 @@ from typing import IO, NamedTuple, cast
 
 from isal import isal_zlib
 
-from images.host.store import CHUNK
+from images.host.blobs import CHUNK
 
 HEADER = struct.Struct("<4s5H3L2H")  # before the name of a file and its extra field
 SIGNATURE = b"PK\x03\x04"
@@ -26,7 +26,7 @@ METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 NOT_DEFLATE = cast("type[Exception]", isal_zlib.error)
 
 
-class Member(NamedTuple):
+class WheelMember(NamedTuple):
     """A file of an archive, of which nothing is read before somebody asks; `archive` is the open archive."""
 
     archive: IO[bytes]

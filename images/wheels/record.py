@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from installer.records import Hash, InvalidRecordEntry, RecordEntry, parse_record_file
 
 
-def read(text: str) -> dict[str, RecordEntry]:
+def parse_record(text: str) -> dict[str, RecordEntry]:
     """Return the rows by the names of their files.
 
     Raises ValueError when one of them cannot be read.
@@ -26,7 +26,7 @@ def row(name: str, data: bytes) -> RecordEntry:
     return RecordEntry(name, hash_of(hashlib.sha256(data).hexdigest()), len(data))
 
 
-def write(files: Mapping[str, bytes], info: str) -> str:
+def write_record(files: Mapping[str, bytes], info: str) -> str:
     """Return the text of a RECORD in the directory `info`; `files` maps the paths in the wheel to their contents."""
     rows = [f"{','.join(row(name, data).to_row())}\n" for name, data in files.items()]
     return "".join([*rows, f"{info}/RECORD,,\n"])

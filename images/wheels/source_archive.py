@@ -11,13 +11,13 @@ from typing import IO, NamedTuple, cast
 
 from images.foreign import bounds
 from images.foreign.bounds import Bounded
-from images.foreign.paths import flaw
+from images.foreign.paths import find_flaw
 from images.foreign.tars import Tar
 
 GZIP = b"\x1f\x8b"  # how a compressed one begins (RFC 1952): those of releases, and of PyPI (PEP 625)
 
 
-class Member(NamedTuple):
+class ArchiveFile(NamedTuple):
     """A file of an archive: its path below the top directory, content and mode."""
 
     path: str
@@ -25,7 +25,7 @@ class Member(NamedTuple):
     mode: int
 
 
-def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = False) -> Iterator[Member]:
+def read_files(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = False) -> Iterator[ArchiveFile]:
     """Yield the files of an archive that a caller asks for, in its order, also two at one path: the later one counts.
 
     Links and devices are left out. A `bare` archive may have no top directory: a file is also asked for by its whole
@@ -39,11 +39,11 @@ def members(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = Fal
                 name = info.name.removeprefix("./")
                 if info.isdir():
                     continue
-                if found := flaw(name):
+                if found := find_flaw(name):
                     raise ValueError(f"the name {info.name!r} {found}")
                 below = name if bare and is_asked_for(name) else name.partition("/")[2]
                 if is_asked_for(below) and info.isfile():
-                    yield Member(below, tar.read(), 0o755 if info.mode & 0o111 else 0o644)
+                    yield ArchiveFile(below, tar.read(), 0o755 if info.mode & 0o111 else 0o644)
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ValueError(str(error) or "it is cut short") from error
 

@@ -44,9 +44,9 @@ def _audit(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Raise WorldFault where something counts that is not allowed."""
     if not options.lock.is_file():
         raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
-    context = program.context(environ, pip_config.read(environ))
+    context = program.context(environ, pip_config.read_sources(environ))
     allowed = findings.read_allowed(options.allow, context.today)
-    lock = lockfile.contents(options.lock.read_text(encoding="utf-8", errors="replace"), str(options.lock))
+    lock = lockfile.parse_lock(options.lock.read_text(encoding="utf-8", errors="replace"), str(options.lock))
     used = of_debian.sources(lock, context)
     found = of_debian.findings(of_debian.tracked(options.tracker, context), lock.debian.suite, used) if used else []
     found += of_python.findings(lock, options.osv, environ)

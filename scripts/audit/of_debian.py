@@ -19,7 +19,7 @@ from images.host import download
 from images.host.context import Context
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
-from images.model import Lock
+from images.lock.lock import Lock
 from scripts.audit.findings import Finding
 
 TRACKER = "https://security-tracker.debian.org/tracker/data/json"
@@ -54,9 +54,9 @@ def sources(lock: Lock, context: Context) -> Sources:
     Raises WorldFault for a package that cannot be had any more.
     """
     debs, store = lock.debian.debs, context.store
-    if lost := packages.missing(store, debs):
-        packages.bring(lock.debian.suite, lost, lock.platform, context)
-    said = [next(control.paragraphs(packages.control(store, deb)), {}) for deb in debs]
+    if lost := packages.list_missing(store, debs):
+        packages.download_packages(lock.debian.suite, lost, lock.platform, context)
+    said = [next(control.parse_paragraphs(packages.read_control(store, deb)), {}) for deb in debs]
     named = [{"package": deb.package, "version": deb.version} for deb in debs]
     return {control.source({**each, **own}) for each, own in zip(said, named, strict=True)}
 
@@ -69,7 +69,7 @@ def tracked(url: str, context: Context) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as directory:
         store = Store(Path(directory) / "store")
         try:
-            digest = download.fetch(store, url, None, "tracker.json", context.sources, context.progress.advance)
+            digest = download.download_file(store, url, None, "tracker.json", context.sources, context.progress.advance)
             return dict(json.loads(store.place(digest, "tracker.json").read_bytes()))
         except (Fault, ValueError, TypeError, RecursionError) as error:
             why = error.value if isinstance(error, Fault) else f"{url}: {error}"
@@ -100,5 +100,5 @@ def _of_source(known: Mapping[str, Any], suite: str, source: str, version: str) 
         if release.status == "open" and urgency in SEVERE:
             yield Finding(source, version, (name,), None)
         counts = release.status == "resolved" and fixed and urgency not in LESS
-        if counts and control.key(version) < control.key(fixed):
+        if counts and control.version_key(version) < control.version_key(fixed):
             yield Finding(source, version, (name,), fixed)

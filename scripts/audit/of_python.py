@@ -18,7 +18,7 @@ from packaging.version import Version
 
 from images.host import process
 from images.host.errors import WorldFault
-from images.model import Lock
+from images.lock.lock import Lock
 from scripts.audit.findings import Finding
 
 OSV = "https://api.osv.dev/v1/query"

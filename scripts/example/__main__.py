@@ -83,9 +83,9 @@ def _bring_model(place: Path, environ: Mapping[str, str]) -> None:
 def _bring_texts(place: Path, environ: Mapping[str, str]) -> dict[str, int]:
     """Write the texts of the default suite's index; return how many each file has."""
     suite = catalog.load().debian.suite
-    source = mirrors.asked(suite, environ)[0]
-    context = program.context(environ, pip_config.read(environ))
-    return write_texts(choose_texts(archive.index(source, ARCHITECTURE, context).rows()), place)
+    source = mirrors.choose_mirrors(suite, environ)[0]
+    context = program.context(environ, pip_config.read_sources(environ))
+    return write_texts(choose_texts(archive.fetch_index(source, ARCHITECTURE, context).rows()), place)
 
 
 if __name__ == "__main__":

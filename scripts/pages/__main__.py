@@ -20,7 +20,7 @@ def record(lock: Path, said: Path) -> None:
     head = process.run(["git", "rev-parse", "HEAD"], os.environ, "a clone of git")
     today = datetime.datetime.now(datetime.timezone.utc).date()
     new = built.of(
-        lockfile.contents(lock.read_text(), str(lock)), json.loads(said.read_text()), today, head.out.strip()
+        lockfile.parse_lock(lock.read_text(), str(lock)), json.loads(said.read_text()), today, head.out.strip()
     )
     built.RECORD.write_text(built.text(built.add(built.read(), new)))
 

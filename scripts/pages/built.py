@@ -12,7 +12,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from images.model import Lock
+from images.lock.lock import Lock
 
 RECORD = Path(__file__).resolve().parents[2] / "docs/images.json"
 DEBIAN = "debian"

@@ -10,12 +10,14 @@ from itertools import groupby
 
 from packaging.version import Version
 
-from images.host.context import Context, background
+from images.host.background import background
+from images.host.context import Context
 from images.host.errors import Fault, WorldFault
 from images.lock import resolve
-from images.model import Plan, Request
 from images.plan import choose, compatibility, planner
 from images.plan.catalog import Catalog, Torch
+from images.plan.plan import Plan
+from images.plan.request import Request
 
 OWN = "IMAGE"
 
@@ -58,7 +60,7 @@ def chosen(catalog: Catalog) -> list[Plan]:
     the newest transformers of each range with each line of torch that it goes with. Withdrawn releases are left out.
     """
     requests = [*_ends_of_torch(catalog), *_ends_of_ranges(catalog)]
-    plans = {_key(plan): plan for plan in (planner.resolve(request, catalog) for request in requests)}
+    plans = {_key(plan): plan for plan in (planner.make_plan(request, catalog) for request in requests)}
     return [plan for _, plan in sorted(plans.items())]
 
 
@@ -75,7 +77,7 @@ def _ends_of_torch(catalog: Catalog) -> Iterator[Request]:
 
 def _limits(torch: Torch, catalog: Catalog) -> Iterator[Request]:
     """Yield what to ask for beside the versions: each base of a torch, and one's own where the stack needs another."""
-    choices = compatibility.bases(torch, Request(), catalog)
+    choices = compatibility.list_bases(torch, Request(), catalog)
     yield from (Request(base="intel" if choice.reference else "debian") for choice in choices)
     pythons = torch.ccl_python or torch.python
     if not any(choice.base.python in pythons for choice in choices):
@@ -97,7 +99,7 @@ def _good(catalog: Catalog) -> list[Version]:
 
 
 def _works(torch: Version, transformers: Version, limits: Request, catalog: Catalog) -> bool:
-    return choose.works(catalog.torch[torch], catalog.transformers[transformers], limits, catalog)
+    return choose.is_buildable(catalog.torch[torch], catalog.transformers[transformers], limits, catalog)
 
 
 def _request(torch: Version, transformers: Version, limits: Request) -> Request:
@@ -118,6 +120,6 @@ def outcomes(plans: Iterable[Plan], context: Context, jobs: int) -> Iterator[Out
 
 def _outcome(plan: Plan, context: Context) -> Outcome:
     try:
-        return Outcome(plan, len(resolve.packages(plan, context).artifacts))
+        return Outcome(plan, len(resolve.resolve_packages(plan, context).artifacts))
     except Fault as fault:
         return Outcome(plan, fault=fault)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from images.layers.entrypoint_layer import GID, UID
 from tests.cluster.nodes import MEETS, Cluster, two_pods
 from tests.cluster.pods import Podman, missing, podman
 from tests.support.containers import Container, detached
@@ -27,7 +28,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
         place.mkdir()
         call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place / "id_ed25519")])
         (place / "id_ed25519").chmod(mode)
-    os.chown(folder / "0600" / "id_ed25519", 1000, 0)
+    os.chown(folder / "0600" / "id_ed25519", UID, GID)
     return folder
 
 

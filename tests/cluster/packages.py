@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from images.debian import packages
-from images.host.context import default_root
 from images.host.errors import WorldFault
-from images.host.store import Store
+from images.host.store import Store, default_root
 from images.platforms import AMD64
 from tests.cluster.nodes import MEET
 from tests.support import locks
@@ -39,7 +38,7 @@ def choose_packages(*names: str) -> dict[str, Path]:
     store = Store(default_root(os.environ))
     today = replace(locks.context(store, None, os.environ), today=datetime.date.today())
     try:
-        debs = packages.resolve(SUITE, names, AMD64, today).debs
+        debs = packages.resolve_base(SUITE, names, AMD64, today).debs
     except WorldFault as fault:
         pytest.skip(f"NO PACKAGES OF DEBIAN: {fault}")
     return {deb.package: store.place(deb.sha256, deb.filename) for deb in debs}

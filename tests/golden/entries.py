@@ -39,7 +39,7 @@ class Entry:
 
 def read(layer: Path) -> list[Entry]:
     """Read the entries of a layer, in their order."""
-    with compression.opened(layer) as plain:
+    with compression.open_layer(layer) as plain:
         data = b"".join(iter(lambda: plain.read(1 << 20), b""))
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         return [_entry(info, tar) for info in tar]

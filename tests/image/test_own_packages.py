@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from images.lock import lockfile
-from images.model import Lock, Request
+from images.lock.lock import Lock
+from images.plan.request import Request
 from tests.support.harness import build, built, call, run
 from tests.support.stores import SMALL
 
@@ -59,7 +60,7 @@ def own(engine: None, module_path: Path, module_tag: Callable[[str], str]) -> Ow
     options = (*SMALL, "--requirements", str(module_path / "mine.txt"), "--tag", name)
     answer = built(*options, "--load", "--output", str(archive))
     text = lockfile.path_for(archive).read_text()
-    return Own(name, answer, options, lockfile.read(text, "the lock", Request()))
+    return Own(name, answer, options, lockfile.read_lock(text, "the lock", Request()))
 
 
 def test_they_train_in_it(own: Own) -> None:
@@ -107,5 +108,5 @@ def test_what_others_ask_for_is_resolved_with_the_image(module_path: Path) -> No
     done = build("lock", *SMALL[:4], "--requirements", str(module_path / "others.txt"), "--output", str(place))
 
     assert done.code == 0, done.err
-    found = lockfile.read(place.read_text(), "the lock", Request())
+    found = lockfile.read_lock(place.read_text(), "the lock", Request())
     assert found.user_packages and {*found.user_packages.names} >= OTHERS

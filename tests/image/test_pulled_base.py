@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from images.host.context import default_root
-from images.host.store import Store
+from images.host.store import Store, default_root
 from images.oci import compression
 from tests.support import locks
 from tests.support.harness import IMAGES, build, built, run
@@ -93,7 +92,7 @@ def listing(place: Path) -> list[dict[str, tarfile.TarInfo]]:
 
 
 def entries(path: Path) -> dict[str, tarfile.TarInfo]:
-    with compression.opened(path) as plain, tarfile.open(fileobj=io.BytesIO(plain.read(1 << 34))) as tar:
+    with compression.open_layer(path) as plain, tarfile.open(fileobj=io.BytesIO(plain.read(1 << 34))) as tar:
         return {info.name: info for info in tar}
 
 

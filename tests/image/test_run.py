@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.machine.limits import has_bf16, read_flags
+from images.layers.entrypoint_layer import UID
 from tests.cluster.nodes import MEET, MEETS, places
 from tests.support import wheels
 from tests.support.harness import HARDENED, IMAGES, OFFLINE, ROOT, Done, built, call, env_options, run
@@ -226,7 +227,7 @@ def test_a_script_without_the_trainer_finds_its_world_and_precision(image: str) 
         (("python3", "-c", "import torch; print(torch.ones(2).sum().item())"), "2.0"),
         (("bash", "-c", "echo $ACCELERATE_USE_CPU"), "1"),
         (("python", "-m", "pip", "check"), "No broken requirements found."),
-        (("id", "-u"), "1000"),
+        (("id", "-u"), str(UID)),
         (("bash", "-c", "yes | head -n1 > /dev/null; echo ${PIPESTATUS[0]}"), "141"),
         (("sh", "-c", "grep -c libiomp5 /proc/self/maps; grep -c libtcmalloc /proc/self/maps"), None),
     ],
@@ -320,7 +321,7 @@ def test_a_derived_image_adds_packages_and_runs_an_edit(image: str, tmp_path: Pa
         "RUN pip install --no-build-isolation --no-index /tmp/parts/extra\n"
         # A package that is held binds what is installed, and not what builds a source.
         "RUN pip install --no-index --find-links /tmp/parts /tmp/parts/source 2>&1 | grep 'built with h11 0.1'\n"
-        f"COPY six.py {site}/six.py\nUSER 1000\n"
+        f"COPY six.py {site}/six.py\nUSER {UID}\n"
     )
 
     assert call(["docker", "build", "--network", "none", "--tag", f"{IMAGES}:derived", str(tmp_path)]).code == 0

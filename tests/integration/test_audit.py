@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from images.host.store import Store, sha256
+from images.debian.debs import Deb
+from images.host.blobs import sha256
+from images.host.store import Store
 from images.lock import lockfile
-from images.model import Deb
 from tests.support.harness import Done, assert_three_parts, call
 from tests.support.locks import lock
 from tests.support.packages import package
@@ -73,7 +74,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     locked = lock(debs=[Deb("libc6", "2.36-9+b1", "amd64", deb.name, digest)])
     place = tmp_path / "pylock.toml"
     # Made by other tools than those that are here: what was published is looked at, too.
-    place.write_text(lockfile.text(locked).replace('packaging = "', 'packaging = "9'))
+    place.write_text(lockfile.format_lock(locked).replace('packaging = "', 'packaging = "9'))
     made = World(place, environ)
     with listening(made.answer) as host:
         made.host = host

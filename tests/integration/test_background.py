@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from images.host import process
-from images.host.context import background
+from images.host.background import background
 from images.host.errors import UserFault
 from tests.support.harness import wait_for
 

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -23,19 +22,24 @@ import pytest
 import zstandard
 
 from images.base import additions, debian
-from images.debian import effects, packages, rootfs
-from images.debian.deb import entries, load
+from images.base.base import Base
+from images.content import Content
+from images.debian import packages, rootfs, suites
+from images.debian.deb import load_package, read_entries
+from images.debian.debs import Deb, Debian
 from images.debian.rootfs import DIRTY
 from images.deliver import engine as engines
+from images.host.blobs import sha256
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.layers import bytecode, compiler
-from images.model import Base, Deb, Debian, Wheel
+from images.layers.compiler import Choice
 from images.plan import catalog
-from images.plan.catalog import Base as Row
+from images.plan.catalog import BaseRow as Row
 from images.platforms import AMD64, PLATFORMS, Platform
+from images.wheels.wheel import Wheel
 from tests.support import emulation, locks, mmdebstrap
 from tests.support.base_facts import facts_of
 from tests.support.harness import ROOT, call
@@ -69,8 +73,8 @@ def fresh(module_path: Path) -> Fresh:
 
 def make(row: Row, place: Path, platform: Platform = AMD64) -> Fresh:
     store = Store(place / "multinode")
-    chosen = packages.resolve(row.suite, row.packages, platform, context(store))
-    made = debian.make(store, chosen, platform, row.python, os.environ)
+    chosen = packages.resolve_base(row.suite, row.packages, platform, context(store))
+    made = debian.make_base(store, chosen, platform, row.python, os.environ)
     assert not made.layers[0].reused
     return Fresh(platform, store, chosen, made)
 
@@ -111,14 +115,16 @@ def test_the_base_is_its_packages(fresh: Fresh) -> None:
     assert fresh.base.facts.packages == {deb.package: deb.version for deb in fresh.recipe.debs}
     assert {*ROW.packages, "apt", "dpkg", "bash"} <= fresh.base.facts.packages.keys()
     assert list(fresh.recipe.debs) == sorted(fresh.recipe.debs)
-    assert not packages.missing(fresh.store, fresh.recipe.debs) + packages.not_noted(fresh.store, fresh.recipe.debs)
+    assert not packages.list_missing(fresh.store, fresh.recipe.debs) + packages.list_unrecorded(
+        fresh.store, fresh.recipe.debs
+    )
     assert "usrmerge" not in fresh.base.facts.packages, "it brings all of Perl"
     assert {name: fresh.base.facts.directories.links[name] for name in MERGED} == MERGED
     assert not list((fresh.store.root / "aside").iterdir())
 
 
 def test_it_is_not_made_twice(fresh: Fresh) -> None:
-    again = debian.make(fresh.store, fresh.recipe, AMD64, ROW.python, {})
+    again = debian.make_base(fresh.store, fresh.recipe, AMD64, ROW.python, {})
 
     assert again.layers[0].reused
     assert (again.layers[0].written, again.facts) == (fresh.base.layers[0].written, fresh.base.facts)
@@ -179,19 +185,22 @@ def test_any_user_makes_the_same_bytes_without_any_program(fresh: Fresh, tmp_pat
 def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path) -> None:
     """The wheel has modules of the standard library: all kinds of code, and names that it shares with what compiles."""
     library = re.compile(r"usr/lib/python3\.11/((asyncio/)?[^/]+\.py)")
-    found = [load(packages.require(fresh.store, each)) for each in fresh.recipe.debs if "python" in each.package]
-    files = [(library.fullmatch(path), data) for each in found for path, _, data in entries(each)]
+    found = [
+        load_package(packages.require_package(fresh.store, each))
+        for each in fresh.recipe.debs
+        if "python" in each.package
+    ]
+    files = [(library.fullmatch(path), data) for each in found for path, _, data in read_entries(each)]
     wheel = pack(tmp_path, {f"a/{match[1]}": data for match, data in files if match and data})
-    job = bytecode.of_wheel(Wheel("a", "1.0", "0" * 64, wheel), "usr/lib/site", trimmed=False)
+    job = bytecode.wheel_job(Wheel("a", "1.0", "0" * 64, wheel), "usr/lib/site", Content(trim=False))
 
     lock, made = locks.lock(debian=fresh.recipe), list[Mapping[str, bytes]]()
-    engine = engines.search(os.environ).engine
+    engine = engines.find_engine(os.environ).engine
     assert engine
-    for way in (compiler.directly, partial(compiler.in_engine, engine)):
+    for choice in (Choice(None), Choice(engine)):
         store = Store(fresh.store.root, sources=f"way {len(made)}")
-        ready = way(lock, context(store), fresh.base)
-        assert ready
-        made.append(bytecode.read(store, bytecode.make(store, [job], ready)[0]))
+        ready = compiler.prepare_compiler(choice, lock, fresh.base, context(store))
+        made.append(bytecode.read_bytecode(store, bytecode.compile_jobs(store, [job], ready)[0]))
 
     assert made[0] == made[1]
     assert len(made[0]) > 150
@@ -202,7 +211,7 @@ def test_every_suite_has_what_bases_of_others_lack(system: tuple[Row, Platform],
     """Also where another package has it, under the name of another interface."""
     (row, platform), store = system, Store(tmp_path)
     names, bare = list(additions.PIECES), replace(facts_of(), glibc=row.glibc, multiarch=platform.multiarch)
-    chosen = packages.named(row.suite, additions.packages(names), platform, context(store))
+    chosen = packages.resolve_single(row.suite, additions.packages_of(names), platform, context(store))
 
     found = additions.read_files(store, chosen, names, bare)
 
@@ -213,13 +222,13 @@ def test_every_suite_has_what_bases_of_others_lack(system: tuple[Row, Platform],
 def test_rows_of_scripts_have_no_order_but_that_of_lines(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
     """Accounts are first; of the others none needs what another one has made."""
     debs = [fresh.store.place(deb.sha256, deb.filename) for deb in fresh.recipe.debs]
-    accounts, *others = effects.rows(fresh.recipe.suite, AMD64)
-    monkeypatch.setattr(effects, "rows", lambda *_: [accounts, *reversed(others)])
+    accounts, *others = suites.rows(fresh.recipe.suite, AMD64)
+    monkeypatch.setattr(suites, "rows", lambda *_: [accounts, *reversed(others)])
 
-    other = rootfs.make(fresh.recipe, debs, AMD64)
+    other = rootfs.make_tree(fresh.recipe, debs, AMD64)
 
     monkeypatch.undo()
-    usual = rootfs.make(fresh.recipe, debs, AMD64)
+    usual = rootfs.make_tree(fresh.recipe, debs, AMD64)
     assert list(sorted(other.entries)) == sorted(usual.entries)
     for path, entry in usual.entries.items():
         again = other.entries[path]
@@ -248,7 +257,7 @@ def test_what_no_base_is_made_of_is_said_by_its_process(content: bytes, fact: st
     recipe = kept(store, tmp_path, content)
 
     with pytest.raises(WorldFault, match=fact) as caught:
-        debian.make(store, recipe, AMD64, ROW.python, os.environ)
+        debian.make_base(store, recipe, AMD64, ROW.python, os.environ)
 
     assert value in caught.value.value and caught.value.remedy
     assert not list((store.root / "aside").iterdir())

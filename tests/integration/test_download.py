@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from images.host.download import fetch
+from images.host.background import side_by_side
+from images.host.download import download_file
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
@@ -37,14 +38,14 @@ def server() -> Iterator[Server]:
 
 def get(store: Path, url: str, digest: str = DIGEST, **known: Any) -> str:
     """Download; `known` is what pip's configuration says."""
-    return fetch(Store(store), url, digest, "a.whl", Sources(**known), lambda _: None)
+    return download_file(Store(store), url, digest, "a.whl", Sources(**known), lambda _: None)
 
 
 def test_a_good_file_is_downloaded_once(server: Server, tmp_path: Path) -> None:
     store, came = Store(tmp_path), list[int]()
 
     for _ in range(2):
-        assert fetch(store, f"{server.url}/a", DIGEST, "a.whl", Sources(), came.append) == DIGEST
+        assert download_file(store, f"{server.url}/a", DIGEST, "a.whl", Sources(), came.append) == DIGEST
 
     assert sum(came) == len(DATA)
     assert len(server.requests) == 1
@@ -117,14 +118,14 @@ def test_a_slow_download_ends_with_what_is_beside_it(
     store, came = Store(tmp_path), threading.Event()
 
     def drip() -> None:
-        fetch(store, f"{server.url}/a", DIGEST, "a.whl", Sources(), lambda _: came.set())
+        download_file(store, f"{server.url}/a", DIGEST, "a.whl", Sources(), lambda _: came.set())
 
     def end_it() -> None:
         assert came.wait(len(DATA))
         end()
 
     with pytest.raises(error):
-        locks.context(store, None, {}).side_by_side("downloading", [drip, end_it], 2)
+        side_by_side(locks.context(store, None, {}).progress, "downloading", [drip, end_it], 2)
 
     assert time.monotonic() - began < len(DATA) / 2
     assert list((tmp_path / "aside").iterdir()) == []

@@ -123,7 +123,7 @@ def doctor(bundle: Path, out: Path) -> None:
                 content = content + "\n".join(["", "[[tool.multinode.debian.debs]]", *lines, ""]).encode()
             info.size = len(content)
             new.addfile(info, io.BytesIO(content))
-        more = tarfile.TarInfo(lockfile.place(name))
+        more = tarfile.TarInfo(lockfile.bundle_path(name))
         more.size = len(deb)
         new.addfile(more, io.BytesIO(deb))
 

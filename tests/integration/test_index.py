@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 import requests
 
-from images.oci import indexes, manifest
-from images.oci.indexes import TAG
-from images.oci.manifest import INDEXES
+from images.oci import indexes
+from images.oci.descriptors import descriptor
+from images.oci.indexes import LAYOUT, TAG
+from images.oci.media_types import INDEXES
 from images.platforms import AMD64, ARM64, PLATFORMS
 from tests.golden import base
 from tests.support import checkout, wheels
@@ -80,9 +81,9 @@ def write_base(place: Path) -> None:
         [(image.blobs[image.digest], each) for image, each in zip(images, PLATFORMS, strict=True)]
     )
     blobs = {**images[0].blobs, **images[1].blobs, digest(index): index}
-    entry = {**manifest.descriptor(INDEXES[0], digest(index), len(index)), "annotations": {TAG: "1"}}
+    entry = {**descriptor(INDEXES[0], digest(index), len(index)), "annotations": {TAG: "1"}}
     files = {"blobs/" + name.replace(":", "/"): data for name, data in blobs.items()}
-    write(place, {**files, "oci-layout": manifest.LAYOUT, "index.json": indexes.write_list([entry])})
+    write(place, {**files, "oci-layout": LAYOUT, "index.json": indexes.write_list([entry])})
 
 
 @pytest.fixture(scope="module")

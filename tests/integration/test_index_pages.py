@@ -22,13 +22,13 @@ from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import collect, index_pages, resolve
-from images.model import Request
 from images.plan import catalog, planner
+from images.plan.request import Request
 from tests.support import locks, wheels
 from tests.support.web import Reply, listening
 from tests.support.web import Request as Asked
 
-WHOLE = planner.resolve(Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
+WHOLE = planner.make_plan(Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
 PLAN = dataclasses.replace(
     WHOLE, requirements=("torch==2.13.0+cpu", "transformers==5.23.0", "six==1.17.0"), source_only=()
 )
@@ -125,7 +125,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("odd", [pytest.param(reply, id=called) for called, reply in NO_ANSWERS.items()])
 def test_what_is_no_page_of_an_index_is_no_answer(odd: Reply) -> None:
     with listening(lambda asked: respond(asked, odd)) as host, pytest.raises(Fault) as caught:
-        index_pages.read(f"http://user:secret@{host}/simple/", "six", Sources())
+        index_pages.read_page(f"http://user:secret@{host}/simple/", "six", Sources())
 
     assert caught.value.value.startswith(f"http://{host}/simple/six/ (")
     assert "secret" not in str(caught.value)
@@ -134,7 +134,7 @@ def test_what_is_no_page_of_an_index_is_no_answer(odd: Reply) -> None:
 @pytest.mark.parametrize("reply", [pytest.param(reply, id=called) for called, reply in ANSWERS.items()])
 def test_what_is_a_page_of_an_index_is_read(reply: Reply) -> None:
     with listening(lambda asked: respond(asked, reply)) as host:
-        found = index_pages.read(f"http://{host}/simple", "Six", Sources())
+        found = index_pages.read_page(f"http://{host}/simple", "Six", Sources())
 
     assert found is not None and [file.name for file in found.files] in ([], ["six-1.0.zip"], [SIX])
 
@@ -152,14 +152,14 @@ def test_no_package_comes_from_another_index_because_one_has_not_answered(
         private = f"http://{host}/simple"
         both = Sources(index=private, extra=(index,)) if is_first else Sources(index=index, extra=(private,))
         with pytest.raises(Fault) as caught:
-            resolve.packages(PLAN, locks.context(store, both, os.environ))
+            resolve.resolve_packages(PLAN, locks.context(store, both, os.environ))
 
     assert private in caught.value.value
 
 
 def test_the_only_index_names_what_it_refuses(store: Store, tmp_path: Path) -> None:
     with listening(lambda asked: respond(asked, page(HTML, "", 403))) as host, pytest.raises(Fault) as caught:
-        resolve.packages(PLAN, locks.context(store, Sources(index=f"http://{host}/simple"), os.environ))
+        resolve.resolve_packages(PLAN, locks.context(store, Sources(index=f"http://{host}/simple"), os.environ))
 
     assert caught.value.value.startswith(f"http://{host}/simple/") and caught.value.value.endswith("/ (403)")
 
@@ -172,7 +172,7 @@ def test_an_index_that_has_none_of_all_packages_is_named(
         place = f"{host}/{'simple' if has_one else 'simpel'}"
         context = locks.context(store, Sources(index=index, extra=(f"http://token:secret@{place}",)), os.environ)
         wide = dataclasses.replace(context, progress=Progress(Console(stderr=True, width=500)))
-        found = resolve.packages(PLAN, wide)
+        found = resolve.resolve_packages(PLAN, wide)
 
     told = capsys.readouterr().err
     assert {file.name for file in found.artifacts} == set(NAMES)
@@ -188,7 +188,7 @@ def test_a_page_has_an_end_after_it_is_unpacked(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(limits, "PAGE", Limit("", 8 << 20))
 
     with listening(lambda _: Reply(200, bomb, headers)) as host, pytest.raises(WorldFault, match="too long") as caught:
-        index_pages.read(f"http://{host}/simple", "six", Sources())
+        index_pages.read_page(f"http://{host}/simple", "six", Sources())
 
     assert f"{host}/simple/six/" in caught.value.value
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10  # KiB
@@ -212,7 +212,7 @@ def test_a_file_of_a_lock_is_found_where_another_index_has_another_build_of_it(
         sources = Sources(index=index, extra=extra, links=links)
         if is_first and extra:
             sources = Sources(index=second, extra=(index,))
-        found = collect.addresses(locks.lock(), [file], locks.context(store, sources, os.environ))
+        found = collect.find_addresses(locks.lock(), [file], locks.context(store, sources, os.environ))
 
     assert found == {wanted.name: f"{index.removesuffix('simple')}files/{wanted.name}"}
 
@@ -228,4 +228,4 @@ def test_an_index_that_does_not_answer_is_named_where_the_file_is_nowhere_else(
         context = locks.context(store, Sources(index=f"http://{host}/simple", extra=(index,)), os.environ)
         said = rf"files of the lock are missing: .*refuses the login: http://{host}/simple/six/ \(403\)"
         with nullcontext() if has_it else pytest.raises(WorldFault, match=said):
-            assert collect.addresses(locks.lock(), [file], context)
+            assert collect.find_addresses(locks.lock(), [file], context)

@@ -36,7 +36,7 @@ class Locked(NamedTuple):
 
 def install(place: Path, target: Sequence[str], *options: str) -> None:
     """Install packages by uv from where pip would take them, with a cache of uv's in `place`."""
-    uv, sources = find_uv_bin(), pip_config.read(os.environ)
+    uv, sources = find_uv_bin(), pip_config.read_sources(os.environ)
     environ = {**os.environ, "UV_CACHE_DIR": str(place / "uv"), "UV_PYTHON_DOWNLOADS": "never"}
     environ |= {"SSL_CERT_FILE": sources.certificate} if sources.certificate else {}
     places = [part for url in sources.extra for part in ("--extra-index-url", url)]

@@ -170,4 +170,4 @@ def test_pips_configuration_is_what_pip_says_it_is(tmp_path: Path, more: dict[st
         if name.rpartition(".")[0] == section and (text := ast.literal_eval(value))  # an empty one is none
     }
 
-    assert pip_config.merged(pip_config.files(environ, sys.prefix), environ) == expected
+    assert pip_config.merged(pip_config.list_files(environ, sys.prefix), environ) == expected

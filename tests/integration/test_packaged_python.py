@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from images.debian.debs import Deb
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import interpreter
 from images.layers.interpreter import Packaged
-from images.model import Deb
 from images.platforms import AMD64
 from tests.support.packages import make
 
@@ -36,7 +36,7 @@ def debs(store: Store, tmp_path: Path) -> list[Deb]:
 
 
 def source(store: Store, debs: list[Deb]) -> Packaged:
-    return interpreter.of_packages(store, debs, AMD64, "3.11")
+    return interpreter.choose_interpreter(store, debs, AMD64, "3.11")
 
 
 def test_it_is_laid_out_as_in_the_base(store: Store, debs: list[Deb]) -> None:

@@ -13,9 +13,9 @@ from images.deliver import transfer
 from images.host.context import Access
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store
-from images.model import Image
 from images.oci import reference
-from images.oci.compression import packed
+from images.oci.compression import pack_layer
+from images.oci.image import Image
 from tests.support.cut_connection import connection_to
 from tests.support.finished_images import SMALL, finished
 from tests.support.registry import manifest, needed, running
@@ -93,7 +93,7 @@ def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, sto
 
 def test_a_layer_that_is_damaged_in_place_is_removed(registry: str, store: Store) -> None:
     made = finished(store, new_to_every_registry(7))
-    place = store.place(packed(store, made.layers[0], "zstd")[0])
+    place = store.place(pack_layer(store, made.layers[0], "zstd")[0])
     data = bytearray(place.read_bytes())
     data[len(data) // 2] ^= 1
     place.write_bytes(data)

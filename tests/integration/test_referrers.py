@@ -22,8 +22,10 @@ from images.host import limits
 from images.host.context import Access
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
-from images.model import Image
-from images.oci import indexes, manifest, reference
+from images.oci import indexes, reference
+from images.oci.descriptors import described, digest_of
+from images.oci.image import Image
+from images.oci.media_types import MANIFESTS
 from images.oci.reference import Remote
 from tests.support import listing_registry, locks
 from tests.support.cut_connection import connection_to
@@ -59,7 +61,7 @@ def access(store: Store, login: str | None = None, host: str = "") -> Access:
 
 
 def documents(made: Image) -> tuple[Attachment, ...]:
-    return attached.documents(locks.lock(), '{"components": []}\n', made.manifest)
+    return attached.write_documents(locks.lock(), '{"components": []}\n', made.manifest)
 
 
 def place_of(name: str) -> Remote:
@@ -84,7 +86,7 @@ def listed_by_tag(name: str, made: Image) -> list[dict[str, Any]]:
 
 def content(host: str, path: str, digest: str) -> bytes:
     """Return the document of a manifest, as `oras pull` finds it."""
-    accept = {"Accept": manifest.MANIFESTS[0]}
+    accept = {"Accept": MANIFESTS[0]}
     written = requests.get(f"http://{host}/v2/{path}/manifests/{digest}", headers=accept).json()
     return requests.get(f"http://{host}/v2/{path}/blobs/{written['layers'][0]['digest']}").content
 
@@ -96,7 +98,7 @@ def test_a_registry_with_the_interface_lists_both_and_gets_no_tag(store: Store, 
         known = access(store, login, registry.host)
         push(made, f"{registry.host}/a/b:1", store, known)
         found = registry.attached_to(made.digest)
-        read = referrers.listed(made.digest, place_of(f"{registry.host}/a/b:1"), known)
+        read = referrers.list_attached(made.digest, place_of(f"{registry.host}/a/b:1"), known)
 
     assert [row["artifactType"] for row in found] == [attached.CYCLONEDX, attached.IN_TOTO]
     assert [row["digest"] for row in read] == [one.digest for one in documents(made)]
@@ -113,7 +115,7 @@ def test_a_registry_without_the_interface_gets_a_tag_that_lists_both(plain: str,
     assert [row["artifactType"] for row in rows] == [attached.CYCLONEDX, attached.IN_TOTO]
     assert rows[1]["annotations"] == {attached.PREDICATE: "https://slsa.dev/provenance/v1"}
     assert [content(plain, "tag/b", row["digest"]) for row in rows] == [one.data for one in documents(made)]
-    assert manifest.digest_of(manifest_at(f"{plain}/tag/b:1") or b"") == made.digest
+    assert digest_of(manifest_at(f"{plain}/tag/b:1") or b"") == made.digest
 
 
 def test_what_others_have_attached_stays_in_the_list(plain: str, store: Store) -> None:
@@ -135,9 +137,9 @@ def test_a_login_opens_the_list_of_a_registry_without_the_interface(store: Store
         known = access(store, f"user:{PASSWORD}", host)
         push(made, f"{host}/a/b:1", store, known)
 
-        assert len(referrers.listed(made.digest, place_of(f"{host}/a/b"), known)) == 2
+        assert len(referrers.list_attached(made.digest, place_of(f"{host}/a/b"), known)) == 2
         with pytest.raises(Exception, match="wants a login"):
-            referrers.listed(made.digest, place_of(f"{host}/a/b"), access(store))
+            referrers.list_attached(made.digest, place_of(f"{host}/a/b"), access(store))
 
 
 def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain: str, store: Store) -> None:
@@ -161,7 +163,7 @@ def test_attached_documents_are_those_of_a_build(plain: str, store: Store) -> No
     _, statement = documents(made)
     referrers.attach([statement], place_of(name), store, known)
 
-    found = attached.compare(documents(made), (), place_of(name), known)
+    found = attached.compare_attached(documents(made), (), place_of(name), known)
 
     assert found == attached.Attached({"sbom": None, "provenance": statement.digest}, [])
 
@@ -180,7 +182,7 @@ def test_a_document_of_another_build_is_refused(plain: str, store: Store, number
     assert requests.put(place, rows, headers={"Content-Type": INDEX}).ok
 
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare(documents(made), (), place_of(name), known)
+        attached.compare_attached(documents(made), (), place_of(name), known)
 
     assert forged.digest in caught.value.value
 
@@ -197,7 +199,7 @@ def test_a_list_is_read_to_its_last_page(store: Store) -> None:
         referrers.attach(signatures, place_of(name), store, known)
         push(made, name, store, known)
 
-        found = attached.compare(documents(made), (), place_of(name), known)
+        found = attached.compare_attached(documents(made), (), place_of(name), known)
 
     assert found.documents == {one.name: one.digest for one in documents(made)}
     assert [other.partition(" ")[0] for other in found.others] == [one.digest for one in signatures]
@@ -226,7 +228,7 @@ def test_a_second_document_beside_the_one_of_the_build_is_refused(store: Store, 
         referrers.attach([false], place_of(name), store, known)
 
         with pytest.raises(WorldFault, match="not the one of this build") as caught:
-            attached.compare(documents(made), (), place_of(name), known)
+            attached.compare_attached(documents(made), (), place_of(name), known)
 
     assert false.digest in caught.value.value
 
@@ -235,17 +237,17 @@ def test_a_false_document_of_the_index_above_is_refused(plain: str, store: Store
     made, known, name = finished(store, SMALL), access(store), f"{plain}/above/b"
     push(made, f"{name}:1", store, known)
     place = f"http://{name.replace('/', '/v2/', 1)}/manifests/"
-    index = indexes.write_list([manifest.described(manifest.MANIFESTS[0], made.manifest)])
-    about = manifest.digest_of(index)
+    index = indexes.write_list([described(MANIFESTS[0], made.manifest)])
+    about = digest_of(index)
     false = dataclasses.replace(documents(made)[0], data=b"{}")
     referrers.attach([false], place_of(name), store, known)
     rows = [row for row in listed_by_tag(name, made) if row["digest"] != false.digest]
     for tag, entries in ((tag_of(made.digest), rows), (tag_of(about), [false.entry])):
         assert requests.put(place + tag, indexes.write_list(entries), headers={"Content-Type": INDEX}).ok
 
-    assert attached.compare(documents(made), (), place_of(name), known).others == []
+    assert attached.compare_attached(documents(made), (), place_of(name), known).others == []
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare(documents(made), (about,), place_of(name), known)
+        attached.compare_attached(documents(made), (about,), place_of(name), known)
 
     assert false.digest in caught.value.value
 
@@ -256,10 +258,10 @@ def test_a_refusal_may_be_longer_than_what_was_asked_for(store: Store, status: i
     document = documents(finished(store, SMALL))[0]
     with answering(Reply(status, b"<html>" * 1000)) as host:
         if status == 404:
-            assert not referrers.has(document, place_of(f"{host}/a/b"), access(store))
+            assert not referrers.is_attached(document, place_of(f"{host}/a/b"), access(store))
             return
         with pytest.raises(Fault, match="the registry wants a login"):
-            referrers.has(document, place_of(f"{host}/a/b"), access(store))
+            referrers.is_attached(document, place_of(f"{host}/a/b"), access(store))
 
 
 def test_a_token_that_is_nested_too_deep_is_none(store: Store) -> None:
@@ -269,7 +271,7 @@ def test_a_token_that_is_nested_too_deep_is_none(store: Store) -> None:
         return Reply(401, b"", {"WWW-Authenticate": f'Bearer realm="http://{request.headers["Host"]}/token"'})
 
     with listening(answer) as host, pytest.raises(Fault, match="a transfer from or to a registry failed"):
-        referrers.listed("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
+        referrers.list_attached("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["manifest", "content"])
@@ -281,13 +283,13 @@ def test_a_document_that_is_listed_and_not_there_is_refused(store: Store, number
         push(made, name, store, known)
         rows = registry.attached_to(made.digest)
         if number:
-            registry.blobs[manifest.digest_of(sbom.data)] = b"{}"
+            registry.blobs[digest_of(sbom.data)] = b"{}"
         else:
             registry.attached_to = lambda _: rows  # type: ignore[method-assign, assignment]
             del registry.manifests[sbom.digest]
 
         with pytest.raises(WorldFault, match="that the registry does not have") as caught:
-            attached.compare(documents(made), (), place_of(name), known)
+            attached.compare_attached(documents(made), (), place_of(name), known)
 
     assert sbom.digest in caught.value.value
 
@@ -296,9 +298,9 @@ def test_what_cosign_has_put_beside_an_image_is_named(plain: str, store: Store) 
     made, known, name = finished(store, SMALL), access(store), f"{plain}/cosign/b"
     push(made, f"{name}:1", store, known)
     place = f"http://{name.replace('/', '/v2/', 1)}/manifests/{tag_of(made.digest)}.sig"
-    assert requests.put(place, made.manifest, headers={"Content-Type": manifest.MANIFESTS[0]}).ok
+    assert requests.put(place, made.manifest, headers={"Content-Type": MANIFESTS[0]}).ok
 
-    found = attached.compare(documents(made), (), place_of(name), known)
+    found = attached.compare_attached(documents(made), (), place_of(name), known)
 
     assert found.others == [f"{made.digest} (cosign's .sig)"]
 
@@ -327,7 +329,7 @@ def test_a_list_that_cannot_be_read_to_its_end_is_no_empty_list(
 ) -> None:
     monkeypatch.setattr(limits, "PATIENCE", 8.0)
     with answering(reply) as host, pytest.raises(Fault) as caught:
-        referrers.listed("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
+        referrers.list_attached("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
 
     assert caught.value.fact == fact
 
@@ -335,7 +337,7 @@ def test_a_list_that_cannot_be_read_to_its_end_is_no_empty_list(
 def test_the_body_of_a_redirect_is_not_read(store: Store) -> None:
     tracemalloc.start()
     with answering(MOVED) as host, pytest.raises(Fault):
-        referrers.listed("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
+        referrers.list_attached("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

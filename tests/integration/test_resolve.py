@@ -19,15 +19,15 @@ from images.host.context import Context
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
-from images.lock import collect, resolve
-from images.model import Request, UserPackages
+from images.lock import collect, resolve, wheelhouse
+from images.lock.lock import UserPackages
 from images.plan import catalog, planner
-from images.wheels import wheelhouse
+from images.plan.request import Request
 from tests.support import locks, wheels
 from tests.support.certificates import certificate as certify
 from tests.support.web import Server, serving
 
-WHOLE = planner.resolve(Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
+WHOLE = planner.make_plan(Request(torch="2.13.0", transformers="5.23.0"), catalog.load())
 PLAN = dataclasses.replace(WHOLE, requirements=("torch==2.13.0", "transformers==5.23.0"))
 PINNED = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, "six==1.17.0"))
 # File name without the end, and what it requires.
@@ -92,14 +92,14 @@ def folder_of(tmp_path: Path) -> Path:
 
 def test_an_index_that_names_no_days_is_named(index: Sources, store: Store) -> None:
     with pytest.raises(UserFault, match="does not say when its files were uploaded") as caught:
-        resolve.packages(PLAN, locks.context(store, index, os.environ))
+        resolve.resolve_packages(PLAN, locks.context(store, index, os.environ))
 
     assert caught.value.value == f"six (asked: {index.index})"
 
 
 def test_what_is_pinned_is_taken_from_an_index_that_names_no_days(index: Sources, store: Store) -> None:
 
-    made = resolve.packages(PINNED, locks.context(store, index, os.environ))
+    made = resolve.resolve_packages(PINNED, locks.context(store, index, os.environ))
 
     assert set(made.undated) == {"six", "torch", "transformers"}
 
@@ -107,7 +107,9 @@ def test_what_is_pinned_is_taken_from_an_index_that_names_no_days(index: Sources
 def with_own(store: Store, folder: Path, *lines: str) -> tuple[resolve.Resolved, UserPackages | None]:
     """Resolve the plan with packages of the user's, out of a folder."""
     plan = dataclasses.replace(PLAN, user_packages=lines)
-    return resolve.with_users(plan, locks.context(store, Sources(no_index=True, links=(str(folder),)), os.environ))
+    return resolve.resolve_with_users(
+        plan, locks.context(store, Sources(no_index=True, links=(str(folder),)), os.environ)
+    )
 
 
 def of_users(tmp_path: Path) -> Path:
@@ -187,7 +189,7 @@ def test_no_release_of_a_source_only_project_is_built(store: Store, tmp_path: Pa
     alone = tuple(dataclasses.replace(row, requires=()) for row in PLAN.source_only)
     plan = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, asked), source_only=alone)
 
-    made = resolve.packages(plan, locks.context(store, sources, os.environ))
+    made = resolve.resolve_packages(plan, locks.context(store, sources, os.environ))
 
     assert [each.version for each in made.artifacts if each.name == "seqeval"] == ["1.2.2"]
     assert not ran.exists()
@@ -200,7 +202,7 @@ def test_a_lock_finds_its_file_by_its_hash(server: Server, store: Store, tmp_pat
     path = tmp_path / f"served/{SIX}.whl"
     six = locks.artifact("six", "1.17.0", path.name, hashlib.sha256(path.read_bytes()).hexdigest())
 
-    found = collect.addresses(locks.lock(), [six], locks.context(store, source_of(server), os.environ))
+    found = collect.find_addresses(locks.lock(), [six], locks.context(store, source_of(server), os.environ))
 
     assert found == {path.name: f"{server.url}/files/{path.name}"}
 
@@ -209,7 +211,7 @@ def test_a_file_of_a_lock_that_no_source_has_is_named(server: Server, store: Sto
     six = locks.artifact("six", "1.17.0", "six-1.17.0-py2.py3-none-any.whl", "0" * 64)
 
     with pytest.raises(WorldFault, match=r"files of the lock are missing: six-1.17.0-py2.py3-none-any.whl"):
-        collect.addresses(locks.lock(), [six], locks.context(store, source_of(server), os.environ))
+        collect.find_addresses(locks.lock(), [six], locks.context(store, source_of(server), os.environ))
 
 
 @pytest.mark.parametrize("looks", [{"COLUMNS": "40", "FORCE_COLOR": "1"}, {"RUST_LOG": "debug"}])
@@ -218,7 +220,7 @@ def test_uvs_errors_are_read_whatever_they_look_like(store: Store, looks: dict[s
     environ = {**os.environ, "UV_HTTP_RETRIES": "0", **looks}
 
     with pytest.raises(WorldFault, match="cannot reach a package index") as caught:
-        resolve.packages(PLAN, locks.context(store, Sources(index=place), environ))
+        resolve.resolve_packages(PLAN, locks.context(store, Sources(index=place), environ))
 
     assert caught.value.value.startswith(f"{place}/t")
 
@@ -246,7 +248,7 @@ STEERING = ("UV_CONSTRAINT", "UV_CONFIG_FILE", "UV_DEFAULT_INDEX", "UV_TORCH_BAC
 def test_nothing_of_uvs_own_changes_what_is_chosen(index: Sources, store: Store, tmp_path: Path, name: str) -> None:
     environ = {**os.environ, name: steering(tmp_path)[name]}
 
-    made = resolve.packages(PINNED, locks.context(store, index, environ))
+    made = resolve.resolve_packages(PINNED, locks.context(store, index, environ))
 
     assert [artifact.name for artifact in made.artifacts] == ["six", "torch", "transformers"]
 
@@ -257,7 +259,7 @@ def test_a_project_in_the_working_directory_changes_nothing(
     (tmp_path / "pyproject.toml").write_text('[tool.uv]\nconstraint-dependencies = ["six<1"]\noffline = true\n')
     monkeypatch.chdir(tmp_path)
 
-    made = resolve.packages(PINNED, locks.context(store, index, os.environ))
+    made = resolve.resolve_packages(PINNED, locks.context(store, index, os.environ))
 
     assert len(made.artifacts) == len(WHEELS)
 
@@ -275,11 +277,11 @@ def test_any_certificate_of_a_trusted_host_is_accepted(store: Store, tmp_path: P
     with serving(certify(tmp_path)) as server:
         strict = source_of(fill(server, tmp_path))
         with pytest.raises(WorldFault, match=r"cannot reach a package index: .*UnknownIssuer"):
-            resolve.packages(PINNED, locks.context(store, strict, {**os.environ, "UV_HTTP_RETRIES": "0"}))
+            resolve.resolve_packages(PINNED, locks.context(store, strict, {**os.environ, "UV_HTTP_RETRIES": "0"}))
 
         context = locks.context(store, dataclasses.replace(strict, trusted=("localhost",)), os.environ)
-        made = resolve.packages(PINNED, context)
-        found = collect.packages(locks.lock(made.artifacts, debs=()), context)
+        made = resolve.resolve_packages(PINNED, context)
+        found = collect.collect_packages(locks.lock(made.artifacts, debs=()), context)
 
     assert len(found) == len(WHEELS)
 
@@ -300,7 +302,7 @@ def test_an_index_is_asked_with_the_certificates_of_pip_and_requests(store: Stor
             sources = dataclasses.replace(sources, certificate=str(named))
         else:
             environ[given] = str(certificate)
-        made = resolve.packages(PINNED, locks.context(store, sources, environ))
+        made = resolve.resolve_packages(PINNED, locks.context(store, sources, environ))
 
     assert len(made.artifacts) == len(WHEELS)
 
@@ -308,8 +310,8 @@ def test_an_index_is_asked_with_the_certificates_of_pip_and_requests(store: Stor
 def test_a_private_index_is_asked_with_its_password_to_the_last_file(private: Server, store: Store) -> None:
     context = locks.context(store, source_of(private, "user:secret"), os.environ)
 
-    made = resolve.packages(PINNED, context)
-    found = collect.packages(locks.lock(made.artifacts, debs=()), context)
+    made = resolve.resolve_packages(PINNED, context)
+    found = collect.collect_packages(locks.lock(made.artifacts, debs=()), context)
 
     assert [each.project for each in found] == ["six", "torch", "transformers"]
     assert {authorization for _, authorization in private.requests} == {private.login}
@@ -322,12 +324,12 @@ def test_a_private_index_that_refuses_the_login_is_not_passed_over(
     both = dataclasses.replace(index, extra=(str(source_of(private, "user:wrong").index),))
 
     with pytest.raises(UserFault, match="refuses the login") as caught:
-        resolve.packages(PINNED, locks.context(store, both, os.environ))
+        resolve.resolve_packages(PINNED, locks.context(store, both, os.environ))
 
     assert caught.value.value == f"{private.url}/simple/torch/ (401)"
 
 
-CCL = planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
+CCL = planner.make_plan(Request(torch="2.4.0", transformers="4.46.0"), catalog.load())
 BOUND = dataclasses.replace(CCL, requirements=("oneccl_bind_pt==2.4.0", "six==1.17.0"))
 BINDINGS = "oneccl_bind_pt-2.4.0+cpu-py3-none-any"
 
@@ -345,7 +347,7 @@ def test_bindings_of_the_public_index_are_not_taken(
     address = publish(private, wheel(tmp_path / "intels", BINDINGS))
     planned = dataclasses.replace(BOUND, index=source_of(private, "user:secret").index)
 
-    made = resolve.packages(planned, locks.context(store, squatted, os.environ))
+    made = resolve.resolve_packages(planned, locks.context(store, squatted, os.environ))
 
     assert [artifact.version for artifact in made.artifacts] == ["2.4.0+cpu", "1.17.0"]
     assert made.artifacts[0].url == address
@@ -358,7 +360,7 @@ def test_bindings_that_their_own_index_lacks_are_not_taken_from_another(
     planned = dataclasses.replace(BOUND, index=f"{private.url}/simple")
 
     with pytest.raises(UserFault, match="oneccl-bind-pt was not found"):
-        resolve.packages(planned, locks.context(store, squatted, os.environ))
+        resolve.resolve_packages(planned, locks.context(store, squatted, os.environ))
 
 
 def with_wheels(directory: str, store: Store, sources: Sources) -> Context:
@@ -370,10 +372,10 @@ def test_bindings_of_a_wheelhouse_need_no_index(squatted: Sources, store: Store,
     path = wheel(tmp_path / "own", BINDINGS)
     planned = dataclasses.replace(BOUND, index="https://127.0.0.1:9/nobody/answers")
 
-    made = resolve.packages(planned, with_wheels(str(path.parent), store, squatted))
+    made = resolve.resolve_packages(planned, with_wheels(str(path.parent), store, squatted))
 
     assert made.artifacts[0].filename == path.name
-    assert wheelhouse.holds(str(path.parent), made.artifacts[0].url)
+    assert wheelhouse.is_file_of(str(path.parent), made.artifacts[0].url)
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])
@@ -388,16 +390,16 @@ def test_a_wheel_of_an_index_without_sha256_is_refused(
     context = locks.context(store, source_of(server), os.environ)
 
     with pytest.raises(UserFault, match=f"without its sha256.*{path.name} .it has {algorithm}"):
-        resolve.packages(PINNED, context)
+        resolve.resolve_packages(PINNED, context)
 
     six = locks.artifact("six", "1.17.0", path.name, sha256)
-    assert collect.addresses(locks.lock(), [six], context) == {path.name: f"{server.url}/files/{path.name}"}
+    assert collect.find_addresses(locks.lock(), [six], context) == {path.name: f"{server.url}/files/{path.name}"}
 
 
 def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_path: Path) -> None:
     context = with_wheels(str(folder_of(tmp_path)), store, index)
 
-    made = resolve.packages(PLAN, context)
+    made = resolve.resolve_packages(PLAN, context)
 
     assert {Path(artifact.url.removeprefix("file://")).parent for artifact in made.artifacts} == {tmp_path / "wheels"}
 
@@ -411,7 +413,7 @@ def test_a_rebuilt_wheel_of_the_same_name_size_and_time_is_seen(index: Sources, 
     for data in (old, old.replace(b"a module", b"a nodule").replace(_crc(b"a module"), _crc(b"a nodule"))):
         path.write_bytes(data)
         os.utime(path, ns=(time, time))
-        made = resolve.packages(PLAN, context)
+        made = resolve.resolve_packages(PLAN, context)
         found += [artifact.sha256 for artifact in made.artifacts if artifact.name == "six"]
         assert found[-1] == hashlib.sha256(data).hexdigest()
 
@@ -437,6 +439,6 @@ def test_a_wheel_that_cannot_be_used_is_named_where_nothing_else_has_it(
     nowhere = Sources(index=f"{index.index}/nothing")
 
     with pytest.raises(Fault, match=fact) as caught:
-        resolve.packages(PLAN, with_wheels(str(place), store, nowhere))
+        resolve.resolve_packages(PLAN, with_wheels(str(place), store, nowhere))
 
     assert name in caught.value.value

@@ -12,11 +12,11 @@ from urllib.parse import unquote
 import pytest
 
 from images.debian import archive, mirrors, packages, snapshot
+from images.debian.debs import Deb
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
-from images.model import Deb
 from images.platforms import AMD64
 from tests.support import locks
 from tests.support.packages import Archive, simple
@@ -78,16 +78,16 @@ def old(debian: Debian) -> Deb:
 def test_what_the_mirrors_have_no_longer_comes_from_a_snapshot(debian: Debian, tmp_path: Path) -> None:
     found, context = old(debian), debian.context(tmp_path / "store")
 
-    packages.bring(SUITE, [found], AMD64, context)
+    packages.download_packages(SUITE, [found], AMD64, context)
 
-    assert packages.missing(context.store, [found]) == []
-    assert packages.not_noted(context.store, [found]) == [found]  # no index that Debian has signed has it
+    assert packages.list_missing(context.store, [found]) == []
+    assert packages.list_unrecorded(context.store, [found]) == [found]  # no index that Debian has signed has it
 
 
 def test_the_newest_is_asked_of_no_snapshot(debian: Debian, tmp_path: Path) -> None:
-    [newest] = packages.named(SUITE, ("tini",), AMD64, debian.context(tmp_path / "first"))
+    [newest] = packages.resolve_single(SUITE, ("tini",), AMD64, debian.context(tmp_path / "first"))
 
-    packages.bring(SUITE, [newest], AMD64, debian.context(tmp_path / "store"))
+    packages.download_packages(SUITE, [newest], AMD64, debian.context(tmp_path / "store"))
 
     assert [path for path in debian.asked if "binfiles" in path] == []
 
@@ -98,9 +98,9 @@ def test_a_mirror_that_the_user_names_is_the_only_place(debian: Debian, tmp_path
         debian.context(tmp_path / "store", {mirrors.VARIABLE: f"http://deb.{mirrors.DOMAIN}/debian"}),
     )
 
-    packages.bring(SUITE, [found], AMD64, context)
+    packages.download_packages(SUITE, [found], AMD64, context)
 
-    assert packages.missing(context.store, [found]) == [found]
+    assert packages.list_missing(context.store, [found]) == [found]
 
 
 @pytest.mark.parametrize(
@@ -114,16 +114,16 @@ def test_a_mirror_that_the_user_names_is_the_only_place(debian: Debian, tmp_path
 def test_what_no_snapshot_has_stays_missing(debian: Debian, tmp_path: Path, changed: dict[str, str]) -> None:
     found, context = replace(old(debian), **changed), debian.context(tmp_path / "store")
 
-    packages.bring(SUITE, [found], AMD64, context)
+    packages.download_packages(SUITE, [found], AMD64, context)
 
-    assert packages.missing(context.store, [found]) == [found]
+    assert packages.list_missing(context.store, [found]) == [found]
 
 
 def test_another_file_than_that_of_the_lock_is_refused(debian: Debian, tmp_path: Path) -> None:
     found = replace(old(debian), sha256="0" * 64)
 
     with pytest.raises(WorldFault, match="cannot download"):
-        packages.bring(SUITE, [found], AMD64, debian.context(tmp_path / "store"))
+        packages.download_packages(SUITE, [found], AMD64, debian.context(tmp_path / "store"))
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,6 @@ def test_an_answer_that_is_none_is_passed_over(debian: Debian, tmp_path: Path, a
     with listening(answered) as host:
         debian.proxy = f"http://{host}"
         context = debian.context(tmp_path / "store")
-        packages.bring(SUITE, [found, replace(found, package="other")], AMD64, context)
+        packages.download_packages(SUITE, [found, replace(found, package="other")], AMD64, context)
 
-    assert found in packages.missing(context.store, [found])
+    assert found in packages.list_missing(context.store, [found])

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from images.base.pulled import fetch, fetch_locked, read_base
+from images.base.base import Base, BaseImage
+from images.base.image import pull_image, pull_locked
+from images.base.pulled import read_base
 from images.deliver import skopeo
 from images.host import limits
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.model import Base, BaseImage
 from images.oci import reference
 from images.platforms import AMD64
 from tests.support.certificates import certificate as certify
@@ -76,7 +77,9 @@ class Pull:
     def __call__(self, text: str, certificate: str | None = None) -> Base:
         access = Access(environ=self.environ, certificate=certificate, say=self.said.append, wait=self.waited.append)
         store = Store(self.root / "store")
-        return read_base(fetch(reference.parse(text), AMD64, store, access, self.came.append), "3.10", "2.35", store)
+        return read_base(
+            pull_image(reference.parse_reference(text), AMD64, store, access, self.came.append), "3.10", "2.35", store
+        )
 
     def configure(self, config: object) -> None:
         """Write Docker's configuration."""
@@ -318,7 +321,7 @@ def test_what_is_in_the_store_needs_no_skopeo(registry: str, pull: Pull) -> None
     assert first.manifest
 
     known = BaseImage(first.manifest, (), f"{registry}/{NAME}:{TAG}")
-    found = fetch_locked(known, AMD64, Store(pull.root / "store"), access, lambda _: None)
+    found = pull_locked(known, AMD64, Store(pull.root / "store"), access, lambda _: None)
 
     assert [path.parent.name for path in found.layers] == [layer.written.digest for layer in first.layers]
 

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from images.base.inspect import of_debian
+from images.base.inspect import debian_site
 from images.debian import deb, packages
+from images.debian.debs import Deb, Debian
 from images.host import process
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.layers import bytecode, compiler, interpreter
 from images.layers.bytecode import Job
 from images.layers.compiler import Compiler
-from images.model import Deb, Debian
 from images.plan import catalog
-from images.plan.catalog import Base as Row
+from images.plan.catalog import BaseRow as Row
 from images.platforms import ARM64, TWIN
 from tests.support import emulation, locks
 
@@ -34,9 +34,9 @@ def library(store: Store, debs: Sequence[Deb]) -> Job:
     """Return the standard library as modules of one job: all kinds of code."""
     found: dict[str, bytes] = {}
     for each in debs:
-        content = deb.load(packages.require(store, each))
-        found |= {path: data for path, _, data in deb.entries(content) if path.endswith(".py")}
-    return bytecode.of_files("the library", "usr/lib", found)
+        content = deb.load_package(packages.require_package(store, each))
+        found |= {path: data for path, _, data in deb.read_entries(content) if path.endswith(".py")}
+    return bytecode.files_job("the library", "usr/lib", found)
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +46,15 @@ def qemu(module_path: Path) -> Path:
 
 def emulated(store: Store, debs: Sequence[Deb], python: str, qemu: Path) -> Compiler:
     """Return the Python of the image, which qemu runs."""
-    source = interpreter.of_packages(store, debs, ARM64, python)
+    source = interpreter.choose_interpreter(store, debs, ARM64, python)
     root = interpreter.unpack(store, source)
 
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
-        line = [str(qemu), *interpreter.command(root, source), *arguments, ""]
+        line = [str(qemu), *interpreter.interpreter_command(root, source), *arguments, ""]
         with given.open("rb") as feed, out.open("wb") as written:
             return process.run(line, compiler.SEED, "", feed, out=written, cwd=root).failure
 
-    return Compiler(of_debian(python), source.identity, run)
+    return Compiler(debian_site(python), source.identity, run)
 
 
 @pytest.mark.slow
@@ -63,18 +63,18 @@ def test_a_twin_gives_the_bytes_of_the_images_own_python(row: Row, qemu: Path, t
     store = Store(tmp_path / "store")
     here = locks.context(store, Sources(), os.environ)
     context = replace(here, today=datetime.date.today(), compiles=True, native=TWIN)
-    names = [*packages.of_python(row.python), f"libpython{row.python}-stdlib"]
-    own, twin = (packages.named(row.suite, names, each, context) for each in (ARM64, TWIN))
+    names = [*packages.python_packages(row.python), f"libpython{row.python}-stdlib"]
+    own, twin = (packages.resolve_single(row.suite, names, each, context) for each in (ARM64, TWIN))
     recipe = Debian(row.suite, (), "", own)
     lock = locks.lock(platform=ARM64, python=row.python, bytecode=True, debian=recipe, twin=twin)
-    chosen = compiler.choose(lock, context)
-    by_twin = chosen(None) if chosen else None
-    assert by_twin
+    choice = compiler.choose_compiler(lock, context)
+    assert choice and choice.engine is None
+    by_twin = compiler.unpack_debian(lock, context)
     job = library(store, own)
 
-    [made] = bytecode.make(store, [job], by_twin)
-    [expected] = bytecode.make(store, [job], emulated(store, own, row.python, qemu))
+    [made] = bytecode.compile_jobs(store, [job], by_twin)
+    [expected] = bytecode.compile_jobs(store, [job], emulated(store, own, row.python, qemu))
 
-    assert by_twin.identity != interpreter.of_packages(store, own, ARM64, row.python).identity
-    assert len(bytecode.read(store, expected)) > 500
+    assert by_twin.identity != interpreter.choose_interpreter(store, own, ARM64, row.python).identity
+    assert len(bytecode.read_bytecode(store, expected)) > 500
     assert made == expected

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import io
 
+from images.base.facts import Facts
 from images.base.inspect import gather, keep_text
-from images.base.overlay import Keep, Tree
+from images.base.overlay import Keep, OverlayTree
 from images.foreign.tars import Tar
-from images.model import Facts
 from images.platforms import AMD64
 from tests.support.stand_in import Files, layer
 
 
-def tree_of(*layers: Files, keep: Keep = keep_text) -> Tree:
+def tree_of(*layers: Files, keep: Keep = keep_text) -> OverlayTree:
     """Lay layers of files over each other, from the lowest."""
-    tree = Tree()
+    tree = OverlayTree()
     for files in layers:
         tree.add(Tar(io.BytesIO(layer(files))), keep)
     return tree

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from images.model import Base, Descriptor, Manifest, Site
+from images.base.base import Base
+from images.base.facts import Site
+from images.oci.descriptors import Descriptor
+from images.oci.manifest import Manifest
 from tests.support.base_facts import facts_of
 from tests.support.stand_in import Files
 

@@ -35,8 +35,8 @@ def fetch(place: Path) -> Path:
     """Take qemu out of Debian's package into a directory; it is linked statically, so any Linux on x86-64 runs it."""
     store = Store(place / "store")
     context = replace(locks.context(store, Sources(), os.environ), today=datetime.date.today())
-    [deb] = packages.named(SUITE, [PACKAGE], AMD64, context)
-    taken = f"dpkg-deb --fsys-tarfile '{packages.require(store, deb)}' | tar -xC '{place}' ./{PROGRAM}"
+    [deb] = packages.resolve_single(SUITE, [PACKAGE], AMD64, context)
+    taken = f"dpkg-deb --fsys-tarfile '{packages.require_package(store, deb)}' | tar -xC '{place}' ./{PROGRAM}"
     assert call(["sh", "-c", taken]).code == 0
     return place / PROGRAM
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import zstandard
 
 from images.host.store import Store
-from images.model import Image, Layer, Written
 from images.oci import image as oci
 from images.oci import manifest
+from images.oci.image import Image
+from images.oci.layer import Layer, Written
 from images.platforms import AMD64, Platform
 from tests.support.stand_in import Files, digest, layer
 from tests.support.stores import keep
 
 SMALL: Files = {"etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n"}
-EMPTY = Image(("a:1",), oci.config((), AMD64, {}, "2024-01-01T00:00:00Z"), b"{}", ())
+EMPTY = Image(("a:1",), oci.write_config((), AMD64, {}, "2024-01-01T00:00:00Z"), b"{}", ())
 
 
 def finished(
@@ -22,15 +23,15 @@ def finished(
 ) -> Image:  # fmt: skip
     """Put the layers of an image into the store, as a build does."""
     made = tuple(_layer(store, number, files) for number, files in enumerate(layers))
-    config = oci.config(made, platform, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
+    config = oci.write_config(made, platform, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
     return Image(tags, config, oci.registry_manifest(config, made, store, compression), made)
 
 
 def image_in(store: Store) -> Image:
     """Make an image of one layer that nobody unpacks."""
     part = Layer("x", Written("a" * 64, keep(store, b"a layer"), 7, 7), reused=True)
-    config = oci.config((), AMD64, {}, "2024-01-01T00:00:00Z")
-    return Image(("a:1",), config, manifest.write(config, []), (part,))
+    config = oci.write_config((), AMD64, {}, "2024-01-01T00:00:00Z")
+    return Image(("a:1",), config, manifest.write_manifest(config, []), (part,))
 
 
 def _layer(store: Store, number: int, files: Files) -> Layer:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from images.host.context import default_root
+from images.host.store import default_root
 from tests.support.harness import ROOT, call
 
 LIBRARIES = ROOT / "tests/data/libraries"

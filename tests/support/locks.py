@@ -9,12 +9,14 @@ from typing import Any
 
 from rich.console import Console
 
+from images.debian.debs import Deb, Debian
 from images.host.context import Access, Context
 from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import lockfile
-from images.model import Artifact, Deb, Debian, Lock, Request
+from images.lock.lock import Artifact, Lock
+from images.plan.request import Request
 from images.platforms import AMD64
 
 DAY = datetime.date(2026, 1, 1)
@@ -55,4 +57,4 @@ def path_beside(image: Path | str) -> Path:
 
 def read(path: Path) -> Lock:
     """Return a lock that build.py wrote."""
-    return lockfile.read(path.read_text(), str(path), Request())
+    return lockfile.read_lock(path.read_text(), str(path), Request())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from images.debian.tree import DPKG_OPTIONS
-from images.host.store import sha256
+from images.host.blobs import sha256
 from images.platforms import Platform
 from tests.support.harness import call
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pysequoia
 
-from images.host.store import Store, sha256
-from images.model import Deb
+from images.debian.debs import Deb
+from images.host.blobs import sha256
+from images.host.store import Store
 from tests.support.stand_in import Files, layer
 
 # With an epoch, a tilde and a plus, which are written in other ways in the name of a file.

@@ -22,6 +22,17 @@ PROGRAMS: dict[str, set[str]] = {
     "benchmarks": {"entrypoint", "images"},
     "scripts": {"benchmarks", "entrypoint", "images", "manifests"},
 }
+# Parts that are libraries: they, and the modules that they stand on, import nothing else of the project.
+LIBRARIES = ("images.foreign", "images.oci", "images.wheels")
+PROTOCOL = {
+    "images.host.blobs",  # what keeps files by their sha256
+    "images.host.errors",  # a fault has three parts
+    "images.host.limits",  # how much is read
+    "images.host.stops",  # work that is not needed any more
+    "images.host.text",  # what a terminal may show of a fault
+    "images.host.whole_files",  # files that are whole or not there
+    "images.platforms",
+}
 # What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.
 BESIDE_TRAINING = {"datasets", "evaluate", "huggingface_hub", "nltk", "torch", "transformers"}
 TRAINING = "entrypoint/programs"
@@ -62,6 +73,19 @@ def test_imports_have_one_direction(program: str) -> None:
             TopologicalSorter(each).prepare()
         except CycleError as error:
             pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_libraries_stand_on_a_small_protocol_alone() -> None:
+    modules = list_modules("images")
+    ahead = {name for name in modules if name.startswith(LIBRARIES)}
+    reached = set[str]()
+    while ahead:
+        name = ahead.pop()
+        reached.add(name)
+        ahead |= (set(list_imports(modules[name])) & modules.keys()) - reached - {"images", "images.host"}
+
+    others = {name for name in reached if not name.startswith(LIBRARIES)}
+    assert others <= PROTOCOL, "what a library needs comes in as an argument, or belongs to the protocol"
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -9,16 +9,17 @@ import pytest
 from entrypoint import settings
 from entrypoint.tasks.command import OWN, read_command
 from images import report
+from images.base.facts import Site
 from images.check import opened
+from images.deliver.engine import ENGINES
 from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import DIRECTORIES, ENVIRONMENT, GID, UID
 from images.layers.examples import PLACE
 from images.lock import lockfile
-from images.model import Site
 from manifests.pod import GROUP
 from manifests.request import Request
 from tests.support.bases import base
-from tests.support.documents import page
+from tests.support.documents import page, pages
 from tests.support.finished_images import EMPTY
 from tests.support.harness import ROOT
 from tests.support.locks import lock
@@ -43,18 +44,29 @@ def test_labels() -> None:
 
 
 def test_paths() -> None:
-    places = (*DIRECTORIES, *entrypoint_layer.files(SITE), PLACE, opened.LOCK, opened.BILL)
+    places = (*DIRECTORIES, *entrypoint_layer.read_files(SITE), PLACE, opened.LOCK, opened.BILL)
 
     assert set(promised("paths")) <= {*(f"/{place}" for place in places), *ENVIRONMENT.values()}
 
 
 def test_the_user() -> None:
+    assert f"USER {UID}:{GID}" in (ROOT / "benchmarks/sides/expert.Dockerfile").read_text(), (
+        "what is compared runs as it"
+    )
     assert f"| user | uid {UID}, group {GID} |" in REFERENCE
     assert (Request.uid, GROUP) == (UID, GID), "manifests/request.py has the user of images/layers/entrypoint_layer.py"
 
 
+def test_pages_name_the_user_by_the_same_uid() -> None:
+    """Who runs as another one, as on OpenShift, has a uid of six digits and more there."""
+    named = re.compile(r"\b(?:uid|chown|USER|runAsUser:|fsGroup:|user) ([0-9]{1,5})\b")
+    stale = [f"{each.path}: {match[0]}" for each in pages() for match in named.finditer(each.text)]
+
+    assert [said for said in stale if not said.endswith(f" {UID}")] == [], f"the uid of the image's user is {UID}"
+
+
 def test_the_lock() -> None:
-    table = tomllib.loads(lockfile.text(lock()))["tool"]["multinode"]
+    table = tomllib.loads(lockfile.format_lock(lock()))["tool"]["multinode"]
 
     assert promised("lock")[1:] == ["[tool.multinode]", f"format = {table['format']}"]
 
@@ -66,8 +78,16 @@ def test_each_variable_that_we_read_is_known() -> None:
     assert read - {*INTERNAL} == {*settings.NAMES}, "settings.VARIABLES has what users set, the rest is listed above"
 
 
+def test_the_page_of_builds_names_every_engine() -> None:
+    needs = page("docs/build.md").text.partition("\n## ")[0]
+
+    assert [row.name for row in ENGINES if row.name not in needs] == [], (
+        "an engine is named where the page says what a build needs"
+    )
+
+
 def test_what_json_has_of_a_build() -> None:
-    made = report.fields(report.Outcome((EMPTY,), None, None, (), 1.0))
+    made = report.outcome_fields(report.Outcome((EMPTY,), None, None, (), 1.0))
 
     assert set(promised("`build.py`")[2:]) <= made.keys()
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images.foreign.files import Files
-from images.host.download import Advance
-from images.host.store import Store
-from images.model import BLOB, Descriptor, Manifest
+from images.host.blobs import BLOB, Advance, Blobs
+from images.oci.descriptors import Descriptor
+from images.oci.manifest import Manifest
 
 REMEDY = "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"
 
@@ -23,7 +23,7 @@ class OnDisk:
     """
 
     files: Files
-    store: Store
+    store: Blobs
     manifest: Callable[[str | None], bytes]
     place: Callable[[str], str]
     check: Callable[[Manifest], None] = lambda _: None
@@ -41,6 +41,6 @@ class OnDisk:
         return self.files.keep(self.place(part.digest), (part.sha256, BLOB), self.store, part.size, advance)
 
 
-def listed(tags: Iterable[str]) -> str:
+def list_tags(tags: Iterable[str]) -> str:
     """Return the tags of images for a message."""
     return ", ".join(dict.fromkeys(tag or "without a tag" for tag in tags))

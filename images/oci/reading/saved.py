@@ -8,18 +8,18 @@ from typing import Any
 from images.foreign import documents
 from images.foreign.files import Files
 from images.foreign.paths import below_root
+from images.host.blobs import Blobs, copied
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store, copied
-from images.model import Manifest
 from images.oci import manifest
-from images.oci.manifest import LIMIT, digest_of
-from images.oci.reading.files import REMEDY, OnDisk, listed
+from images.oci.descriptors import digest_of
+from images.oci.manifest import LIMIT, Manifest
+from images.oci.reading.files import REMEDY, OnDisk, list_tags
 
 AGAIN = "docker save it again"
 KEYS = ("Config", "RepoTags", "Layers", "Parent", "LayerSources")
 
 
-def read(files: Files, store: Store) -> OnDisk:
+def open_saved(files: Files, store: Blobs) -> OnDisk:
     """Read manifest.json, and return the image with the manifest that it would have in a registry.
 
     Its layers are tars without digests: they get those of the tars as they are. Raises UserFault where it is no image,
@@ -31,7 +31,7 @@ def read(files: Files, store: Store) -> OnDisk:
     measured = {path: copied(files.chunks(path)) for path in dict.fromkeys(image["Layers"])}
     paths = {f"sha256:{sha256}": path for path, (sha256, _) in measured.items()}
     paths[digest_of(config)] = image["Config"]
-    written = manifest.write(config, [(*measured[path], "none") for path in image["Layers"]])
+    written = manifest.write_manifest(config, [(*measured[path], "none") for path in image["Layers"]])
     return OnDisk(files, store, lambda _: written, paths.__getitem__)
 
 
@@ -49,7 +49,7 @@ def require_same(files: Files, found: Manifest) -> None:
 
 def _image(files: Files) -> Mapping[str, Any]:
     try:
-        images = documents.parse(files.read("manifest.json", LIMIT))
+        images = documents.parse_json(files.read("manifest.json", LIMIT))
     except (Fault, ValueError) as error:  # it is not there, or not JSON
         remedy = f"{REMEDY}; what Docker before 1.10 saved must be loaded and saved again"
         raise UserFault("that is no archive of an image", files.name, remedy) from error
@@ -57,12 +57,12 @@ def _image(files: Files) -> Mapping[str, Any]:
         not isinstance(images, list)
         or not images
         or not all(map(_is_image, images))
-        or documents.misspelled(images, KEYS)
+        or documents.find_misspelled(images, KEYS)
     ):
         raise UserFault("the list of images in the archive is damaged", files.name, AGAIN)
     if len(images) > 1:
         tags = [tag for image in images for tag in image.get("RepoTags") or ["without a tag"]]
-        raise UserFault("there are several images", f"{files.name} ({listed(tags)})", "docker save one image")
+        raise UserFault("there are several images", f"{files.name} ({list_tags(tags)})", "docker save one image")
     found: Mapping[str, Any] = images[0]
     return found
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from images.deliver import docker, logins
 from images.host import pip_config
-from images.host.context import default_root
 from images.host.errors import Fault
+from images.host.store import default_root
 from tests.support import hostile
 from tests.support.hostile import watched
 
@@ -67,7 +67,7 @@ def read_docker(directory: Path) -> None:
     with patch.dict(os.environ, environ):
         for host in ("registry", "docker.io"):
             assert logins.of_helper(host, environ) is None
-        docker.connect({**environ, "DOCKER_HOST": "unix:///nowhere"}, 1)
+        docker.connect_docker({**environ, "DOCKER_HOST": "unix:///nowhere"}, 1)
 
 
 def ask(sources: pip_config.Sources) -> None:
@@ -79,7 +79,7 @@ def ask(sources: pip_config.Sources) -> None:
 
 def read_pip(directory: Path) -> None:
     environ = {"HOME": str(directory / "home"), "PIP_CONFIG_FILE": str(directory / "it"), "XDG_CONFIG_DIRS": "/none"}
-    ask(pip_config.read(environ, str(directory)))
+    ask(pip_config.read_sources(environ, str(directory)))
 
 
 def answer(read: Callable[[Path], None], data: bytes, directory: Path) -> None:
@@ -153,8 +153,8 @@ variables = st.dictionaries(
 @given(environ=variables)
 def test_any_variables_of_pip_are_read_or_refused(environ: Mapping[str, str]) -> None:
     try:
-        ask(pip_config.sources(pip_config.merged([], environ), Path("/home")))
-        assert all(path != Path(os.devnull) for path in pip_config.files({"HOME": "/home", **environ}, "/none"))
+        ask(pip_config.make_sources(pip_config.merged([], environ), Path("/home")))
+        assert all(path != Path(os.devnull) for path in pip_config.list_files({"HOME": "/home", **environ}, "/none"))
     except Fault as fault:
         assert fault.value and fault.remedy
 
@@ -183,5 +183,5 @@ def test_a_hostile_configuration_is_read_or_refused(place: Path, read: Callable[
 def test_who_has_no_home_has_no_files_of_pip_there() -> None:
     nobody = {"HOME": "~nobody-of-that-name", "XDG_CACHE_HOME": "/cache"}
 
-    assert Path("/.config/pip/pip.conf") in pip_config.files(nobody, "/none")
+    assert Path("/.config/pip/pip.conf") in pip_config.list_files(nobody, "/none")
     assert default_root(nobody) == Path("/cache/multinode")

@@ -15,13 +15,12 @@ import pytest
 from images import building, cli, inputs, pipeline
 from images.check import opened, provenance
 from images.check.opened import BILL, LOCK
-from images.deliver import engine, referrers, skopeo, transfer
+from images.deliver import engine, output, referrers, skopeo, transfer
 from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.lock import lockfile
-from images.model import Image
-from images.oci import output
+from images.oci.image import Image
 from images.oci.layout_writer import write_layout
 from images.oci.reference import Remote
 from images.platforms import PLATFORMS, Platform
@@ -65,7 +64,7 @@ def test_a_provenance_says_nothing_to_a_terminal(
     world: cli.World, tmp_path: Path, capsys: pytest.CaptureFixture[str], char: str
 ) -> None:
     known = locks.lock(debs=[replace(locks.TINI, filename=f"{char}[2J.deb")])
-    name = saved(tmp_path / "image.tar", b"", **{LOCK: lockfile.text(known).encode()})
+    name = saved(tmp_path / "image.tar", b"", **{LOCK: lockfile.format_lock(known).encode()})
 
     assert cli.main(["provenance", name], world) != 0
 
@@ -86,12 +85,12 @@ def test_a_provenance_is_of_the_lock_inside_and_of_the_image_that_is_named(
 ) -> None:
     known = locks.lock()
     place = tmp_path / "image.tar"
-    name = saved(place, b"", **{LOCK: lockfile.text(known).encode()})
-    with opened.opened(name, None, Store(tmp_path / "multinode"), Access(environ={})) as [inside]:
+    name = saved(place, b"", **{LOCK: lockfile.format_lock(known).encode()})
+    with opened.open_image(name, None, Store(tmp_path / "multinode"), Access(environ={})) as [inside]:
         digest = inside.digest
 
     assert cli.main(["provenance", name], world) == 0
-    assert capsys.readouterr().out == provenance.statement(known, digest)
+    assert capsys.readouterr().out == provenance.write_statement(known, digest)
 
 
 @pytest.mark.parametrize("command", ["sbom", "provenance"])
@@ -112,16 +111,16 @@ class Steps:
 
     def __init__(self, world: cli.World, place: Path, patch: pytest.MonkeyPatch) -> None:
         self.world, self.place, self.patch = world, place, patch
-        self.lock = lockfile.text(locks.lock(), with_origin=True)
+        self.lock = lockfile.format_lock(locks.lock(), with_origin=True)
         self.made = SimpleNamespace(image=EMPTY, lock=locks.lock(), sbom="{}")
         (place / "lock").write_text(self.lock)
-        self.take(pipeline, "fetch", lambda *_: None)
-        self.take(pipeline, "image", lambda *_: self.made)
+        self.take(pipeline, "fetch_files", lambda *_: None)
+        self.take(pipeline, "build_image", lambda *_: self.made)
         self.take(building, "_check_imports", lambda *_: None)
-        self.take(skopeo, "require", lambda *_: None)
+        self.take(skopeo, "require_skopeo", lambda *_: None)
         self.take(transfer, "push", lambda *_: None)
         self.take(referrers, "attach", lambda *_: None)
-        self.take(engine, "choose", lambda *_, **__: None)
+        self.take(engine, "choose_engine", lambda *_, **__: None)
 
     def take(self, module: object, name: str, step: Callable[..., object]) -> None:
         """Take another step in the place of one."""
@@ -151,9 +150,9 @@ def test_an_engine_gets_the_image_of_this_machine(steps: Steps, tmp_path: Path, 
     loaded = list[Image]()
     docker = SimpleNamespace(name="docker", load=lambda image, _: loaded.append(image))
     steps.take(Platform, "runs_on", lambda self, *_: self == native)
-    steps.take(engine, "choose", lambda *_, **__: docker)
-    steps.take(inputs, "locks", lambda *_: [SimpleNamespace(lock=locks.lock())] * 2)
-    steps.take(pipeline, "image", lambda *_: next(made))
+    steps.take(engine, "choose_engine", lambda *_, **__: docker)
+    steps.take(inputs, "make_locks", lambda *_: [SimpleNamespace(lock=locks.lock())] * 2)
+    steps.take(pipeline, "build_image", lambda *_: next(made))
 
     assert cli.main(["build", "--platform", "linux/amd64,linux/arm64"], steps.world) == (0 if native else 2)
     assert [each.platform for each in loaded] == ([native] if native else [])
@@ -199,7 +198,7 @@ def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(steps: St
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    steps.take(output, "save", lambda *_: None)
+    steps.take(output, "save_images", lambda *_: None)
     steps.take(building, "_check_imports", interrupted)
 
     assert steps.build("--output", str(tmp_path / "image.tar")) == 130
@@ -208,8 +207,8 @@ def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(steps: St
 
 def test_an_archive_is_written_where_the_engine_refuses_the_image(steps: Steps, tmp_path: Path) -> None:
     saved = list[Path]()
-    steps.take(output, "save", lambda place, *_: saved.append(place.path))
-    steps.take(engine, "choose", lambda *_, **__: SimpleNamespace(name="podman", load=refusing("otherwise")))
+    steps.take(output, "save_images", lambda place, *_: saved.append(place.path))
+    steps.take(engine, "choose_engine", lambda *_, **__: SimpleNamespace(name="podman", load=refusing("otherwise")))
 
     assert steps.build("--output", str(tmp_path / "image.tar")) == 1
     assert saved == [tmp_path / "image.tar"]

@@ -16,7 +16,7 @@ import pytest
 from images.check import components
 from images.debian import control
 from images.foreign import documents
-from images.foreign.paths import flaw
+from images.foreign.paths import find_flaw
 from images.host.text import shown
 from images.lock import lockfile
 from images.oci import reference
@@ -142,18 +142,18 @@ def keys_for(text: str) -> list[str]:
 
 READERS: dict[str, Callable[[str], object]] = {
     "messages": shown,
-    "JSON": lambda text: documents.parse(text.encode()),
-    "JSON with many keys": lambda text: documents.parse(json.dumps(dict.fromkeys(keys_for(text), 0)).encode()),
-    "JSON with a key twice": lambda text: documents.parse(
+    "JSON": lambda text: documents.parse_json(text.encode()),
+    "JSON with many keys": lambda text: documents.parse_json(json.dumps(dict.fromkeys(keys_for(text), 0)).encode()),
+    "JSON with a key twice": lambda text: documents.parse_json(
         json.dumps(dict.fromkeys(keys_for(text), 0)).replace("}", f', "{len(text) // 9 - 1}": 0}}').encode()
     ),
-    "paths": flaw,
-    "control files": control.fields,
-    "relations": control.relations,
-    "names of images": reference.parse,
+    "paths": find_flaw,
+    "control files": control.parse_fields,
+    "relations": control.parse_relations,
+    "names of images": reference.parse_reference,
     "licences": lambda text: components.licences({"license_expression": text}),
     "licences in words": lambda text: components.licences({"license": text}),
-    "locks": lambda text: lockfile.contents(text, "it"),
+    "locks": lambda text: lockfile.parse_lock(text, "it"),
 }  # fmt: skip
 PIECES = (
     "a", " ", "\n", "/", "//", "://", "https://", "@", "a@", "a:", "(a:", "a:b@", "://:", "https://a:'", "=", "?", "?a",

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import UserFault
-from images.model import Request
-from images.options import names, parse, parser, request, requests
+from images.options import parse_words, parser, read_names, read_request, read_requests
+from images.plan.request import Request
 from images.platforms import AMD64, ARM64, Platform
 
 
 def test_build_takes_what_is_taken_without_a_command() -> None:
     words = ["--torch", "2.4.0", "--push", "h:1/a", "--push", "h:1/b", "--no-load", "--jobs", "3", "--offline"]
 
-    assert vars(parse("build", words)) == vars(parse(None, words))
+    assert vars(parse_words("build", words)) == vars(parse_words(None, words))
 
 
 @pytest.mark.parametrize(
@@ -27,26 +27,26 @@ def test_build_takes_what_is_taken_without_a_command() -> None:
     ],
 )
 def test_a_build_is_asked_for_once_for_each_platform(typed: str, expected: list[Platform]) -> None:
-    asked = requests(parse("build", ["--platform", typed, "--torch", "2.10.0"]))
+    asked = read_requests(parse_words("build", ["--platform", typed, "--torch", "2.10.0"]))
 
     index = tuple(expected) if len(expected) > 1 else ()
     assert asked == [Request(platform=each, index=index, torch="2.10.0") for each in expected]
 
 
 def test_every_name_is_whole() -> None:
-    assert names(parse("build", ["--tag", "x", "--tag", "host:5000/y:1"])) == ["x:latest", "host:5000/y:1"]
+    assert read_names(parse_words("build", ["--tag", "x", "--tag", "host:5000/y:1"])) == ["x:latest", "host:5000/y:1"]
 
 
 @pytest.mark.parametrize("base", ["A B", "oci:", "x:y:z"])
 def test_a_base_that_cannot_be_one_is_refused(base: str) -> None:
     with pytest.raises(UserFault):
-        request(parse("plan", ["--base", base, "--python", "3.11"]))
+        read_request(parse_words("plan", ["--base", base, "--python", "3.11"]))
 
 
 @pytest.mark.parametrize(("words", "value"), [(["A B C"], "'A B C'"), (["x:1", "--tag", "x:y:z"], "'x:y:z'")])
 def test_a_name_that_is_none_is_refused(words: list[str], value: str) -> None:
     with pytest.raises(UserFault, match=value) as caught:
-        names(parse("build", ["--tag", *words]))
+        read_names(parse_words("build", ["--tag", *words]))
 
     assert caught.value.remedy == "--tag NAME:TAG"
 
@@ -76,7 +76,7 @@ REFUSED = [
 @pytest.mark.parametrize(("command", "words", "said"), REFUSED)
 def test_what_a_command_does_not_take_is_refused(command: str | None, words: list[str], said: str) -> None:
     with pytest.raises(UserFault) as caught:
-        parse(command, words)
+        parse_words(command, words)
 
     assert said in f"{caught.value.fact}: {caught.value.value}"
     assert caught.value.remedy in (
@@ -91,7 +91,7 @@ TAKING = st.sampled_from(["--torch", "--tasks", "--output", "--lock", "--offline
 @given(option=TAKING, text=st.text("aA1-.,:=/ \n\u0661\udcff", max_size=6) | st.text(max_size=6))
 def test_any_value_is_as_it_was_typed_or_refused(option: str, text: str) -> None:
     try:
-        options = parse("build", [f"{option}={text}"])
+        options = parse_words("build", [f"{option}={text}"])
     except UserFault as fault:
         assert fault.value and fault.remedy
     else:

@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 
 from images import pipeline
-from images.base import debian, pulled
+from images.base import debian
+from images.base.base import Base, BaseImage
+from images.base.image import pull_image
+from images.host.blobs import sha256
 from images.host.context import Context
 from images.host.errors import Damaged, UserFault, WorldFault
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.layers import examples
-from images.model import Base, BaseImage, Examples, Lock, Request
+from images.lock.lock import Examples, Lock
 from images.oci import reference
 from images.pipeline import Locked
 from images.plan import catalog, planner
+from images.plan.request import Request
 from images.platforms import AMD64
 from tests.golden.command import NO_ENGINE
 from tests.support import locks
@@ -48,7 +52,9 @@ def locked(tmp_path: Path) -> Lock:
     write(tmp_path / "other", layout({"1": Image([{"etc/hostname": b"other\n"}])}))
     at_hand = context(tmp_path)
     aside = Store(tmp_path / "aside")
-    found = pulled.fetch(reference.parse(f"oci:{tmp_path}/layout"), AMD64, aside, at_hand.access, lambda _: None)
+    found = pull_image(
+        reference.parse_reference(f"oci:{tmp_path}/layout"), AMD64, aside, at_hand.access, lambda _: None
+    )
     lock = lock_of([pack(tmp_path, {"thing/__init__.py": b""})], at_hand.store)
     return replace(lock, base_image=BaseImage(found.manifest, ()))
 
@@ -56,14 +62,14 @@ def locked(tmp_path: Path) -> Lock:
 def test_the_base_of_a_lock_comes_from_where_the_user_says(tmp_path: Path, locked: Lock) -> None:
     at_hand = context(tmp_path, base=f"oci:{tmp_path}/layout")
 
-    pipeline.fetch(locked, at_hand)
+    pipeline.fetch_files(locked, at_hand)
 
     assert all(at_hand.store.verified(digest, name) for digest, name in locked.files())
 
 
 def test_another_base_than_that_of_the_lock_is_refused(tmp_path: Path, locked: Lock) -> None:
     with pytest.raises(UserFault, match="that is not the base of the lock") as caught:
-        pipeline.fetch(locked, context(tmp_path, base=f"oci:{tmp_path}/other"))
+        pipeline.fetch_files(locked, context(tmp_path, base=f"oci:{tmp_path}/other"))
 
     assert locked.base_image
     other = Image([{"etc/hostname": b"other\n"}]).digest
@@ -77,17 +83,17 @@ def test_a_base_that_nobody_names_is_missed_with_its_digest(tmp_path: Path, lock
     with pytest.raises(
         WorldFault, match=f"parts of the base are missing: .*{locked.base_image.manifest.config.digest}"
     ):
-        pipeline.fetch(locked, context(tmp_path))
+        pipeline.fetch_files(locked, context(tmp_path))
 
 
 def test_a_layer_of_a_base_that_was_damaged_and_removed_is_fetched_again(tmp_path: Path, locked: Lock) -> None:
     at_hand = context(tmp_path, base=f"oci:{tmp_path}/layout")
-    pipeline.fetch(locked, at_hand)
+    pipeline.fetch_files(locked, at_hand)
     assert locked.base_image
     layer = at_hand.store.place(locked.base_image.manifest.layers[0].sha256)
     layer.write_bytes(b"damaged")
 
-    pipeline.fetch(locked, at_hand)
+    pipeline.fetch_files(locked, at_hand)
 
     assert at_hand.store.verified(layer.parent.name, layer.name)
 
@@ -102,7 +108,7 @@ def taught(tmp_path: Path) -> Lock:
     """Lock the examples in the directory `examples`."""
     aside = replace(context(tmp_path), store=Store(tmp_path / "aside"))
     place = str(with_examples(tmp_path / "examples", b"pass"))
-    taken = examples.obtain(aside.store, place, aside.sources, lambda _: None)
+    taken = examples.fetch_examples(aside.store, place, aside.sources, lambda _: None)
     assert taken
     lock = lock_of([pack(tmp_path, {"thing/__init__.py": b""})], context(tmp_path).store)
     return replace(lock, examples=Examples(taken[1].name, taken[0]))
@@ -111,7 +117,7 @@ def taught(tmp_path: Path) -> Lock:
 def test_the_examples_of_a_lock_come_from_where_the_user_says(tmp_path: Path, taught: Lock) -> None:
     at_hand = context(tmp_path, examples=str(tmp_path / "examples"))
 
-    pipeline.fetch(taught, at_hand)
+    pipeline.fetch_files(taught, at_hand)
 
     assert taught.examples and at_hand.store.verified(taught.examples.sha256, taught.examples.filename)
 
@@ -120,7 +126,7 @@ def test_other_examples_than_those_of_the_lock_are_refused(tmp_path: Path, taugh
     place = with_examples(tmp_path / "edited", b"print()")
 
     with pytest.raises(UserFault, match="those are not the examples of the lock") as caught:
-        pipeline.fetch(taught, context(tmp_path, examples=str(place)))
+        pipeline.fetch_files(taught, context(tmp_path, examples=str(place)))
 
     assert taught.examples
     assert caught.value.value.startswith(f"{place}: sha256 ")
@@ -132,7 +138,7 @@ def test_offline_missing_examples_are_named_with_the_missing_packages(tmp_path: 
     both = replace(taught, artifacts=(*taught.artifacts, locks.artifact("other", "1.0")))
 
     with pytest.raises(WorldFault) as caught:
-        pipeline.fetch(both, context(tmp_path))
+        pipeline.fetch_files(both, context(tmp_path))
 
     assert taught.examples and taught.examples.filename in caught.value.value
     assert "other-1.0" in caught.value.value
@@ -143,21 +149,21 @@ REFUSAL = "nothing here may run the Python of the base"
 
 def test_a_pulled_base_does_not_compile_without_an_engine_and_is_not_fetched(tmp_path: Path, locked: Lock) -> None:
     with pytest.raises(WorldFault, match=REFUSAL) as caught:
-        pipeline.fetch(replace(locked, bytecode=True), context(tmp_path, compiles=True))
+        pipeline.fetch_files(replace(locked, bytecode=True), context(tmp_path, compiles=True))
 
     assert "--no-bytecode" in caught.value.remedy
     with pytest.raises(WorldFault, match="parts of the base are missing"):  # where nothing is compiled, it goes on
-        pipeline.fetch(replace(locked, bytecode=True), context(tmp_path))
+        pipeline.fetch_files(replace(locked, bytecode=True), context(tmp_path))
 
 
 def test_a_plan_on_a_base_is_refused_before_the_base_is_looked_for(tmp_path: Path) -> None:
     asked = Request(torch="2.4.0", transformers="4.46.3", base=f"oci:{tmp_path}/no", python="3.10")
-    planned = planner.resolve(asked, catalog.load())
+    planned = planner.make_plan(asked, catalog.load())
 
     with pytest.raises(WorldFault, match=REFUSAL):
-        pipeline.resolve(planned, context(tmp_path, compiles=True))
+        pipeline.resolve_plan(planned, context(tmp_path, compiles=True))
     with pytest.raises(UserFault, match="that is not an OCI layout"):
-        pipeline.resolve(replace(planned, bytecode=False), context(tmp_path, compiles=True))
+        pipeline.resolve_plan(replace(planned, bytecode=False), context(tmp_path, compiles=True))
 
 
 @pytest.mark.parametrize(("fault", "is_made"), [(Damaged("tini.deb"), True), (WorldFault("no room", "x", "y"), False)])
@@ -167,7 +173,7 @@ def test_a_base_of_a_package_that_was_damaged_is_made_when_that_is_whole_again(
     """The first attempt was made beside the choice of Python packages, and fails for ever."""
     good, failed = base(SYSTEM, made=True), Future[Base]()
     failed.set_exception(fault)
-    monkeypatch.setattr(debian, "make", lambda *_: good)
+    monkeypatch.setattr(debian, "make_base", lambda *_: good)
     begun = Locked(locks.lock(debs=()), making=failed)
 
     if is_made:

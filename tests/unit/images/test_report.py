@@ -17,7 +17,7 @@ from tests.support.finished_images import SMALL, finished
 def test_a_name_is_printed_as_it_is(tmp_path: Path, archive: str) -> None:
     out = StringIO()
 
-    report.show(
+    report.show_outcome(
         report.Outcome((finished(Store(tmp_path), SMALL),), archive, None, (), 1.0), Console(file=out, width=100)
     )
 
@@ -26,6 +26,8 @@ def test_a_name_is_printed_as_it_is(tmp_path: Path, archive: str) -> None:
 
 @pytest.mark.parametrize("engine", ["docker", "podman", None])
 def test_json_says_where_the_image_went(tmp_path: Path, engine: str | None) -> None:
-    fields = report.fields(report.Outcome((finished(Store(tmp_path), SMALL),), "a.tar", engine, ("host/a:1",), 1.0))
+    fields = report.outcome_fields(
+        report.Outcome((finished(Store(tmp_path), SMALL),), "a.tar", engine, ("host/a:1",), 1.0)
+    )
 
     assert (fields["archive"], fields["loaded"], fields["pushed"]) == ("a.tar", engine, ["host/a:1"])

@@ -8,10 +8,11 @@ import pytest
 
 from images.base import additions
 from images.base.additions import PIECES
+from images.base.facts import Facts
+from images.debian.debs import Deb
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.layers.entrypoint_layer import USER, with_user
-from images.model import Deb, Facts
 from tests.support.base_facts import facts_of
 from tests.support.elf import library
 from tests.support.packages import make, package
@@ -20,12 +21,12 @@ from tests.support.stores import keep
 
 
 def test_what_the_base_lacks_comes_with_what_it_needs() -> None:
-    bare = additions.lacking(facts_of(SYSTEM, PACKAGES))
-    some = additions.lacking(facts_of(SYSTEM, {f"{LIBRARY}/libunwind.so.8": b"", "usr/bin/tini": b""}))
+    bare = additions.list_missing(facts_of(SYSTEM, PACKAGES))
+    some = additions.list_missing(facts_of(SYSTEM, {f"{LIBRARY}/libunwind.so.8": b"", "usr/bin/tini": b""}))
 
     assert set(bare) == set(PIECES)
     assert "liblzma.so.5" not in some and "tini" not in some and "libunwind.so.8" not in some
-    assert "libgoogle-perftools4" in additions.packages(some)
+    assert "libgoogle-perftools4" in additions.packages_of(some)
 
 
 FILES: Files = {
@@ -103,7 +104,7 @@ def test_a_package_that_the_store_lacks_is_named(tmp_path: Path) -> None:
 def test_links_lead_to_what_the_base_has_elsewhere_and_replace_nothing() -> None:
     elsewhere = facts_of(SYSTEM, {"usr/lib/libtcmalloc.so.4": b"", f"{LIBRARY}/libtcmalloc.so.4.5.9": b""})
 
-    assert additions.links(elsewhere, "usr/bin/python3.10") == {
+    assert additions.choose_links(elsewhere, "usr/bin/python3.10") == {
         f"{LIBRARY}/libtcmalloc.so.4": "/usr/lib/libtcmalloc.so.4",
         "usr/local/bin/python": "/usr/bin/python3.10",
     }

@@ -69,7 +69,7 @@ def test_what_forbids_pip_to_install_is_found() -> None:
     [([], "0"), (["GLIBC_2.2.5", "GLIBC_2.29", "GLIBC_2.4", "GLIBCXX_3.4.99"], "2.29"), (["GLIBC_PRIVATE"], "0")],
 )
 def test_the_newest_version_that_a_library_needs(versions: list[str], newest: str) -> None:
-    assert inspect.needed(library(needs=versions), "GLIBC") == Version(newest)
+    assert inspect.newest_symbol(library(needs=versions), "GLIBC") == Version(newest)
 
 
 def test_a_name_of_megabytes_is_not_read_for_every_entry() -> None:
@@ -77,7 +77,7 @@ def test_a_name_of_megabytes_is_not_read_for_every_entry() -> None:
 
     tracemalloc.start()
     try:
-        assert inspect.needed(data, "GLIBC") == Version("0")
+        assert inspect.newest_symbol(data, "GLIBC") == Version("0")
         assert tracemalloc.get_traced_memory()[1] < 256 << 20
     finally:
         tracemalloc.stop()

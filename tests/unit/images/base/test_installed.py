@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base.installed import debian_packages, distributions_in, record_paths
+from images.base.installed import debian_packages, list_distributions, record_paths
 from tests.support.base_facts import tree_of
 from tests.support.stand_in import SITE, Files
 
@@ -21,7 +21,7 @@ from tests.support.stand_in import SITE, Files
 def test_an_installed_package_is_known_by_its_name_in_normal_form(files: Files, name: str, version: str) -> None:
     tree = tree_of({**files, f"{SITE}/module.py": b""})
 
-    assert [(d.name, d.version) for d in distributions_in(tree, SITE)] == [(name, version)]
+    assert [(d.name, d.version) for d in list_distributions(tree, SITE)] == [(name, version)]
 
 
 def test_record_paths_do_not_leave_the_root() -> None:

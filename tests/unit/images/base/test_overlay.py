@@ -7,7 +7,7 @@ import io
 import pytest
 
 from images.base import overlay
-from images.base.overlay import Tree
+from images.base.overlay import OverlayTree
 from images.foreign.tars import Readable, Tar
 from images.host.errors import WorldFault
 from tests.support.base_facts import tree_of
@@ -19,11 +19,11 @@ def whole(_: str, content: Readable) -> str:
     return content.read(1 << 20).decode()
 
 
-def tree(*layers: Files) -> Tree:
+def tree(*layers: Files) -> OverlayTree:
     return tree_of(*layers, keep=whole)
 
 
-def paths(made: Tree) -> list[str]:
+def paths(made: OverlayTree) -> list[str]:
     return [path for path, _ in made.walk()]
 
 
@@ -83,7 +83,7 @@ def test_a_file_takes_the_place_of_a_directory() -> None:
 
 
 def test_a_hard_link_has_the_text_of_its_target() -> None:
-    made = Tree()
+    made = OverlayTree()
 
     made.add(Tar(io.BytesIO(entry(b"a", b"text") + entry(b"b", kind=b"1", link=b"./a") + END)), whole)
 

@@ -9,21 +9,22 @@ from pathlib import Path
 import pytest
 
 from images.base import inspect, pulled
-from images.base.pulled import Parts
+from images.base.base import Base, BaseImage
+from images.base.facts import Site
+from images.base.image import PulledImage, pull_image, pull_locked
 from images.host import limits
 from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.limits import Limit
 from images.host.store import Store
-from images.model import Base, BaseImage, Site
 from images.oci import compression as compressed
 from images.oci import reference
 from images.platforms import AMD64
 from tests.support.stand_in import SITE, Image, layout, write
 
 
-def fetched(text: str, store: Path) -> Parts:
-    return pulled.fetch(reference.parse(text), AMD64, Store(store), Access(environ={}), lambda _: None)
+def fetched(text: str, store: Path) -> PulledImage:
+    return pull_image(reference.parse_reference(text), AMD64, Store(store), Access(environ={}), lambda _: None)
 
 
 def brought(text: str, store: Path) -> Base:
@@ -77,7 +78,7 @@ def test_a_history_is_kept_if_it_accounts_for_every_layer(tmp_path: Path, histor
 def test_the_second_time_nothing_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "layout", layout({"1": Image()}))
     first = brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store")
-    monkeypatch.setattr(compressed, "opened", None)
+    monkeypatch.setattr(compressed, "open_layer", None)
 
     assert brought(f"oci:{tmp_path / 'layout'}", tmp_path / "store") == first
 
@@ -117,7 +118,7 @@ def test_a_manifest_that_says_another_size_of_a_layer_is_refused(tmp_path: Path,
     wrong = replace(found, layers=(found.layers[0], replace(found.layers[1], size=size + more)))
 
     with pytest.raises(WorldFault) as caught:
-        pulled.fetch_locked(BaseImage(wrong, ()), AMD64, Store(tmp_path / "store"), None, lambda _: None)
+        pull_locked(BaseImage(wrong, ()), AMD64, Store(tmp_path / "store"), None, lambda _: None)
 
     said = f"{image.layers[1]} (the manifest says {size + more} bytes, the layer has {size})"
     assert caught.value.value == f"{image.digest}: {said}"

@@ -17,19 +17,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base import additions, inspect, pulled, replaced
+from images.base.facts import Facts
+from images.base.image import PulledImage, pull_image
 from images.check import components, verify
-from images.check.opened import LOCK, Inside
+from images.check.opened import LOCK, Inside, read_images
 from images.check.sbom import _distro
-from images.debian.control import paragraphs
+from images.debian.control import parse_paragraphs
 from images.foreign import bounds
 from images.foreign.bounds import Bound
 from images.host import fingerprint
 from images.host.context import Access
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
-from images.model import Facts, Image, Layer, Written
 from images.oci import compression, image, reference
-from images.oci.layer import LayerWriter
+from images.oci.image import Image
+from images.oci.layer import Layer, Written
+from images.oci.layer_writer import LayerWriter
 from images.platforms import AMD64
 from tests.support import hostile, stand_in
 from tests.support.hostile import named, watched
@@ -64,11 +67,10 @@ def made(layers: Sequence[bytes], diff_ids: Sequence[str], config: Mapping[str, 
 
 def take(path: Path, scratch: Path, *, built: bool = False) -> None:
     """Read an image as `--base` and `verify` do."""
-    named = reference.Directory(str(path)) if path.is_dir() else reference.Archive(str(path))
+    named = reference.LayoutReference(str(path)) if path.is_dir() else reference.ArchiveReference(str(path))
     store = Store(scratch / "store")
-    parts = pulled.fetch(named, AMD64, store, ACCESS, lambda _: None)
-    _, [found] = pulled.contents(named, AMD64, store, ACCESS, lambda _: None)
-    inside = Inside("it", *found)
+    parts = pull_image(named, AMD64, store, ACCESS, lambda _: None)
+    [inside] = read_images(named, AMD64, store, ACCESS)
     facts, _ = inspect.read_facts([*zip(parts.layers, parts.diff_ids, strict=True)], parts.environment, AMD64)
     each_way: list[Callable[[], object]] = [
         lambda: inside.file(LOCK),
@@ -84,15 +86,15 @@ def take(path: Path, scratch: Path, *, built: bool = False) -> None:
             assert fault.value and fault.remedy
 
 
-def compare(inside: Inside, parts: pulled.Parts) -> None:
+def compare(inside: Inside, parts: PulledImage) -> None:
     """Compare an image with one that differs from it in every layer."""
     written = [Layer("x", Written("0" * 64, "0" * 64, 1, 1), reused=False) for _ in parts.layers]
     settings: Mapping[str, Any] = {}
-    ours = Image(("x:y",), image.config(written, AMD64, settings, "x"), b"", tuple(written))
-    verify.compare(inside, ours, inside.layers)
+    ours = Image(("x:y",), image.write_config(written, AMD64, settings, "x"), b"", tuple(written))
+    verify.compare_images(inside, ours, inside.layers)
     alike = [Layer("x", Written(name.removeprefix("sha256:"), "0" * 64, 1, 1), reused=False) for name in parts.diff_ids]
-    theirs = Image(("x:y",), image.config(alike, AMD64, settings, "x"), b"", tuple(alike))
-    verify.compare(inside, theirs, inside.layers)
+    theirs = Image(("x:y",), image.write_config(alike, AMD64, settings, "x"), b"", tuple(alike))
+    verify.compare_images(inside, theirs, inside.layers)
 
 
 def build_on(facts: Facts, scratch: Path) -> None:
@@ -101,8 +103,8 @@ def build_on(facts: Facts, scratch: Path) -> None:
     site = facts.sites.get(PYTHON, ("usr/local/lib/python3.10/dist-packages",))[0]
     path = facts.pythons.get(PYTHON, "usr/bin/python3.10")
     facts = dataclasses.replace(facts, pythons={PYTHON: path}, sites={PYTHON: facts.sites.get(PYTHON, (site,))})
-    additions.lacking(facts), additions.links(facts, path)
-    listed = components.of_debian(paragraphs(facts.status), _distro(facts))
+    additions.list_missing(facts), additions.choose_links(facts, path)
+    listed = components.of_debian(parse_paragraphs(facts.status), _distro(facts))
     listed += [components.of_installed(found.name, found.version) for found in facts.distributions]
     components.document("a", "1", datetime.date(2026, 1, 1), listed).encode()
     try:
@@ -112,9 +114,9 @@ def build_on(facts: Facts, scratch: Path) -> None:
 
 
 def hide(facts: Facts, path: Path) -> None:
-    decided = replaced.decide(facts, PYTHON, [("thing", "2.0"), ("six", "1.0")])
+    decided = replaced.compare_packages(facts, PYTHON, [("thing", "2.0"), ("six", "1.0")])
     with LayerWriter(path, facts.directories) as layer:
-        for hidden in replaced.hidden(facts, decided.replaced):
+        for hidden in replaced.list_hidden(facts, decided.replaced):
             layer.whiteout(hidden)
         layer.finish()
 

@@ -17,8 +17,8 @@ from packageurl import PackageURL
 from packaging.metadata import parse_email
 
 from images.check import components
-from images.debian.control import paragraphs
-from images.model import Wheel
+from images.debian.control import parse_paragraphs
+from images.wheels.wheel import Wheel
 
 VALIDATOR = JsonStrictValidator(SchemaVersion.V1_6)
 DAY = datetime.date(2026, 7, 8)
@@ -117,7 +117,7 @@ LIBC = "pkg:deb/debian/libc6@2.36-9%2Bb1?arch=amd64&distro=debian-12&upstream=gl
 
 
 def test_a_debian_package_with_all_that_is_known_of_it() -> None:
-    parsed = read(components.of_debian(paragraphs(STATUS), "debian-12", {"libc6": "b" * 64}))
+    parsed = read(components.of_debian(parse_paragraphs(STATUS), "debian-12", {"libc6": "b" * 64}))
 
     libc, mawk, _ = parsed["components"]
     assert libc == {
@@ -156,7 +156,7 @@ def test_the_source_of_a_package_is_said_to_each_scanner_in_its_way(
 ) -> None:
     status = f"Package: passwd\nArchitecture: amd64\nVersion: 1:4.13-1\nSource: {source}\n"
 
-    (part,) = read(components.of_debian(paragraphs(status), "debian-12"))["components"]
+    (part,) = read(components.of_debian(parse_paragraphs(status), "debian-12"))["components"]
 
     assert PackageURL.from_string(part["purl"]).qualifiers.get("upstream") == upstream
     stated = {row["name"].removeprefix("aquasecurity:trivy:"): row["value"] for row in part.get("properties", [])}
@@ -171,8 +171,8 @@ def test_what_is_no_package_is_skipped(field: str, value: str) -> None:
     fields = {"Package": "tini", "Version": "0.19", "Architecture": "amd64", "Status": "install ok installed"}
     whole, broken = ("".join(f"{k}: {v}\n" for k, v in f.items()) for f in (fields, {**fields, field: value}))
 
-    assert len(components.of_debian(paragraphs(whole), "debian-12")) == 1
-    assert components.of_debian(paragraphs(broken), "debian-12") == []
+    assert len(components.of_debian(parse_paragraphs(whole), "debian-12")) == 1
+    assert components.of_debian(parse_paragraphs(broken), "debian-12") == []
 
 
 def test_single_files_and_the_image_are_components() -> None:
@@ -200,8 +200,10 @@ def test_the_bytes_are_the_same_twice_and_in_any_order() -> None:
     files = [components.archive("examples", "5.23.0", "c" * 64)]
     turned = "\n\n".join(reversed(STATUS.strip().split("\n\n")))
 
-    first, again = (document([*wheels, *components.of_debian(paragraphs(STATUS), "debian-12"), *files]) for _ in "12")
-    other = document([*files, *components.of_debian(paragraphs(turned), "debian-12"), *wheels[::-1]])
+    first, again = (
+        document([*wheels, *components.of_debian(parse_paragraphs(STATUS), "debian-12"), *files]) for _ in "12"
+    )
+    other = document([*files, *components.of_debian(parse_paragraphs(turned), "debian-12"), *wheels[::-1]])
 
     assert first == again == other
 
@@ -236,6 +238,6 @@ def test_any_metadata_is_read(metadata: bytes) -> None:
 def test_any_status_is_read(status: str) -> None:
     package = "Package: tini\nVersion: 1\nArchitecture: amd64\n"
 
-    parsed = read(components.of_debian(paragraphs(f"{package}{status}\n\n{status}"), "debian-12"))
+    parsed = read(components.of_debian(parse_paragraphs(f"{package}{status}\n\n{status}"), "debian-12"))
 
     assert all(part["purl"].startswith("pkg:deb/debian/") for part in parsed.get("components", []))

@@ -12,7 +12,8 @@ import pytest
 from images.check import import_check
 from images.host.errors import WorldFault
 from images.host.store import Store
-from images.model import Image, Wheel
+from images.oci.image import Image
+from images.wheels.wheel import Wheel
 from tests.support.wheels import pack
 
 WANTED = ("six", "torch", "six==1.17.0")
@@ -31,7 +32,7 @@ class Python:
 
 
 def look(store: Store, python: Python, config: bytes = b"{}") -> bool:
-    return import_check.imports(Image(("a:b",), config, b"{}", ()), WANTED, python, store, "what to do")
+    return import_check.check_imports(Image(("a:b",), config, b"{}", ()), WANTED, python, store, "what to do")
 
 
 def test_an_image_is_looked_at_once(store: Store) -> None:

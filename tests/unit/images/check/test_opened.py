@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from images.base import pulled
 from images.check import opened
+from images.check.opened import Inside
 from images.deliver import engine
 from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
@@ -32,15 +32,15 @@ class Docker:
 @pytest.fixture(autouse=True)
 def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an engine with one image, and open whatever is asked for."""
-    monkeypatch.setattr(engine, "answers", lambda _: [Docker()])
-    monkeypatch.setattr(pulled, "contents", lambda named, *_: ("", [(str(named).encode(), b"{}", ())]))
+    monkeypatch.setattr(engine, "connect_all", lambda _: [Docker()])
+    monkeypatch.setattr(opened, "read_images", lambda named, *_: [Inside(str(named), b"", b"{}", ())])
 
 
 @pytest.mark.parametrize(
     "name", ["docker://oci:x", "docker:///a.tar", "docker://./a.tar", "docker://", "docker://A B", "A B"]
 )
 def test_what_is_no_name_is_not_asked_of_a_registry(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserFault), opened.opened(name, None, Store(tmp_path), Access(environ={})):
+    with pytest.raises(UserFault), opened.open_image(name, None, Store(tmp_path), Access(environ={})):
         pass
 
 
@@ -50,9 +50,9 @@ DENIED = WorldFault("Docker cannot be used", "permission denied on /x", "join th
 def test_another_image_of_that_name_is_not_taken_where_an_engine_cannot_be_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "answers", lambda _: [DENIED])
+    monkeypatch.setattr(engine, "connect_all", lambda _: [DENIED])
 
-    with pytest.raises(WorldFault) as caught, opened.opened("a:1", None, Store(tmp_path), Access(environ={})):
+    with pytest.raises(WorldFault) as caught, opened.open_image("a:1", None, Store(tmp_path), Access(environ={})):
         pass
 
     assert caught.value.value == "a:1 (Docker cannot be used: permission denied on /x)"
@@ -68,9 +68,9 @@ class Empty(Docker):
 
 
 def test_every_engine_is_asked_for_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "answers", lambda _: [Empty(), DENIED, Docker("podman")])
+    monkeypatch.setattr(engine, "connect_all", lambda _: [Empty(), DENIED, Docker("podman")])
 
-    with opened.opened(HAS, None, Store(tmp_path), Access(environ={})) as [image]:
+    with opened.open_image(HAS, None, Store(tmp_path), Access(environ={})) as [image]:
         assert image.where == "in podman"
 
 
@@ -78,9 +78,9 @@ def test_every_engine_is_asked_for_an_image(tmp_path: Path, monkeypatch: pytest.
 def test_a_registry_is_asked_where_every_engine_that_this_user_has_was_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: Sequence[object]
 ) -> None:
-    monkeypatch.setattr(engine, "answers", lambda _: found)
+    monkeypatch.setattr(engine, "connect_all", lambda _: found)
 
-    with opened.opened("a:1", None, Store(tmp_path), Access(environ={})) as [image]:
+    with opened.open_image("a:1", None, Store(tmp_path), Access(environ={})) as [image]:
         assert image.where == "in the registry docker.io"
 
 

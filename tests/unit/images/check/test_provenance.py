@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from images.base.base import BaseImage
 from images.check import provenance
+from images.debian.debs import Deb
 from images.lock import lockfile
-from images.model import BaseImage, Deb, Descriptor, Examples, Lock, Manifest
-from images.oci.manifest import CONFIGS, digest_of
+from images.lock.lock import Examples, Lock
+from images.oci.descriptors import Descriptor, digest_of
+from images.oci.manifest import Manifest
+from images.oci.media_types import CONFIGS
 from tests.support.locks import artifact, lock
 
 DIGEST = "sha256:" + "d" * 64
@@ -20,11 +24,11 @@ KEPT = BaseImage(BASE, ("six",), "registry.example/team/base:1")
 
 
 def predicate(locked: Lock) -> dict[str, Any]:
-    return dict(json.loads(provenance.statement(locked, DIGEST))["predicate"]["buildDefinition"])
+    return dict(json.loads(provenance.write_statement(locked, DIGEST))["predicate"]["buildDefinition"])
 
 
 def test_it_is_about_the_image_with_that_digest() -> None:
-    found = json.loads(provenance.statement(lock(), DIGEST))
+    found = json.loads(provenance.write_statement(lock(), DIGEST))
 
     assert found["_type"] == "https://in-toto.io/Statement/v1"
     assert found["subject"] == [{"name": lock().tag, "digest": {"sha256": "d" * 64}}]
@@ -43,7 +47,7 @@ def test_it_names_the_lock_and_each_file_with_its_package_and_sha256() -> None:
     rows = predicate(locked)["resolvedDependencies"]
 
     expected = [
-        ("pylock.toml", None, digest_of(lockfile.text(locked).encode()).removeprefix("sha256:")),
+        ("pylock.toml", None, digest_of(lockfile.format_lock(locked).encode()).removeprefix("sha256:")),
         (deb.filename, "pkg:deb/debian/tini@1:0.19?arch=amd64&distro=debian-12", "1" * 64),
         ("torch-2.13.0+cpu-py3-none-any.whl", "pkg:pypi/torch@2.13.0%2Bcpu", "2" * 64),
         ("transformers-5.23.0-py3-none-any.whl", "pkg:pypi/transformers@5.23.0", "3" * 64),
@@ -84,4 +88,6 @@ def test_it_says_what_was_asked_for_and_with_which_tools_it_was_made() -> None:
 def test_where_the_files_came_from_makes_no_other_provenance() -> None:
     elsewhere = [replace(each, url="https://mirror.example/x") for each in lock().artifacts]
 
-    assert provenance.statement(lock(elsewhere, undated=("torch",)), DIGEST) == provenance.statement(lock(), DIGEST)
+    assert provenance.write_statement(lock(elsewhere, undated=("torch",)), DIGEST) == provenance.write_statement(
+        lock(), DIGEST
+    )

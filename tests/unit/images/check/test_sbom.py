@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from images.base.base import Base
 from images.check import components, sbom
+from images.debian.debs import Deb
 from images.host.store import Store
-from images.model import Base, Deb, Examples, Lock
+from images.lock.lock import Examples, Lock
 from tests.support.bases import MANIFEST, base
 from tests.support.locks import artifact, lock
 from tests.support.stand_in import PACKAGES, SYSTEM
@@ -30,9 +33,13 @@ def control(deb: Deb) -> str:
     return f"Package: {deb.package}\nVersion: {deb.version}\nArchitecture: {deb.architecture}\n"
 
 
-def parts(locked: Lock, found: Base, store: Store, said: sbom.Control = control) -> list[dict[str, Any]]:
+def controls(said: Callable[[Deb], str] = control) -> sbom.Controls:
+    return {deb: said(deb) for deb in LOCK.debian.debs}
+
+
+def parts(locked: Lock, found: Base, store: Store, said: Callable[[Deb], str] = control) -> list[dict[str, Any]]:
     """Return the components of a document."""
-    rows: list[dict[str, Any]] = json.loads(sbom.write(locked, [], found, store, said))["components"]
+    rows: list[dict[str, Any]] = json.loads(sbom.write_sbom(locked, [], found, store, controls(said)))["components"]
     return rows
 
 
@@ -115,10 +122,10 @@ def test_an_image_has_the_operating_system_of_its_base(
 
 
 def test_equal_contents_have_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = sbom.write(LOCK, [], UBUNTU, Store(tmp_path), control)
+    first = sbom.write_sbom(LOCK, [], UBUNTU, Store(tmp_path), controls())
     monkeypatch.setattr(components, "document", None)
 
-    assert sbom.write(LOCK, [], UBUNTU, Store(tmp_path), control) == first
+    assert sbom.write_sbom(LOCK, [], UBUNTU, Store(tmp_path), controls()) == first
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -132,6 +139,6 @@ def test_a_base_that_says_otherwise_of_itself_has_another_document(
     good, store = replace(UBUNTU, manifest=None if made else MANIFEST), Store(tmp_path / "store")
     other = replace(good, facts=replace(good.facts, **changes))
 
-    first = sbom.write(LOCK, [], other, store, control)
+    first = sbom.write_sbom(LOCK, [], other, store, controls())
 
-    assert sbom.write(LOCK, [], good, store, control) != first
+    assert sbom.write_sbom(LOCK, [], good, store, controls()) != first

@@ -13,9 +13,10 @@ import pytest
 from images.base import overlay
 from images.check import verify
 from images.check.opened import Inside
+from images.host.blobs import sha256
 from images.host.errors import WorldFault
-from images.host.store import sha256
-from images.model import Image, Layer, Written
+from images.oci.image import Image
+from images.oci.layer import Layer, Written
 from tests.support.hostile import END, entry
 
 Files = dict[str, str]
@@ -43,7 +44,7 @@ def compared(tmp_path: Path, theirs: list[Files], ours: list[Files], mode: int =
     parts = tuple(Layer(f"part {n}", Written(each, each, 1, 1), reused=True) for n, each in enumerate(mine))
     config = json.dumps({"rootfs": {"diff_ids": ids}}).encode()
     inside = Inside("x", MANIFEST, config, tuple(left))
-    return verify.compare(inside, Image(("x",), config, b"", parts), right)
+    return verify.compare_images(inside, Image(("x",), config, b"", parts), right)
 
 
 SAME: Files = {"a": "1", "b": "2"}
@@ -97,7 +98,7 @@ CONFIG = {
 def with_config(changed: bytes, manifest: bytes = MANIFEST) -> verify.Difference | None:
     """Compare images without layers."""
     made = Image(("x",), json.dumps(CONFIG).encode(), b"", ())
-    return verify.compare(Inside("x", manifest, changed, ()), made, [])
+    return verify.compare_images(Inside("x", manifest, changed, ()), made, [])
 
 
 def settings(**changes: object) -> dict[str, object]:
@@ -155,7 +156,7 @@ def with_layer(theirs: Path, mine: Path) -> verify.Difference | None:
     digest = sha256(mine)
     config = json.dumps({"rootfs": {"diff_ids": [f"sha256:{digest}"]}}).encode()
     made = Image(("x",), config, b"", (Layer("part", Written(digest, digest, 1, 1), reused=True),))
-    return verify.compare(Inside("x", MANIFEST, config, (theirs,)), made, [mine])
+    return verify.compare_images(Inside("x", MANIFEST, config, (theirs,)), made, [mine])
 
 
 def test_a_layer_is_compared_by_its_content_and_not_by_what_the_configuration_says(tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.debian import archive, mirrors, packages
-from images.debian.archive import Unverified, release, verified
+from images.debian.archive import Unverified, parse_release, verify_signature
+from images.debian.debs import Deb
 from images.host import limits
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.limits import Limit
 from images.host.pip_config import Sources
 from images.host.store import Store
-from images.model import Deb
 from images.platforms import AMD64
 from tests.support import locks
 from tests.support.packages import WRITTEN, Archive, simple
@@ -52,53 +52,57 @@ def names(debs: tuple[Deb, ...]) -> dict[str, str]:
 def test_a_base_gets_the_newest_of_what_it_needs(mirror: Archive, tmp_path: Path) -> None:
     at_hand = context(tmp_path, mirror.uri)
 
-    found = packages.resolve(SUITE, ("tini",), AMD64, at_hand)
+    found = packages.resolve_base(SUITE, ("tini",), AMD64, at_hand)
 
     assert names(found.debs) == {"apt": "1:2.0~rc1+deb12u1-3", "libc6": "9:1", "tini": "1:2.0~rc1+deb12u1-3"}
     assert [deb.filename for deb in found.debs][1] == "libc6_9%3a1_amd64.deb"
-    assert packages.missing(at_hand.store, found.debs) == packages.not_noted(at_hand.store, found.debs) == []
+    assert packages.list_missing(at_hand.store, found.debs) == packages.list_unrecorded(at_hand.store, found.debs) == []
     assert found.sources.count("deb http://") == 3 and str(tmp_path) not in found.sources
-    assert names(packages.named(SUITE, ("tini",), AMD64, at_hand)) == {"tini": "1:2.0~rc1+deb12u1-3"}
-    assert packages.named(SUITE, (), AMD64, context(tmp_path, "file:///nowhere")) == ()
+    assert names(packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)) == {"tini": "1:2.0~rc1+deb12u1-3"}
+    assert packages.resolve_single(SUITE, (), AMD64, context(tmp_path, "file:///nowhere")) == ()
 
 
 def test_a_package_of_a_lock_is_brought_by_its_sha256(mirror: Archive, tmp_path: Path) -> None:
-    [tini] = packages.named(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
+    [tini] = packages.resolve_single(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
     other = replace(tini, package="gone", sha256="0" * 64)
     empty = context(tmp_path / "other", mirror.uri)
 
-    packages.bring(SUITE, (tini, other), AMD64, empty)
+    packages.download_packages(SUITE, (tini, other), AMD64, empty)
 
-    assert packages.missing(empty.store, (tini, other)) == packages.not_noted(empty.store, (tini, other)) == [other]
+    assert (
+        packages.list_missing(empty.store, (tini, other))
+        == packages.list_unrecorded(empty.store, (tini, other))
+        == [other]
+    )
 
 
 def test_an_older_choice_is_better_than_none(mirror: Archive, tmp_path: Path) -> None:
-    before = packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
+    before = packages.resolve_base(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
 
-    assert packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path, "file:///nowhere")) == before
+    assert packages.resolve_base(SUITE, ("tini",), AMD64, context(tmp_path, "file:///nowhere")) == before
     with pytest.raises(WorldFault) as caught:
-        packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path / "empty", "file:///nowhere"))
+        packages.resolve_base(SUITE, ("tini",), AMD64, context(tmp_path / "empty", "file:///nowhere"))
     assert "/nowhere" in caught.value.value and mirrors.VARIABLE in caught.value.remedy
 
 
 def test_a_mirror_without_a_good_signature_counts_nowhere(mirror: Archive, tmp_path: Path) -> None:
-    packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
+    packages.resolve_base(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
     place = mirror.place / f"dists/{SUITE}/InRelease"
     place.write_text(place.read_text().replace("Acquire-By-Hash: no", "Acquire-By-Hash: On"))
 
     with pytest.raises(Unverified, match="no good signature"):
-        packages.resolve(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
+        packages.resolve_base(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
 
 
 def test_an_index_without_end_counts_nowhere_and_is_not_kept(
     mirror: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_hand = context(tmp_path, mirror.uri)
-    packages.resolve(SUITE, ("tini",), AMD64, at_hand)
+    packages.resolve_base(SUITE, ("tini",), AMD64, at_hand)
     monkeypatch.setattr(limits, "RELEASE", Limit("", 10))
 
     with pytest.raises(Unverified, match="too long for an index"):
-        packages.resolve(SUITE, ("tini",), AMD64, at_hand)
+        packages.resolve_base(SUITE, ("tini",), AMD64, at_hand)
     assert not list((tmp_path / "store/blobs").glob("*/InRelease"))
 
 
@@ -123,11 +127,11 @@ def test_there_is_no_way_back_in_time(
     monkeypatch.setattr(mirrors, "may_expire", lambda: True)
     at_hand, rows = context(tmp_path, mirror.uri), {"": [simple("tini")]}
     mirror.write(rows, dated(DAY))
-    packages.named(SUITE, ("tini",), AMD64, at_hand)
+    packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
     mirror.write(rows, dated(DAY + datetime.timedelta(days)))
 
     try:
-        packages.named(SUITE, ("tini",), AMD64, at_hand)
+        packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
         said = None
     except Unverified as fault:
         said = fault.fact
@@ -139,19 +143,21 @@ def test_an_older_index_counts_for_a_lock_and_where_apt_takes_one(
 ) -> None:
     at_hand, rows = context(tmp_path, mirror.uri), {"": [simple("tini")]}
     mirror.write(rows, dated(DAY))
-    [tini] = packages.named(SUITE, ("tini",), AMD64, at_hand)
+    [tini] = packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
     mirror.write(rows, dated(DAY - datetime.timedelta(900)))
     at_hand.store.drop(at_hand.store.place(tini.sha256, tini.filename))
 
-    packages.bring(SUITE, (tini,), AMD64, at_hand)
-    assert packages.missing(at_hand.store, (tini,)) == []
+    packages.download_packages(SUITE, (tini,), AMD64, at_hand)
+    assert packages.list_missing(at_hand.store, (tini,)) == []
     monkeypatch.setattr(mirrors, "may_expire", lambda: False)
-    assert packages.named(SUITE, ("tini",), AMD64, at_hand) == (tini,)
+    assert packages.resolve_single(SUITE, ("tini",), AMD64, at_hand) == (tini,)
 
 
 def test_packages_come_by_https_and_an_image_has_the_mirrors_that_apt_has() -> None:
-    assert {source.uri.partition(":")[0] for source in mirrors.asked(SUITE, {})} == {"https"}
-    assert [source.suite for source in mirrors.asked(SUITE, {})] == [source.suite for source in mirrors.own(SUITE)]
+    assert {source.uri.partition(":")[0] for source in mirrors.choose_mirrors(SUITE, {})} == {"https"}
+    assert [source.suite for source in mirrors.choose_mirrors(SUITE, {})] == [
+        source.suite for source in mirrors.own(SUITE)
+    ]
 
 
 def test_a_package_that_is_another_than_the_index_says_is_refused(mirror: Archive, tmp_path: Path) -> None:
@@ -159,17 +165,17 @@ def test_a_package_that_is_another_than_the_index_says_is_refused(mirror: Archiv
         path.write_bytes(path.read_bytes() + b"x")
 
     with pytest.raises(WorldFault, match="cannot download from Debian's mirror"):
-        packages.named(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
+        packages.resolve_single(SUITE, ("tini",), AMD64, context(tmp_path, mirror.uri))
 
 
 def test_what_does_not_go_together_is_said(mirror: Archive, tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match="there is no package nothing"):
-        packages.resolve(SUITE, ("nothing",), AMD64, context(tmp_path, mirror.uri))
+        packages.resolve_base(SUITE, ("nothing",), AMD64, context(tmp_path, mirror.uri))
 
 
 def test_a_list_that_is_longer_than_its_release_says_is_refused(mirror: Archive, tmp_path: Path) -> None:
-    source, *_ = mirrors.asked(SUITE, {mirrors.VARIABLE: mirror.uri})
-    index = archive.index(source, "amd64", context(tmp_path, ""))
+    source, *_ = mirrors.choose_mirrors(SUITE, {mirrors.VARIABLE: mirror.uri})
+    index = archive.fetch_index(source, "amd64", context(tmp_path, ""))
 
     assert len(list(index.rows())) == 3
     with pytest.raises(WorldFault, match="cannot be unpacked"):
@@ -189,8 +195,8 @@ def keyring(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_only_what_is_signed_is_read(keyring: Path) -> None:
-    assert verified(SIGNED, keyring) == TEXT
-    assert "Evil" not in verified(b"Evil: yes\n\n" + SIGNED + b"\nEvil: yes\n", keyring)
+    assert verify_signature(SIGNED, keyring) == TEXT
+    assert "Evil" not in verify_signature(b"Evil: yes\n\n" + SIGNED + b"\nEvil: yes\n", keyring)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +212,7 @@ def test_only_what_is_signed_is_read(keyring: Path) -> None:
 )
 def test_what_is_not_signed_by_debian_is_refused(keyring: Path, signed: bytes) -> None:
     with pytest.raises(Unverified) as caught:
-        verified(signed, keyring)
+        verify_signature(signed, keyring)
     assert "clock" in caught.value.remedy
 
 
@@ -230,13 +236,13 @@ UNTIL = "Valid-Until: Thu, 01 Jan 2026 00:34:33 UTC\n"
 )
 def test_an_index_of_another_suite_or_day_is_refused(text: str, suite: str, day: datetime.date, said: str) -> None:
     with pytest.raises(Unverified, match=said):
-        release(text, suite, day)
+        parse_release(text, suite, day)
 
 
 @given(st.text(), st.text(), st.text())
 def test_no_release_is_too_much(until: str, date: str, rows: str) -> None:
     try:
-        release(f"Codename: {SUITE}\nValid-Until: {until}\nDate: {date}\nSHA256:\n {rows}\n", SUITE, DAY)
+        parse_release(f"Codename: {SUITE}\nValid-Until: {until}\nDate: {date}\nSHA256:\n {rows}\n", SUITE, DAY)
     except Unverified:
         pass
 
@@ -247,7 +253,7 @@ def test_files_are_known_by_name() -> None:
         (UNTIL + TEXT, DAY, True),
         (UNTIL + TEXT, datetime.date.max, False),
     ):
-        found = release(text, SUITE, day, may_expire=may_expire)
+        found = parse_release(text, SUITE, day, may_expire=may_expire)
         assert found.files == {"main/binary-amd64/Packages.xz": ("0" * 64, 12)}
 
 
@@ -268,7 +274,7 @@ def test_an_index_may_be_of_any_age_where_apt_says_so(line: str, may: bool, tmp_
 
 
 def test_a_mirror_that_is_named_is_the_only_one() -> None:
-    found = mirrors.asked(SUITE, {mirrors.VARIABLE: "http://mirror/debian/"})
+    found = mirrors.choose_mirrors(SUITE, {mirrors.VARIABLE: "http://mirror/debian/"})
 
     assert [source.uri for source in found] == ["http://mirror/debian"] * 2 + ["http://mirror/debian-security"]
-    assert mirrors.named({}) == mirrors.named({mirrors.VARIABLE: " "}) == ""
+    assert mirrors.read_named({}) == mirrors.read_named({mirrors.VARIABLE: " "}) == ""

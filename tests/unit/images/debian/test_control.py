@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.debian.control import Relation, fields, key, paragraphs, relations
+from images.debian.control import Relation, parse_fields, parse_paragraphs, parse_relations, version_key
 
 # Of each two neighbours, `dpkg --compare-versions` calls the first the older one.
 IN_ORDER = (
@@ -19,23 +19,23 @@ IN_ORDER = (
 
 def test_versions_are_in_the_order_of_dpkg() -> None:
     for older, newer in itertools.pairwise(IN_ORDER):
-        assert key(older) < key(newer), (older, newer)
+        assert version_key(older) < version_key(newer), (older, newer)
 
 
 @pytest.mark.parametrize("same", ["0:1.0", "1.0-0", "1.00", "01.0"])
 def test_versions_are_equal_that_dpkg_calls_equal(same: str) -> None:
-    assert key(same) == key("1.0")
+    assert version_key(same) == version_key("1.0")
 
 
 def test_relations_are_read_with_alternatives_versions_and_without_architectures() -> None:
-    assert relations("libc6 (>= 2.34), a:any | b (<< 1:2~), python3.11 (= 3.11.2-6)") == (
+    assert parse_relations("libc6 (>= 2.34), a:any | b (<< 1:2~), python3.11 (= 3.11.2-6)") == (
         (Relation("libc6", ">=", "2.34"),),
         (Relation("a"), Relation("b", "<<", "1:2~")),
         (Relation("python3.11", "=", "3.11.2-6"),),
     )
-    assert relations("") == ()
+    assert parse_relations("") == ()
     with pytest.raises(ValueError, match="no relation"):
-        relations("libc6 (newer than 2)")
+        parse_relations("libc6 (newer than 2)")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_relation_means_versions(operator: str, holds: tuple[bool, ...]) -> No
 
 
 def test_a_value_goes_on_in_the_next_lines() -> None:
-    assert fields("A: b\nDescription: one\n two\n .\nConffiles:\n /etc/a 1\n") == {
+    assert parse_fields("A: b\nDescription: one\n two\n .\nConffiles:\n /etc/a 1\n") == {
         "A": "b", "Description": "one\n two\n .", "Conffiles": "\n /etc/a 1",
     }  # fmt: skip
 
@@ -68,13 +68,13 @@ def test_a_value_goes_on_in_the_next_lines() -> None:
     ],
 )
 def test_a_control_file_is_read_as_paragraphs(text: str, read: list[dict[str, str]]) -> None:
-    assert list(paragraphs(text)) == read
+    assert list(parse_paragraphs(text)) == read
 
 
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
-    assert all(name == name.lower() for fields in paragraphs(text) for name in fields)
+    assert all(name == name.lower() for fields in parse_paragraphs(text) for name in fields)
     try:
-        relations(text)
+        parse_relations(text)
     except ValueError:
         pass

@@ -29,14 +29,15 @@ def with_data(data: bytes, control: bytes = CONTROL, pack: Callable[[bytes], byt
 
 
 def test_a_package_says_what_it_is_and_what_it_brings() -> None:
-    found = deb.read(WHOLE, "a.deb")
+    found = deb.parse_package(WHOLE, "a.deb")
 
     assert (found.name, found.version, found.listed) == ("tool", "1", "tool")
     assert {name: mode for name, (_, mode) in found.control.items()} == {
         "control": 0o644, "postinst": 0o755, "conffiles": 0o644,
     }  # fmt: skip
     assert found.text("conffiles") == "/etc/a\n"
-    assert {path: (info.isdir(), info.linkname, data) for path, info, data in deb.entries(found) if "/" in path} == {
+    entries = deb.read_entries(found)
+    assert {path: (info.isdir(), info.linkname, data) for path, info, data in entries if "/" in path} == {
         "usr/bin/a": (False, "", b"a program"), "usr/bin/b": (False, "a", b""),
     }  # fmt: skip
 
@@ -69,7 +70,7 @@ INSIDE, DATA = ("control.tar.xz", lzma.compress(CONTROL)), ("data.tar.xz", lzma.
 )
 def test_what_is_no_package_is_refused(content: bytes, said: str) -> None:
     with pytest.raises(WorldFault, match=said) as caught:
-        deb.read(content, "a.deb")
+        deb.parse_package(content, "a.deb")
 
     assert caught.value.value.startswith("a.deb: ")
     assert caught.value.remedy
@@ -77,7 +78,7 @@ def test_what_is_no_package_is_refused(content: bytes, said: str) -> None:
 
 def test_a_package_that_unpacks_to_too_much_is_refused() -> None:
     with pytest.raises(WorldFault, match="unpacks to more than"):
-        deb.read(with_data(bytes(DEB.least + (1 << 20))), "bomb.deb")
+        deb.parse_package(with_data(bytes(DEB.least + (1 << 20))), "bomb.deb")
 
 
 @pytest.mark.parametrize(
@@ -96,15 +97,15 @@ def test_a_package_that_unpacks_to_too_much_is_refused() -> None:
     ],
 )
 def test_files_that_no_image_can_have_are_refused(data: bytes, said: str) -> None:
-    found = deb.read(with_data(data), "a.deb")
+    found = deb.parse_package(with_data(data), "a.deb")
 
     with pytest.raises(WorldFault, match=said):
-        list(deb.entries(found))
+        list(deb.read_entries(found))
 
 
 def read_all(content: bytes) -> None:
     try:
-        list(deb.entries(deb.read(content, "a.deb")))
+        list(deb.read_entries(deb.parse_package(content, "a.deb")))
     except WorldFault:
         pass
 

@@ -14,12 +14,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.debian import certificates, control, deb, effects, ldcache, maintainer_scripts, rootfs
+from images.debian import certificates, control, deb, effects, ldcache, maintainer_scripts, rootfs, suites
 from images.debian.deb import Package
+from images.debian.debs import Debian
 from images.debian.rootfs import DIRTY
-from images.debian.tree import DIRECTORY, LINK, MERGED, Tree
+from images.debian.suites import SUITES
+from images.debian.tree import DIRECTORY, LINK, MERGED, PackageTree
 from images.host.errors import WorldFault
-from images.model import Debian
 from images.oci.tars import EPOCH
 from images.platforms import AMD64, ARM64, Platform
 from tests.support.hostile import END, entry
@@ -27,13 +28,13 @@ from tests.support.packages import package
 from tests.support.stand_in import Directory, Files, layer
 
 
-def tree_of(*packages: bytes, place: Path, named: tuple[str, ...] = ()) -> Tree:
+def tree_of(*packages: bytes, place: Path, named: tuple[str, ...] = ()) -> PackageTree:
     """Make the tree of packages, whose names are their numbers."""
     paths = []
     for number, content in enumerate(packages):
         paths.append(place / f"{number}.deb")
         paths[-1].write_bytes(content)
-    return rootfs.make(Debian("bookworm", named, "deb somewhere\n", ()), paths, AMD64)
+    return rootfs.make_tree(Debian("bookworm", named, "deb somewhere\n", ()), paths, AMD64)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_a_layer_has_fixed_times_and_hard_links(tmp_path: Path) -> None:
     tree = tree_of(package("tool", linked(b"./usr/b", b"./usr/bin/a", tarfile.LNKTYPE)), place=tmp_path)
     tree.entries["usr/b"].read = lambda: b"a program"
 
-    written = rootfs.write(tree, tmp_path / "layer")
+    written = rootfs.write_tree(tree, tmp_path / "layer")
 
     with (tmp_path / "layer").open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as plain:
         content = plain.read()
@@ -152,16 +153,18 @@ def test_a_script_that_nobody_has_read_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_script_is_known_whatever_its_comments_and_version(version: str, script: str, same: bool) -> None:
-    known = deb.read(package("tool", b"", {"postinst": "set -e\ncat /usr/lib/x86_64-linux-gnu/1\n"}), "")
+    known = deb.parse_package(package("tool", b"", {"postinst": "set -e\ncat /usr/lib/x86_64-linux-gnu/1\n"}), "")
 
-    found = deb.read(package("tool", b"", {"postinst": script}, version), "")
+    found = deb.parse_package(package("tool", b"", {"postinst": script}, version), "")
 
-    assert (maintainer_scripts.key(found, "postinst") == maintainer_scripts.key(known, "postinst")) is same
+    assert (
+        maintainer_scripts.script_key(found, "postinst") == maintainer_scripts.script_key(known, "postinst")
+    ) is same
 
 
-def made(name: str, files: Files, script: str = "") -> tuple[Tree, Package]:
+def made(name: str, files: Files, script: str = "") -> tuple[PackageTree, Package]:
     """Unpack a package with a script."""
-    tree, found = Tree(), deb.read(package(name, layer(files), {"postinst": script}), "")
+    tree, found = PackageTree(), deb.parse_package(package(name, layer(files), {"postinst": script}), "")
     tree.unpack(found)
     return tree, found
 
@@ -228,12 +231,12 @@ def test_an_alternative_has_links_to_what_is_there() -> None:
 
 
 def test_a_package_that_has_not_what_its_script_needs_is_named() -> None:
-    found = deb.read(package("base-files", b"", {"postinst": ""}), "")
+    found = deb.parse_package(package("base-files", b"", {"postinst": ""}), "")
 
     with pytest.raises(WorldFault, match=r"base-files 1: 'usr/share/base-files/dot\.profile'"):
-        effects.apply(Tree(), {"base-files": found}, "bookworm", AMD64)
-    without = deb.read(package("base-files", b""), "")
-    effects.apply(Tree(), {"base-files": without}, "bookworm", AMD64)  # no script, no effect
+        suites.apply(PackageTree(), {"base-files": found}, "bookworm", AMD64)
+    without = deb.parse_package(package("base-files", b""), "")
+    suites.apply(PackageTree(), {"base-files": without}, "bookworm", AMD64)  # no script, no effect
 
 
 def test_dpkg_knows_packages_and_files_of_configuration(tmp_path: Path) -> None:
@@ -241,7 +244,7 @@ def test_dpkg_knows_packages_and_files_of_configuration(tmp_path: Path) -> None:
     first = package("tool", layer({"./etc/a": b"text"}), scripts, Multi_Arch="same", Essential="yes", Section="x")
     tree = tree_of(first, package("wanted"), package("library"), place=tmp_path, named=("wanted",))
 
-    status = [control.fields(text) for text in tree.text("var/lib/dpkg/status").split("\n\n")]
+    status = [control.parse_fields(text) for text in tree.text("var/lib/dpkg/status").split("\n\n")]
     assert {said["Status"] for said in status if said} == {"install ok installed"}
     assert status[1]["Conffiles"] == "\n /etc/a 1cb251ec0d568de6a929b520c4aed8d1"
     assert list(status[1])[:5] == ["Package", "Essential", "Status", "Section", "Maintainer"]
@@ -270,7 +273,7 @@ def test_modules_go_to_an_archive_by_their_paths(tmp_path: Path) -> None:
 
 
 def test_links_that_form_a_circle_are_said() -> None:
-    tree = Tree()
+    tree = PackageTree()
     tree.link("a", "b")
     tree.link("b", "/a")
 
@@ -285,7 +288,7 @@ PROFILE = "".join(
 ) + "Session-Type: Additional\nSession-Initial:\n\trequired\tpam_unix.so\n"  # fmt: skip
 
 
-def pam(profile: bytes, more: str = "mkhomedir") -> Tree:
+def pam(profile: bytes, more: str = "mkhomedir") -> PackageTree:
     """Write what Debian's own profile and another one make."""
     tree, found = made(
         "libpam-runtime", {f"./usr/share/pam-configs/{more}": b"", "./usr/share/pam-configs/unix": profile}
@@ -331,11 +334,11 @@ fbJ1xmDfGnVeOKKi0SBmt+9e3t82/JUAAA==
 
 
 def test_a_certificate_is_found_by_its_subject() -> None:
-    tree = Tree()
+    tree = PackageTree()
     for name in ("A (1).crt", "B.crt"):
         tree.file(f"usr/share/x/{name}", CERTIFICATE.strip())
 
-    certificates.install(tree, "usr/share/x", ["A (1).crt", "B.crt"])
+    certificates.install_certificates(tree, "usr/share/x", ["A (1).crt", "B.crt"])
 
     assert {path: entry.link for path, entry in tree.entries.items() if path.startswith("etc") and entry.link} == {
         "etc/ssl/certs/A_=1=.pem": "/usr/share/x/A (1).crt", "etc/ssl/certs/B.pem": "/usr/share/x/B.crt",
@@ -354,12 +357,12 @@ def test_no_bytes_of_a_certificate_are_too_much(data: bytes) -> None:
 
 @given(st.binary(max_size=300), st.binary(max_size=100))
 def test_no_library_is_too_much(data: bytes, start: bytes) -> None:
-    tree = Tree()
+    tree = PackageTree()
     tree.file("etc/ld.so.conf", "include /etc/ld.so.conf\n/usr/lib\n")
     tree.file("usr/lib/liba.so.1", b"\x7fELF" + start.ljust(14, b"\0") + b"\x3e\0" + data)
     tree.file("usr/lib/x86_64-linux-gnu/libc.so.6", b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.")
 
-    ldcache.write(tree, AMD64)
+    ldcache.write_cache(tree, AMD64)
 
     assert tree.entries["etc/ld.so.cache"].data.startswith(ldcache.MAGIC)
 
@@ -380,18 +383,18 @@ def test_a_base_for_arm64_has_its_own_names(tmp_path: Path) -> None:
     paths[0].write_bytes(package("libc-bin", layer({}), Architecture="arm64"))
     paths[1].write_bytes(package("tool", layer(files), Architecture="arm64"))
 
-    tree = rootfs.make(Debian("bookworm", (), "", ()), paths, ARM64)
+    tree = rootfs.make_tree(Debian("bookworm", (), "", ()), paths, ARM64)
 
     assert tree.text("var/lib/dpkg/arch") == "arm64\n"
     assert [name for name in MERGED if name in tree.entries] == ["bin", "lib"]
     assert tree.entries["etc/ld.so.cache"].data.startswith(ldcache.MAGIC)
     with pytest.raises(WorldFault, match="another machine"):
-        rootfs.make(Debian("bookworm", (), "", ()), paths, AMD64)
+        rootfs.make_tree(Debian("bookworm", (), "", ()), paths, AMD64)
 
 
 @pytest.mark.parametrize(("platform", "own"), [(AMD64, {"lib64"}), (ARM64, set())])
 def test_directories_of_other_loaders_are_diverted(platform: Platform, own: set[str]) -> None:
-    rows = effects.OF_SUITES["trixie"](platform)
+    rows = SUITES["trixie"].rows(platform)
 
     diverted = {row[2].strip("/") for row in rows if row[:2] == ("base-files", effects.divert)}
     assert diverted == {"lib32", "lib64", "libo32", "libx32"} - own
@@ -399,6 +402,6 @@ def test_directories_of_other_loaders_are_diverted(platform: Platform, own: set[
 
 def test_every_row_is_of_a_package_whose_script_is_known() -> None:
     known = {name.rpartition(".")[0] for name in maintainer_scripts.read_known()}
-    rows = (*effects.TABLE, *(row for of_suite in effects.OF_SUITES.values() for row in of_suite(AMD64)))
+    rows = (*suites.TABLE, *(row for suite in SUITES.values() for row in suite.rows(AMD64)))
 
     assert {row[0] for row in rows} <= known

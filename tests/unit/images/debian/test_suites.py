@@ -12,11 +12,10 @@ import pytest
 
 from images.base import additions
 from images.base.additions import PIECES
-from images.check import sbom
-from images.debian import effects, maintainer_scripts
+from images.debian import effects, maintainer_scripts, suites
 from images.host.errors import WorldFault
 from images.plan import catalog
-from images.plan.catalog import Base
+from images.plan.catalog import BaseRow
 from images.platforms import PLATFORMS, Platform
 from tests.support.harness import ROOT
 
@@ -31,12 +30,16 @@ def record() -> dict[str, dict[str, dict[str, Any]]]:
     return found
 
 
+def test_every_suite_has_a_number_and_rows() -> None:
+    assert [row.suite for row in SUITES] == [*suites.SUITES], "a suite of versions.toml has its row in debian/suites.py"
+
+
 def test_the_record_is_of_the_suites_of_the_table(record: dict[str, Any]) -> None:
     assert list(record) == [row.suite for row in SUITES], WRITE
 
 
 @pytest.mark.parametrize(("row", "platform"), SYSTEMS)
-def test_every_script_of_its_packages_is_known(record: dict[str, Any], row: Base, platform: Platform) -> None:
+def test_every_script_of_its_packages_is_known(record: dict[str, Any], row: BaseRow, platform: Platform) -> None:
     system, known = record[row.suite][str(platform)], maintainer_scripts.read_known()
 
     assert system["asked"] == list(row.packages), WRITE
@@ -44,17 +47,17 @@ def test_every_script_of_its_packages_is_known(record: dict[str, Any], row: Base
 
 
 @pytest.mark.parametrize(("row", "platform"), SYSTEMS)
-def test_it_has_what_a_base_of_others_may_lack(record: dict[str, Any], row: Base, platform: Platform) -> None:
+def test_it_has_what_a_base_of_others_may_lack(record: dict[str, Any], row: BaseRow, platform: Platform) -> None:
     """Another package of a suite may provide one, under the name of another interface."""
     found = record[row.suite][str(platform)]["additions"]
 
-    assert len(found) == len(additions.packages(list(PIECES)))
+    assert len(found) == len(additions.packages_of(list(PIECES)))
 
 
 @pytest.mark.parametrize(("row", "platform"), SYSTEMS)
-def test_no_row_of_its_scripts_is_idle(record: dict[str, Any], row: Base, platform: Platform) -> None:
-    own = {of_suite[0] for of_suite in effects.OF_SUITES[row.suite](platform)}
-    every = {common[0] for common in effects.TABLE}
+def test_no_row_of_its_scripts_is_idle(record: dict[str, Any], row: BaseRow, platform: Platform) -> None:
+    own = {of_suite[0] for of_suite in suites.SUITES[row.suite].rows(platform)}
+    every = {common[0] for common in suites.TABLE}
     recorded = {name.rpartition(".")[0] for name in record[row.suite][str(platform)]["scripts"]}
     anywhere = {
         name.rpartition(".")[0] for of in record.values() for system in of.values() for name in system["scripts"]
@@ -65,19 +68,19 @@ def test_no_row_of_its_scripts_is_idle(record: dict[str, Any], row: Base, platfo
 
 
 @pytest.mark.parametrize("row", SUITES, ids=lambda row: row.suite)
-def test_people_and_scanners_know_its_number(row: Base) -> None:
-    number = sbom.NUMBERS[row.suite]
+def test_people_and_scanners_know_its_number(row: BaseRow) -> None:
+    number = suites.SUITES[row.suite].number
 
     assert f"Debian {number}" in (ROOT / "docs/build.md").read_text()
 
 
 def test_a_suite_without_rows_is_refused() -> None:
     with pytest.raises(WorldFault, match="not known here") as caught:
-        effects.rows("sid", PLATFORMS[0])
+        suites.rows("sid", PLATFORMS[0])
     assert caught.value.value == "sid"
 
 
 def test_accounts_are_there_before_others_are_added() -> None:
     for row in SUITES:
-        done = [effect for _, effect, *_ in effects.rows(row.suite, PLATFORMS[0])]
+        done = [effect for _, effect, *_ in suites.rows(row.suite, PLATFORMS[0])]
         assert done[0] is effects.accounts and effects.accounts not in done[1:]

@@ -10,11 +10,10 @@ import pytest
 from images.deliver.command_line import PODMAN, CommandLine
 from images.host import process
 from images.host.errors import WorldFault
-from images.model import Image
-from images.oci.image import config
+from images.oci.image import Image, write_config
 from images.platforms import AMD64
 
-IMAGE = Image(("a:1",), config([], AMD64, {}, "2026-01-01T00:00:00Z"), b"{}", ())
+IMAGE = Image(("a:1",), write_config([], AMD64, {}, "2026-01-01T00:00:00Z"), b"{}", ())
 
 
 @pytest.mark.parametrize(("code", "is_podmans"), [(0, False), (1, False), (125, True), (126, True), (127, True)])

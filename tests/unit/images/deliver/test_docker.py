@@ -24,11 +24,11 @@ from images.deliver import docker
 from images.deliver.docker import Docker
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
-from images.model import Image, Layer, Written
 from images.oci.archive import archived_manifest
-from images.oci.image import config
-from images.oci.manifest import digest_of
-from images.oci.reference import full
+from images.oci.descriptors import digest_of
+from images.oci.image import Image, write_config
+from images.oci.layer import Layer, Written
+from images.oci.reference import full_name
 from images.platforms import AMD64
 from tests.support.stores import keep
 
@@ -56,14 +56,14 @@ class Images:
         if any(place not in files and f"sha256:{place[-64:]}" not in known for place in entry["Layers"]):
             raise DockerException("a layer is missing")
         record = {"Id": digest_of(files[entry["Config"]]), "RootFS": {"Layers": layers}}
-        self.records |= {full(name): record for name in entry["RepoTags"]}
+        self.records |= {full_name(name): record for name in entry["RepoTags"]}
         return list(entry["RepoTags"])
 
     def get(self, name: str) -> Loaded:
         found = [record for record in self.records.values() if record["Id"] == name]
-        if not found and (name.startswith("sha256:") or full(name) not in self.records):
+        if not found and (name.startswith("sha256:") or full_name(name) not in self.records):
             raise ImageNotFound(f"No such image: {name}")
-        return Loaded(found[0] if found else self.records[full(name)], self)
+        return Loaded(found[0] if found else self.records[full_name(name)], self)
 
     def list(self) -> list[Loaded]:
         return [Loaded(record, self) for record in self.records.values()]
@@ -92,7 +92,7 @@ class Loaded:
         return str(self.attrs["Id"])
 
     def tag(self, name: str, tag: str) -> None:
-        self.images.records[full(f"{name}:{tag}")] = self.images.get(self.id).attrs
+        self.images.records[full_name(f"{name}:{tag}")] = self.images.get(self.id).attrs
 
 
 @dataclass
@@ -142,7 +142,7 @@ def image_of(store: Store, *tags: str, layers: Sequence[bytes]) -> Image:
     for data in layers:
         digest = keep(store, data)
         parts.append(Layer("x", Written(digest, digest, len(data), len(data)), reused=True, packed="none"))
-    return Image(tags, config(parts, AMD64, {}, CREATED), b"{}", tuple(parts))
+    return Image(tags, write_config(parts, AMD64, {}, CREATED), b"{}", tuple(parts))
 
 
 @pytest.mark.parametrize("kind", [Images, Containerd])
@@ -243,10 +243,10 @@ def test_the_daemon_is_the_one_of_dockers_own_command(
     monkeypatch.setattr(docker, "SOCKET", str(tmp_path / "docker.sock"))
 
     if value is None:
-        assert docker.connect(environ, 5) is None
+        assert docker.connect_docker(environ, 5) is None
         return
     with pytest.raises(Fault) as caught:
-        docker.connect(environ, 5)
+        docker.connect_docker(environ, 5)
 
     assert caught.value.value.replace("[Errno 2] ", "").replace("[Errno 111] ", "").startswith(value)
     assert "hidden" not in str(caught.value)
@@ -259,5 +259,5 @@ def test_who_may_not_use_the_socket_is_told_which_group_may(monkeypatch: pytest.
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
     with pytest.raises(WorldFault) as caught:
-        docker.connect({"DOCKER_HOST": f"unix://{docker.SOCKET}"}, 5)
+        docker.connect_docker({"DOCKER_HOST": f"unix://{docker.SOCKET}"}, 5)
     assert docker.SOCKET in caught.value.value and "join the group docker" in caught.value.remedy

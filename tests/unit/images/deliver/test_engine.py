@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from images.deliver import engine
-from images.deliver.engine import Row, choose, search
+from images.deliver.engine import EngineRow, choose_engine, find_engine
 from images.host.errors import Fault, WorldFault
 
 TAKEN = Path("taken")
@@ -42,7 +42,7 @@ def test_the_first_engine_that_answers_is_taken_and_an_image_that_is_kept_nowher
     answering(monkeypatch, rows)
     told = list[str]()
 
-    found = choose(asked, {}, told.append, elsewhere=elsewhere)
+    found = choose_engine(asked, {}, told.append, elsewhere=elsewhere)
 
     assert (found is not None) is taken
     assert len(told) == bool(said) and all(said in line for line in told)
@@ -58,7 +58,7 @@ def test_an_engine_that_has_to_be_there_is_missed(
     answering(monkeypatch, rows)
 
     with pytest.raises(Fault) as caught:
-        choose(True, {}, pytest.fail)
+        choose_engine(True, {}, pytest.fail)
     assert value in caught.value.value and caught.value.remedy.startswith(remedy)
     assert "--no-load --output FILE" in caught.value.remedy
 
@@ -74,9 +74,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, rows: Sequence[object]) -> None:
     monkeypatch.setattr(
         engine,
         "ENGINES",
-        [Row(n, lambda *_, row=row: connect(row)) for n, row in zip(("Docker", "podman"), rows, strict=True)],
+        [EngineRow(n, lambda *_, row=row: connect(row)) for n, row in zip(("Docker", "podman"), rows, strict=True)],
     )
 
 
 def test_without_any_engine_nothing_is_found() -> None:
-    assert search({"PATH": "/nowhere", "DOCKER_HOST": "unix:///nowhere"}).engine is None
+    assert find_engine({"PATH": "/nowhere", "DOCKER_HOST": "unix:///nowhere"}).engine is None

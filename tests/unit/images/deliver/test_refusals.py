@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.deliver.refusals import message, refusal
+from images.deliver.refusals import explain_refusal, last_message
 from images.host.errors import Fault
 
 LOG = 'time="2026-01-01T00:00:00Z" level={} msg="{}"'
@@ -61,7 +61,7 @@ def said(text: str) -> str:
 
 def meant(text: str, name: str = "host/a:1", host: str = "host") -> Fault:
     """Return what a text of skopeo means."""
-    return refusal(said(text), name, host)
+    return explain_refusal(said(text), name, host)
 
 
 @pytest.mark.parametrize(("text", "kind"), ROWS)
@@ -92,10 +92,10 @@ def test_names_and_addresses_are_no_words_of_an_error() -> None:
     ],
 )
 def test_the_message_is_the_last_error_without_its_preamble(err: str, expected: str) -> None:
-    assert message(err) == expected
+    assert last_message(err) == expected
 
 
 @given(st.text() | st.text('msg="\\ \n', max_size=40))
 def test_any_output_has_a_message(err: str) -> None:
-    assert message(err)
-    assert "\n" not in message(said(err.replace("\n", "")))
+    assert last_message(err)
+    assert "\n" not in last_message(said(err.replace("\n", "")))

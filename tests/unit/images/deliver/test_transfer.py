@@ -15,8 +15,9 @@ from images.deliver.skopeo import Server
 from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.model import Descriptor, Manifest
-from images.oci.manifest import LAYERS
+from images.oci.descriptors import Descriptor
+from images.oci.manifest import Manifest
+from images.oci.media_types import LAYERS
 from images.oci.reference import Remote
 from tests.support.finished_images import SMALL, finished
 
@@ -47,7 +48,7 @@ TARGET = Remote("host", "a/b", "1")
 def refused(kind: str) -> Fault:
     """Make the refusal of a kind."""
     row = next(row for row in (*REFUSALS, OTHERWISE) if row.kind == kind)
-    return refusals.refused(row, "host/a/b:1", "host")
+    return refusals.refusal_fault(row, "host/a/b:1", "host")
 
 
 @pytest.mark.parametrize(

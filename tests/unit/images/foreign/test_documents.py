@@ -21,20 +21,20 @@ from tests.support.hostile import nested, values
 )  # fmt: skip
 def test_what_is_no_json_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError):
-        documents.parse(data)
+        documents.parse_json(data)
 
 
 def test_json_of_few_levels_is_read() -> None:
     value = {"a": [1, {"b": None}], "c": nested(98)}
 
-    assert documents.parse(json.dumps(value).encode()) == value
-    assert documents.parse(b'[{"a": 1}, {"a": 1.5}]') == [{"a": 1}, {"a": 1.5}]
+    assert documents.parse_json(json.dumps(value).encode()) == value
+    assert documents.parse_json(b'[{"a": 1}, {"a": 1.5}]') == [{"a": 1}, {"a": 1.5}]
 
 
 @given(st.binary() | values.map(lambda value: json.dumps(value).encode()))
 def test_what_is_read_can_be_written_and_shown(data: bytes) -> None:
     try:
-        found = documents.parse(data)
+        found = documents.parse_json(data)
     except ValueError:
         return
     assert json.loads(json.dumps(found)) == found

@@ -18,7 +18,7 @@ GOOD = library("liba.so.1", needs=["GLIBC_2.28"], has=["A_1"])
 
 
 def soname(data: bytes) -> str | None:
-    tags = libraries.entries(io.BytesIO(data), ".dynamic", lambda section: section.iter_tags("DT_SONAME"))
+    tags = libraries.read_section(io.BytesIO(data), ".dynamic", lambda section: section.iter_tags("DT_SONAME"))
     return next((str(tag.soname) for tag in tags), None)
 
 
@@ -29,8 +29,8 @@ def test_a_library_is_known_by_its_soname_and_what_is_none_has_none(data: bytes)
 
 
 def test_a_damaged_count_is_not_believed() -> None:
-    assert len(libraries.entries(io.BytesIO(GOOD), ".dynamic", lambda _: itertools.repeat("x"))) == libraries.MOST
-    assert libraries.entries(io.BytesIO(GOOD), ".nothing", lambda _: ["x"]) == []
+    assert len(libraries.read_section(io.BytesIO(GOOD), ".dynamic", lambda _: itertools.repeat("x"))) == libraries.MOST
+    assert libraries.read_section(io.BytesIO(GOOD), ".nothing", lambda _: ["x"]) == []
 
 
 def test_no_more_is_read_than_a_library_needs() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.foreign.paths import DEEPEST, LONGEST, LONGEST_PART, below_root, flaw
+from images.foreign.paths import DEEPEST, LONGEST, LONGEST_PART, below_root, find_flaw
 
 
 @pytest.mark.parametrize(
@@ -31,14 +31,14 @@ from images.foreign.paths import DEEPEST, LONGEST, LONGEST_PART, below_root, fla
     ],
 )
 def test_a_path_that_a_layer_cannot_have_is_named(path: str, words: str) -> None:
-    assert flaw(path) == words
+    assert find_flaw(path) == words
 
 
 @pytest.mark.parametrize(
     "path", ["a", "a/b.py", ".hidden", "a..b/..c/d..", "x.data/purelib/é", "a b/c", "a" * LONGEST_PART, "wh.a", "a:b"]
 )
 def test_a_good_path_has_none(path: str) -> None:
-    assert flaw(path) is None
+    assert find_flaw(path) is None
 
 
 @pytest.mark.parametrize(

@@ -138,9 +138,9 @@ def test_a_tar_on_disk_that_is_cut_short_is_told_from_others(size: int, is_cut: 
 
     if is_cut:
         with pytest.raises(WorldFault, match="cut short"):
-            files.in_tar(path, "it", "", plain=False)
+            files.open_tar(path, "it", "", plain=False)
     else:
-        assert files.in_tar(path, "it", "", plain=False).has("b/" * 90 + "c") == (size != LAST)
+        assert files.open_tar(path, "it", "", plain=False).has("b/" * 90 + "c") == (size != LAST)
 
 
 @pytest.mark.parametrize(("most", "is_read"), [(3, True), (2, False)])
@@ -151,10 +151,10 @@ def test_a_tar_of_too_many_entries_is_refused(
     monkeypatch.setattr(files, "MOST", most)
 
     if is_read:
-        assert files.in_tar(tmp_path / "a.tar", "it", "", plain=True).has("c")
+        assert files.open_tar(tmp_path / "a.tar", "it", "", plain=True).has("c")
     else:
         with pytest.raises(UserFault, match="cannot read the archive"):
-            files.in_tar(tmp_path / "a.tar", "it", "", plain=True)
+            files.open_tar(tmp_path / "a.tar", "it", "", plain=True)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_tar_of_too_many_entries_is_refused(
 def test_a_file_is_read_through_a_link(kind: bytes, target: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(entry(b"1/layer.tar", b"x" * 600) + entry(b"2/layer.tar", b"", kind, target) + END)
 
-    assert files.in_tar(tmp_path / "a.tar", "it", "", plain=True).read("2/layer.tar", 600) == b"x" * 600
+    assert files.open_tar(tmp_path / "a.tar", "it", "", plain=True).read("2/layer.tar", 600) == b"x" * 600
 
 
 @given(hostile.tars)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from images.host import process
+from images.host.background import background, side_by_side
 from images.host.certificates import trusted
-from images.host.context import Context, background
+from images.host.context import Context
 from images.host.errors import WorldFault
+from images.host.stops import Stopped, end_if_stopped
 from images.host.store import Store
 from tests.support import locks
 
@@ -33,7 +34,7 @@ def test_results_have_the_order_of_the_tasks(context: Context) -> None:
         second_ended.set()
         return 2
 
-    assert context.side_by_side("counting", [first, second], 2) == [1, 2]
+    assert side_by_side(context.progress, "counting", [first, second], 2) == [1, 2]
 
 
 def test_a_fault_stops_what_has_not_begun(context: Context) -> None:
@@ -47,7 +48,7 @@ def test_a_fault_stops_what_has_not_begun(context: Context) -> None:
         time.sleep(0.001)
 
     with pytest.raises(WorldFault, match="eth0"):
-        context.side_by_side("failing", [fail, *[work] * 1000], 1)
+        side_by_side(context.progress, "failing", [fail, *[work] * 1000], 1)
     assert len(begun) < 1000
 
 
@@ -57,8 +58,8 @@ def work(begun: threading.Event, ended: list[str]) -> None:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
-            process.end_if_stopped()
-        except process.Stopped:
+            end_if_stopped()
+        except Stopped:
             ended.append("in time")
             raise
 
@@ -71,7 +72,7 @@ def test_a_fault_ends_what_has_begun(context: Context) -> None:
         raise WorldFault("the network is down", "eth0", "try again")
 
     with pytest.raises(WorldFault, match="eth0"):
-        context.side_by_side("failing", [lambda: work(begun, ended), fail], 2)
+        side_by_side(context.progress, "failing", [lambda: work(begun, ended), fail], 2)
     assert ended == ["in time"]
 
 
@@ -103,7 +104,7 @@ def test_an_interrupt_waits_until_the_threads_have_started(
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        context.side_by_side("starting", [threading.Event().is_set] * 3, 1)
+        side_by_side(context.progress, "starting", [threading.Event().is_set] * 3, 1)
     assert len(started) == 1
 
 

@@ -42,7 +42,7 @@ def test_a_download_has_an_end_and_nothing_of_it_stays(
     store = Store(tmp_path / "store")
     with answering(Reply(200, b"four")) as host, pytest.raises(WorldFault) as caught:
         url = str(tmp_path / "a") if is_local else f"http://{host}/a"
-        download.fetch(store, url, digest, "a", Sources(), lambda _: None, promised)
+        download.download_file(store, url, digest, "a", Sources(), lambda _: None, promised)
 
     assert caught.value.kind == download.TOO_LONG
     assert not list((tmp_path / "store/aside").iterdir()) and not list((tmp_path / "store/blobs").iterdir())
@@ -50,9 +50,9 @@ def test_a_download_has_an_end_and_nothing_of_it_stays(
 
 def test_a_document_is_kept_nowhere() -> None:
     with answering(Reply(200, b"four")) as host:
-        assert download.read(f"http://{host}/a", Limit("", 4), Sources(), lambda _: None) == b"four"
+        assert download.download_document(f"http://{host}/a", Limit("", 4), Sources(), lambda _: None) == b"four"
         with pytest.raises(WorldFault) as caught:
-            download.read(f"http://{host}/a", Limit("", 3), Sources(), lambda _: None)
+            download.download_document(f"http://{host}/a", Limit("", 3), Sources(), lambda _: None)
 
     assert caught.value.kind == download.TOO_LONG
 
@@ -79,7 +79,7 @@ def test_a_download_has_a_least_speed(reads: list[tuple[float, int]], *, is_slow
 def test_a_byte_at_a_time_is_not_waited_for_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "WINDOW", 0.2)
     with answering(Reply(200, bytes(10_000), pause=0.01)) as host, pytest.raises(WorldFault, match="too slow"):
-        download.fetch(Store(tmp_path / "store"), f"http://{host}/a", None, "a", Sources(), lambda _: None)
+        download.download_file(Store(tmp_path / "store"), f"http://{host}/a", None, "a", Sources(), lambda _: None)
 
     assert not list((tmp_path / "store/aside").iterdir())
 
@@ -102,7 +102,9 @@ def test_the_head_of_an_answer_has_an_end(monkeypatch: pytest.MonkeyPatch) -> No
         thread.start()
         try:
             with pytest.raises(WorldFault, match="no whole head of an answer"):
-                download.read(f"http://127.0.0.1:{server.server_address[1]}/a", Limit("", 4), Sources(), lambda _: None)
+                download.download_document(
+                    f"http://127.0.0.1:{server.server_address[1]}/a", Limit("", 4), Sources(), lambda _: None
+                )
         finally:
             server.closing.set()  # type: ignore[attr-defined]
             server.shutdown()
@@ -124,7 +126,7 @@ def test_the_page_has_the_limits_of_the_table() -> None:
 
 def test_a_device_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match="no such file"):
-        download.fetch(Store(tmp_path), "file:///dev/zero", None, "a", Sources(), lambda _: None)
+        download.download_file(Store(tmp_path), "file:///dev/zero", None, "a", Sources(), lambda _: None)
 
 
 def test_the_innermost_cause_is_printed_without_secrets() -> None:
@@ -158,7 +160,7 @@ def test_a_proxy_may_be_one_of_the_kind_socks(tmp_path: Path) -> None:
         thread = threading.Thread(target=proxy.handle_request)
         thread.start()
         sources = Sources(proxy=f"socks5h://127.0.0.1:{proxy.server_address[1]}")
-        digest = download.fetch(store, "http://somewhere.example/a", None, "a", sources, lambda _: None)
+        digest = download.download_file(store, "http://somewhere.example/a", None, "a", sources, lambda _: None)
         thread.join(timeout=10)
 
     assert store.place(digest, "a").read_text() == "somewhere.example"

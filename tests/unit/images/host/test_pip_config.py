@@ -32,7 +32,7 @@ SITE = [Path("/venv/pip.conf")]
     ],
 )
 def test_the_files_are_those_of_pip(environ: dict[str, str], expected: list[Path]) -> None:
-    assert pip_config.files({"HOME": "/home/me", **environ}, "/venv") == expected
+    assert pip_config.list_files({"HOME": "/home/me", **environ}, "/venv") == expected
 
 
 def written(place: Path, *texts: str) -> list[Path]:
@@ -44,7 +44,7 @@ def written(place: Path, *texts: str) -> list[Path]:
 
 
 def sources(place: Path, *texts: str, **environ: str) -> Sources:
-    return pip_config.sources(pip_config.merged(written(place, *texts), environ), place)
+    return pip_config.make_sources(pip_config.merged(written(place, *texts), environ), place)
 
 
 def test_a_tilde_is_the_home_directory(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_the_certificates_of_the_environment_are_those_of_pip_and_have_to_be_the
     refusal = pytest.raises(UserFault, match=f"no such certificates: {tmp_path}/none")
 
     with nullcontext() if certificate else refusal:
-        found = pip_config.read({"PIP_CONFIG_FILE": os.devnull, **environ})
+        found = pip_config.read_sources({"PIP_CONFIG_FILE": os.devnull, **environ})
         assert certificate and found.certificate == str(tmp_path / certificate)
 
 

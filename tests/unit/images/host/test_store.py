@@ -11,9 +11,9 @@ import pytest
 import requests
 
 from images.host import fingerprint
-from images.host.context import default_root
-from images.host.errors import UserFault, WorldFault, of_system
-from images.host.store import FileName, Sha256, Store, sha256
+from images.host.blobs import sha256
+from images.host.errors import UserFault, WorldFault, system_fault
+from images.host.store import FileName, Sha256, Store, default_root
 from tests.support.stores import keep
 
 
@@ -104,7 +104,7 @@ def test_what_a_disk_refuses_is_of_the_store_unless_it_names_a_file(
     with pytest.raises(OSError) as caught, store.temporary():
         raise error
 
-    assert of_system(caught.value, "no place").value == ("no place" if place is None else place or str(tmp_path))
+    assert system_fault(caught.value, "no place").value == ("no place" if place is None else place or str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_place_that_cannot_be_a_store(tmp_path: Path, place: str) -> None:
     with pytest.raises(OSError) as caught:
         Store(tmp_path / place)
 
-    assert Path(place).parts[0] in of_system(caught.value).value
+    assert Path(place).parts[0] in system_fault(caught.value).value
 
 
 def test_a_store_is_for_its_owner_and_one_that_is_there_stays_as_it_is(tmp_path: Path) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from images.host.store import Store, sha256
+from images.base.base import Base
+from images.host.blobs import sha256
+from images.host.store import Store
 from images.layers import assemble
 from images.layers.assemble import Extra, Ingredients
-from images.model import BINDINGS, IPEX, Base, Layer, UserPackages, Wheel
-from images.oci.layer import LayerWriter
+from images.lock.lock import BINDINGS, IPEX, UserPackages
+from images.oci.layer import Layer
+from images.oci.layer_writer import LayerWriter
+from images.wheels.wheel import Wheel
 from tests.support import locks
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM, Directory
@@ -39,7 +44,9 @@ def ingredients(directory: Path, *names: str, found: Base = BASE, **changes: Any
 
 def made(parts: Ingredients, store: Path, extras: Sequence[Extra] = (), sbom: str = SBOM) -> dict[str, Layer]:
     """Write the layers, by their names in the order of the image."""
-    found = assemble.layers(parts, extras, lambda: sbom, locks.context(Store(store), None, {}))
+    written = Future[str]()
+    written.set_result(sbom)
+    found = assemble.write_layers(parts, extras, written, locks.context(Store(store), None, {}))
     return {layer.name: layer for layer in found}
 
 

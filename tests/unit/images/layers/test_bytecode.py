@@ -14,13 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.base.facts import Site
+from images.content import Content
 from images.host import process
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.layers import bytecode
 from images.layers.bytecode import Job
 from images.layers.compiler import Compiler, Run
-from images.model import Site, Wheel
+from images.wheels.wheel import Wheel
 from tests.support.wheels import pack
 
 MTIME = 1_704_067_200
@@ -47,13 +49,13 @@ class Running:
 
 def made(tmp_path: Path, *jobs: Job, running: Running | None = None) -> list[Mapping[str, bytes]]:
     store = Store(tmp_path / "store")
-    digests = bytecode.make(store, jobs, compiler(running or Running()))
-    return [bytecode.read(store, digest) for digest in digests]
+    digests = bytecode.compile_jobs(store, jobs, compiler(running or Running()))
+    return [bytecode.read_bytecode(store, digest) for digest in digests]
 
 
 def wheel(tmp_path: Path, files: Mapping[str, bytes], project: str = "thing", *, trimmed: bool = True) -> Job:
     path = pack(tmp_path, files, project)
-    return bytecode.of_wheel(Wheel(project, "1.0", path.name, path), "usr/lib/site", trimmed=trimmed)
+    return bytecode.wheel_job(Wheel(project, "1.0", path.name, path), "usr/lib/site", Content(trim=trimmed))
 
 
 def test_bytecode_has_the_time_and_the_size_of_its_source_and_its_path_in_the_image(tmp_path: Path) -> None:
@@ -108,7 +110,7 @@ def test_what_is_compiled_before_does_not_show(tmp_path: Path) -> None:
 
 def test_each_is_compiled_once_and_again_when_it_changed_or_is_gone(tmp_path: Path) -> None:
     running, one = Running(), wheel(tmp_path, {"a.py": b"a"}, "one")
-    others = [bytecode.of_files("ours", "opt/ours", {"b.py": text, "stays.txt": b""}) for text in (b"b", b"c")]
+    others = [bytecode.files_job("ours", "opt/ours", {"b.py": text, "stays.txt": b""}) for text in (b"b", b"c")]
 
     first = made(tmp_path, one, running=running)
     both = made(tmp_path, one, others[0], running=running)
@@ -126,7 +128,7 @@ def test_each_is_compiled_once_and_again_when_it_changed_or_is_gone(tmp_path: Pa
 def test_sets_have_one_order(tmp_path: Path, release: str, options: str) -> None:
     """Before 3.11 by a seed, which -I would ignore."""
     running = Running()
-    bytecode.make(Store(tmp_path), [wheel(tmp_path, {"a.py": b"x in {None, 1}"})], compiler(running, release))
+    bytecode.compile_jobs(Store(tmp_path), [wheel(tmp_path, {"a.py": b"x in {None, 1}"})], compiler(running, release))
 
     ((first, *_, program, _),) = running.asked
     assert (first, "def settle(" in program) == (options, release == "3.10")
@@ -169,7 +171,7 @@ def test_whatever_it_wrote_is_taken_or_refused(tmp_path_factory: pytest.TempPath
 
 def test_an_interpreter_that_fails_is_named_with_what_it_said(tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match=r"cannot compile: thing-1\.0-py3-none-any\.whl: no memory\n  try: ") as caught:
-        bytecode.make(Store(tmp_path), [wheel(tmp_path, {})], compiler(lambda *_: "no memory"))
+        bytecode.compile_jobs(Store(tmp_path), [wheel(tmp_path, {})], compiler(lambda *_: "no memory"))
 
     assert "--no-bytecode" in caught.value.remedy
 

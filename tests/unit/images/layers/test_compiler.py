@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from images.base.base import BaseImage
 from images.debian import packages
 from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import compiler
 from images.layers.compiler import FOREIGN, UNSIGNED
-from images.model import BaseImage, Lock
+from images.lock.lock import Lock
 from images.platforms import AMD64, ARM64, Platform
 from tests.golden.command import NO_ENGINE
 from tests.support import locks
@@ -65,13 +66,13 @@ def test_a_python_runs_as_it_is_only_where_debian_signed_it_else_in_an_engine(
         context.store.write_record(packages.SIGNED, locks.TINI.sha256, "")
 
     if refusal is None:
-        assert compiler.choose(lock, context)
+        assert compiler.choose_compiler(lock, context)
     else:
         with pytest.raises(WorldFault, match="nothing here may run the Python of the base") as caught:
-            compiler.choose(lock, context)
+            compiler.choose_compiler(lock, context)
         assert caught.value.value.startswith(f"{lock.base} ({refusal}; Docker cannot be used")
         assert "--no-bytecode" in caught.value.remedy
-        assert compiler.choose(lock, machine(tmp_path, "podman", native=native))
+        assert compiler.choose_compiler(lock, machine(tmp_path, "podman", native=native))
 
 
 @pytest.mark.parametrize(("wanted", "compiles"), [(False, True), (True, False)])
@@ -80,4 +81,4 @@ def test_nothing_is_compiled_for_an_image_without_bytecode_or_where_nothing_may_
 ) -> None:
     context = replace(machine(tmp_path, native=None), compiles=compiles)
 
-    assert compiler.choose(locks.lock(bytecode=wanted), context) is None
+    assert compiler.choose_compiler(locks.lock(bytecode=wanted), context) is None

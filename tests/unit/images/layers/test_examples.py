@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from images.host.blobs import sha256
 from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.layers import examples
-from images.model import EXAMPLES, Directories
-from images.oci.layer import LayerWriter
+from images.lock.lock import EXAMPLES
+from images.oci.layer import Directories
+from images.oci.layer_writer import LayerWriter
 from images.plan.planner import ARCHIVE
 
 
@@ -30,7 +32,7 @@ def tar(path: Path, *names: str) -> Path:
 
 def obtain(tmp_path: Path, asked: object) -> tuple[str, Path]:
     """Bring examples into a store, with nothing to download from."""
-    return examples.obtain(Store(tmp_path / "store"), str(asked), Sources(), lambda _: None)
+    return examples.fetch_examples(Store(tmp_path / "store"), str(asked), Sources(), lambda _: None)
 
 
 def fill(directory: Path, *names: str) -> Path:
@@ -80,7 +82,7 @@ def test_of_one_name_twice_the_later_is_taken_and_no_link(tmp_path: Path) -> Non
             archive.addfile(info)
 
     with LayerWriter(tmp_path / "layer", Directories()) as layer:
-        examples.write(layer, tmp_path / "a.tar")
+        examples.write_examples(layer, tmp_path / "a.tar")
         layer.finish()
 
     data = zstandard.ZstdDecompressor().stream_reader((tmp_path / "layer").read_bytes()).read()
@@ -150,11 +152,11 @@ def test_only_the_archive_of_a_release_is_not_fetched_again(
             store.keep(aside, digest, name)
         return digest
 
-    monkeypatch.setattr(examples, "fetch", fetched)
+    monkeypatch.setattr(examples, "download_file", fetched)
     tar(served, "t-1/examples/pytorch/a.py")
-    first = examples.obtain(store, url, Sources(), lambda _: None)
+    first = examples.fetch_examples(store, url, Sources(), lambda _: None)
     tar(served, "t-1/examples/pytorch/b.py")
-    second = examples.obtain(store, url, Sources(), lambda _: None)
+    second = examples.fetch_examples(store, url, Sources(), lambda _: None)
 
     assert (first != second) is again
 

@@ -15,7 +15,7 @@ def test_the_loader_finds_libraries_below_any_directory(tmp_path: Path) -> None:
     own.mkdir(parents=True)
     (own / "ld-linux-x86-64.so.2").touch()
 
-    loader, option, places, python = interpreter.command(root, interpreter.Packaged(AMD64, "3.11", (), ""))
+    loader, option, places, python = interpreter.interpreter_command(root, interpreter.Packaged(AMD64, "3.11", (), ""))
 
     assert (loader, option) == (str(own / "ld-linux-x86-64.so.2"), "--library-path")
     assert {root / place for place in places.split(":")} == {root / "usr/lib", own}

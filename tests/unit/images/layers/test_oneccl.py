@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from images.base.base import Base
 from images.layers import oneccl
 from images.layers.oneccl import GUIDE, MPI
-from images.model import BINDINGS, IPEX, Base, Wheel
+from images.lock.lock import BINDINGS, IPEX
+from images.wheels.wheel import Wheel
 from tests.support import ccl_wheels
 from tests.support.bases import base
 from tests.support.locks import artifact, lock
@@ -29,7 +31,7 @@ def wheels(tmp_path: Path) -> dict[str, Path]:
 def test_one_wheel_alone_shares_nothing(wheels: dict[str, Path], lacking: str) -> None:
     del wheels[lacking]
 
-    assert oneccl.shared_files(wheels, MODULE, trimmed=True) == {}
+    assert oneccl.shared_files(wheels, MODULE, {}) == {}
 
 
 # From oneCCL 2021.12 on Intel MPI is in opt/mpi, before in the package itself (cmake/setvars.sh.in).
@@ -37,7 +39,7 @@ def test_one_wheel_alone_shares_nothing(wheels: dict[str, Path], lacking: str) -
 def test_programs_are_found_wherever_the_wheel_has_them(root: str, mpi: str) -> None:
     names = [f"{MODULE}/{root}bin/{name}" for name in ("mpirun", "mpiexec.hydra", "mpicc")]
 
-    assert oneccl.links([*names, f"{MODULE}/__init__.py"], MODULE, SITE) == {
+    assert oneccl.link_bindings([*names, f"{MODULE}/__init__.py"], MODULE, SITE) == {
         "usr/local/bin/mpirun": f"../lib/python3.11/dist-packages/{MODULE}/{root}bin/mpirun",
         "usr/local/bin/mpiexec.hydra": f"../lib/python3.11/dist-packages/{MODULE}/{root}bin/mpiexec.hydra",
         MPI: f"../lib/python3.11/dist-packages/{MODULE}{mpi}",
@@ -46,13 +48,13 @@ def test_programs_are_found_wherever_the_wheel_has_them(root: str, mpi: str) -> 
 
 
 def test_in_the_guides_python_its_folder_is_no_link() -> None:
-    assert oneccl.links([f"{MODULE}/__init__.py"], MODULE, GUIDE) == {}
+    assert oneccl.link_bindings([f"{MODULE}/__init__.py"], MODULE, GUIDE) == {}
 
 
 def links_of(found: Base, package: str, wheels: Sequence[Wheel] = ()) -> Mapping[str, str]:
     """Return the links on a base, of a lock with one more package."""
     planned = lock([artifact(package, "1.0")], python="3.10", backend="ccl", module=MODULE)
-    return oneccl.with_links(found, planned, wheels).links
+    return oneccl.add_links(found, planned, wheels).links
 
 
 def test_without_bindings_there_are_no_links_to_programs() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from images.layers import trim
+from images.content import Content
+from images.layers import trim, uncompiled
 
 MODELS = "transformers/models"
 
@@ -25,9 +24,7 @@ MODELS = "transformers/models"
     ],
 )
 def test_files_that_nobody_needs_are_left_out(project: str, path: str, left_out: bool) -> None:
-    found = trim.pattern(project)
-
-    assert bool(found and found.match(path)) == left_out
+    assert bool(trim.pattern(project, Content()).match(path)) == left_out
 
 
 @pytest.mark.parametrize(
@@ -59,8 +56,9 @@ def test_files_that_nobody_needs_are_left_out(project: str, path: str, left_out:
     ],
 )
 def test_modules_that_no_task_imports_have_no_bytecode(project: str, path: str, compiled: bool) -> None:
-    assert (re.match(trim.uncompiled(project, trimmed=True), path) is None) == compiled
+    assert (uncompiled.pattern(project, Content()).match(path) is None) == compiled
 
 
 def test_without_trimming_every_module_has_bytecode() -> None:
-    assert {trim.uncompiled(project, trimmed=False) for project in {**trim.TABLE, **trim.UNCOMPILED}} == {"(?!)"}
+    whole = Content(trim=False)
+    assert {uncompiled.pattern(project, whole).pattern for project in {**trim.TABLE, **uncompiled.TABLE}} == {"(?!)"}

@@ -10,31 +10,34 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from images.base.inspect import of_debian
+from images.base.inspect import debian_site
+from images.content import Content
 from images.host.errors import WorldFault
 from images.host.store import Store
+from images.layers import trim
 from images.layers import wheel as wheels
-from images.model import Directories
-from images.oci.layer import LayerWriter
-from images.wheels.content import content
+from images.oci.layer import Directories
+from images.oci.layer_writer import LayerWriter
+from images.wheels.content import read_content
 from tests.support.wheels import pack
 
 SITE = "usr/local/lib/python3.11/dist-packages"
+CONTENT = Content()
 
 
 def lay_out(
     tmp_path: Path, wheel: Path, pyc: Mapping[str, bytes], *, trimmed: bool = True
 ) -> dict[str, tuple[int, bytes]]:
     with LayerWriter(tmp_path / "layer", Directories()) as layer:
-        wheels.write(layer, wheel, of_debian("3.11"), parts(wheel, pyc), trimmed=trimmed)
+        wheels.write_wheel(layer, wheel, debian_site("3.11"), parts(wheel, pyc, Content(trim=trimmed)))
         layer.finish()
     return opened(tmp_path / "layer")
 
 
-def parts(wheel: Path, pyc: Mapping[str, bytes] | None = None) -> wheels.Parts:
+def parts(wheel: Path, pyc: Mapping[str, bytes] | None = None, options: Content = CONTENT) -> wheels.Parts:
     """Return what goes into a layer with a wheel that has just arrived."""
-    content(Store(wheel.parent / "store"), wheel.name, wheel)
-    return wheels.Parts(pyc or {}, {})
+    read_content(Store(wheel.parent / "store"), wheel.name, wheel)
+    return wheels.Parts(pyc or {}, {}, trim.pattern(wheel.name.partition("-")[0], options))
 
 
 def opened(layer: Path) -> dict[str, tuple[int, bytes]]:
@@ -81,7 +84,7 @@ def together(tmp_path: Path, *wheels_: Path) -> dict[str, tuple[int, bytes]]:
     """Install wheels into one layer, and read it back."""
     with LayerWriter(tmp_path / "layer", Directories()) as layer:
         for wheel in wheels_:
-            wheels.write(layer, wheel, of_debian("3.11"), parts(wheel), trimmed=True)
+            wheels.write_wheel(layer, wheel, debian_site("3.11"), parts(wheel))
         layer.finish()
     return opened(tmp_path / "layer")
 

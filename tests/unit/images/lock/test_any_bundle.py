@@ -12,11 +12,16 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.base.base import BaseImage
 from images.host import fingerprint
 from images.host.errors import Fault, UserFault
 from images.host.store import Store
 from images.lock import bundle, collect, lockfile
-from images.model import BaseImage, Descriptor, Examples, Lock, Manifest, Request, SourceOnly
+from images.lock.lock import Examples, Lock
+from images.oci.descriptors import Descriptor
+from images.oci.manifest import Manifest
+from images.plan.pins import SourceOnly
+from images.plan.request import Request
 from tests.support import hostile, locks
 from tests.support.hostile import END, entry, named, watched
 
@@ -52,7 +57,7 @@ def use(text: str, store: Store) -> None:
     """Read a lock, and do with it what a build does before the first download."""
     for asked in (Request(), ASKED):
         try:
-            lock = lockfile.read(text, "x", asked)
+            lock = lockfile.read_lock(text, "x", asked)
         except Fault as fault:
             assert fault.value and fault.remedy
             continue
@@ -60,9 +65,9 @@ def use(text: str, store: Store) -> None:
 
 
 def again(lock: Lock, store: Store) -> None:
-    assert lockfile.read(lockfile.text(lock), "x", Request()).files() == lock.files()
+    assert lockfile.read_lock(lockfile.format_lock(lock), "x", Request()).files() == lock.files()
     assert lock.tag and lock.version("torch")
-    collect.missing(lock, store)
+    collect.list_missing(lock, store)
     for artifact in lock.artifacts:
         assert artifact.filename.endswith(".whl") or any(row.name == artifact.name for row in lock.source_only)
 
@@ -85,7 +90,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(which=st.sampled_from(LOCKS), edits=edits)
 def test_any_lock_is_read_or_refused(place: Path, which: Lock, edits: list[tuple[list[int], object]]) -> None:
-    fields: object = copy.deepcopy(lockfile.fields(which, with_origin=True))
+    fields: object = copy.deepcopy(lockfile.lock_fields(which, with_origin=True))
     for path, new in edits:
         fields = hostile.replaced(fields, path, new)
     if isinstance(fields, dict):
@@ -95,12 +100,12 @@ def test_any_lock_is_read_or_refused(place: Path, which: Lock, edits: list[tuple
 
 @given(which=st.sampled_from(LOCKS), at=hostile.changes)
 def test_any_bytes_of_a_lock_are_read_or_refused(place: Path, which: Lock, at: list[hostile.Change]) -> None:
-    data = hostile.changed(lockfile.text(which, with_origin=True).encode(), at)
+    data = hostile.changed(lockfile.format_lock(which, with_origin=True).encode(), at)
     with watched(place, MEMORY) as scratch:
         use(data.decode(errors="replace"), Store(scratch / "store"))
 
 
-TABLE = lockfile.text(LOCKS[0])
+TABLE = lockfile.format_lock(LOCKS[0])
 HOSTILE_LOCKS = {
     "keys within keys": f"{TABLE}\n[tool.{'a.' * 3000}a]\nb = 1\n",
     "keys within keys of ours": TABLE.replace("[tool.multinode]", f"[tool.multinode]\n{'a.' * 3000}a = 1"),
@@ -108,7 +113,7 @@ HOSTILE_LOCKS = {
     "a version of 5000 digits": TABLE.replace('version = "2.13.0+cpu"', f'version = "{"9" * 5000}"'),
     "a release of 5000 digits": TABLE.replace('torch = "2.13.0"', f'torch = "{"9" * 5000}"'),
     "a number of 5000 digits": TABLE.replace("format = 1", f"format = {'9' * 5000}"),
-    "a source archive that nobody lists": lockfile.text(
+    "a source archive that nobody lists": lockfile.format_lock(
         locks.lock(
             [locks.artifact("torch", "1"), locks.artifact("transformers", "1"), locks.artifact("a", "1", "a-1.zip")]
         )
@@ -122,20 +127,20 @@ def test_a_hostile_lock_is_refused(place: Path, text: str) -> None:
     with watched(place, MEMORY) as scratch:
         for asked in (Request(), ASKED):
             with pytest.raises(UserFault):
-                lockfile.read(text, "x", asked)
+                lockfile.read_lock(text, "x", asked)
         use(text, Store(scratch / "store"))
 
 
 FILES = {
     name: b"1" if name != "pylock.toml" else TABLE.encode()
-    for name in ("pylock.toml", *(lockfile.place(name) for _, name in LOCKS[0].files()))
+    for name in ("pylock.toml", *(lockfile.bundle_path(name) for _, name in LOCKS[0].files()))
 }
 
 
 def take(path: Path, scratch: Path) -> None:
     store = Store(scratch / "store")
     try:
-        text = bundle.take(str(path), store)
+        text = bundle.take_bundle(str(path), store)
     except Fault as fault:
         assert fault.value and fault.remedy
         return

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from images.host.errors import Fault, UserFault, WorldFault, of_system
+from images.debian.debs import Deb
+from images.host.errors import Fault, UserFault, WorldFault, system_fault
 from images.host.store import Store
 from images.lock import bundle, collect
-from images.model import Deb, Examples, Lock, SourceOnly
+from images.lock.lock import Examples, Lock
 from images.oci import tars
+from images.plan.pins import SourceOnly
 from tests.support import locks, stores
 from tests.support.hostile import END, entry
 
@@ -36,12 +38,12 @@ def locked(store: Store) -> Lock:
 
 
 def test_a_bundle_fills_another_store(locked: Lock, store: Store, tmp_path: Path) -> None:
-    place = bundle.write(locked, store, str(tmp_path / "bundle.tar"))
+    place = bundle.write_bundle(locked, store, str(tmp_path / "bundle.tar"))
     other = Store(tmp_path / "other")
 
-    text = bundle.take(str(place), other)
+    text = bundle.take_bundle(str(place), other)
 
-    assert collect.missing(locked, other) == []
+    assert collect.list_missing(locked, other) == []
     assert 'filename = "tini_1_amd64.deb"' in text
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["bundle.tar", "other", "store"])
 
@@ -54,14 +56,14 @@ def test_a_bundle_that_finds_no_room_is_named_and_leaves_nothing(
 
     monkeypatch.setattr(tars, "file", full)
     with pytest.raises(OSError) as caught:
-        bundle.write(locked, store, str(tmp_path / "bundle.tar"))
+        bundle.write_bundle(locked, store, str(tmp_path / "bundle.tar"))
 
-    assert of_system(caught.value).value == str(tmp_path / "bundle.tar")
+    assert system_fault(caught.value).value == str(tmp_path / "bundle.tar")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
 def test_two_bundles_are_the_same(locked: Lock, store: Store, tmp_path: Path) -> None:
-    one, two = (bundle.write(locked, store, str(tmp_path / name)) for name in ("1.tar", "2.tar"))
+    one, two = (bundle.write_bundle(locked, store, str(tmp_path / name)) for name in ("1.tar", "2.tar"))
 
     assert one.read_bytes() == two.read_bytes()
 
@@ -78,14 +80,14 @@ def test_two_bundles_are_the_same(locked: Lock, store: Store, tmp_path: Path) ->
 def test_what_is_wrong_with_a_bundle_is_named(
     locked: Lock, store: Store, tmp_path: Path, name: str, data: bytes | None, words: tuple[str, ...], code: int
 ) -> None:
-    place = bundle.write(locked, store, str(tmp_path / "bundle.tar"))
+    place = bundle.write_bundle(locked, store, str(tmp_path / "bundle.tar"))
     with tarfile.open(place) as tar:
         files = {each.name: content.read() for each in tar if (content := tar.extractfile(each))}
     spoiled = {**files, name: data}
     place.write_bytes(b"".join(entry(each.encode(), one) for each, one in spoiled.items() if one is not None) + END)
 
     with pytest.raises(Fault) as caught:
-        bundle.take(str(place), Store(tmp_path / "other"))
+        bundle.take_bundle(str(place), Store(tmp_path / "other"))
 
     assert caught.value.exit_code == code
     assert all(word in str(caught.value) for word in words)
@@ -95,11 +97,11 @@ def test_what_is_wrong_with_a_bundle_is_named(
 def test_a_bundle_that_is_cut_short_is_to_be_copied_again(
     locked: Lock, store: Store, tmp_path: Path, size: int
 ) -> None:
-    place = bundle.write(locked, store, str(tmp_path / "bundle.tar"))
+    place = bundle.write_bundle(locked, store, str(tmp_path / "bundle.tar"))
     os.truncate(place, size)
 
     with pytest.raises(WorldFault) as caught:
-        bundle.take(str(place), Store(tmp_path / "other"))
+        bundle.take_bundle(str(place), Store(tmp_path / "other"))
 
     assert (caught.value.fact, caught.value.value) == ("the archive is cut short", str(place))
 
@@ -110,7 +112,7 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path, store: Store, name: str) -
     (tmp_path / "directory").mkdir()
 
     with pytest.raises(UserFault):
-        bundle.take(str(tmp_path / name), store)
+        bundle.take_bundle(str(tmp_path / name), store)
 
 
 def test_a_place_that_is_taken_is_left_alone(locked: Lock, store: Store, tmp_path: Path) -> None:
@@ -120,6 +122,6 @@ def test_a_place_that_is_taken_is_left_alone(locked: Lock, store: Store, tmp_pat
 
     for name in ("mine", "mine/file", "mine/..", "loop"):
         with pytest.raises(UserFault, match="something is there already"):
-            bundle.write(locked, store, str(tmp_path / name))
+            bundle.write_bundle(locked, store, str(tmp_path / name))
 
     assert (tmp_path / "mine/file").read_text() == "precious"

@@ -11,12 +11,13 @@ import pytest
 from images.debian import packages as debian
 from images.debian.archive import Unverified
 from images.host import download
+from images.host.blobs import sha256
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.lock import collect, index_pages
-from images.model import Wheel
 from images.platforms import AMD64
+from images.wheels.wheel import Wheel
 from tests.support import locks
 from tests.support.wheels import pack
 
@@ -28,14 +29,14 @@ def test_without_a_network_what_is_remembered_counts_but_a_bad_signature_is_said
     def bring(*_: object) -> None:
         raise kind("a mirror", "of Debian", "nothing")
 
-    monkeypatch.setattr(debian, "bring", bring)
+    monkeypatch.setattr(debian, "download_packages", bring)
     context = locks.context(Store(tmp_path), Sources(), {})
 
     if kind is Unverified:
         with pytest.raises(Unverified):
-            debian.unsigned("bookworm", [locks.TINI], AMD64, context)
+            debian.list_unsigned("bookworm", [locks.TINI], AMD64, context)
     else:
-        assert debian.unsigned("bookworm", [locks.TINI], AMD64, context) == [locks.TINI]
+        assert debian.list_unsigned("bookworm", [locks.TINI], AMD64, context) == [locks.TINI]
 
 
 @pytest.mark.parametrize("name", ["thing/a.py", "../evil.py"])
@@ -47,9 +48,9 @@ def test_a_wheel_is_looked_at_before_it_is_used(tmp_path: Path, name: str) -> No
 
     if name.startswith(".."):
         with pytest.raises(WorldFault, match="cannot install a wheel"):
-            collect.packages(locked, locks.context(store, None, {}))
+            collect.collect_packages(locked, locks.context(store, None, {}))
     else:
-        assert collect.packages(locked, locks.context(store, None, {})) == [Wheel("thing", "1.0", digest, kept)]
+        assert collect.collect_packages(locked, locks.context(store, None, {})) == [Wheel("thing", "1.0", digest, kept)]
 
 
 def test_a_damaged_file_is_missing(tmp_path: Path) -> None:
@@ -58,9 +59,9 @@ def test_a_damaged_file_is_missing(tmp_path: Path) -> None:
     locked = locks.lock([locks.artifact("thing", "1.0", path.name, digest)], debs=())
     kept = store.keep(path, digest, path.name)
 
-    assert collect.missing(locked, store) == []
+    assert collect.list_missing(locked, store) == []
     kept.write_bytes(b"damaged")
-    assert collect.missing(locked, store) == [path.name]
+    assert collect.list_missing(locked, store) == [path.name]
 
 
 @pytest.mark.parametrize("pip", [None, Sources()])
@@ -75,12 +76,12 @@ def test_what_is_missing_is_taken_from_the_wheelhouse_before_anybody_is_asked(
     package.write_bytes(b"a package")
     deb = replace(locks.TINI, sha256=sha256(package))
     locked = locks.lock([replace(locks.artifact("thing", "1.0", wheel.name, sha256(wheel)), url="")], debs=(deb,))
-    monkeypatch.setattr(index_pages, "read", lambda *_, **__: pytest.fail("an index is asked"))
-    monkeypatch.setattr(debian, "bring", lambda *_: pytest.fail("a mirror is asked"))
+    monkeypatch.setattr(index_pages, "read_page", lambda *_, **__: pytest.fail("an index is asked"))
+    monkeypatch.setattr(debian, "download_packages", lambda *_: pytest.fail("a mirror is asked"))
 
-    collect.packages(locked, locks.context(store, pip, {}, str(given)))
+    collect.collect_packages(locked, locks.context(store, pip, {}, str(given)))
 
-    assert collect.missing(locked, store) == []
+    assert collect.list_missing(locked, store) == []
 
 
 def test_a_file_of_another_sha256_in_the_wheelhouse_is_not_taken(tmp_path: Path) -> None:
@@ -88,14 +89,14 @@ def test_a_file_of_another_sha256_in_the_wheelhouse_is_not_taken(tmp_path: Path)
     context = locks.context(Store(tmp_path / "store"), None, {}, str(tmp_path))
 
     with pytest.raises(WorldFault, match=r"files of the lock are missing: .*tini"):
-        collect.packages(locks.lock(), context)
+        collect.collect_packages(locks.lock(), context)
 
 
 def test_a_wheelhouse_that_is_not_there_is_said_offline_too(tmp_path: Path) -> None:
     context = locks.context(Store(tmp_path / "store"), None, {}, str(tmp_path / "none"))
 
     with pytest.raises(UserFault, match="no such directory"):
-        collect.packages(locks.lock(), context)
+        collect.collect_packages(locks.lock(), context)
 
 
 PACKAGES = "--wheelhouse DIR with those very files in it"
@@ -155,10 +156,10 @@ def test_an_address_that_is_good_no_more_is_asked_for_again(
             raise answer
         return {name: answer}
 
-    monkeypatch.setattr(collect, "fetch", fetch)
-    monkeypatch.setattr(collect, "addresses", addresses)
+    monkeypatch.setattr(collect, "download_file", fetch)
+    monkeypatch.setattr(collect, "find_addresses", addresses)
     with pytest.raises(Fault, match=said) if said else nullcontext():
-        assert [wheel.sha256 for wheel in collect.packages(locks.lock([file], debs=()), context)] == [digest]
+        assert [wheel.sha256 for wheel in collect.collect_packages(locks.lock([file], debs=()), context)] == [digest]
     assert were == tried
 
 
@@ -166,4 +167,4 @@ def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:
     context = locks.context(Store(tmp_path), Sources(), {})
     locked = locks.lock(index="https://[::1")  # as a lock may have it that somebody else wrote
     with pytest.raises(UserFault, match="not an address"):
-        collect.addresses(locked, [], context)
+        collect.find_addresses(locked, [], context)

@@ -15,6 +15,6 @@ def test_a_file_is_found_by_its_sha256_in_any_letters(tmp_path: Path) -> None:
     (tmp_path / "six").mkdir()
     (tmp_path / "six" / "index.html").write_text(f'<a href="six-1.0.zip#sha256={wanted.sha256.upper()}">six</a>')
 
-    page = index_pages.read(str(tmp_path), "six", Sources())
+    page = index_pages.read_page(str(tmp_path), "six", Sources())
 
     assert page and (page.address(wanted) or "").endswith("/six/six-1.0.zip")

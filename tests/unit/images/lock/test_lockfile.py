@@ -12,9 +12,14 @@ import pytest
 import tomli_w
 from packaging.pylock import Pylock, is_valid_pylock_path
 
+from images.base.base import BaseImage
+from images.debian.debs import Deb
 from images.host.errors import UserFault
 from images.lock import lockfile
-from images.model import BaseImage, Deb, Descriptor, Examples, Lock, Manifest, Request, UserPackages
+from images.lock.lock import Examples, Lock, UserPackages
+from images.oci.descriptors import Descriptor
+from images.oci.manifest import Manifest
+from images.plan.request import Request
 from images.platforms import ARM64
 from tests.support import locks
 
@@ -47,7 +52,7 @@ def test_debians_names_and_versions_are_read_back(lock: Lock, name: str, version
     debs = (Deb(name, version, "kfreebsd-amd64", "x.deb", "1" * 64),)
     written = replace(lock, debian=replace(lock.debian, debs=debs))
 
-    assert lockfile.read(lockfile.text(written), "x", NOTHING).debian.debs == debs
+    assert lockfile.read_lock(lockfile.format_lock(written), "x", NOTHING).debian.debs == debs
 
 
 def on_image(lock: Lock, name: str | None) -> Lock:
@@ -77,11 +82,11 @@ def without_places(lock: Lock) -> Lock:
 def test_what_is_written_is_read_back(lock: Lock, changes: dict[str, Any]) -> None:
     written = replace(lock, **changes)
 
-    assert lockfile.read(lockfile.text(written, with_origin=True), "x", NOTHING) == without_places(written)
+    assert lockfile.read_lock(lockfile.format_lock(written, with_origin=True), "x", NOTHING) == without_places(written)
 
 
 def test_other_tools_read_the_packages(lock: Lock) -> None:
-    found = Pylock.from_dict(tomllib.loads(lockfile.text(lock)))
+    found = Pylock.from_dict(tomllib.loads(lockfile.format_lock(lock)))
 
     assert [(package.name, str(package.version)) for package in found.packages] == [
         ("torch", "2.13.0+cpu"),
@@ -103,30 +108,30 @@ def test_the_name_beside_an_image_is_one_that_tools_know(image: str, name: str) 
 
 @pytest.mark.parametrize(("base", "name"), [("oci:/secret/place", None), ("host:5000/a/b:1", "host:5000/a/b:1")])
 def test_a_base_image_is_locked_by_its_digests_and_no_place(lock: Lock, base: str, name: str | None) -> None:
-    text = lockfile.text(on_image(lock, name))
+    text = lockfile.format_lock(on_image(lock, name))
 
-    read = lockfile.read(text, "x", replace(NOTHING, base=base))
+    read = lockfile.read_lock(text, "x", replace(NOTHING, base=base))
 
-    assert lockfile.text(read) == text and "secret" not in text
+    assert lockfile.format_lock(read) == text and "secret" not in text
     assert [artifact.name for artifact in read.added] == ["transformers"]
     assert read.base_image == BaseImage(IMAGE, ("torch",), name)
 
 
 def test_a_lock_names_no_place_and_inside_an_image_no_kind_of_place(lock: Lock) -> None:
-    assert "secret" not in lockfile.text(lock, with_origin=True)
-    assert "undated" in lockfile.text(lock, with_origin=True)
-    assert "undated" not in lockfile.text(lock)
+    assert "secret" not in lockfile.format_lock(lock, with_origin=True)
+    assert "undated" in lockfile.format_lock(lock, with_origin=True)
+    assert "undated" not in lockfile.format_lock(lock)
 
 
 def test_a_lock_that_an_editor_saved_with_a_byte_order_mark_is_read(lock: Lock) -> None:
-    saved = "\ufeff" + lockfile.text(lock).replace("\n", "\r\n")
+    saved = "\ufeff" + lockfile.format_lock(lock).replace("\n", "\r\n")
 
-    assert lockfile.text(lockfile.read(saved, "x", NOTHING)) == lockfile.text(lock)
+    assert lockfile.format_lock(lockfile.read_lock(saved, "x", NOTHING)) == lockfile.format_lock(lock)
 
 
 def changed(lock: Lock, path: str, value: object) -> str:
     """Write a lock with one value set to another, or removed by None."""
-    raw = lockfile.fields(lock)
+    raw = lockfile.lock_fields(lock)
     *above, last = path.split("/")
     table: Any = raw
     for name in above:
@@ -191,7 +196,7 @@ WHEEL = {"name": "torch-2.13.0+cpu-py3-none-any.whl", "path": "x", "hashes": {"s
 )
 def test_what_does_not_fit_is_named(lock: Lock, path: str, value: object, fact: str, said: str) -> None:
     with pytest.raises(UserFault) as caught:
-        lockfile.read(changed(lock, path, value), "my.lock", NOTHING)
+        lockfile.read_lock(changed(lock, path, value), "my.lock", NOTHING)
 
     assert fact in caught.value.fact
     assert said in caught.value.value
@@ -206,10 +211,10 @@ def test_what_does_not_fit_is_named(lock: Lock, path: str, value: object, fact: 
     ],
 )
 def test_a_backend_that_its_packages_are_not_for_is_damage(lock: Lock, changes: dict[str, Any], said: str) -> None:
-    text = lockfile.text(replace(lock, artifacts=(*lock.artifacts, BINDINGS), **changes))
+    text = lockfile.format_lock(replace(lock, artifacts=(*lock.artifacts, BINDINGS), **changes))
 
     with pytest.raises(UserFault, match="the lock is damaged") as caught:
-        lockfile.read(text, "my.lock", NOTHING)
+        lockfile.read_lock(text, "my.lock", NOTHING)
 
     assert caught.value.value == f"my.lock: {said}"
 
@@ -220,7 +225,7 @@ def test_a_base_image_with_odd_digests_is_damage(lock: Lock, path: str, digest: 
     text = changed(on_image(lock, "host:5000/a/b:1"), f"{OURS}/base-image/manifest/{path}", digest)
 
     with pytest.raises(UserFault, match="damaged"):
-        lockfile.read(text, "x", NOTHING)
+        lockfile.read_lock(text, "x", NOTHING)
 
 
 ON_IMAGE = on_image(locks.lock(), "host:5000/a/b:1")
@@ -255,7 +260,7 @@ WITH_EXAMPLES = locks.lock(examples=Examples("examples.tar", "2" * 64))
 )
 def test_every_option_that_a_lock_differs_from_is_named(locked: Lock, asked: Request, said: list[str]) -> None:
     with pytest.raises(UserFault, match=r"my\.lock does not fit") as caught:
-        lockfile.read(lockfile.text(locked), "my.lock", asked)
+        lockfile.read_lock(lockfile.format_lock(locked), "my.lock", asked)
 
     assert all(words in caught.value.value for words in said)
 
@@ -266,16 +271,16 @@ def test_what_the_lock_says_may_be_asked_for_again(lock: Lock) -> None:
     )
     asked = replace(asked, as_of=str(lock.as_of))
 
-    assert lockfile.read(lockfile.text(lock), "x", asked).tag == "multinode:torch2.13.0-transformers5.23.0"
+    assert lockfile.read_lock(lockfile.format_lock(lock), "x", asked).tag == "multinode:torch2.13.0-transformers5.23.0"
 
 
 @pytest.mark.parametrize(("name", "version"), [("nvidia-cublas", "13.1"), ("triton", "3.4"), ("torch", "2.13.0+cu130")])
 def test_a_lock_for_a_gpu_is_refused(lock: Lock, name: str, version: str) -> None:
     others = [artifact for artifact in lock.artifacts if artifact.name != name]
-    text = lockfile.text(replace(lock, artifacts=(*others, locks.artifact(name, version))))
+    text = lockfile.format_lock(replace(lock, artifacts=(*others, locks.artifact(name, version))))
 
     with pytest.raises(UserFault, match="for a GPU") as caught:
-        lockfile.read(text, "my.lock", NOTHING)
+        lockfile.read_lock(text, "my.lock", NOTHING)
     assert caught.value.value == f"my.lock: {name} {version}"
 
 
@@ -286,7 +291,7 @@ def test_many_keys_in_a_row_take_no_memory(part: str, line: str) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(UserFault, match="nested too deep"):
-            lockfile.read(text, "x", NOTHING)
+            lockfile.read_lock(text, "x", NOTHING)
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()

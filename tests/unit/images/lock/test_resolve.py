@@ -15,11 +15,12 @@ from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
 from images.lock import resolve, uv
-from images.model import Plan, Request
 from images.plan import catalog, planner
+from images.plan.plan import Plan
+from images.plan.request import Request
 from tests.support import locks
 
-PLAN = planner.resolve(Request(), catalog.load())
+PLAN = planner.make_plan(Request(), catalog.load())
 QUESTION = replace(PLAN, python="3.11", glibc="2.36")
 
 
@@ -44,7 +45,7 @@ def pylock(*urls: str) -> Pylock:
     ],
 )
 def test_the_best_file_is_chosen(names: list[str], expected: int) -> None:
-    chosen = resolve.choose(pylock(*(f"https://host/p/{name}" for name in names)), QUESTION)
+    chosen = resolve.choose_files(pylock(*(f"https://host/p/{name}" for name in names)), QUESTION)
 
     assert [artifact.sha256 for artifact in chosen.artifacts] == [str(expected)]
     assert chosen.undated == ("a",)
@@ -56,14 +57,14 @@ def test_a_local_version_in_an_address_is_read() -> None:
     package = {"name": "torch", "version": "2.13.0+cpu", "wheels": [wheel]}
     raw = {"lock-version": "1.0", "created-by": "uv", "packages": [package]}
 
-    found = resolve.choose(Pylock.from_dict(raw), QUESTION).artifacts[0]
+    found = resolve.choose_files(Pylock.from_dict(raw), QUESTION).artifacts[0]
 
     assert (found.filename, found.url) == ("torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl", place)
 
 
 def test_a_package_without_a_fitting_file_is_named() -> None:
     with pytest.raises(UserFault, match="no wheel for the image") as caught:
-        resolve.choose(pylock("https://host/a-1-cp312-cp312-manylinux_2_28_x86_64.whl"), QUESTION)
+        resolve.choose_files(pylock("https://host/a-1-cp312-cp312-manylinux_2_28_x86_64.whl"), QUESTION)
 
     assert "'a'" in caught.value.value
 
@@ -79,13 +80,13 @@ def test_a_resolution_is_kept_when_its_day_is_over(
         questions.append(question)
         return found
 
-    monkeypatch.setattr(uv, "search", search)
+    monkeypatch.setattr(uv, "ask_sources", search)
     today = max(PLAN.as_of, PLAN.family_as_of) + datetime.timedelta(days=days)
     context = replace(locks.context(Store(tmp_path), Sources(), {}), today=today)
-    first, again = (resolve.packages(PLAN, context) for _ in range(2))
+    first, again = (resolve.resolve_packages(PLAN, context) for _ in range(2))
 
     assert len(questions) == asked
-    assert first == again == resolve.choose(found, PLAN)
+    assert first == again == resolve.choose_files(found, PLAN)
 
 
 def test_another_release_of_uv_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,9 +99,9 @@ def test_another_release_of_uv_is_asked_again(tmp_path: Path, monkeypatch: pytes
             releases.append(release)
             return found
 
-        monkeypatch.setattr(uv, "search", search)
+        monkeypatch.setattr(uv, "ask_sources", search)
         monkeypatch.setattr(resolve, "version", {"uv": release}.__getitem__)
-        resolve.packages(PLAN, context)
+        resolve.resolve_packages(PLAN, context)
 
     assert releases == ["0.13.0", "0.13.1"]
 
@@ -130,10 +131,10 @@ def test_a_source_archive_is_taken_unless_a_directory_of_the_user_has_its_wheel(
         asked.append(question)
         return pylock("https://host/a-1-py3-none-any.whl")
 
-    monkeypatch.setattr(uv, "search", search)
+    monkeypatch.setattr(uv, "ask_sources", search)
     sources = Sources() if is_wheelhouse else Sources(links=(str(wheels),))
     context = locks.context(Store(tmp_path / "store"), sources, {})
-    resolve.packages(PLAN, replace(context, wheelhouse=str(wheels) if is_wheelhouse else None))
+    resolve.resolve_packages(PLAN, replace(context, wheelhouse=str(wheels) if is_wheelhouse else None))
 
     assert [row.name for row in asked[0].source_only] == archives
 
@@ -161,11 +162,11 @@ def test_a_file_has_a_hash_of_the_line_that_counts(monkeypatch: pytest.MonkeyPat
              f'a==0; python_version < "3.11" --hash=sha256:{"e" * 64}')  # fmt: skip
     torch = locks.artifact("torch", "2.13.0+cpu")
     found = resolve.Resolved((torch, replace(locks.artifact("a", "1"), sha256="0" * 64)), ())
-    monkeypatch.setattr(resolve, "packages", lambda *_: found)
+    monkeypatch.setattr(resolve, "resolve_packages", lambda *_: found)
     planned = replace(QUESTION, user_packages=lines)
 
     if stated == "0":
-        assert resolve.with_users(planned, None)[0] == found  # type: ignore[arg-type]
+        assert resolve.resolve_with_users(planned, None)[0] == found  # type: ignore[arg-type]
         return
     with pytest.raises(UserFault, match="none of those"):
-        resolve.with_users(planned, None)  # type: ignore[arg-type]
+        resolve.resolve_with_users(planned, None)  # type: ignore[arg-type]

@@ -16,8 +16,9 @@ from images.host.errors import UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import uv
-from images.model import Plan, Request
 from images.plan import catalog, planner
+from images.plan.plan import Plan
+from images.plan.request import Request
 from images.platforms import ARM64
 from tests.support import locks
 
@@ -28,7 +29,7 @@ else:
 
 
 def question(requested: Request) -> Plan:
-    return planner.resolve(requested, catalog.load())
+    return planner.make_plan(requested, catalog.load())
 
 
 NEWEST, ONECCL = question(Request()), question(Request(torch="2.4.0", transformers="4.46.0"))
@@ -118,7 +119,7 @@ def test_no_password_is_on_uvs_command_line(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(process, "run", record)
     with pytest.raises(WorldFault, match="uv failed"):
-        uv.search(NEWEST, PRIVATE, locks.context(Store(tmp_path), PRIVATE, {}), ["six"])
+        uv.ask_sources(NEWEST, PRIVATE, locks.context(Store(tmp_path), PRIVATE, {}), ["six"])
 
     [(command, asked, settings)] = ran
     assert "secret" not in " ".join(command) + asked
@@ -132,7 +133,7 @@ def test_an_index_over_plain_http_is_refused(tmp_path: Path, place: dict[str, An
     sources = Sources(**place)
 
     with pytest.raises(UserFault, match="plain HTTP") as caught:
-        uv.search(NEWEST, sources, locks.context(Store(tmp_path), sources, {}), ["six"])
+        uv.ask_sources(NEWEST, sources, locks.context(Store(tmp_path), sources, {}), ["six"])
 
     assert caught.value.value == "http://a/simple" and "trusted-host" in caught.value.remedy
     Sources(**place, trusted=("a",)).refuse_insecure()

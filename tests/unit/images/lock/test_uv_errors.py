@@ -9,10 +9,10 @@ import pytest
 from images.host.errors import Fault, WorldFault
 from images.host.pip_config import Sources
 from images.lock import uv_errors
-from images.model import Request
 from images.plan import catalog, planner
+from images.plan.request import Request
 
-PLAN = planner.resolve(Request(), catalog.load())
+PLAN = planner.make_plan(Request(), catalog.load())
 SOURCES = Sources(index="https://me:secret@mirror/simple")
 
 

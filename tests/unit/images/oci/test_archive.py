@@ -9,7 +9,8 @@ from pathlib import Path
 
 from images.host.store import Store
 from images.oci import archive
-from images.oci.manifest import LAYOUT, digest_of
+from images.oci.descriptors import digest_of
+from images.oci.indexes import LAYOUT
 from tests.support.finished_images import SMALL, finished
 from tests.support.stand_in import digest, layer
 
@@ -26,7 +27,7 @@ def test_an_archive_has_each_layer_uncompressed_by_its_digest(tmp_path: Path) ->
     store = Store(tmp_path)
     made = finished(store, *LAYERS)
 
-    found = contents(b"".join(archive.archive(made, store)))
+    found = contents(b"".join(archive.stream_archive(made, store)))
 
     blobs = [made.config, archive.archived_manifest(made), *map(layer, LAYERS)]
     expected = {f"blobs/sha256/{digest(blob).removeprefix('sha256:')}": blob for blob in blobs}
@@ -43,4 +44,4 @@ def test_an_archive_on_disk_is_the_same_and_every_time(tmp_path: Path) -> None:
 
     archive.write_archive(path, made, store)
 
-    assert path.read_bytes() == b"".join(archive.archive(made, store))
+    assert path.read_bytes() == b"".join(archive.stream_archive(made, store))

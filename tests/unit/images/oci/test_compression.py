@@ -13,9 +13,10 @@ import zstandard
 
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store
-from images.model import Layer, Written
 from images.oci import compression
-from images.oci.compression import detect, opened, uncompressed
+from images.oci.compression import detect, open_layer, stream_uncompressed
+from images.oci.layer import Layer, Written
+from images.oci.media_types import PUBLISHED
 from tests.support.stores import keep
 
 ONE, TWO = b"a tar, " * 500, b"or a part of it" * 500
@@ -37,7 +38,7 @@ SKIPPED = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"skip"  # RFC 8878,
 def test_a_layer_is_read_to_its_end(tmp_path: Path, packed: bytes, kind: str) -> None:
     (tmp_path / "blob").write_bytes(packed)
 
-    with opened(tmp_path / "blob") as plain:
+    with open_layer(tmp_path / "blob") as plain:
         start = plain.read(len(ONE) + 10)
         plain.rest()
 
@@ -50,7 +51,7 @@ def test_a_layer_is_read_to_its_end(tmp_path: Path, packed: bytes, kind: str) ->
 def test_a_damaged_layer_is_refused(tmp_path: Path, packed: bytes) -> None:
     (tmp_path / "blob").write_bytes(packed)
 
-    with pytest.raises(WorldFault, match="cannot be unpacked"), opened(tmp_path / "blob") as plain:
+    with pytest.raises(WorldFault, match="cannot be unpacked"), open_layer(tmp_path / "blob") as plain:
         plain.rest()
 
 
@@ -71,11 +72,11 @@ def test_a_damaged_layer_of_the_store_is_found_when_it_is_used_and_removed(
 ) -> None:
     store = Store(tmp_path)
     part = kept(store, packed)
-    assert b"".join(uncompressed(store, part)) == ONE
+    assert b"".join(stream_uncompressed(store, part)) == ONE
     store.place(part.written.digest).write_bytes(damage(packed))
 
     with pytest.raises(Damaged):
-        list(uncompressed(store, part))
+        list(stream_uncompressed(store, part))
 
     assert store.blob(part.written.digest) is None
 
@@ -86,13 +87,17 @@ def test_another_zlib_compresses_anew(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def counted(store: Store, part: Layer) -> Iterator[bytes]:
         read.append(part)
-        return uncompressed(store, part)
+        return stream_uncompressed(store, part)
 
-    monkeypatch.setattr(compression, "uncompressed", counted)
+    monkeypatch.setattr(compression, "stream_uncompressed", counted)
     for release in ("1.2.13", "1.2.13", "1.3.1"):
         monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", release)
-        digest, size, kind = compression.packed(store, part, "gzip")
+        digest, size, kind = compression.pack_layer(store, part, "gzip")
 
         found = store.blob(digest, size=size)
         assert found and gzip.decompress(found.read_bytes()) == ONE and kind == "gzip"
     assert len(read) == 2
+
+
+def test_every_way_to_publish_a_layer_can_be_written() -> None:
+    assert {"zstd", *compression.PACKERS} == {*PUBLISHED}, "each way of media_types.PUBLISHED has its packer"

@@ -14,11 +14,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.host import process
+from images.host.blobs import CHUNK
 from images.host.errors import WorldFault
-from images.host.store import CHUNK
-from images.model import Directories, Written
-from images.oci.layer import LayerWriter
+from images.host.stops import STOPS, Stopped
+from images.oci.layer import Directories, Written
+from images.oci.layer_writer import LayerWriter
 
 Files = list[tuple[str, bytes, int]]
 
@@ -39,7 +39,7 @@ def test_a_layer_that_is_not_wanted_any_more_is_not_written_to_its_end(tmp_path:
     stop, written = threading.Event(), []
 
     def task() -> None:
-        process.STOPS.set((stop,))
+        STOPS.set((stop,))
         with LayerWriter(tmp_path / "a", Directories()) as layer:
             for number in range(9):
                 layer.file(f"{number}", bytes([number]) * CHUNK)
@@ -47,7 +47,7 @@ def test_a_layer_that_is_not_wanted_any_more_is_not_written_to_its_end(tmp_path:
                 if number == 3:
                     stop.set()
 
-    with pytest.raises(process.Stopped):
+    with pytest.raises(Stopped):
         copy_context().run(task)
     assert written == [0, 1, 2, 3]
 

@@ -10,8 +10,9 @@ import pytest
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci import indexes, manifest, selection
-from images.oci.manifest import INDEXES, MANIFESTS
-from images.oci.selection import choose, resolve
+from images.oci.descriptors import encode
+from images.oci.media_types import INDEXES, MANIFESTS
+from images.oci.selection import choose_entry, find_manifest
 from images.platforms import AMD64, ARM64, PLATFORMS, Platform
 from tests.support.stand_in import Image, digest
 
@@ -28,7 +29,7 @@ def test_an_index_leads_to_the_manifest() -> None:
     outer = json.dumps({"schemaVersion": 2, "manifests": [around]}).encode()
     served = {"it": outer, digest(index): index, **image.blobs}
 
-    found = resolve(lambda wanted: served[wanted or "it"], "it", AMD64)
+    found = find_manifest(lambda wanted: served[wanted or "it"], "it", AMD64)
 
     assert found.digest == image.digest
     assert [layer.digest for layer in found.layers] == image.layers
@@ -37,7 +38,7 @@ def test_an_index_leads_to_the_manifest() -> None:
 def test_amd64_for_every_processor_is_preferred() -> None:
     entries = [entry("arm64"), entry("amd64", digest="b", variant="v3"), entry("amd64", digest="c")]
 
-    assert choose(entries, "it", AMD64).digest == "sha256:" + "c" * 64
+    assert choose_entry(entries, "it", AMD64).digest == "sha256:" + "c" * 64
 
 
 OURS = (Image(), Image(architecture="arm64"))
@@ -47,14 +48,14 @@ ROWS: list[dict[str, Any]] = json.loads(INDEX)["manifests"]
 
 def served(rows: object, **more: object) -> Callable[[str | None], bytes]:
     """Serve the two images of ours and an index with these rows, which has these other keys, too."""
-    index = manifest.encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": rows, **more})
+    index = encode({"schemaVersion": 2, "mediaType": INDEXES[0], "manifests": rows, **more})
     around = json.dumps({"manifests": [{"mediaType": INDEXES[0], "digest": digest(index), "size": 1}]}).encode()
     blobs = {digest(index): index, **OURS[0].blobs, **OURS[1].blobs}
     return lambda wanted: blobs[wanted] if wanted else around
 
 
 def test_each_image_of_an_index_of_ours_is_found() -> None:
-    (_, named), found = selection.every(served(ROWS), "it", None)
+    (_, named), found = selection.find_manifests(served(ROWS), "it", None)
 
     assert named == digest(INDEX)
     assert [(platform, each.digest) for platform, each in found] == [(AMD64, OURS[0].digest), (ARM64, OURS[1].digest)]
@@ -63,12 +64,12 @@ def test_each_image_of_an_index_of_ours_is_found() -> None:
 @pytest.mark.parametrize(("platform", "number"), [(AMD64, 0), (ARM64, 1)])
 def test_one_image_of_an_index_is_found_by_its_platform(platform: Platform, number: int) -> None:
     for rows in (ROWS, ROWS[number:][:1]):
-        _, [(found, image)] = selection.every(served(rows), "it", platform)
+        _, [(found, image)] = selection.find_manifests(served(rows), "it", platform)
         assert (found, image.digest) == (platform, OURS[number].digest)
 
 
 def test_the_only_image_of_an_index_is_found() -> None:
-    (*indexes, named), [(platform, image)] = selection.every(served(ROWS[1:]), "it", None)
+    (*indexes, named), [(platform, image)] = selection.find_manifests(served(ROWS[1:]), "it", None)
 
     assert (named, platform, image.digest) == (OURS[1].digest, ARM64, OURS[1].digest)
     assert len(indexes) == 2  # to each of them documents may be attached
@@ -92,18 +93,18 @@ ODD: dict[str, list[object]] = {
 def test_an_index_with_anything_else_in_it_is_not_every_image(rows: list[object]) -> None:
     for asked in (None, AMD64):
         with pytest.raises(UserFault, match="something else than one image"):
-            selection.every(served(rows), "it", asked)
+            selection.find_manifests(served(rows), "it", asked)
 
 
 @pytest.mark.parametrize("key", ["subject", "annotations", "artifactType"])
 def test_an_index_that_says_more_is_not_every_image(key: str) -> None:
     with pytest.raises(UserFault, match=key):
-        selection.every(served(ROWS, **{key: {}}), "it", None)
+        selection.find_manifests(served(ROWS, **{key: {}}), "it", None)
 
 
 def test_an_empty_index_is_no_image() -> None:
     with pytest.raises(UserFault, match=r"\(nothing\)"):
-        selection.every(served([]), "it", None)
+        selection.find_manifests(served([]), "it", None)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +123,14 @@ def test_a_manifest_that_engines_read_in_another_way_is_refused(more: dict[str, 
     data = json.dumps({**json.loads(image.blobs[image.digest]), **more}).encode()
 
     with pytest.raises(WorldFault, match=r"of two kinds|as another one"):
-        manifest.read(data, "it")
+        manifest.parse_document(data, "it")
 
 
 def test_a_missing_platform_is_said_with_those_that_are_there() -> None:
     with pytest.raises(UserFault, match=r"linux/arm64, windows/amd64\)") as caught:
-        choose([entry("arm64"), entry("amd64", system="windows"), entry("unknown", system="unknown")], "it", AMD64)
+        choose_entry(
+            [entry("arm64"), entry("amd64", system="windows"), entry("unknown", system="unknown")], "it", AMD64
+        )
 
     assert caught.value.remedy == "an image for linux/amd64 or --platform linux/arm64"
 
@@ -160,7 +163,7 @@ FOREIGN = {"mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gz
 )
 def test_what_is_no_image_is_refused(data: bytes, kind: type[Fault], fact: str) -> None:
     with pytest.raises(kind, match=fact) as caught:
-        resolve(lambda _: data, "it", AMD64)
+        find_manifest(lambda _: data, "it", AMD64)
 
     assert "it" in caught.value.value and caught.value.remedy
 

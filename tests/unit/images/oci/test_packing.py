@@ -9,7 +9,7 @@ from images.oci import packing
 
 @pytest.mark.parametrize("layer", ["torch", *packing.OTHERWISE])
 def test_a_layer_is_compressed_as_a_lock_says(layer: str) -> None:
-    named, found = packing.settings(), packing.parameters(layer)
+    named, found = packing.zstd_settings(), packing.parameters(layer)
 
     for name in packing.USUAL:
         usual = named[f"zstd-{name.replace('_', '-')}"]

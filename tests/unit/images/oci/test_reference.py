@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import UserFault
-from images.oci.reference import Archive, Directory, Reference, Remote, full, name, parse, push_target
+from images.oci.reference import (
+    ArchiveReference,
+    LayoutReference,
+    Reference,
+    Remote,
+    full_name,
+    parse_reference,
+    parse_tag,
+    push_target,
+)
 
 DIGEST = "sha256:" + "0a" * 32
 
@@ -25,15 +34,15 @@ DIGEST = "sha256:" + "0a" * 32
         (f"registry:5000/name@{DIGEST}", Remote("registry:5000", "name", None, DIGEST)),
         (f"localhost/a/b:t@{DIGEST}", Remote("localhost", "a/b", "t", DIGEST)),
         ("[::1]:5000/a", Remote("[::1]:5000", "a", "latest")),
-        ("oci:folder", Directory("folder")),
-        ("oci:/a/b:1.0", Directory("/a/b", "1.0")),
-        ("oci:/a:b/c", Directory("/a:b/c")),
-        ("archive:/a/b", Archive("/a/b")),
-        ("./a.tar", Archive("./a.tar")),
+        ("oci:folder", LayoutReference("folder")),
+        ("oci:/a/b:1.0", LayoutReference("/a/b", "1.0")),
+        ("oci:/a:b/c", LayoutReference("/a:b/c")),
+        ("archive:/a/b", ArchiveReference("/a/b")),
+        ("./a.tar", ArchiveReference("./a.tar")),
     ],
 )
 def test_a_reference_is_read(text: str, expected: Reference) -> None:
-    assert parse(text) == expected
+    assert parse_reference(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -53,7 +62,7 @@ def test_a_reference_is_read(text: str, expected: Reference) -> None:
 )
 def test_a_bad_reference_is_named_with_what_is_possible(text: str, value: str) -> None:
     with pytest.raises(UserFault) as caught:
-        parse(text)
+        parse_reference(text)
 
     assert value in caught.value.value
     assert "archive:FILE" in caught.value.remedy
@@ -62,11 +71,11 @@ def test_a_bad_reference_is_named_with_what_is_possible(text: str, value: str) -
 @given(st.text() | st.from_regex(r"[a-z.:/@A-Z0-9_-]{1,40}", fullmatch=True))
 def test_any_text_is_a_reference_or_a_fault(text: str) -> None:
     try:
-        found = parse(text)
+        found = parse_reference(text)
     except UserFault:
         return
 
-    assert parse(str(found)) in (found, _without_tag(found))
+    assert parse_reference(str(found)) in (found, _without_tag(found))
 
 
 def _without_tag(found: Reference) -> Reference:
@@ -86,13 +95,13 @@ def _without_tag(found: Reference) -> Reference:
     ],
 )
 def test_the_name_of_an_image_has_a_tag(text: str, expected: str) -> None:
-    assert name(text) == expected
+    assert parse_tag(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "A B C", "a/UPPER", "x:y:z", "a:", f"a@{DIGEST}", "a:é", "a:" + "x" * 129])
 def test_what_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(UserFault) as caught:
-        name(text)
+        parse_tag(text)
 
     assert repr(text)[1:-1] in caught.value.value or text in caught.value.value
 
@@ -107,7 +116,7 @@ def test_what_is_no_name_is_refused(text: str) -> None:
     ],
 )
 def test_a_name_is_written_in_full_as_docker_does(text: str, expected: str) -> None:
-    assert full(text) == expected
+    assert full_name(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -119,7 +128,7 @@ def test_a_name_in_capitals_is_named_in_small_letters(text: str, small: str) -> 
     assert caught.value.remedy == f"--push {small}"
 
     with pytest.raises(UserFault, match="small letters only") as caught:
-        parse(text)
+        parse_reference(text)
     assert caught.value.remedy == small
 
 
@@ -136,8 +145,8 @@ def test_an_image_is_pushed_to_nothing_else(text: str) -> None:
 @given(st.text() | st.from_regex(r"[a-z.:/@A-Z0-9_-]{1,40}", fullmatch=True))
 def test_any_text_is_a_name_or_a_fault(text: str) -> None:
     try:
-        found = name(text)
+        found = parse_tag(text)
     except UserFault:
         return
 
-    assert name(found) == found and ":" in found.rpartition("/")[2]
+    assert parse_tag(found) == found and ":" in found.rpartition("/")[2]

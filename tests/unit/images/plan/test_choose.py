@@ -10,8 +10,8 @@ import pytest
 
 from images.host.errors import LONGEST, UserFault
 from images.host.text import shortened
-from images.model import Request
 from images.plan import catalog, choose
+from images.plan.request import Request
 from images.platforms import PLATFORMS
 
 TABLE = catalog.load()
@@ -112,7 +112,7 @@ def test_what_is_told_of_one_image_of_an_index_works_for_all(wishes: dict[str, s
 
 
 MINOR = "that is not a minor release of Python"
-DATE, EARLY = "that is not a date", "nothing can be known as of a day that has not come"
+DATE, EARLY = "that is not a date", "--as-of is a day in the future"
 
 
 @pytest.mark.parametrize(

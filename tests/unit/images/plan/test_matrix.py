@@ -7,8 +7,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from images.model import Request
 from images.plan import catalog, matrix, planner
+from images.plan.request import Request
 
 TABLE = catalog.load()
 
@@ -24,7 +24,7 @@ def test_plan_and_list_are_read_by_people() -> None:
     out = StringIO()
     console = Console(file=out, width=200)
 
-    matrix.show_plan(planner.resolve(Request(torch="2.4.0", transformers="4.46.0"), TABLE), console)
+    matrix.show_plan(planner.make_plan(Request(torch="2.4.0", transformers="4.46.0"), TABLE), console)
     matrix.show_list(TABLE, console)
 
     for word in ("oneccl_bind_pt==2.4.0", "2.4.0-pip-multinode", "was yanked", "4.45 to 4.46", "--use_ipex gone"):

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from images.host.errors import UserFault
-from images.model import Request
 from images.plan import catalog, planner
+from images.plan.request import Request
 from images.platforms import PLATFORMS
 
 TABLE = catalog.load()
@@ -18,8 +18,8 @@ TABLE = catalog.load()
 def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() -> None:
     request = Request(torch="2.4.0", transformers="5.1.0")
 
-    fallen = planner.resolve(request, TABLE)
-    chosen = planner.resolve(replace(request, backend="gloo"), TABLE)
+    fallen = planner.make_plan(request, TABLE)
+    chosen = planner.make_plan(replace(request, backend="gloo"), TABLE)
 
     start = "gloo instead of oneCCL: transformers 5.1.0 no longer supports ccl"
     assert [note for note in fallen.notes if note.startswith(start) and "#42852" in note]
@@ -27,7 +27,7 @@ def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() 
 
 
 def test_libraries_are_never_older_than_a_new_transformers_can_use() -> None:
-    made = planner.resolve(Request(torch="2.6.0", transformers="5.23.0"), TABLE)
+    made = planner.make_plan(Request(torch="2.6.0", transformers="5.23.0"), TABLE)
 
     assert made.as_of == datetime.date(2026, 6, 24)
     assert [note for note in made.notes if note.startswith("libraries as of 2026-06-24")]
@@ -37,8 +37,8 @@ TODAY = datetime.date(2026, 11, 21)
 
 
 def test_a_day_that_is_not_over_is_planned_with_a_note() -> None:
-    today = planner.resolve(Request(as_of="2026-11-21"), TABLE, TODAY)
-    yesterday = planner.resolve(Request(as_of="2026-11-20"), TABLE, TODAY)
+    today = planner.make_plan(Request(as_of="2026-11-21"), TABLE, TODAY)
+    yesterday = planner.make_plan(Request(as_of="2026-11-20"), TABLE, TODAY)
 
     assert [note for note in today.notes if note not in yesterday.notes] == [
         "2026-11-21 is not over (UTC): the same command may find other packages later, --lock FILE finds these"
@@ -55,7 +55,7 @@ def test_a_day_that_is_not_over_is_planned_with_a_note() -> None:
     ],
 )
 def test_the_images_of_an_index_have_the_same_releases(asked: Request, remedy: str | None) -> None:
-    plans = [planner.resolve(replace(asked, platform=each), TABLE) for each in PLATFORMS]
+    plans = [planner.make_plan(replace(asked, platform=each), TABLE) for each in PLATFORMS]
 
     if remedy is None:
         planner.require_same_releases(plans)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault
-from images.model import Request
 from images.plan import catalog, planner, requirements
+from images.plan.request import Request
 from images.platforms import PLATFORMS, Platform
 
 DIGEST, OTHER = "a" * 64, "b" * 64
@@ -54,10 +54,10 @@ def test_a_file_is_read_as_pip_reads_it(write: Write, text: str, lines: list[str
     more = {"more/one.txt": "tensorboard==2", "more/two.txt": "trl\n-c bounds.txt", "more/bounds.txt": "protobuf<7"}
     place = write({**more, "mine.txt": text})
 
-    found = requirements.read([str(place / "mine.txt")], [])
+    found = requirements.read_requirements([str(place / "mine.txt")], [])
 
     assert [*found] == lines
-    assert [str(requirements.parse(line)) for line in found] == lines
+    assert [str(requirements.parse_line(line)) for line in found] == lines
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_is_not_followed_is_refused_with_its_line(write: Write, line: str, 
     place = write({"mine.txt": f"trl\n{line}\n"})
 
     with pytest.raises(UserFault, match=fact) as caught:
-        requirements.read([str(place / "mine.txt")], [])
+        requirements.read_requirements([str(place / "mine.txt")], [])
 
     assert caught.value.exit_code == 2 and caught.value.remedy
 
@@ -93,7 +93,7 @@ def test_a_line_is_called_by_the_number_that_an_editor_shows(write: Write) -> No
     place = write({"mine.txt": f"peft==1 \\\n --hash=sha256:{DIGEST} \\\n --hash=sha256:{OTHER}\n\ntrl=1\n"})
 
     with pytest.raises(UserFault) as caught:
-        requirements.read([str(place / "mine.txt")], [])
+        requirements.read_requirements([str(place / "mine.txt")], [])
 
     assert caught.value.value.endswith("mine.txt, line 5: trl=1")
 
@@ -101,9 +101,9 @@ def test_a_line_is_called_by_the_number_that_an_editor_shows(write: Write) -> No
 def test_brackets_without_end_are_no_requirement(write: Write) -> None:
     line = f"peft; {'(' * 10_000}"
     with pytest.raises(UserFault, match="that is not a requirement"):
-        requirements.read([str(write({"mine.txt": line}) / "mine.txt")], [])
+        requirements.read_requirements([str(write({"mine.txt": line}) / "mine.txt")], [])
     with pytest.raises(ValueError, match="nested too deep"):
-        requirements.parse(line)
+        requirements.parse_line(line)
 
 
 PROJECT = """
@@ -126,7 +126,7 @@ other = { git = "https://host.example/other" }
 def test_a_project_gives_its_dependencies_and_groups(write: Write, groups: str, lines: list[str]) -> None:
     place = write({"pyproject.toml": PROJECT})
 
-    assert [*requirements.read([f"{place}/pyproject.toml{groups}"], [])] == lines
+    assert [*requirements.read_requirements([f"{place}/pyproject.toml{groups}"], [])] == lines
 
 
 @pytest.mark.parametrize(
@@ -144,13 +144,13 @@ def test_a_project_that_cannot_be_followed_is_refused(write: Write, text: str, g
     place = write({"pyproject.toml": text})
 
     with pytest.raises(UserFault, match=fact):
-        requirements.read([f"{place}/pyproject.toml{groups}"], [])
+        requirements.read_requirements([f"{place}/pyproject.toml{groups}"], [])
 
 
 @pytest.mark.parametrize("text", ["peft", "peft>=1", "peft==1.*", "peft==1,<2", "peft @ https://h/x.whl"])
 def test_a_single_package_has_its_version(text: str) -> None:
     with pytest.raises(UserFault):
-        requirements.read([], [text])
+        requirements.read_requirements([], [text])
 
 
 @pytest.mark.parametrize(
@@ -169,10 +169,10 @@ def test_a_single_package_has_its_version(text: str) -> None:
 def test_another_torch_than_the_images_is_refused_before_anything_is_asked(line: str, is_refused: bool) -> None:
     request = Request(torch="2.13.0", transformers="5.23.0", user_packages=(line,))
     if not is_refused:
-        assert planner.resolve(request, catalog.load()).user_packages == (line,)
+        assert planner.make_plan(request, catalog.load()).user_packages == (line,)
         return
     with pytest.raises(UserFault, match="do not go with the image") as caught:
-        planner.resolve(request, catalog.load())
+        planner.make_plan(request, catalog.load())
 
     assert line.split(" --")[0] in caught.value.value and " of the image" in caught.value.value
 
@@ -182,16 +182,16 @@ def test_a_line_counts_by_the_machine_of_the_image(platform: Platform) -> None:
     here, there = (f'torch=={release}; platform_machine {sign} "{platform.machine}"' for release, sign in
                    (("2.13.0", "=="), ("2.5.0", "!=")))  # fmt: skip
 
-    assert requirements.conflicts([here, there], {"torch": "2.13.0"}, "3.11", platform) == []
+    assert requirements.list_conflicts([here, there], {"torch": "2.13.0"}, "3.11", platform) == []
 
 
 @given(st.text(max_size=80))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        lines = requirements.read([], [text])
+        lines = requirements.read_requirements([], [text])
     except Fault:
         return
-    assert [str(requirements.parse(line)) for line in lines] == [*lines]
+    assert [str(requirements.parse_line(line)) for line in lines] == [*lines]
 
 
 @given(
@@ -201,7 +201,7 @@ def test_any_line_of_a_file_is_read_or_refused(tmp_path_factory: pytest.TempPath
     path = tmp_path_factory.getbasetemp() / "any.txt"
     path.write_text("".join(words))
     try:
-        lines = requirements.read([str(path)], [])
+        lines = requirements.read_requirements([str(path)], [])
     except Fault:
         return
-    assert all(requirements.parse(line).name == "peft" for line in lines)
+    assert all(requirements.parse_line(line).name == "peft" for line in lines)

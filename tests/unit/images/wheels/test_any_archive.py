@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import re
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
@@ -14,16 +15,19 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base.inspect import of_debian
+from images.base.inspect import debian_site
 from images.check import components
-from images.foreign.paths import flaw
+from images.foreign.paths import find_flaw
+from images.host.blobs import sha256
 from images.host.errors import Fault
-from images.host.store import Store, sha256
+from images.host.store import Store
 from images.layers import examples, wheel
 from images.lock.source_only import to_wheel
-from images.model import Directories, SourceOnly, Wheel
-from images.oci.layer import LayerWriter
-from images.wheels.content import content
+from images.oci.layer import Directories
+from images.oci.layer_writer import LayerWriter
+from images.plan.pins import SourceOnly
+from images.wheels.content import read_content
+from images.wheels.wheel import Wheel
 from tests.support.hostile import changed, changes, watched
 from tests.support.wheels import pack
 
@@ -55,14 +59,14 @@ def assert_in_place(layer: Path) -> None:
     data = zstandard.ZstdDecompressor().stream_reader(layer.read_bytes()).read()
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         for info in tar:
-            assert flaw(info.name) is None
+            assert find_flaw(info.name) is None
             assert info.isdir() or info.name.startswith(BELOW)
 
 
 def install(path: Path) -> None:
-    content(Store(path.parent / "store"), sha256(path), path)
+    read_content(Store(path.parent / "store"), sha256(path), path)
     with LayerWriter(path.parent / "layer", Directories()) as layer:
-        wheel.write(layer, path, of_debian("3.11"), wheel.Parts({}, {}), trimmed=False)
+        wheel.write_wheel(layer, path, debian_site("3.11"), wheel.Parts({}, {}, re.compile("(?!)")))
         layer.finish()
     assert_in_place(path.parent / "layer")
 
@@ -70,13 +74,13 @@ def install(path: Path) -> None:
 def describe(path: Path) -> None:
     """Read a wheel as an SBOM does."""
     found = Wheel("thing", "1.0", sha256(path), path)
-    said = content(Store(path.parent / "store"), found.sha256, path)
+    said = read_content(Store(path.parent / "store"), found.sha256, path)
     components.document("a", "1", DAY, [components.of_wheel(found, said.metadata)]).encode()
 
 
 def take_examples(path: Path) -> None:
     with LayerWriter(path.parent / "layer", Directories()) as layer:
-        examples.write(layer, path)
+        examples.write_examples(layer, path)
         layer.finish()
     assert_in_place(path.parent / "layer")
 
@@ -84,7 +88,7 @@ def take_examples(path: Path) -> None:
 def make_wheel(path: Path) -> None:
     store = Store(path.parent / "store")
     digest, name = to_wheel(store, path, sha256(path), ROW)
-    content(store, digest, store.place(digest, name))
+    read_content(store, digest, store.place(digest, name))
 
 
 def use(path: Path, data: bytes, built: Built) -> None:

@@ -14,7 +14,7 @@ from images.foreign import bounds
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.wheels import archive, record
-from images.wheels.content import ALGORITHMS, Content, content
+from images.wheels.content import ALGORITHMS, WheelContent, read_content
 from tests.support.elf import library
 from tests.support.wheels import WHEEL, damaged, pack
 
@@ -24,8 +24,8 @@ LARGE = library("liba.so.1") + bytes(100_000)
 Files = Mapping[str, bytes]
 
 
-def read(path: Path) -> Content:
-    return content(Store(path.parent / "store"), "0" * 64, path)
+def read(path: Path) -> WheelContent:
+    return read_content(Store(path.parent / "store"), "0" * 64, path)
 
 
 def refused(path: Path) -> str:
@@ -208,7 +208,7 @@ def test_only_ipex_may_have_files_that_were_edited_after_record_was_written(
         assert f"another hash of {path!r}" in refused(wheel)
         return
     assert read(wheel)
-    with archive.opened(wheel) as opened:
+    with archive.open_wheel(wheel) as opened:
         assert opened.rows[path] == record.row(path, opened.read(path))
 
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from images.host.store import CHUNK
+from images.host.blobs import CHUNK
 from images.wheels import members
 from images.wheels.archive import UNREADABLE
-from images.wheels.members import Member
+from images.wheels.members import WheelMember
 from tests.support.hostile import changed, changes
 
 TEXT = b"".join(b"line %d of a file\n" % number for number in range(1000))
@@ -31,7 +31,7 @@ def write(place: Path, files: dict[str, bytes], method: int = zipfile.ZIP_DEFLAT
 
 def chunks(place: Path, name: str) -> Iterator[bytes]:
     with place.open("rb") as stream, zipfile.ZipFile(stream) as archive:
-        yield from Member(stream, archive.getinfo(name)).chunks()
+        yield from WheelMember(stream, archive.getinfo(name)).chunks()
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +119,6 @@ def test_any_damaged_archive_is_read_or_refused(place: Path, at: list[tuple[int,
         with place.open("rb") as stream:
             for info in infos:
                 if info.header_offset >= 0 and info.compress_size <= len(data):
-                    assert sum(map(len, Member(stream, info).chunks())) == info.file_size
+                    assert sum(map(len, WheelMember(stream, info).chunks())) == info.file_size
     except (*UNREADABLE, OSError):
         pass

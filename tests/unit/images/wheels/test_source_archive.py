@@ -26,8 +26,8 @@ def tar(*infos: tarfile.TarInfo) -> bytes:
     return out.getvalue()
 
 
-def read(path: Path) -> list[source_archive.Member]:
-    return list(source_archive.members(path, lambda name: True))
+def read(path: Path) -> list[source_archive.ArchiveFile]:
+    return list(source_archive.read_files(path, lambda name: True))
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
@@ -45,7 +45,7 @@ def test_an_archive_may_be_read_that_has_no_top_directory(tmp_path: Path, bare: 
     names = ("./a", "a/b", "top/a/c", "b")
     (tmp_path / "t").write_bytes(tar(*map(tarfile.TarInfo, names)))
 
-    taken = source_archive.members(tmp_path / "t", lambda name: f"{name}/".startswith("a/"), bare=bare)
+    taken = source_archive.read_files(tmp_path / "t", lambda name: f"{name}/".startswith("a/"), bare=bare)
 
     assert [member.path for member in taken] == found
 
@@ -63,7 +63,7 @@ def test_a_bomb_is_neither_read_nor_skipped_over(tmp_path: Path, kind: bytes, as
 
     tracemalloc.start()
     with pytest.raises(ValueError, match="unpacks to more than" if kind == tarfile.REGTYPE else "a header says"):
-        list(source_archive.members(path, lambda _: asked))
+        list(source_archive.read_files(path, lambda _: asked))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from images.model import BaseImage, Descriptor, Manifest
+from images.base.base import BaseImage
+from images.oci.descriptors import Descriptor
+from images.oci.manifest import Manifest
 from scripts.pages import built, tables
 from scripts.pages.built import Built
 from tests.support.locks import lock

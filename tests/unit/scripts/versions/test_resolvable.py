@@ -6,14 +6,14 @@ import pytest
 from packaging.version import Version
 
 from images.host.errors import Fault, UserFault, WorldFault
-from images.model import Request
 from images.plan import catalog, planner
+from images.plan.request import Request
 from scripts.versions import resolvable
 from scripts.versions.resolvable import Outcome
 
 TABLE = catalog.load()
 PLANS = resolvable.chosen(TABLE)
-CCL = planner.resolve(Request(torch="2.4.0", transformers="4.46.3", base="debian"), TABLE)
+CCL = planner.make_plan(Request(torch="2.4.0", transformers="4.46.3", base="debian"), TABLE)
 NOTHING = UserFault("no set of packages fits", "six>=99 cannot be had", "another")
 NO_INDEX = WorldFault("cannot reach a package index", "https://index.example/simple/six/", "a proxy")
 

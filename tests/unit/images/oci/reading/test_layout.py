@@ -14,11 +14,11 @@ import pytest
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
-from images.model import Manifest
 from images.oci import reference
+from images.oci.manifest import Manifest
 from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
-from images.oci.selection import resolve
+from images.oci.selection import find_manifest
 from images.platforms import AMD64
 from tests.support.hostile import END, entry, pax
 from tests.support.stand_in import SYSTEM, Image, digest, saved, write, write_tar
@@ -34,17 +34,17 @@ ONE = laid_out({"1": IMAGE})
 
 def opened(name: str, store: Path) -> OnDisk:
     """Open an image as it is named on a command line."""
-    named = reference.parse(name)
-    if isinstance(named, reference.Directory):
-        return layout.in_directory(named, Store(store))
-    assert isinstance(named, reference.Archive)
-    return layout.in_archive(named, Store(store))
+    named = reference.parse_reference(name)
+    if isinstance(named, reference.LayoutReference):
+        return layout.open_layout(named, Store(store))
+    assert isinstance(named, reference.ArchiveReference)
+    return layout.open_archive(named, Store(store))
 
 
 def copied(name: str, store: Path) -> tuple[Manifest, bytes, list[bytes]]:
     """Copy an image into a store, and return its manifest, its configuration and its layers."""
     image = opened(name, store)
-    found = resolve(image.manifest, name, AMD64)
+    found = find_manifest(image.manifest, name, AMD64)
     config = image.config(found, lambda _: None).read_bytes()
     return found, config, [path.read_bytes() for path in image.layers(found, lambda _: None)]
 
@@ -90,7 +90,7 @@ def test_the_image_of_this_platform_and_tag_is_taken(
 
     image = opened(f"oci:{tmp_path}/layout{tag}", tmp_path / "store")
 
-    assert resolve(image.manifest, "it", AMD64).digest == meant.digest
+    assert find_manifest(image.manifest, "it", AMD64).digest == meant.digest
 
 
 def test_archives_of_both_kinds_hold_the_same_image(tmp_path: Path) -> None:

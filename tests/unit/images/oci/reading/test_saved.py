@@ -35,13 +35,13 @@ def read(images: object, parts: Mapping[str, bytes] = PARTS, read_paths: list[st
             raise FileNotFoundError(path)
         yield files[path]
 
-    return saved.read(Files("it", files.__contains__, pieces), NO_STORE)
+    return saved.open_saved(Files("it", files.__contains__, pieces), NO_STORE)
 
 
 def test_layers_get_the_digests_of_their_tars() -> None:
     image = read([GOOD])
 
-    found = selection.resolve(image.manifest, "it", AMD64)
+    found = selection.find_manifest(image.manifest, "it", AMD64)
 
     assert [(layer.digest, layer.size) for layer in found.layers] == [
         (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) for data in (b"lowest", b"above it")
@@ -53,7 +53,9 @@ def test_layers_get_the_digests_of_their_tars() -> None:
 def test_a_layer_that_is_there_twice_is_read_once() -> None:
     paths: list[str] = []
 
-    found = selection.resolve(read([{**GOOD, "Layers": ["1/layer.tar"] * 300}], read_paths=paths).manifest, "it", AMD64)
+    found = selection.find_manifest(
+        read([{**GOOD, "Layers": ["1/layer.tar"] * 300}], read_paths=paths).manifest, "it", AMD64
+    )
 
     assert len(found.layers) == 300
     assert paths.count("1/layer.tar") == 1

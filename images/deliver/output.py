@@ -9,9 +9,9 @@ from pathlib import Path
 
 from images.host.errors import UserFault
 from images.host.store import Store
-from images.host.whole_files import replacing
-from images.model import Image
+from images.host.whole_files import replacing, require_writable
 from images.oci.archive import write_archive
+from images.oci.image import Image
 from images.oci.layout_writer import write_layout
 
 
@@ -23,7 +23,7 @@ class Target:
     is_layout: bool
 
 
-def output_target(text: str) -> Target:
+def parse_target(text: str) -> Target:
     """Return what the user means by a path: a layout where it ends in `/` or is a directory, an archive elsewhere.
 
     Raises UserFault for what is there and is no archive and no layout (a device, a pipe, a directory of other things),
@@ -45,13 +45,7 @@ def output_target(text: str) -> Target:
     return Target(path, is_layout)
 
 
-def require_writable(directory: Path) -> None:
-    """Raise UserFault for a directory in which nothing can be written: that is said before the work."""
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise UserFault("nothing can be written there", directory, "--output in a directory that you may write to")
-
-
-def save(place: Target, images: Sequence[Image], store: Store, compression: str) -> None:
+def save_images(place: Target, images: Sequence[Image], store: Store, compression: str) -> None:
     """Write an image to its place; what is there already stays as it was until the new one is whole.
 
     A layout takes one for each of several platforms.

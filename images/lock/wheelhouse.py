@@ -15,7 +15,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from images.host.errors import UserFault
-from images.host.pip_config import local
+from images.host.pip_config import local_path
 from images.host.store import Store
 from images.platforms import Platform
 
@@ -24,7 +24,7 @@ LETTERS = re.compile(r"[\w.+!-]+")  # of a wheel's name (PEP 427), where packagi
 COPY = re.compile(r" ?\(\d{1,4}\)\.whl$")  # the end of a second copy's name
 
 
-class Wheel(NamedTuple):
+class WheelFile(NamedTuple):
     """A wheel, by what the name of its file says."""
 
     path: Path
@@ -47,24 +47,24 @@ def tags(python: str, glibc: str, platform: Platform) -> list[Tag]:
     ]
 
 
-def holds(directory: str | None, url: str | None) -> bool:
+def is_file_of(directory: str | None, url: str | None) -> bool:
     """Return whether an address is that of a file in a directory, however its characters are encoded.
 
     uv leaves `..` out of an address, and follows no links.
     """
-    place = local(url) if url else None
+    place = local_path(url) if url else None
     if directory is None or place is None:
         return False
     return Path(os.path.normpath(place)).parent == Path(os.path.normpath(Path(directory).absolute()))
 
 
-def has(directory: Path, name: str, version: str, fit: frozenset[Tag] | None = None) -> bool:
+def has_wheel(directory: Path, name: str, version: str, fit: frozenset[Tag] | None = None) -> bool:
     """Return whether a directory has a wheel of a release, with one of the tags that `fit`; 2.4.0 is also 2.4.0+cpu."""
     found = (wheel for wheel in _wheels(directory) if wheel.name == canonicalize_name(name))
     return any(_is(wheel.version, version) and (fit is None or wheel.tags & fit) for wheel in found)
 
 
-def contents(directory: Path, store: Store) -> list[tuple[str, str]]:
+def hash_files(directory: Path, store: Store) -> list[tuple[str, str]]:
     """Return name and sha256 of every wheel and source archive in a directory.
 
     A file is read once, as long as its size, its times and its place on the disk stay the same.
@@ -76,7 +76,7 @@ def contents(directory: Path, store: Store) -> list[tuple[str, str]]:
     return found
 
 
-def require(named: str) -> Path:
+def require_directory(named: str) -> Path:
     """Return the directory that the user named, as an absolute path.
 
     Raises UserFault where it is not there, or has a wheel whose name no installer can read: it would be passed over.
@@ -100,7 +100,7 @@ def _renaming(path: Path) -> str:
     return f"rm {old}: {right.name} is there, too" if right.exists() else f"mv {old} {new}"
 
 
-def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str, platform: Platform) -> None:
+def refuse_unfit(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc: str, platform: Platform) -> None:
     """Raise UserFault where a directory has none but wheels that do not fit for a package, given as (name, version).
 
     A version without a local part means any, as in a requirement: 2.13.0 is also 2.13.0+cpu (PEP 440).
@@ -119,19 +119,19 @@ def refuse(directory: Path, pins: Iterable[tuple[str, str]], python: str, glibc:
         raise UserFault(fact, value, remedy)
 
 
-def _wheels(directory: Path) -> Iterator[Wheel]:
+def _wheels(directory: Path) -> Iterator[WheelFile]:
     """Yield every file that has the name of a wheel; installers ignore other files."""
     return filter(None, map(_read, sorted(directory.glob("*.whl"))))
 
 
-def _read(path: Path) -> Wheel | None:
+def _read(path: Path) -> WheelFile | None:
     if not LETTERS.fullmatch(path.name):
         return None
     try:
         name, version, _, tags = parse_wheel_filename(path.name)
     except (InvalidWheelFilename, InvalidVersion):
         return None
-    return Wheel(path, name, version, tags)
+    return WheelFile(path, name, version, tags)
 
 
 def _is(version: Version, pinned: str) -> bool:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import UserFault
+from images.lock import wheelhouse
 from images.platforms import AMD64
-from images.wheels import wheelhouse
 
 
 def wheel(directory: Path, name: str) -> Path:
@@ -24,7 +24,7 @@ def wheel(directory: Path, name: str) -> Path:
 
 
 def refuse(directory: Path, *pins: tuple[str, str]) -> None:
-    wheelhouse.refuse(directory, pins, "3.11", "2.36", AMD64)
+    wheelhouse.refuse_unfit(directory, pins, "3.11", "2.36", AMD64)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_every_such_wheel_is_named_once(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_of_the_wheelhouse_is_known_by_its_address(directory: str | None, url: str | None, holds: bool) -> None:
-    assert wheelhouse.holds(directory, url) is holds
+    assert wheelhouse.is_file_of(directory, url) is holds
 
 
 TORCH = "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64"
@@ -102,7 +102,7 @@ def test_a_wheel_that_would_be_passed_over_for_its_name_is_refused(tmp_path: Pat
     path = wheel(tmp_path, name)
 
     with pytest.raises(UserFault, match="not the name of a wheel") as caught:
-        wheelhouse.require(str(tmp_path))
+        wheelhouse.require_directory(str(tmp_path))
 
     assert caught.value.value == f"{path.name} (in {tmp_path})"
     expected = remedy.format(path, tmp_path)
@@ -121,11 +121,11 @@ def test_the_name_that_is_proposed_is_that_of_the_wheel(project: str, local: str
     with tempfile.TemporaryDirectory() as place:
         wheel(Path(place), odd)
         if odd == good:
-            assert wheelhouse.require(place) == Path(place)
+            assert wheelhouse.require_directory(place) == Path(place)
             return
         with pytest.raises(UserFault) as caught:
-            wheelhouse.require(place)
+            wheelhouse.require_directory(place)
         _, old, new = shlex.split(caught.value.remedy)
         Path(old).rename(new)
 
-        assert [path.name for path in wheelhouse.require(place).iterdir()] == [f"{good}.whl"]
+        assert [path.name for path in wheelhouse.require_directory(place).iterdir()] == [f"{good}.whl"]

@@ -1,0 +1,63 @@
+"""What an image is built on: a base in the store, and what a lock says of a pulled one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from images.base.facts import Facts, Site
+from images.host.blobs import Blobs
+from images.oci.layer import Layer
+from images.oci.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class BaseImage:
+    """A base image: its name in a registry (None: it came from disk), its manifest, and what is kept of it.
+
+    `kept` are the planned Python packages that it has at the planned version, so that they are not added again.
+    """
+
+    manifest: Manifest
+    kept: tuple[str, ...]
+    reference: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """A base image in the store, made here or pulled; its layers are in order from the lowest.
+
+    `name` is what labels call it, None for an image from disk, and `manifest` is that of a pulled image,
+    and `modules` the sha256 of an archive of the modules that a base made here has without bytecode. `links`
+    (path -> target) are made in the highest layer. `environment` and `history` are those of the image's configuration.
+    """
+
+    name: str | None
+    layers: tuple[Layer, ...]
+    facts: Facts
+    site: Site
+    links: Mapping[str, str]
+    manifest: Manifest | None = None
+    modules: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    history: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def digest(self) -> str | None:
+        """Return the digest of a pulled image; a base that was made here has none."""
+        return self.manifest.digest if self.manifest else None
+
+    @property
+    def interpreter(self) -> str:
+        """Return the file of its Python, relative to the root."""
+        return self.facts.pythons[self.site.python]
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """Return the directories that its Python imports packages from, in its order."""
+        return self.facts.sites[self.site.python]
+
+    def is_in(self, store: Blobs) -> bool:
+        """Return whether a store has every layer; one that turned out to be damaged was removed."""
+        return all(store.has(layer.written.digest) for layer in self.layers)

@@ -1,0 +1,34 @@
+"""What will be built: a request with everything decided that can be known before the first download."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from images.plan.pins import Pins
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Pins):
+    """What will be built: requirements, the days as of which they are resolved, the base, and notes for the user.
+
+    `base_reference` names an image to build on; without one, the base is made from `packages` of Debian's `suite`,
+    which also has what a pulled base of `base_suite` lacks. `bindings` and `ipex` are the versions of a oneCCL stack;
+    with `cpu_suffix`, a torch without +cpu may be for a GPU. `sources` say what the rows were taken from.
+    """
+
+    bindings: str | None
+    ipex: str | None
+    cpu_suffix: bool
+    requirements: tuple[str, ...]
+    user_packages: tuple[str, ...] = ()
+    intel: tuple[str, ...]
+    base_reference: str | None
+    base_suite: str
+    suite: str
+    packages: tuple[str, ...]
+    examples: str | None
+    tag: str
+    flags: tuple[str, ...]
+    notes: tuple[str, ...]
+    sources: Mapping[str, str]

@@ -1,0 +1,32 @@
+"""What the user asks for: the first noun of a build."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from images.content import Value
+from images.platforms import Platform
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for; None and () stand for the default, as does what `content` does not have.
+
+    `index` are the platforms of the images that make one index together, this one among them. `user_packages` are lines
+    of plan/requirements.py.
+    """
+
+    platform: Platform | None = None
+    index: tuple[Platform, ...] = ()
+    torch: str | None = None
+    transformers: str | None = None
+    python: str | None = None
+    base: str | None = None
+    backend: str | None = None
+    tasks: tuple[str, ...] = ()
+    examples: str | None = None
+    tag: str | None = None
+    as_of: str | None = None
+    content: Mapping[str, Value] = field(default_factory=dict)
+    user_packages: tuple[str, ...] = ()
