@@ -18,6 +18,7 @@ from entrypoint.machine.files import read_text, which
 from entrypoint.mpi.rank import SUPERVISED, report_refused, take_cores
 from entrypoint.printing.streams import print_error, print_note, print_output
 from entrypoint.rendezvous.master import wait_for_master
+from entrypoint.results.record import RESULTS
 from entrypoint.results.resume import resume_rank
 from entrypoint.run import carry_out
 from entrypoint.settings import forget
@@ -28,12 +29,14 @@ from entrypoint.tasks.command import (
     LIST,
     PLAIN,
     PREFETCH,
+    REPORT,
     USAGE,
     Command,
     Options,
     read_command,
     read_options,
 )
+from entrypoint.tasks.defaults import OUTPUT
 from entrypoint.tasks.preflight import list_tasks
 from entrypoint.tuning.handover import COUNTS, start_rank
 from entrypoint.world import table
@@ -119,6 +122,10 @@ def answer(command: Command, options: Options, facts: Facts) -> int:
     if command.kind == LIST:
         print_output(list_tasks(facts.stack))
         return 0
+    if command.kind == REPORT:
+        from entrypoint.report.command import write_report  # as in `run`
+
+        return write_report(command.words, facts.environ.get(RESULTS) or OUTPUT)
     from entrypoint.doctor import doctor  # as in `run`
 
     facts, launcher = drop_inherited(facts), find_launcher(facts.environ)

@@ -27,7 +27,12 @@ def print_error(text: object) -> None:
 
 
 def print_output(text: str) -> None:
-    """Print on stdout, without passwords.
+    """Print on stdout, without passwords, as `write_output` does."""
+    write_output(hide_text(text))
+
+
+def write_output(text: str) -> None:
+    """Print on stdout what has no passwords.
 
     Raise Refusal if it cannot be written, but not if a reader like `head` has closed it.
     """
@@ -36,7 +41,7 @@ def print_output(text: str) -> None:
     known = sys.stdout.encoding or "ascii"
     try:
         # An argument or a variable may be no text at all.
-        print(hide_text(text).encode(known, "backslashreplace").decode(known), flush=True)
+        print(text.encode(known, "backslashreplace").decode(known), flush=True)
     except BrokenPipeError:
         mute(sys.stdout, 1)
     except OSError as error:

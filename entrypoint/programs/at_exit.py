@@ -58,7 +58,7 @@ ROWS = {
     "torch.amp.autocast_mode": ("gradients.watch_autocast",),
     "torch.nn.parallel.distributed": ("gradients.watch_parallel",),
     "torch.distributed.rendezvous": ("group_of_one.serve_alone",),
-    "transformers.trainer": ("progress.show_progress", "mean_loss.weigh_losses"),
+    "transformers.trainer": ("progress.show_progress", "history.keep_history", "mean_loss.weigh_losses"),
     "transformers.training_args": ("bf16_units.allow_bf16",),
 }
 

@@ -46,9 +46,10 @@ PREFETCH = Kind("prefetch", instead="prefetch TASK")
 LIST = Kind("tasks", prints=True, has_words=False)
 DOCTOR = Kind("doctor", prints=True)
 NETWORK = Kind("doctor", is_script=True)  # as ranks
+REPORT = Kind("report", prints=True)
 ACROSS = "--network"
 USAGE = Kind("usage", prints=True)
-OWN = {kind.name: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH)}
+OWN = {kind.name: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH, REPORT)}
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
   smoke [--bf16]            a short training, offline, to see that all ranks work together
@@ -58,6 +59,7 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
   prefetch TASK [ARG...]    bring what a task downloads into the cache, for pods without a network
   doctor [--json]           what decides speed and correctness here, and the remedy for what is wrong
   doctor --network          by several ranks: how fast the network between them is, and what it costs a training
+  report [DIRECTORY...]     a page with the curves of trainings, from where their results are, on stdout
   worker                    wait for ranks from another container, over ssh
   launch --hosts A,B TASK   run a task on several workers, with mpirun
   ssh HOST [COMMAND...]     reach a worker with the mounted key

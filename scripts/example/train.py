@@ -36,6 +36,7 @@ arguments = TrainingArguments(
     per_device_train_batch_size=options.batch // int(os.environ.get("WORLD_SIZE", "1")),
     learning_rate=2e-4,
     warmup_steps=20,
+    logging_steps=32,
     bf16=options.bf16,
     use_cpu=True,
     save_strategy="epoch",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from benchmarks.report import pages as figures
-from scripts.pages import reference, tables
+from scripts.pages import picture, reference, tables
 
 MARK = re.compile(r"(?m)^<!-- made: (.+) -->$")
 PARTS: Mapping[str, Callable[[], list[str]]] = {
@@ -27,6 +27,7 @@ PARTS: Mapping[str, Callable[[], list[str]]] = {
     "matrix": tables.versions,
     "images": tables.images,
     "ends": tables.ends,
+    "curves of smoke": picture.curves,
     **{f"figures of {name}": figures.maker(name) for name in figures.ON_THE_PAGE},
 }
 

@@ -39,6 +39,7 @@ def test_a_container_that_is_started_again_goes_on(
 
     broken.ended(done)
     assert "rank 0 begins at step 4" in done.out and "rank 0 ends at step 8" in done.out
+    assert "8 of 8, started again at step 4" in train(image, volume, "report").out
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -112,18 +111,6 @@ def served(site: Path) -> Iterator[str]:
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install -e '.[test]'")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium: apt-get install chromium")
-    with sync_api.sync_playwright() as play:
-        launched = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])  # root has no sandbox
-        yield launched
-        launched.close()
 
 
 @pytest.fixture
