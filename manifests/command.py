@@ -20,6 +20,7 @@ from entrypoint.world.model import TORCHRUN
 from entrypoint.world.starters import ACCELERATE, find_code, find_lone, is_python
 from manifests.pod import SCRIPT_DIRECTORY
 from manifests.request import DOWNLOADS, OFF, REFERENCE, Request
+from manifests.secrets import FACT
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 # Commands of the entrypoint that train nothing.
@@ -89,7 +90,7 @@ def check_secrets(words: Sequence[str]) -> None:
     if hidden is not None:
         name = words[hidden].partition("=")[0] if "=" in words[hidden] else words[hidden - 1]
         remedy = f"{name} '$(MINE)', with --env-secret MINE=SECRET:KEY"
-        raise Refusal("a secret in a manifest is read by all who may read the job", hide([name])[0], remedy)
+        raise Refusal(FACT, hide([name])[0], remedy)
 
 
 def check_starter(request: Request, words: Sequence[str]) -> None:

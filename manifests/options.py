@@ -21,6 +21,7 @@ from entrypoint.printing.secrets import hide_value
 from entrypoint.tasks.defaults import OUTPUT
 from manifests.kinds import KINDS
 from manifests.request import OFF, REFERENCE, TORCH_DISTRIBUTED, ManifestKind, Request, Volume, keep
+from manifests.secrets import FACT, check_patch, check_script
 
 # A quantity of Kubernetes with its unit, without which it would be bytes.
 SIZE = re.compile(r"\d{1,9}(\.\d{1,9})?(k|[MGTPE]|[KMGTPE]i)", re.ASCII)
@@ -111,7 +112,7 @@ def read_variable(text: str) -> tuple[str, str]:
     plain = REFERENCE.sub("1", value)
     if hide_value(name, plain) != plain:
         remedy = f"kubectl create secret generic mine --from-literal={name}=..., then --env-secret {name}=mine:{name}"
-        raise Refusal("a secret in a manifest is read by all who may read the job", f"--env {name}", remedy)
+        raise Refusal(FACT, f"--env {name}", remedy)
     return name, value
 
 
@@ -272,6 +273,9 @@ def make_request(typed: dict[str, Any]) -> Request:
         raise Refusal("two scripts have the same name, and pods would have one of them", twice[0], "another file name")
     for key in ("env", "env_secret", "label", "annotation", "script"):
         typed[key] = dict(typed.get(key) or [])
+    for name, text in typed["script"].items():
+        check_script(name, text)
+    check_patch(typed.get("patch") or {})
     dests = {row: row.option[2:].replace("-", "_") for row in POD_ROWS}
     values = {row: typed.pop(dest, None) for row, dest in dests.items()}
     typed["kind"] = KINDS[typed["kind"]]
