@@ -12,7 +12,8 @@ from typing import Callable, NamedTuple
 from entrypoint.machine.files import NETWORK
 from entrypoint.numbers import whole
 
-OF_A_PYTHON = re.compile(r"/python(\d+\.\d+)(?:/|$)")
+# A Python's own directory of libraries, `t` for one without the global lock; `/workspace/python3.12/src` is somebody's.
+OF_A_PYTHON = re.compile(r"/lib(?:32|64)?/python(\d+\.\d+t?)(?:/|$)")
 
 
 class Here(NamedTuple):

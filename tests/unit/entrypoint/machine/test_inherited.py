@@ -31,7 +31,9 @@ HERE = Here("3.11", FILES.__contains__)
         ("PYTHONHOME", "/usr:/apps/python", None),
         ("PYTHONPATH", "/made/later", "/made/later"),
         ("PYTHONPATH", "src:/apps/lib/python3.9/site-packages:/x", "src:/x"),
-        ("PYTHONPATH", "/apps/python3.9", None),
+        ("PYTHONPATH", "/apps/lib64/python3.9", None),
+        ("PYTHONPATH", "/opt/conda/lib/python3.13t/site-packages", None),
+        ("PYTHONPATH", "/workspace/python3.12/src:/apps/python3.9", "/workspace/python3.12/src:/apps/python3.9"),
         ("PYTHONPATH", "/apps/lib/python3.11/site-packages", "/apps/lib/python3.11/site-packages"),
         ("PYTHONPATH", "/usr/lib/python3/dist-packages", "/usr/lib/python3/dist-packages"),
         ("PYTHONOPTIMIZE", "2", None),
@@ -69,7 +71,7 @@ def test_a_note_names_only_what_is_lost() -> None:
 
 
 def test_what_was_left_out_is_not_missed_again() -> None:
-    unfit = {name: "/host/python3.9/2" for name in ROWS}
+    unfit = {name: "/host/lib/python3.9/2" for name in ROWS}
 
     once, notes = drop_unfit(unfit, HERE)
 
