@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Callable
-from zlib import crc32
 
-from entrypoint.machine.files import private_path, read_file, write_in_private
+from entrypoint.machine.files import name_by_content, read_file, write_in_private
 from entrypoint.machine.places import CERTIFICATE
 from entrypoint.settings import Setting
 
@@ -54,7 +53,6 @@ def trust_certificate(environ: Mapping[str, str], site: str) -> tuple[list[Setti
     bundle, fault = read_bundle(site, read_file)
     if fault:
         return [], [fault]
-    # Named by its content: all who write it write the same.
-    path = private_path(f"ca-bundle-{crc32(bundle.encode('utf-8', 'surrogateescape')):08x}.pem")
+    path = name_by_content("ca-bundle.pem", bundle)
     write_in_private(path, bundle)
     return point_to(path, environ), []

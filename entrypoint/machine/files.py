@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Callable
+from typing import Callable, NoReturn
+from zlib import crc32
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 
@@ -18,6 +20,8 @@ Files = Callable[[str], "str | None"]
 MOST = 1 << 24
 # Where every user may write; what is ours there is in directories of our own.
 TEMPORARY = "/tmp"
+# What a terminal, an engine, a kubelet or a scheduler sends to end a process.
+ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 # A directory for each network interface of this container.
 NETWORK = "/sys/class/net"
 
@@ -73,6 +77,15 @@ def private_path(*names: str, uid: int | None = None) -> str:
     return os.path.join(TEMPORARY, f"multinode-{os.getuid() if uid is None else uid}", *names)
 
 
+def name_by_content(name: str, text: str, uid: int | None = None) -> str:
+    """Return the path of a private file whose name says what is in it: all who write it write the same.
+
+    Containers of other images may share the directory; none takes the place of what another goes on reading.
+    """
+    stem, suffix = os.path.splitext(name)
+    return private_path(f"{stem}-{crc32(text.encode('utf-8', 'surrogateescape')):08x}{suffix}", uid=uid)
+
+
 def make_private(directory: str, base: str = TEMPORARY) -> str:
     """Make a directory that nobody else may read or exchange, and return it.
 
@@ -102,16 +115,27 @@ def make_private(directory: str, base: str = TEMPORARY) -> str:
 def lend_private(name: str) -> Iterator[str]:
     """Lend a private directory of this process alone, and remove it with its files at the end.
 
-    Containers of Apptainer and Charliecloud have the /tmp of their host, where several jobs of a user are at once.
+    Containers of Apptainer and Charliecloud have the /tmp of their host, where several jobs of a user are at once. A
+    signal that would end this process raises SystemExit in the meantime, so that no key is left.
     """
-    directory = make_private(name_aside(private_path(name)))
+    directory = name_aside(private_path(name))
+    before = {each: signal.signal(each, leave) for each in ENDING if signal.getsignal(each) == signal.SIG_DFL}
     try:
-        yield directory
+        yield make_private(directory)
     finally:
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         for path in list_directory(directory):
             remove(os.path.join(directory, path))
         with contextlib.suppress(OSError):
             os.rmdir(directory)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def leave(number: int, _: object) -> NoReturn:
+    """End this process for a signal, with the exit code of a shell."""
+    raise SystemExit(128 + number)
 
 
 def name_aside(path: str) -> str:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Callable, NamedTuple
 
-from entrypoint.machine.files import TEMPORARY, can_write, make_private, private_path, read_text, write_in_private
+from entrypoint.machine.files import TEMPORARY, can_write, make_private, name_by_content, read_text, write_in_private
 
 LIBRARIES = ("/usr/lib/x86_64-linux-gnu/libnss_wrapper.so", "/usr/lib/aarch64-linux-gnu/libnss_wrapper.so")
 SHELL = "/bin/bash"
@@ -58,10 +58,10 @@ def identify(
     library = next((path for path in LIBRARIES if read(path) is not None), None) if lacking else None
     if library is None:
         return Identity(variables, None, directories, {})
-    users, groups = private_path("passwd", uid=who.uid), private_path("group", uid=who.uid)
-    variables.update(NSS_WRAPPER_PASSWD=users, NSS_WRAPPER_GROUP=groups)
-    files = {users: passwd(who, name, home, read), groups: group(who, name, read)}
-    return Identity(variables, library, directories, files)
+    users, groups = passwd(who, name, home, read), group(who, name, read)
+    places = [name_by_content("passwd", users, who.uid), name_by_content("group", groups, who.uid)]
+    variables.update(zip(("NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP"), places))
+    return Identity(variables, library, directories, dict(zip(places, (users, groups))))
 
 
 def passwd(who: Who, name: str, home: str, read: Callable[[str], str | None]) -> str:

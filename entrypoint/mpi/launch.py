@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -136,7 +135,6 @@ def launch(words: list[str], environ: Mapping[str, str], facts: Facts) -> int:
     port = find_free_port(PORTS, time.time_ns() // 1000 % len(PORTS)) or PORT
     shared = job_variables(forget(environ), job, str(port))
     away = select_hosts(job.hosts, lambda name: not is_here(name))
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that no key is left
     with lend_private("launch") as directory:
         if away:
             shared |= reach(away, environ, facts, job.timeout, directory)

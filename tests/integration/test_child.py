@@ -123,6 +123,38 @@ def test_a_killed_child_has_the_code_of_a_shell(tmp_path: Path) -> None:
     assert done.returncode == 137
 
 
+WORKER = """
+import os, sys
+from entrypoint.machine import files
+from entrypoint.mpi.sshd import serve
+files.TEMPORARY = sys.argv[1]
+files.make_private.__defaults__ = (sys.argv[1],)
+sys.exit(serve(os.environ))
+"""
+
+
+def test_a_worker_that_is_ended_before_it_serves_leaves_no_key(tmp_path: Path) -> None:
+    """Its ssh-keygen ends it here, while the private copy of the key is there already."""
+    keygen = "ls $TEMPORARY/*/*/id > $TEMPORARY/../seen; kill -TERM $PPID; sleep 30"
+    for name, text in (("sshd", "exit 1"), ("ssh-keygen", keygen)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "id_ed25519").write_text("secret")
+    (tmp_path / "tmp").mkdir()
+    environ = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin", "MULTINODE_SSH_KEYS": f"{tmp_path}/keys",
+        "MULTINODE_SSH_PORT": "52222", "TEMPORARY": f"{tmp_path}/tmp",
+    }  # fmt: skip
+    command = [sys.executable, "-c", WORKER, f"{tmp_path}/tmp"]
+
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=SECONDS)
+
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert (tmp_path / "seen").read_text().endswith("/id\n")
+    assert [path for path in (tmp_path / "tmp").rglob("*") if path.is_file()] == []
+
+
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [("exit 7", 7, ""), ("#!/bin/sh\r\nexit 0\r\n", 126, "try:"), (None, 127, "try:")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
 from collections.abc import Callable
 from functools import partial
@@ -141,3 +142,34 @@ def test_what_is_lent_is_private_and_leaves_nothing(tmp_path: Path, monkeypatch:
         write_private(f"{one}/key", "secret")
         raise KeyboardInterrupt
     assert not Path(one).exists() and not Path(other).exists()
+
+
+@pytest.mark.parametrize("number", files.ENDING)
+def test_a_signal_leaves_nothing_of_what_is_lent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """As one that comes while a worker reads its key, before it has a server to pass it on to."""
+    monkeypatch.setattr(files, "TEMPORARY", str(tmp_path))
+    monkeypatch.setattr(files, "make_private", partial(make_private, base=str(tmp_path)))
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        with pytest.raises(SystemExit) as ended, files.lend_private("job") as directory:
+            write_private(f"{directory}/key", "secret")
+            signal.raise_signal(number)
+        assert ended.value.code == 128 + number and signal.getsignal(number) == signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
+    assert not Path(directory).exists()
+
+
+def test_a_signal_that_is_ignored_ends_nobody_who_is_lent_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "TEMPORARY", str(tmp_path))
+    monkeypatch.setattr(files, "make_private", partial(make_private, base=str(tmp_path)))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with files.lend_private("job"):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -10,6 +10,11 @@ FILES = {"/etc/passwd": "root:x:0:0:root:/root:/bin/bash\n", "/etc/group": "root
 UNKNOWN = Who(123456, 0, None, "root")
 
 
+def read(found: Identity, database: str) -> str:
+    """Return the text of the file that takes the place of /etc/passwd or /etc/group."""
+    return found.files[found.variables[f"NSS_WRAPPER_{database}"]]
+
+
 def test_a_known_user_with_a_home_needs_nothing() -> None:
     who = Who(1000, 0, "multinode", "root")
     found = identify(who, {"HOME": "/home/multinode"}, lambda path: True, FILES.get)
@@ -29,15 +34,23 @@ def test_an_unknown_user_gets_a_name() -> None:
     found = identify(UNKNOWN, {"HOME": "/"}, lambda path: True, FILES.get)
     line = "user123456:x:123456:0:user123456:/tmp/home-123456:/bin/bash\n"
     assert found.preload == LIBRARIES[0]
-    assert found.files["/tmp/multinode-123456/passwd"] == FILES["/etc/passwd"] + line
-    assert found.files["/tmp/multinode-123456/group"] == FILES["/etc/group"]
+    assert read(found, "PASSWD") == FILES["/etc/passwd"] + line
+    assert read(found, "GROUP") == FILES["/etc/group"]
+    assert all(path.startswith("/tmp/multinode-123456/") for path in found.files)
     assert found.variables["USER"] == "user123456" and found.variables["HOME"] == "/tmp/home-123456"
-    assert found.variables["NSS_WRAPPER_PASSWD"] == "/tmp/multinode-123456/passwd"
 
 
 def test_an_unknown_group_gets_a_line() -> None:
     found = identify(UNKNOWN._replace(gid=77, group=None), {}, lambda path: True, FILES.get)
-    assert found.files["/tmp/multinode-123456/group"].endswith("user123456:x:77:\n")
+    assert read(found, "GROUP").endswith("user123456:x:77:\n")
+
+
+def test_another_image_of_the_same_user_has_files_of_its_own() -> None:
+    """Containers of Apptainer and Charliecloud share the directory of their host."""
+    one = identify(UNKNOWN, {}, lambda path: True, FILES.get)
+    other = identify(UNKNOWN, {}, lambda path: True, {**FILES, "/etc/passwd": "sshd:x:100:65534::/run/sshd:/x\n"}.get)
+
+    assert {*one.files} & {*other.files} == {one.variables["NSS_WRAPPER_GROUP"]}
 
 
 def test_without_the_library_there_is_still_a_home() -> None:
@@ -56,7 +69,7 @@ def test_a_user_whose_shell_is_closed_gets_another_row_in_the_place_of_his_own(b
     found = identify(who, {"HOME": "/workspace"}, lambda path: True, files.get)
     row = "1000660000:x:1000660000:0:1000660000:/workspace:/bin/bash\n"
     kept = FILES["/etc/passwd"] + before.lstrip() + after
-    assert found.files["/tmp/multinode-1000660000/passwd"] == kept + row
+    assert read(found, "PASSWD") == kept + row
     assert found.preload == LIBRARIES[0]
     assert found.variables.keys() == {"NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP"}
 
