@@ -58,7 +58,13 @@ ROWS = {
     "torch.amp.autocast_mode": ("gradients.watch_autocast",),
     "torch.nn.parallel.distributed": ("gradients.watch_parallel",),
     "torch.distributed.rendezvous": ("group_of_one.serve_alone",),
-    "transformers.trainer": ("progress.show_progress", "history.keep_history", "mean_loss.weigh_losses"),
+    "torch.utils.data._utils.worker": ("lost_batch.stay_apart",),
+    "transformers.trainer": (
+        "progress.show_progress",
+        "history.keep_history",
+        "mean_loss.weigh_losses",
+        "last_checkpoint.watch_end",
+    ),
     "transformers.training_args": ("bf16_units.allow_bf16",),
 }
 

@@ -28,6 +28,8 @@ from entrypoint.machine.limits import MORE_SHM, SHM, write_size
 AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
 # What the kernel sends for a fault of the program itself, and what a library ends its own process with.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS)
+# What a rank ends with that was told to, or has learnt of it, after its last checkpoint (last_checkpoint.py).
+STOPPED = 128 + signal.SIGTERM
 PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
@@ -80,6 +82,8 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
     code, name = int(getattr(failures[rank], "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"
     if killed and code == -signal.SIGKILL:
         return explain_kill(name, place.files)
+    if code == STOPPED:
+        return Refusal(f"{name} has ended, for this node or another one was told to", code, AGAIN, EXIT_OUTSIDE)
     if code >= 0:
         return Refusal(
             f"{name} ended with exit code", code, f"mend what its lines above name, then {AGAIN}", EXIT_OUTSIDE

@@ -1,12 +1,16 @@
-"""End a worker of a DataLoader that loses a batch, for the training would wait for it for ever.
+"""Workers of a DataLoader: end one that loses a batch, for the training would wait for it for ever.
 
 A thread of the worker puts batches into a queue, and thereby into shared memory, where the collators of the Trainer
 have not put them yet. Where that fails, Python prints a traceback, drops the batch and goes on
 (multiprocessing/queues.py, _feed).
+
+A signal to the group of a rank, as tini and torchrun send it, is for the rank alone: without its workers it could not
+finish the step after which it saves (last_checkpoint.py).
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -33,3 +37,15 @@ def watch_queues(queues: Any) -> None:
         end_worker(error, sys.modules, os.kill)
 
     queues.Queue._on_queue_feeder_error = staticmethod(tell_and_end)
+
+
+def stay_apart(module: Any) -> None:
+    """Let each worker have a group of its own; module: torch.utils.data._utils.worker."""
+    run = module._worker_loop
+
+    @functools.wraps(run)
+    def run_apart(*words: Any, **options: Any) -> Any:
+        os.setpgrp()
+        return run(*words, **options)
+
+    module._worker_loop = run_apart

@@ -37,6 +37,7 @@ class Death(TrainerCallback):
 parser = argparse.ArgumentParser()
 for name, kind in (("output_dir", str), ("max_steps", int), ("save_steps", int)):
     parser.add_argument(f"--{name}", type=kind)
+parser.add_argument("--dataloader_num_workers", type=int, default=0)
 arguments = TrainingArguments(**vars(parser.parse_args()), report_to="none", disable_tqdm=True)
 data = [{"number": torch.ones(1), "labels": torch.ones(1)} for _ in range(64)]
 trainer = Trainer(model=Model(), args=arguments, train_dataset=data, callbacks=[Death()])
