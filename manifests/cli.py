@@ -14,7 +14,7 @@ from manifests import command
 from manifests.options import make_parser, make_request
 from manifests.patch import merge
 from manifests.pod import write_scripts
-from manifests.request import Request
+from manifests.request import INDEX, Request
 
 
 class Plain(yaml.SafeDumper):
@@ -55,6 +55,8 @@ def describe_manifest(request: Request) -> list[str]:
 
 def describe_pods(request: Request) -> str:
     """Return how many pods and processes there will be."""
+    if request.is_sweep:
+        return f"{request.workers} pod(s), each with a training of its own, whose number is {INDEX}"
     low, high = request.elastic or (request.workers, request.workers)
     pods = f"{low} pod(s)" if low == high else f"{low} to {high} pod(s)"
     if request.nproc is None and request.kind.counts_cores:

@@ -19,7 +19,7 @@ from entrypoint.tasks.table import OTHER, TASKS
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.starters import ACCELERATE, find_code, find_lone, is_python
 from manifests.pod import SCRIPT_DIRECTORY
-from manifests.request import DOWNLOADS, OFF, REFERENCE, Request
+from manifests.request import DOWNLOADS, INDEX, OFF, REFERENCE, Request
 from manifests.secrets import FACT
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
@@ -40,7 +40,7 @@ def finish(request: Request) -> Request:
     check_command(request, words[0])
     check_secrets(words)
     check_starter(request, words)
-    own, env = f"{request.mount}/{request.name}", dict(request.env)
+    own, env = f"{request.mount}/{request.name}{f'/$({INDEX})' if request.is_sweep else ''}", dict(request.env)
     if request.kind.is_job and find_output(words) is None:
         # Jobs share the claim, and each directory has the results of one: what a task gets, and a script can read.
         words += [f"--{OUTPUT_DIR}", own] if names_results(words) else []
@@ -101,7 +101,7 @@ def check_starter(request: Request, words: Sequence[str]) -> None:
     if request.kind.starts_ranks and (is_python(words[0]) or code.program in (TORCHRUN, ACCELERATE)):
         fact = "this program would train in the launcher alone, for mpirun starts ranks of tasks and scripts only"
         raise Refusal(fact, words[0], f"the script itself: {lone or (code.name if code.is_script else 'train.py')}")
-    if lone and request.workers > 1:
+    if lone and request.workers > 1 and not request.is_sweep:
         instead = f"{lone}, which all pods train together"
         raise Refusal("each pod would train a model of its own", f"{words[0]} in {request.workers} pods", instead)
 
@@ -129,11 +129,14 @@ def find_output(words: Sequence[str]) -> str | None:
 
 
 def locate_results(request: Request) -> str | None:
-    """Return where results go, as far as it is known here: a reference is replaced by a kubelet."""
+    """Return where results go, as far as it is known here: a reference is replaced by a kubelet.
+
+    The number of a pod stays in it: each directory of a sweep is on the same claim.
+    """
     usual = f"{OUTPUT}/{request.words[0]}" if names_results(request.words) else None
     typed = find_output(request.words)
     path = (request.listed.get(RESULTS) or usual) if typed is None else typed
-    return None if path is None or REFERENCE.search(path) else path
+    return None if path is None or REFERENCE.search(path.replace(f"$({INDEX})", "")) else path
 
 
 def check_results(request: Request) -> None:

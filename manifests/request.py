@@ -12,6 +12,8 @@ DOWNLOADS = "huggingface"  # the directory of the claim for what comes from the 
 # What a kubelet replaces in a value: third_party/forked/golang/expansion/expand.go of Kubernetes.
 REFERENCE = re.compile(r"\$(?:\$|\([^)]*\))")
 OFF = (0, 0)
+# The number of a pod of an Indexed Job, and what says that each trains by itself.
+INDEX, APART = "JOB_COMPLETION_INDEX", "MULTINODE_APART"
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class ManifestKind(NamedTuple):
 
     has_pods, trains: whether there are pods, and whether they train; is_job: whether it is applied for one training,
     whose results have a directory; starts_ranks: whether one pod starts ranks in all others; counts_cores: whether each
-    pod counts its processes itself where nobody says how many; options: those that not every kind with pods has;
+    pod counts its processes itself where nobody says how many; sweeps: whether each pod may train by itself, with its
+    number for a parameter; options: those that not every kind with pods has;
     lacks: those of every other kind with pods.
     """
 
@@ -47,6 +50,7 @@ class ManifestKind(NamedTuple):
     is_job: bool = True
     starts_ranks: bool = False
     counts_cores: bool = False
+    sweeps: bool = False
     options: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
 
@@ -111,6 +115,11 @@ class Request:
     def listed(self) -> dict[str, str]:
         """Return the variables in the order of the manifest: where downloads go, if not typed, and the user's own."""
         return {**({} if "HF_HOME" in self.env else {"HF_HOME": f"{self.mount}/{DOWNLOADS}"}), **self.env}
+
+    @property
+    def is_sweep(self) -> bool:
+        """Return whether each pod of an Indexed Job trains by itself."""
+        return self.kind.sweeps and self.env.get(APART, "") not in ("", "0")
 
     @property
     def scripts(self) -> str:

@@ -1,16 +1,31 @@
-"""An Indexed Job of Kubernetes (batch/v1) with a headless Service, by which its pods find each other: no operator."""
+"""An Indexed Job of Kubernetes (batch/v1) with a headless Service, by which its pods find each other: no operator.
+
+With MULTINODE_APART it is a sweep: each pod trains by itself, with its number for a parameter, and there is no Service.
+
+What a Job has, and is not set: a successPolicy, for pods end together, and the others may still write when the first is
+done; a backoffLimitPerIndex of a job that trains as one, whose pods fail together; a ttlSecondsAfterFinished that
+nobody asked for, with which the log of a job would be gone.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from entrypoint.addresses import PORT
+from entrypoint.errors import EXIT_USER, NOT_EXECUTABLE, NOT_FOUND
 from manifests.pod import check_pod_names, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import OF_JOBS, ManifestKind, Request, keep
+from manifests.request import INDEX, OF_JOBS, ManifestKind, Request, keep
 
-# The controller labels the pods of a Job (pkg/apis/batch/v1/types.go, JobNameLabel), and gives each a host name with
-# its number, which is known below the Service that the pods name as their subdomain.
+# The controller labels the pods of a Job (pkg/apis/batch/v1/types.go, JobNameLabel), since 1.27 by this name as well as
+# by `job-name`, and gives each a host name with its number, known below the Service that the pods name as subdomain.
 SELECTOR = "batch.kubernetes.io/job-name"
+# Kubernetes expands a variable in those behind it alone, and adds this one at the end where nobody has defined it
+# (addCompletionIndexEnvVariable in pkg/controller/job/indexed_job_utils.go).
+NUMBER = {
+    "name": INDEX,
+    "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}},
+}
+CONTAINER = "node"
 
 
 def write_indexed(request: Request) -> dict[str, Any]:
@@ -20,10 +35,9 @@ def write_indexed(request: Request) -> dict[str, Any]:
     made anew, and the others, whose collective has failed, too.
     """
     check_pod_names(request, f"-{request.workers - 1}-abcde")
-    container = write_container("node", request, request.words)
-    nproc = {"PET_NPROC_PER_NODE": str(request.nproc)} if request.nproc else {}
-    meeting = {"PET_NNODES": str(request.workers), **nproc, "PET_MASTER_ADDR": f"{request.name}-0.{request.name}"}
-    container["env"] += [{"name": name, "value": value} for name, value in meeting.items()]
+    container = write_container(CONTAINER, request, request.words)
+    container["env"] = [NUMBER, *container["env"]] if request.is_sweep else [*container["env"], *write_meeting(request)]
+    subdomain = {} if request.is_sweep else {"subdomain": request.name}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -32,10 +46,35 @@ def write_indexed(request: Request) -> dict[str, Any]:
             "completionMode": "Indexed",
             "completions": request.workers,
             "parallelism": request.workers,
-            **write_limits(request, backoffLimit=limit_restarts(request.max_restarts, request.workers)),
-            "template": write_template(request, container, restartPolicy="Never", subdomain=request.name),
+            **write_limits(request, **write_restarts(request)),
+            "template": write_template(request, container, restartPolicy="Never", **subdomain),
         },
     }
+
+
+def write_meeting(request: Request) -> list[dict[str, Any]]:
+    """Return the variables by which pods train as one job."""
+    nproc = {"PET_NPROC_PER_NODE": str(request.nproc)} if request.nproc else {}
+    meeting = {"PET_NNODES": str(request.workers), **nproc, "PET_MASTER_ADDR": f"{request.name}-0.{request.name}"}
+    return [{"name": name, "value": value} for name, value in meeting.items()]
+
+
+def write_restarts(request: Request) -> dict[str, Any]:
+    """Return how often pods are made anew.
+
+    A pod that is taken away (evicted, drained, preempted) has not failed, and a mistake of the user's fails again. A
+    policy also keeps the next pod away until the old one has ended, and written its last checkpoint
+    (podReplacementPolicy is Failed with it).
+    """
+    codes = {"containerName": CONTAINER, "operator": "In", "values": [EXIT_USER, NOT_EXECUTABLE, NOT_FOUND]}
+    rules = [
+        {"action": "FailIndex" if request.is_sweep else "FailJob", "onExitCodes": codes},
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    ]
+    limit = {"backoffLimitPerIndex": request.max_restarts}
+    if not request.is_sweep:
+        limit = {"backoffLimit": limit_restarts(request.max_restarts, request.workers)}
+    return {**limit, "podFailurePolicy": {"rules": rules}}
 
 
 def write_service(request: Request) -> dict[str, Any]:
@@ -55,7 +94,8 @@ KIND = ManifestKind(
     "job",
     "an Indexed Job with its Service, where no operator is installed",
     write_indexed,
-    write_needed=lambda request: [write_service(request)],
+    write_needed=lambda request: [] if request.is_sweep else [write_service(request)],
+    sweeps=True,
     counts_cores=True,
     options=(*OF_JOBS, "--script", "--max-restarts", "--ttl"),
 )

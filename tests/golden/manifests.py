@@ -70,6 +70,7 @@ FORMS = {
     "mpijob": ("mpijob",),
     "job": ("job",),
     "job, all": ("job", *EVERYTHING, *PODS, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
+    "job-sweep, all": ("job", *JOB, "--env", "MULTINODE_APART=1", "--max-restarts", "3", "glue", "--bf16"),
     "mpijob, all": ("mpijob", *EVERYTHING, *PODS, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
     "prefetch": ("prefetch",),
     "prefetch, all": ("prefetch", *EVERYTHING, *PODS, *ENDS, "--queue", "q", "--cpu", "2", "--memory", "8Gi", "qa"),

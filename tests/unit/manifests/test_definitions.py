@@ -94,3 +94,30 @@ def test_the_pods_of_an_indexed_job_find_each_other() -> None:
     assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == world.nodes[1] == 2
     assert (world.node_rank, world.master, world.local_size) == (1, "mine-0.mine", 2)
+
+
+@pytest.mark.parametrize("words", [("glue",), ("train.py",), ("python", "train.py")])
+def test_the_pods_of_a_sweep_train_by_themselves_each_into_a_directory_of_its_own(words: tuple[str, ...]) -> None:
+    """A kubelet expands a variable in those behind it, and in the arguments."""
+    [job] = write("job", "--name", "mine", "--workers", "3", "--env", "MULTINODE_APART=1", *words).objects
+    [container] = list_pods(job)[0]["containers"]
+    first, *others = container["env"]
+    variables = {each["name"]: each["value"] for each in others}
+
+    kubernetes_validate.validate(job, RELEASE, strict=True)
+    assert first["name"] == "JOB_COMPLETION_INDEX"
+    assert detect({**variables, "JOB_COMPLETION_INDEX": "2"}).launcher == "alone"
+    assert "/workspace/output/mine/$(JOB_COMPLETION_INDEX)" in [*variables.values(), *container["args"]]
+    assert job["spec"]["backoffLimitPerIndex"] == 10 and "backoffLimit" not in job["spec"]
+
+
+@pytest.mark.parametrize(("sweep", "action"), [("0", "FailJob"), ("1", "FailIndex")])
+def test_a_job_is_not_made_anew_for_a_mistake_and_counts_no_pod_that_was_taken_away(sweep: str, action: str) -> None:
+    """What the API server asks of a policy (ValidateJob in pkg/apis/batch/validation/validation.go)."""
+    spec = write("job", "--env", f"MULTINODE_APART={sweep}", "smoke").manifest["spec"]
+    mistake, taken = spec["podFailurePolicy"]["rules"]
+
+    assert (mistake["action"], mistake["onExitCodes"]["values"]) == (action, [2, 126, 127])
+    assert mistake["onExitCodes"]["containerName"] == spec["template"]["spec"]["containers"][0]["name"]
+    assert (taken["action"], taken["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
