@@ -27,7 +27,7 @@ def check(argument: str) -> str:
         elif (found := release_of(name)) != wanted:
             return f"{name} ({found} instead of {wanted})"
     except BaseException as error:
-        return f"{name} ({type(error).__name__}: {error})"
+        return f"{name} ({type(error).__name__}: {' '.join(str(error).split())})"  # the last line has to say all
     return ""
 
 

@@ -15,6 +15,7 @@ from images.wheels.wheel import Wheel
 # Not importable by itself, or only on other systems: module, reason.
 SKIPPED = {
     "colorama": "for Windows",
+    "git": "GitPython wants the program git; wandb, which brings it, does without",
     "pip": "a command",
     "setuptools": "a build tool; importing it patches distutils",
     "pkg_resources": "part of setuptools",

@@ -66,12 +66,18 @@ def test_of_many_modules_the_first_and_the_last_are_named(store: Store) -> None:
         (["A.b==2", "nowhere==1"], "A.b (1 instead of 2); nowhere (none instead of 1)"),
         (["c", "a_b"], "c (ModuleNotFoundError: No module named 'c')"),
         (["stops"], "stops (SystemExit: 3)"),
+        (["lines"], "lines (ImportError: no git: set PATH)"),
     ],
 )
 def test_python_says_which_modules_and_releases_it_does_not_find(
     tmp_path: Path, wanted: Sequence[str], said: str
 ) -> None:
-    files = {"a_b.py": "", "stops.py": "raise SystemExit(3)", "A.b-1.dist-info/METADATA": "Name: A.b\nVersion: 1\n"}
+    files = {
+        "a_b.py": "",
+        "stops.py": "raise SystemExit(3)",
+        "lines.py": "raise ImportError('no git:\\n  set PATH\\n')",
+        "A.b-1.dist-info/METADATA": "Name: A.b\nVersion: 1\n",
+    }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
