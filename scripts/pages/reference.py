@@ -104,8 +104,10 @@ def rank_variables() -> list[str]:
     """Return the variables that are set for ranks, where one has a value in the usual start."""
     place = World(TORCHRUN, "", rank=0, size=2, local_rank=0, local_size=1, master="node0", port=29500)
     rows = [(name, why) for name, _, why in variables.list_rows(USUAL)]
-    rows += [(each.name, each.why) for each in variables.set_rank_variables(place, {})]
-    return write_table(("variable", "why it is set"), ((f"`{name}`", why) for name, why in rows))
+    reasons: dict[str, list[str]] = {}
+    for name, why in [*rows, *((each.name, each.why) for each in variables.set_rank_variables(place, {}))]:
+        reasons.setdefault(why, []).append(f"`{name}`")
+    return write_table(("variable", "why it is set"), ((", ".join(names), why) for why, names in reasons.items()))
 
 
 def exit_codes() -> list[str]:

@@ -49,13 +49,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Put remedies first among what a search finds, and the parts that are made where they go."""
     if page.file.src_uri == REMEDIES:
-        page.meta["search"] = {"boost": 4}
+        page.meta["search"] = {"boost": 1.5}
     return parts.fill_in(markdown)
 
 
 def linked(page: Path) -> Iterator[Path]:
     """Yield the files that a page links to; mkdocs itself names a link that leads nowhere."""
-    for link in LINK.findall(page.read_text()):
+    for link in LINK.findall(parts.fill_in(page.read_text())):
         target = ROOT / normpath(page.parent.relative_to(ROOT) / PurePosixPath(link))
         if target.is_file():
             yield target

@@ -39,7 +39,7 @@ ERRORS = (
 # What newcomers look for, in their words, and the page that has the answer.
 QUESTIONS = (
     ("own script several machines", "machines"),
-    ("mount train.py", "script"),
+    ("mount script data results", "script"),
     ("results directory not writable root owner", "script"),
     ("resume after restart checkpoint", "script"),
     ("explain variables", "reference"),
