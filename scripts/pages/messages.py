@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -51,9 +52,10 @@ def is_error(made: ast.ClassDef) -> bool:
 
 
 def whole(remedy: str) -> str:
-    """Return a remedy that says something without the values at its ends, else an empty text."""
-    is_cut = remedy.startswith((VALUE, ",", ";", "=")) or remedy.rstrip("'").endswith((VALUE, "=", ":"))
-    return "" if is_cut else remedy
+    """Return a remedy without a first way that is all values; an empty text where it ends in a value, or is one."""
+    text = re.sub(r"^(\.\.\.)?[,;] (or |then )?", "", remedy)
+    is_cut = text.startswith((VALUE, "=")) or text.rstrip("'").endswith((VALUE, "=", ":"))
+    return "" if is_cut else text
 
 
 def read_texts(nodes: Iterable[ast.AST]) -> Mapping[str, list[ast.expr]]:
