@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tests.support.manifests import write
 
-CLAIM = ("--pvc", "mine", "--mount", "/data")
+OF_ALL = ("--pvc", "mine", "--mount", "/data", "--uid", "123456")
 EVERYTHING = (
-    *CLAIM,
+    *OF_ALL,
     "--shm",
     "1Gi",
     "--node-selector",
@@ -21,8 +21,6 @@ EVERYTHING = (
     "WANDB_API_KEY=wandb:key",
     "--env-secret",
     "HF_TOKEN=hf",
-    "--uid",
-    "123456",
     "--volume",
     "corpus/text:/corpus:ro",
     "--disk",
@@ -90,6 +88,6 @@ def produce() -> dict[str, str]:
 
 
 def shorten(words: tuple[str, ...]) -> list[str]:
-    """Return what is typed for a kind without the options of pods but for the claim."""
+    """Return what is typed for a kind without most options of pods."""
     text = "\0".join(words)
-    return text.replace("\0".join(EVERYTHING), "\0".join(CLAIM)).replace("\0".join(["", *PODS]), "").split("\0")
+    return text.replace("\0".join(EVERYTHING), "\0".join(OF_ALL)).replace("\0".join(["", *PODS]), "").split("\0")
