@@ -27,8 +27,12 @@ def recorded(directory: str) -> dict[str, str]:
 
 def difference(directory: str, name: str, text: str) -> str:
     """Return what differs between a golden file and `text`, as diff(1) shows it; empty where nothing does."""
-    known = recorded(directory).get(name, "")
-    return "\n".join(difflib.unified_diff(known.splitlines(), text.splitlines(), f"{directory}/{name}", "now", n=1))
+    return compare(recorded(directory).get(name, ""), text, f"{directory}/{name}")
+
+
+def compare(known: str, text: str, name: str) -> str:
+    """Return what differs between two texts, as diff(1) shows it; empty where nothing does."""
+    return "\n".join(difflib.unified_diff(known.splitlines(), text.splitlines(), name, "now", n=1))
 
 
 def renew(directory: str, texts: Mapping[str, str]) -> list[str]:

@@ -1,9 +1,10 @@
 """What `--explain` says in recorded environments: the cases, and how their golden data are made.
 
 The container around a case is a fake file system, so that the result is the same on every machine. What most trainings
-have in common, and most other commands, stands once, in `common.json`; the file of a case has what is different there,
-null for what it lacks. So a variable for each rank changes one file, and not each case. The words of `--explain` are in
-`text.json`, for a few cases that together have nearly all of them.
+have in common, and most other commands, stands once, in `common.json`; a case has what is different there, null for
+what it lacks. Recorded environments are in `recorded.json`, the other cases in `chosen.json`. So a variable for each
+rank changes one file, and a rule that decides in many cases changes three. The words of `--explain` are in `text.json`,
+for a few cases that together have nearly all of them.
 """
 
 from __future__ import annotations
@@ -176,6 +177,7 @@ def cases() -> list[Case]:
 # Those whose words are kept, too.
 WORDS = ("alone-quota", "alone-task", "elastic-ccl", "mpi-pinned-ccl", "slurm-with-master", "torchrun-typed-in-a-pod")
 COMMON, TEXT = "common.json", "text.json"
+RECORDED, CHOICES = "recorded.json", "chosen.json"
 
 
 def produce() -> dict[str, str]:
@@ -195,9 +197,21 @@ def produce() -> dict[str, str]:
     kinds = {name: kind(facts) for name, facts in decisions.items() if "exit" not in facts}
     names = {each: [name for name in kinds if kinds[name] == each] for each in sorted({*kinds.values()})}
     common = {each: most(map(decisions.__getitem__, names[each])) for each in names}
-    files = {name: differ(facts, common.get(kinds.get(name, ""), {})) for name, facts in decisions.items()}
-    starts = {f"{name}.json": write({"like": kinds.get(name), **files[name]}) for name in files}
-    return {**starts, COMMON: data.as_json(common), TEXT: data.as_json(words)}
+    starts = {
+        name: {"like": kinds.get(name), **differ(facts, common.get(kinds.get(name, ""), {}))}
+        for name, facts in decisions.items()
+    }
+    recorded, chosen = (
+        {name: facts for name, facts in starts.items() if name.startswith("recorded-") is wanted}
+        for wanted in (True, False)
+    )
+    files = {RECORDED: write_all(recorded), CHOICES: write_all(chosen)}
+    return {**files, COMMON: data.as_json(common), TEXT: data.as_json(words)}
+
+
+def read(files: Mapping[str, str]) -> dict[str, str]:
+    """Return each case of the golden data as text, by its name."""
+    return {name: write(facts) for each in (RECORDED, CHOICES) for name, facts in json.loads(files[each]).items()}
 
 
 def decide(case: Case, environ: dict[str, str]) -> dict[str, Any]:
@@ -238,6 +252,11 @@ def differ(facts: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any
         if here != there:
             different[key] = here
     return different
+
+
+def write_all(starts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write all cases of a file, one after the other."""
+    return "{\n" + ",\n".join(f"{json.dumps(name)}: {write(facts).strip()}" for name, facts in starts.items()) + "\n}\n"
 
 
 def write(facts: Mapping[str, Any]) -> str:
