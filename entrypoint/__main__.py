@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from entrypoint.decide import Plan, decide, look_ahead
+from entrypoint.decide import Plan, decide
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal
 from entrypoint.explain import plan_as_json, plan_as_text, print_start
 from entrypoint.facts import Facts, drop_inherited, snapshot
 from entrypoint.machine.exhausted import explain_error, find_thread_fault
 from entrypoint.machine.files import read_text, which
 from entrypoint.mpi.rank import SUPERVISED, report_refused, take_cores
+from entrypoint.preflight import look_ahead
 from entrypoint.printing.streams import print_error, print_note, print_output
 from entrypoint.rendezvous.master import wait_for_master
 from entrypoint.results.record import RESULTS
@@ -37,7 +38,7 @@ from entrypoint.tasks.command import (
     read_options,
 )
 from entrypoint.tasks.defaults import OUTPUT
-from entrypoint.tasks.preflight import list_tasks
+from entrypoint.tasks.needs import list_tasks
 from entrypoint.tuning.handover import COUNTS, start_rank
 from entrypoint.world import table
 from entrypoint.world.model import MPIJOB_LAUNCHER

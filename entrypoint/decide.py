@@ -9,32 +9,18 @@ from dataclasses import dataclass
 from entrypoint.facts import Facts
 from entrypoint.machine.certificates import trust_certificate
 from entrypoint.machine.cpus import Machine
-from entrypoint.machine.files import can_write
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import warn_hidden, warn_stack
 from entrypoint.machine.network import find_interface
-from entrypoint.machine.places import (
-    CERTIFICATE,
-    check_output,
-    explain_closed,
-    find_caches,
-    find_closed,
-    list_caches,
-    list_lost,
-)
-from entrypoint.results.plan import find_results, find_script, plan_run
-from entrypoint.results.record import RESULTS, STATE_DIRECTORY, Run
-from entrypoint.results.resume import RUN, check_directory, is_first
-from entrypoint.settings import Prepared, Setting, overlay, prepare, warn_mistyped
+from entrypoint.machine.places import CERTIFICATE
+from entrypoint.preflight import Preflight
+from entrypoint.results.record import Run
+from entrypoint.results.resume import RUN
+from entrypoint.settings import Prepared, Setting, prepare, warn_mistyped
 from entrypoint.situation import Situation
 from entrypoint.tasks import argv
-from entrypoint.tasks.arguments import Program, read_batch, read_program
-from entrypoint.tasks.batches import advise_padding
-from entrypoint.tasks.bf16 import settle_bf16
-from entrypoint.tasks.command import SCRIPT
-from entrypoint.tasks.defaults import OUTPUT_DIR
+from entrypoint.tasks.arguments import read_batch
 from entrypoint.tuning.context import Process
-from entrypoint.tuning.gradients import read_choice
 from entrypoint.tuning.handover import CORES, RANK_PROGRAM
 from entrypoint.tuning.oneccl import take_setvars, without_image
 from entrypoint.tuning.variables import Tuned, set_rank_variables, settle_size, tune, was_launched
@@ -74,48 +60,6 @@ class Plan:
     def backend(self) -> str:
         """Return the backend that the image was planned for."""
         return self.facts.stack.backend
-
-
-@dataclass(frozen=True)
-class Preflight:
-    """What is known before anybody waits: a program with all its arguments, its run, variables of caches, notes."""
-
-    program: Program
-    run: Run | None
-    caches: tuple[Setting, ...]
-    notes: tuple[str, ...]
-
-
-def look_ahead(situation: Situation, facts: Facts) -> Preflight:
-    """Return the program of a command; raise Refusal for what would end it later, without a network.
-
-    That is what the image lacks, arguments that contradict each other, a setting that is not known, and results that
-    cannot be written.
-    """
-    command, world, environ = situation.command, situation.world, facts.environ_with_home
-    if situation.becomes_ranks:
-        read_choice(environ)
-    program = read_program(command, facts.stack, environ, world, facts.root)
-    program, run = plan_run(command, program, world, facts, starts=situation.becomes_torchrun)
-    program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
-    caches = find_caches(environ, facts.stack.transformers)
-    output, _ = find_results(command, program.arguments, environ)
-    if output is not None:
-        # Not in the directory itself: the Trainer uploads what is there, but for what begins with `_` (push_to_hub).
-        runs = Setting("WANDB_DIR", f"{output}/{STATE_DIRECTORY}", "kept with the results")
-        program = program._replace(defaults=(*program.defaults, runs))
-    places = note_places(situation, program, overlay(environ, caches), facts)
-    if command.kind == SCRIPT and not world.rank:  # of a task all places are said
-        places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
-    if situation.becomes_ranks and not world.local_rank:
-        parts = find_closed(list_caches(overlay(environ, caches), facts.stack.transformers).values(), can_write)
-        places += [explain_closed("a part of the cache cannot be written", path).note for path in parts]
-    if run is not None:
-        check_directory(run, world)
-    script, _ = find_script(command)
-    if script and is_first(world):
-        places += advise_padding(os.path.basename(script), facts.read_script(script))
-    return Preflight(program, run, tuple(caches), (*program.notes, *places))
 
 
 def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
@@ -202,31 +146,3 @@ def assemble(
         forced = [*forced, Setting("LD_PRELOAD", ":".join([*(yours or mine), name]), "the name of this user")]
     prepared = prepare(before, forced, defaults)
     return prepared._replace(added={**identity.variables, **prepared.added})
-
-
-def note_places(situation: Situation, program: Program, environ: Mapping[str, str], facts: Facts) -> list[str]:
-    """Return a note on where results and caches go, and whether they would be lost with the container.
-
-    Rank 0 has it, or each node that starts torchrun.
-
-    Raise Refusal on a node that cannot write the results. Each rank of a task writes some, such as its random state in
-    every checkpoint (transformers/trainer.py, _save_rng_state); of a script of the user's that is not known.
-    """
-    command, world = situation.command, situation.world
-    output, usual = find_results(command, program.arguments, environ)
-    if output is None or (world.rank and (world.local_rank or command.task is None)):
-        return []
-    stays = not list_lost([output], facts.mounts)
-    if stays or not usual:
-        check_output(
-            (output, f"{output}/{STATE_DIRECTORY}"), can_write, RESULTS if command.kind == SCRIPT else f"--{OUTPUT_DIR}"
-        )
-    if world.rank or (usual and stays):
-        return []
-    if usual:
-        elsewhere = "where a script writes elsewhere, name that in MULTINODE_OUTPUT"
-        return [f"nothing is mounted at {output}: results there are lost with the container; {elsewhere}"]
-    caches = list_caches(environ, facts.stack.transformers)
-    lost = list_lost((output, *caches.values()), facts.mounts)
-    warning = f"; nothing is mounted at {' and '.join(lost)}, lost with the container" if lost else ""
-    return [f"results go to {output}, {', '.join(f'{name} to {path}' for name, path in caches.items())}{warning}"]

@@ -17,7 +17,7 @@ from entrypoint.tasks.aliases import ALIASES, Flag, Translated, list_names, plai
 from entrypoint.tasks.batches import check_order, describe_batches
 from entrypoint.tasks.command import ACROSS, NETWORK, SMOKE, Command
 from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR, choose_defaults, list_defaults
-from entrypoint.tasks.preflight import check_arguments, check_reporters, find_nltk
+from entrypoint.tasks.needs import check_arguments, check_reporters, find_nltk
 from entrypoint.tasks.table import ACCELERATE, TRAINER, Task, place_script
 from entrypoint.world.model import World
 

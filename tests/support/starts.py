@@ -13,13 +13,14 @@ from typing import Any
 from unittest import mock
 
 import entrypoint.__main__ as program
-from entrypoint.decide import Plan, decide, look_ahead
+from entrypoint.decide import Plan, decide
 from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
 from entrypoint.machine.files import read_text
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import Limits
+from entrypoint.preflight import look_ahead
 from entrypoint.situation import Situation, detect_situation
 from entrypoint.tasks import command
 from entrypoint.tasks.command import PLAIN, Command

@@ -7,10 +7,11 @@ from unittest import mock
 
 import pytest
 
-from entrypoint.decide import Plan, assemble, note_places
+from entrypoint.decide import Plan, assemble
 from entrypoint.errors import Refusal
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
+from entrypoint.preflight import note_places
 from entrypoint.settings import Setting, forget
 from entrypoint.tasks.arguments import Program
 from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command, Kind
@@ -53,10 +54,10 @@ def test_one_rank_of_each_node_looks_whether_results_can_be_written(
 ) -> None:
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=rank, local_rank=local_rank, size=4)
     here, made = place(world, Command(kind, name, [])), given(output_dir="/nowhere/qa", do_train=True)
-    with mock.patch("entrypoint.decide.can_write", lambda _: True):
+    with mock.patch("entrypoint.preflight.can_write", lambda _: True):
         assert bool(note_places(here, made, {}, make_facts({}))) is (rank == 0)
     with (
-        mock.patch("entrypoint.decide.can_write", lambda _: False),
+        mock.patch("entrypoint.preflight.can_write", lambda _: False),
         pytest.raises(Refusal) if is_refused else contextlib.nullcontext(),
     ):
         note_places(here, made, {}, make_facts({}))
@@ -80,7 +81,7 @@ def test_where_a_script_writes_is_looked_at(
 ) -> None:
     facts = make_facts({}, mounts=tuple(mounts))
     with (
-        mock.patch("entrypoint.decide.can_write", lambda _: writable),
+        mock.patch("entrypoint.preflight.can_write", lambda _: writable),
         pytest.raises(Refusal) if said is None else contextlib.nullcontext(),
     ):
         notes = note_places(place(ALONE, JOB), given(**arguments), environ, facts)

@@ -8,7 +8,7 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.machine.image import Stack
-from entrypoint.tasks.preflight import check_arguments, check_reporters, find_nltk, list_tasks
+from entrypoint.tasks.needs import check_arguments, check_reporters, find_nltk, list_tasks
 from entrypoint.tasks.table import find_task, place_script
 
 TEXT, MEDIA = "text-classification", "speech-recognition"
