@@ -3,8 +3,9 @@
 At its start it names what is to be done once a module has been imported (ROWS): whoever has started this Python, its
 script is run as ever. What a row needs is read when that module is there.
 
-An agent of torchrun that has started no rank after half a minute says what it waits for: it waits 15 minutes in silence
-for a node that has the rank of another one.
+An agent of torchrun that is told of no other node is ended in each of several processes of mpirun (one_job.py). One
+that has started no rank after half a minute says what it waits for: it waits 15 minutes in silence for a node that has
+the rank of another one.
 
 At its exit, after all that the script has registered, if it has imported torch.distributed:
 
@@ -107,13 +108,19 @@ def is_agent(cmdline: bytes) -> bool:
     return any(os.path.basename(word) in AGENTS for word in before.split(b"\0"))
 
 
-def describe_wait(cmdline: bytes, environ: Mapping[str, str]) -> str:
-    """Return what an agent waits for, in what its own node was told: options of its command line, or variables."""
+def read_told(cmdline: bytes, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what an agent was told, by names as in SAME: options of its command line, or variables, as they are."""
     import re  # only agents need it
 
     told = {name: f"PET_{name.upper()}={value}" for name in SAME if (value := environ.get(f"PET_{name.upper()}"))}
     for option, value in re.findall("--([a-z_-]+)[=\0]([^\0]*)", cmdline.decode(errors="replace")):
         told[option.replace("-", "_")] = f"--{option} {value}"
+    return told
+
+
+def describe_wait(cmdline: bytes, environ: Mapping[str, str]) -> str:
+    """Return what an agent waits for, in what its own node was told."""
+    told = read_told(cmdline, environ)
     same = ", ".join(told[name] for name in SAME if name in told)
     return (
         f"no rank has started here after {PATIENCE:g} s: torchrun waits for the other nodes. All need the same "
@@ -232,6 +239,7 @@ def main() -> None:
     if is_agent(cmdline := (process / "cmdline").read_bytes()):
         import threading  # ranks, which may fork, get no thread
 
+        load("one_job").check_agent(read_told(cmdline, os.environ).get("nnodes", ""), os.environ)
         children = process / "task" / str(os.getpid()) / "children"
         timer = threading.Timer(PATIENCE, remind, [children, describe_wait(cmdline, os.environ)])
         timer.daemon = True

@@ -89,6 +89,23 @@ def find_fault(modules: Mapping[str, Any], environ: Mapping[str, str]) -> Fault 
     return Fault(f"this process trains by itself, and was meant to be one of {meant}", place, remedy)
 
 
+def check_agent(nodes: str, environ: Mapping[str, str]) -> None:
+    """End an agent of torchrun that is told of no other node, in each of several processes of mpirun.
+
+    Each would train a model, as a job of its own. A torchrun that is typed is refused in the same words before its
+    start (world/alone.py); this one was started by Python. nodes: how many it was told, such as `--nnodes 1:4`.
+    """
+    several = next((name for name in SIZES[1:] if environ.get(name, "").isdecimal() and int(environ[name]) > 1), "")
+    most = nodes.replace("=", " ").rpartition(" ")[2].rpartition(":")[2]
+    if not several or most not in ("", "1") or environ.get(APART, "") not in ("", "0") or environ.get(MEMBER):
+        return
+    fact = "torchrun would train a model of its own in each process of a launcher"
+    ranks = "multinode SCRIPT.py without torchrun, which is one rank in each of these processes"
+    remedy = f"{ranks}; or one torchrun on each node, with --nnodes and --rdzv_endpoint; or {APART}=1 to train apart"
+    print(Fault(fact, f"{several}={environ[several]}", remedy), file=sys.stderr, flush=True)
+    os._exit(EXIT_USER)
+
+
 def choose_remedy(modules: Mapping[str, Any]) -> str:
     """Return what forms one job in the library that this process has imported."""
     state = getattr(modules.get(ACCELERATE), "PartialState", None)

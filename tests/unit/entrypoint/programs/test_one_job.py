@@ -221,3 +221,29 @@ def test_what_a_rank_of_its_job_starts_may_train_something_of_its_own(
         return
     with pytest.raises(SystemExit):
         optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "environ", "ends"),
+    [
+        ("", {"PMI_SIZE": "2"}, True),
+        ("PET_NNODES=1", {"OMPI_COMM_WORLD_SIZE": "4"}, True),
+        ("--nnodes 1:1", {"MV2_COMM_WORLD_SIZE": "2", APART: "0"}, True),
+        ("--nnodes 2", {"PMI_SIZE": "2"}, False),
+        ("PET_NNODES=1:4", {"PMI_SIZE": "4"}, False),
+        ("", {"PMI_SIZE": "1"}, False),
+        ("", {"WORLD_SIZE": "2"}, False),  # what an operator has set in its pod
+        ("", {"PMI_SIZE": "2", APART: "1"}, False),
+        ("", {"PMI_SIZE": "2", one_job.MEMBER: "7"}, False),  # a rank of its job starts something of its own
+    ],
+)
+def test_an_agent_for_one_node_is_ended_in_each_of_several_processes(
+    nodes: str, environ: dict[str, str], ends: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr("os._exit", ended.append)
+
+    one_job.check_agent(nodes, environ)
+
+    assert ended == ([one_job.EXIT_USER] if ends else [])
+    assert ("a model of its own in each process of a launcher" in capsys.readouterr().err) is ends
