@@ -1,12 +1,20 @@
-"""`build.py plan --json` of requests that cover versions.toml: one file for each."""
+"""`build.py plan --json` of requests that cover versions.toml: one file for each.
+
+That of the default is whole, the others have what differs from it: a new line of plans changes one file.
+"""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from tests.golden import data
 from tests.golden.command import directory, run
 
 # Name of the file -> what is typed behind `plan --json`.
+DEFAULT = "default"
 PLANS = {
-    "default": "",
+    DEFAULT: "",
     "newest-torch": "--torch 2.15.0",
     "older-line": "--transformers 4.57.6",
     "oldest-transformers": "--transformers 4.30.0",
@@ -34,7 +42,7 @@ PLANS = {
 }
 
 
-def printed(words: str) -> str:
+def plan(words: str) -> dict[str, Any]:
     """Return what `build.py plan --json WORDS` prints.
 
     Raises AssertionError when there is no plan.
@@ -42,9 +50,18 @@ def printed(words: str) -> str:
     with directory({}):
         said = run(["plan", "--json", *words.split()])
     assert (said.code, said.err) == (0, ""), said
-    return said.out
+    printed: dict[str, Any] = json.loads(said.out)
+    return printed
 
 
 def produce() -> dict[str, str]:
     """Return the golden data: name of the file -> text."""
-    return {f"{name}.json": printed(words) for name, words in PLANS.items()}
+    usual = plan(PLANS[DEFAULT])
+    others = {name: differing(plan(words), usual) for name, words in PLANS.items() if name != DEFAULT}
+    return {f"{name}.json": data.as_json(said) for name, said in {DEFAULT: usual, **others}.items()}
+
+
+def differing(one: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    """Return the lines of a plan that the usual one has otherwise; all lines of the usual one are in every plan."""
+    assert usual.keys() <= one.keys()
+    return {name: value for name, value in one.items() if name not in usual or value != usual[name]}
