@@ -33,23 +33,23 @@ def build(options: argparse.Namespace, world: World, out: Console) -> None:
         skopeo.require_skopeo(world.environ, f"--push {targets[0]}")
     place = output.parse_target(options.output) if options.output else None
     context = dataclasses.replace(inputs.make_context(options, world), compiles=True)
-    asked = read_requests(options)
-    if len(asked) > 1 and place and not place.is_layout:
+    requests = read_requests(options)
+    if len(requests) > 1 and place and not place.is_layout:
         raise UserFault("an archive is for one platform", options.output, f"--output {options.output}/")
     engine = engines.choose_engine(options.load, world.environ, context.progress.say, elsewhere=bool(place or targets))
-    if len(asked) > 1 and engine and context.native is None:
+    if len(requests) > 1 and engine and context.native is None:
         fact = "of several images an engine gets that of this machine, and none is for it"
         raise UserFault(fact, engine.name, "--no-load")
     with background() as tasks:
-        locked = inputs.make_locks(options, asked, context, tasks)
+        locked = inputs.make_locks(options, requests, context, tasks)
         tags = tuple(read_names(options)) or (locked[0].lock.tag,)
-        made = [_make(each, tags, options.compression, context, said=len(locked) > 1) for each in locked]
+        finished = [_make(one, tags, options.compression, context, named=len(locked) > 1) for one in locked]
         if place:
-            _save(made, place, options.compression, context)
-        _load(made, engine, options.load, context)
-        pushed = tuple(_push(made, target, options.compression, context) for target in targets)
+            _save(finished, place, options.compression, context)
+        _load(finished, engine, options.load, context)
+        pushed = tuple(_push(finished, target, options.compression, context) for target in targets)
     outcome = report.Outcome(
-        tuple(each.image for each in made),
+        tuple(one.image for one in finished),
         options.output,
         engine.name if engine else None,
         pushed,
@@ -60,45 +60,45 @@ def build(options: argparse.Namespace, world: World, out: Console) -> None:
     report.show_outcome(outcome, out)
 
 
-def _make(locked: Locked, tags: tuple[str, ...], compression: str, context: Context, *, said: bool) -> Finished:
-    if said:
+def _make(locked: Locked, tags: tuple[str, ...], compression: str, context: Context, *, named: bool) -> Finished:
+    if named:
         context.progress.say(f"for {locked.lock.platform}:")
     return pipeline.build_image(locked, pipeline.fetch_files(locked.lock, context), tags, context, compression)
 
 
-def _save(made: Sequence[Finished], place: output.Target, compression: str, context: Context) -> None:
+def _save(finished: Sequence[Finished], place: output.Target, compression: str, context: Context) -> None:
     """Write the images, and their locks beside them: what follows may fail."""
-    output.save_images(place, [each.image for each in made], context.store, compression)
-    for each in made:
-        name = place.path.name if len(made) == 1 else f"{place.path.name}-{each.lock.platform.architecture}"
-        bundle.write_lock(each.lock, lockfile.path_for(place.path.with_name(name)))
+    output.save_images(place, [one.image for one in finished], context.store, compression)
+    for one in finished:
+        name = place.path.name if len(finished) == 1 else f"{place.path.name}-{one.lock.platform.architecture}"
+        bundle.write_lock(one.lock, lockfile.path_for(place.path.with_name(name)))
 
 
-def _load(made: Sequence[Finished], engine: Engine | None, asked: bool | None, context: Context) -> None:
+def _load(finished: Sequence[Finished], engine: Engine | None, wanted: bool | None, context: Context) -> None:
     """Load an image into an engine, of several that of this machine, and import every package of it once."""
-    own = made if len(made) == 1 else [each for each in made if each.lock.platform == context.native]
-    for each in own:
+    loadable = finished if len(finished) == 1 else [one for one in finished if one.lock.platform == context.native]
+    for one in loadable:
         if engine:
             with context.progress.step(f"loading into {engine.name}"):
-                engine.load(each.image, context.store)
-        _check_imports(each, engine, asked, context)
+                engine.load(one.image, context.store)
+        _check_imports(one, engine, wanted, context)
 
 
-def _push(made: Sequence[Finished], target: reference.Remote, compression: str, context: Context) -> str:
-    images = [each.image for each in made]
+def _push(finished: Sequence[Finished], target: reference.Remote, compression: str, context: Context) -> str:
+    images = [one.image for one in finished]
     with context.progress.step(f"pushing to {target}"):
         transfer.push(images, target, context.store, context.access, compression)
     name = f"{target}@{published_digest(images)}"
     context.progress.say(f"pushed {name}")  # what comes next may fail, and then there is no report
     with context.progress.step(f"attaching SBOM and provenance at {target}"):
-        for each in made:
-            _attach(each, target, context)
+        for one in finished:
+            _attach(one, target, context)
     return name
 
 
-def _attach(made: Finished, target: reference.Remote, context: Context) -> None:
+def _attach(finished: Finished, target: reference.Remote, context: Context) -> None:
     """Attach the documents to an image that was pushed; a registry that takes none has the image all the same."""
-    documents = attached.write_documents(made.lock, made.sbom, made.image.manifest)
+    documents = attached.write_documents(finished.lock, finished.sbom, finished.image.manifest)
     try:
         referrers.attach(documents, target, context.store, context.access)
     except Fault as fault:
@@ -107,25 +107,25 @@ def _attach(made: Finished, target: reference.Remote, context: Context) -> None:
         context.progress.say(f"note: {target} has no SBOM and provenance attached: {fault.fact}: {fault.value}")
 
 
-def _check_imports(made: Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
+def _check_imports(finished: Finished, engine: Engine | None, load: bool | None, context: Context) -> None:
     """Import every package once in the engine that has the image."""
     if engine is None:
         if load is not False:
             context.progress.say("note: import check skipped: no engine has the image")
         return
-    if made.image.platform != context.native and not _starts(made.image, engine):
-        said = f"{engine.name} cannot start programs for {made.image.platform} here"
-        context.progress.say(f"note: import check skipped: {said}; load the image where it can, or register qemu")
+    if finished.image.platform != context.native and not _starts(finished.image, engine):
+        reason = f"{engine.name} cannot start programs for {finished.image.platform} here"
+        context.progress.say(f"note: import check skipped: {reason}; load the image where it can, or register qemu")
         return
     which = (
         "--package or --requirements with other versions"
-        if made.lock.user_packages
+        if finished.lock.user_packages
         else "another --transformers or --base"
     )
     remedy = f"{which}; the image stays loaded, so that you can examine it"
     with context.progress.step("importing every package once"):
-        run = partial(engine.run, made.image)
-        import_check.check_imports(made.image, made.wanted, run, context.store, remedy)
+        run = partial(engine.run, finished.image)
+        import_check.check_imports(finished.image, finished.wanted, run, context.store, remedy)
 
 
 def _starts(image: Image, engine: Engine) -> bool:

@@ -22,17 +22,17 @@ from images.pipeline import Locked
 from images.plan.request import Request
 
 
-def _lock(options: argparse.Namespace, world: World, out: Console) -> None:
+def _write_lock(options: argparse.Namespace, world: World, out: Console) -> None:
     place = Path(options.output).absolute() if options.output else None
     if place and place.is_dir():
         raise UserFault("that is a directory", options.output, "--output with the path of a file")
     if place:
         whole_files.require_writable(place.parent)
-    [made] = inputs.make_locks(options, [read_request(options)], inputs.make_context(options, world))
+    [locked] = inputs.make_locks(options, [read_request(options)], inputs.make_context(options, world))
     if place:
-        bundle.write_lock(made.lock, place)
+        bundle.write_lock(locked.lock, place)
     else:
-        _print_whole(lockfile.format_lock(made.lock, with_origin=True), lockfile.NAME)
+        _print_whole(lockfile.format_lock(locked.lock, with_origin=True), lockfile.NAME)
 
 
 def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -50,17 +50,19 @@ def _bundle(options: argparse.Namespace, world: World, out: Console) -> None:
 
 def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     context = dataclasses.replace(inputs.make_context(options, world), compiles=True)
-    asked = read_request(options)
-    named = inputs.read_given_lock(options, asked, context)
-    with opened.open_image(options.image, options.platform, context.store, context.access) as found:
-        images = [_only(found, str(named.platform))] if named else found
-        verdicts = [_verdict(each, named or _lock_inside(each, options.image, asked), context) for each in images]
+    wanted = read_request(options)
+    named = inputs.read_given_lock(options, wanted, context)
+    with opened.open_image(options.image, options.platform, context.store, context.access) as opened_images:
+        images = [_only(opened_images, str(named.platform))] if named else opened_images
+        verdicts = [
+            _verdict(verdict, named or _lock_inside(verdict, options.image, wanted), context) for verdict in images
+        ]
     if options.json:
         print(json.dumps(report.verdict_fields(verdicts), indent=1))
     report.show_verdicts(verdicts, out)
-    for each in verdicts:
-        if difference := each.difference:
-            value = f"{options.image} ({each.inside.where}, {each.inside.platform}): {difference.text}"
+    for verdict in verdicts:
+        if difference := verdict.difference:
+            value = f"{options.image} ({verdict.inside.where}, {verdict.inside.platform}): {difference.text}"
             raise WorldFault("the image is not what the lock says", value, verify.REMEDY)
 
 
@@ -68,8 +70,8 @@ def _verdict(inside: opened.Inside, lock: Lock, context: Context) -> report.Verd
     """Build an image again from its lock, and compare."""
     files = pipeline.fetch_files(lock, context)
     built = pipeline.build_image(Locked(lock), files, (inside.name,), context, "zstd")
-    own = [context.store.place(layer.written.digest) for layer in built.image.layers]
-    difference = verify.compare_images(inside, built.image, own)
+    paths = [context.store.place(layer.written.digest) for layer in built.image.layers]
+    difference = verify.compare_images(inside, built.image, paths)
     there = attached.Attached({}, ())
     if inside.remote and not difference:
         known = attached.write_documents(built.lock, built.sbom, inside.manifest)
@@ -77,32 +79,32 @@ def _verdict(inside: opened.Inside, lock: Lock, context: Context) -> report.Verd
     return report.Verdict(inside, built.image.digest, difference, there)
 
 
-def _lock_inside(image: opened.Inside, shown: str, asked: Request) -> Lock:
+def _lock_inside(image: opened.Inside, shown: str, wanted: Request) -> Lock:
     text = image.file(opened.LOCK).decode(errors="replace")
-    return lockfile.read_lock(text, f"the lock in {shown}", asked)
+    return lockfile.read_lock(text, f"the lock in {shown}", wanted)
 
 
-def _only(found: Sequence[opened.Inside], platform: str | None = None) -> opened.Inside:
+def _only(images: Sequence[opened.Inside], platform: str | None = None) -> opened.Inside:
     """Return the one image of a name; raise UserFault where there are several, that for a `platform` is asked for."""
-    if len(found) > 1:
-        value = f"{found[0].name} ({', '.join(each.platform for each in found)})"
-        remedy = f"--platform {platform or found[0].platform}"
+    if len(images) > 1:
+        value = f"{images[0].name} ({', '.join(image.platform for image in images)})"
+        remedy = f"--platform {platform or images[0].platform}"
         raise UserFault("there is an image for each of several platforms", value, remedy)
-    return found[0]
+    return images[0]
 
 
 def _sbom(options: argparse.Namespace, world: World, out: Console) -> None:
     context = inputs.make_context(options, world)
-    with opened.open_image(options.image, options.platform, context.store, context.access) as found:
-        text = _only(found).file(opened.BILL).decode(errors="replace")
+    with opened.open_image(options.image, options.platform, context.store, context.access) as images:
+        text = _only(images).file(opened.BILL).decode(errors="replace")
     _unproved(options, context)
     _print_whole(text, options.image)
 
 
 def _provenance(options: argparse.Namespace, world: World, out: Console) -> None:
     context = inputs.make_context(options, world)
-    with opened.open_image(options.image, options.platform, context.store, context.access) as found:
-        image = _only(found)
+    with opened.open_image(options.image, options.platform, context.store, context.access) as images:
+        image = _only(images)
         lock = _lock_inside(image, options.image, read_request(options))
     _unproved(options, context)
     _print_whole(
@@ -128,6 +130,6 @@ def _unproved(options: argparse.Namespace, context: Context) -> None:
 
 
 HANDLERS: Mapping[str, Callable[[argparse.Namespace, World, Console], None]] = {
-    "build": building.build, "lock": _lock, "bundle": _bundle, "verify": _verify, "sbom": _sbom,
+    "build": building.build, "lock": _write_lock, "bundle": _bundle, "verify": _verify, "sbom": _sbom,
     "provenance": _provenance,
 }  # fmt: skip

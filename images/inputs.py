@@ -38,46 +38,46 @@ def make_context(options: argparse.Namespace, world: World) -> Context:
         jobs=options.jobs, pip=pip, access=access, wheelhouse=options.wheelhouse,
         base=options.base if lockfile.is_base_on_disk(options.base) else None,
         examples=None if options.examples == "none" else options.examples,
-        native=next((each for each in PLATFORMS if each.runs_on(platform.system(), platform.machine())), None),
+        native=next((one for one in PLATFORMS if one.runs_on(platform.system(), platform.machine())), None),
     )  # fmt: skip
 
 
 def make_locks(
-    options: argparse.Namespace, asked: Sequence[Request], context: Context, tasks: Start | None = None
+    options: argparse.Namespace, requests: Sequence[Request], context: Context, tasks: Start | None = None
 ) -> list[Locked]:
     """Return the lock that was named, or a new one for each request: those of one index.
 
     Raises UserFault where a lock is named and there are several requests, or they would get different releases.
     """
-    if len(asked) > 1 and (options.lock or options.offline is not None):
+    if len(requests) > 1 and (options.lock or options.offline is not None):
         typed = f"--lock {options.lock}" if options.lock else "--offline"
         raise UserFault("a lock is for one platform", typed, f"{typed} with one --platform")
-    if named := read_given_lock(options, asked[0], context):
+    if named := read_given_lock(options, requests[0], context):
         return [Locked(named)]
     if context.pip is None:
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
-    plans = [planner.make_plan(each, catalog.load(), context.today) for each in asked]
+    plans = [planner.make_plan(request, catalog.load(), context.today) for request in requests]
     planner.require_same_releases(plans)
-    return [_new_lock(each, context, tasks, said=len(plans) > 1) for each in plans]
+    return [_new_lock(plan, context, tasks, named=len(plans) > 1) for plan in plans]
 
 
-def _new_lock(planned: Plan, context: Context, tasks: Start | None, *, said: bool) -> Locked:
-    """Resolve a plan; `said` is for which platform, where notes and a fault may be about another one, too."""
-    for line in (*([f"for {planned.platform}:"] if said else ()), *(f"note: {note}" for note in planned.notes)):
+def _new_lock(planned: Plan, context: Context, tasks: Start | None, *, named: bool) -> Locked:
+    """Resolve a plan; it is `named` for which platform, where notes and a fault may be about another one, too."""
+    for line in (*([f"for {planned.platform}:"] if named else ()), *(f"note: {note}" for note in planned.notes)):
         context.progress.say(line)
     return pipeline.resolve_plan(planned, context, tasks)
 
 
-def read_given_lock(options: argparse.Namespace, asked: Request, context: Context) -> Lock | None:
+def read_given_lock(options: argparse.Namespace, request: Request, context: Context) -> Lock | None:
     """Return the lock that was named, or that of the bundle, whose files come into the store; None without either."""
     if options.offline:
         if options.lock:
             raise UserFault("a bundle brings its own lock", f"--lock {options.lock}", f"--offline {options.offline}")
         with context.progress.step("taking the bundle"):
             text = bundle.take_bundle(options.offline, context.store)
-        return lockfile.read_lock(text, f"{options.offline}/{bundle.LOCK}", asked)
+        return lockfile.read_lock(text, f"{options.offline}/{bundle.LOCK}", request)
     if options.lock is None:
         return None
     if not Path(options.lock).is_file():
         raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
-    return lockfile.read_lock(Path(options.lock).read_text(errors="replace"), options.lock, asked)
+    return lockfile.read_lock(Path(options.lock).read_text(errors="replace"), options.lock, request)

@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         raise UserFault("cannot read the command line", message, f"{self.prog} --help")
 
 
-def _text(typed: str) -> str:
+def _parse_text(typed: str) -> str:
     """Read a value; raise ArgumentTypeError for one that is empty, or more than a line."""
     if not typed.strip():
         raise argparse.ArgumentTypeError(f"{typed!r} is empty; leave the option out for its default")
@@ -56,10 +56,10 @@ def _count(typed: str) -> int:
     return int(typed)
 
 
-def _platform(typed: str) -> Platform:
+def _parse_platform(typed: str) -> Platform:
     """Read a platform; raise ArgumentTypeError for one that no image is made for."""
-    if found := platform_of(typed):
-        return found
+    if platform := platform_of(typed):
+        return platform
     if "," in typed:
         raise argparse.ArgumentTypeError(f"{typed!r} is more than one platform; only a build takes several")
     raise argparse.ArgumentTypeError(f"{typed!r} is none of {', '.join(map(str, PLATFORMS))}")
@@ -67,21 +67,21 @@ def _platform(typed: str) -> Platform:
 
 def _platforms(typed: str) -> tuple[Platform, ...]:
     """Read platforms separated by commas, each once, into one order."""
-    found = [_platform(each) for each in typed.split(",")]
-    if twice := next((each for each in found if found.count(each) > 1), None):
+    platforms = [_parse_platform(name) for name in typed.split(",")]
+    if twice := next((name for name in platforms if platforms.count(name) > 1), None):
         raise argparse.ArgumentTypeError(f"{typed!r} has {twice} twice")
-    return tuple(sorted(found, key=PLATFORMS.index))
+    return tuple(sorted(platforms, key=PLATFORMS.index))
 
 
-def _names(typed: str) -> tuple[str, ...]:
+def _split_names(typed: str) -> tuple[str, ...]:
     """Read names separated by commas."""
-    return tuple(map(_text, typed.split(",")))
+    return tuple(map(_parse_text, typed.split(",")))
 
 
 def _row(commands: str, option: str, metavar: str | None, text: str, **settings: Any) -> tuple[set[str], str, Any]:
     """Return a row of OPTIONS; without an `action` or `choices` its value is a text that is not empty."""
     if metavar:
-        settings = {"type": _text, "metavar": metavar, **settings}
+        settings = {"type": _parse_text, "metavar": metavar, **settings}
     return set(commands.split()), option, {"help": text, **settings}
 
 
@@ -98,7 +98,7 @@ OPTIONS = (
     _row("verify sbom provenance", "image", "IMAGE|ARCHIVE",
          "in an engine here, an archive, a layout or a registry; docker://NAME: only in the registry"),
     _row("plan lock bundle list verify sbom provenance", "--platform", "OS/ARCHITECTURE",
-         f"what the image is for: {EITHER} (default: the first; of an image, what it is)", type=_platform),
+         f"what the image is for: {EITHER} (default: the first; of an image, what it is)", type=_parse_platform),
     _row("build", "--platform", "OS/ARCHITECTURE[,...]",
          f"what the image is for: {EITHER} (default: the first); both make one index", type=_platforms),
     _row(MADE, "--torch", "VERSION", "release of PyTorch"),
@@ -109,7 +109,8 @@ OPTIONS = (
     _row(MADE, "--backend", None, "backend of distributed training (default: ccl where it can be)",
          choices=("ccl", "gloo")),
     _row(MADE, "--as-of", "YYYY-MM-DD", "resolve as of this day (default: that of the releases)"),
-    _row(MADE, "--tasks", "A,B", "examples whose requirements go in (default: all of text)", type=_names, default=()),
+    _row(MADE, "--tasks", "A,B", "examples whose requirements go in (default: all of text)",
+         type=_split_names, default=()),
     _row(f"{MADE} verify", "--examples", "PATH|URL|none", "example scripts (default: the release's archive)"),
     _row(f"{MADE} verify", "--wheelhouse", "DIR",
          "directory of wheels; preferred over an index that has the same version"),
@@ -144,13 +145,13 @@ def parser(command: str | None = None) -> Parser:
     if command is None:
         commands = "\n".join(f"  build.py {name:<10} {text}" for name, text in COMMANDS.items())
         shape = argparse.RawDescriptionHelpFormatter
-        made = Parser("build.py", None, PURPOSE, f"commands:\n{commands}", formatter_class=shape, allow_abbrev=False)
+        built = Parser("build.py", None, PURPOSE, f"commands:\n{commands}", formatter_class=shape, allow_abbrev=False)
     else:
-        made = Parser(prog=f"build.py {command}", description=COMMANDS[command], allow_abbrev=False)
+        built = Parser(prog=f"build.py {command}", description=COMMANDS[command], allow_abbrev=False)
     for commands_, option, settings in OPTIONS:
         if (command or "build") in commands_:
-            made.add_argument(option, **settings)
-    return made
+            built.add_argument(option, **settings)
+    return built
 
 
 def parse_words(command: str | None, words: Sequence[str]) -> argparse.Namespace:
@@ -158,19 +159,19 @@ def parse_words(command: str | None, words: Sequence[str]) -> argparse.Namespace
 
     Raises UserFault for what the command does not take.
     """
-    made = parser(command)
+    built = parser(command)
     for word in words:
         require_text(word, word)
         if word.startswith("--") and word.endswith("=--"):  # argparse takes that for no value, and goes on without
-            made.error(f"argument {word[:-3]}: '--' is no value")
-    return made.parse_args(words, argparse.Namespace(**_defaults()))
+            built.error(f"argument {word[:-3]}: '--' is no value")
+    return built.parse_args(words, argparse.Namespace(**_defaults()))
 
 
 def _defaults() -> Mapping[str, Any]:
     """Return the value of every option that is not typed, for all commands."""
-    found = {option.lstrip("-").replace("-", "_"): settings for _, option, settings in OPTIONS}
+    by_name = {option.lstrip("-").replace("-", "_"): settings for _, option, settings in OPTIONS}
     return {name: settings.get("default", False if settings.get("action") == "store_true" else None)
-            for name, settings in found.items()}  # fmt: skip
+            for name, settings in by_name.items()}  # fmt: skip
 
 
 def read_request(options: argparse.Namespace) -> Request:
@@ -187,8 +188,8 @@ def read_request(options: argparse.Namespace) -> Request:
     same = {field.name for field in fields(Request)} - {"index", "tag", "content", "user_packages"}
     typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
     chosen = {name: value for name, value in typed.items() if value is not None}
-    own = requirements.read_requirements(options.requirements, options.package)
-    return Request(tag=tag, content=chosen, user_packages=own, **{name: getattr(options, name) for name in same})
+    packages = requirements.read_requirements(options.requirements, options.package)
+    return Request(tag=tag, content=chosen, user_packages=packages, **{name: getattr(options, name) for name in same})
 
 
 def read_requests(options: argparse.Namespace) -> list[Request]:
@@ -199,7 +200,7 @@ def read_requests(options: argparse.Namespace) -> list[Request]:
     one = read_request(argparse.Namespace(**{**vars(options), "platform": None}))
     platforms: tuple[Platform, ...] = options.platform or ()
     index = platforms if len(platforms) > 1 else ()
-    return [replace(one, platform=each, index=index) for each in platforms or (None,)]
+    return [replace(one, platform=platform, index=index) for platform in platforms or (None,)]
 
 
 def read_names(options: argparse.Namespace) -> list[str]:

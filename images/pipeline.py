@@ -73,14 +73,14 @@ def resolve_plan(planned: Plan, context: Context, start: Start | None = None) ->
         added = Debian(planned.suite, planned.packages, "", _choose_additions(base, planned, context))
         choose, making = lambda: added, None
     with context.progress.step("choosing Python packages"):
-        (artifacts, undated), own = resolving.resolve_with_users(planned, context)
+        (artifacts, undated), user_packages = resolving.resolve_with_users(planned, context)
     debian_part = choose()
     twin = resolving.choose_twin(planned, debian_part, context) if base is None else None
     base_image = _base_image(base, artifacts) if base else None
     pins = {field.name: getattr(planned, field.name) for field in fields(Pins)}
     lock = Lock(
-        **{**pins, "base": _base_name(planned, base_image)}, artifacts=artifacts, undated=undated, debian=debian_part,
-        examples=_planned_examples(planned, context), base_image=base_image, twin=twin, user_packages=own,
+        **{**pins, "base": _locked_name(planned, base_image)}, artifacts=artifacts, undated=undated, debian=debian_part,
+        examples=_planned_examples(planned, context), base_image=base_image, twin=twin, user_packages=user_packages,
     )  # fmt: skip
     return Locked(lock, making)
 
@@ -99,12 +99,12 @@ def _planned_base(planned: Plan, context: Context) -> Base:
 
 def _choose_additions(base: Base, planned: Plan, context: Context) -> tuple[Deb, ...]:
     """Choose the Debian packages of what a base lacks, and make sure that it runs there."""
-    names, store = additions.list_missing(base.facts), context.store
+    names, store = additions.list_missing_pieces(base.facts), context.store
     if not names:
         return ()
     with context.progress.step("choosing Debian's packages"):
         debs = packages.resolve_single(planned.suite, additions.packages_of(names), planned.platform, context)
-    additions.read_files(store, debs, names, base.facts)
+    additions.read_pieces(store, debs, names, base.facts)
     return debs
 
 
@@ -119,7 +119,7 @@ def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
     return BaseImage(base.manifest, decision.kept, base.name)
 
 
-def _base_name(planned: Plan, image: BaseImage | None) -> str:
+def _locked_name(planned: Plan, image: BaseImage | None) -> str:
     """Return what to ask for again: a base from disk by its digest, since a lock holds no place."""
     if image is None or planned.base == "intel":
         return planned.base
@@ -154,8 +154,8 @@ def build_image(
     choice = compiler.choose_compiler(lock, context)
     if choice and not choice.engine:
         _compile_beside(locked, files, context)
-    base = oneccl.add_links(_base(locked, files, context), lock, files.wheels)
-    extras = on_base.list_extras(base, lock, on_base.list_hidden(base, lock), context)
+    base = oneccl.add_links(_make_base(locked, files, context), lock, files.wheels)
+    extras = on_base.list_extras(base, lock, on_base.choose_hidden(base, lock), context)
     python = compiler.prepare_compiler(choice, lock, base, context) if choice else None
     ingredients = assemble.Ingredients(lock, files.wheels, base, files.examples, python)
     controls = {deb: packages.read_control(store, deb) for deb in lock.debian.debs} if base.manifest else {}
@@ -183,7 +183,7 @@ def _write_image(
     return Image(tags, config, oci.registry_manifest(config, layers, context.store, compression), layers)
 
 
-def _base(locked: Locked, files: LockFiles, context: Context) -> Base:
+def _make_base(locked: Locked, files: LockFiles, context: Context) -> Base:
     """Return the base, of somebody else's image or of Debian's packages."""
     if files.base:
         return pulled.read_base(files.base, locked.lock.python, locked.lock.glibc, context.store)
@@ -235,8 +235,8 @@ def _locked_examples(lock: Lock, context: Context) -> tuple[str, Path] | None:
     if context.pip is None and context.examples is None:
         return None  # collect.packages names all missing files at once
     with context.progress.step("fetching the examples"):
-        found = examples.fetch_examples(context.store, place, context.sources, context.progress.advance)
-    if found[0] != digest:
+        taken = examples.fetch_examples(context.store, place, context.sources, context.progress.advance)
+    if taken[0] != digest:
         remedy = "--examples with the archive or directory that the lock was made with, or --offline BUNDLE"
-        raise UserFault("those are not the examples of the lock", f"{place}: sha256 {found[0]}, not {digest}", remedy)
-    return found
+        raise UserFault("those are not the examples of the lock", f"{place}: sha256 {taken[0]}, not {digest}", remedy)
+    return taken

@@ -34,8 +34,8 @@ class Platform:
     @property
     def libraries(self) -> tuple[str, ...]:
         """Return the directories that shared libraries are in, relative to the root."""
-        own = self.multiarch
-        return ("lib", "lib64", "usr/lib", "usr/lib64", f"lib/{own}", f"usr/lib/{own}", "usr/local/lib")
+        multiarch = self.multiarch
+        return ("lib", "lib64", "usr/lib", "usr/lib64", f"lib/{multiarch}", f"usr/lib/{multiarch}", "usr/local/lib")
 
     def runs_on(self, system: str, machine: str) -> bool:
         """Return whether a machine, as uname(1) describes it, can start programs that are made for this."""
@@ -60,4 +60,4 @@ TWIN = AMD64  # bytecode of any platform is made on it, too: docs/architecture.m
 
 def platform_of(name: str) -> Platform | None:
     """Return the platform that somebody has this name for: linux/arm64, or one of its architecture alone."""
-    return next((each for each in PLATFORMS if name in (str(each), *each.spellings)), None)
+    return next((platform for platform in PLATFORMS if name in (str(platform), *platform.spellings)), None)

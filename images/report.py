@@ -75,9 +75,9 @@ def _sizes(image: Image) -> tuple[int, int]:
 def outcome_fields(outcome: Outcome) -> dict[str, Any]:
     """Return what `show_outcome` prints, as JSON; what concerns one of several images is below `platforms`."""
     first, digest = outcome.images[0], published_digest(outcome.images)
-    each = {str(image.platform): _image_fields(image) for image in outcome.images}
-    own = {"platforms": each} if len(each) > 1 else each[str(first.platform)]
-    named = {"image": first.tag, "tags": list(first.tags), **own, "digest": digest}
+    by_platform = {str(image.platform): _image_fields(image) for image in outcome.images}
+    details = {"platforms": by_platform} if len(by_platform) > 1 else by_platform[str(first.platform)]
+    named = {"image": first.tag, "tags": list(first.tags), **details, "digest": digest}
     places = {"archive": outcome.archive, "loaded": outcome.engine, "pushed": list(outcome.pushed)}
     return {**named, **places, "seconds": round(outcome.seconds, 3)}
 
@@ -93,14 +93,14 @@ def _image_fields(image: Image) -> dict[str, Any]:
 
 def show_verdicts(verdicts: Sequence[Verdict], out: Console) -> None:
     """Print which images are what their locks say, and whether what is attached to each is."""
-    for each in verdicts:
-        inside = each.inside
-        if each.difference is None:
-            said = f"{inside.name} ({inside.where}, {inside.platform}): {len(inside.layers)} layers"
-            _show_lines([("verified", f"{said}, id {inside.id}, manifest {inside.digest}")], out)
-        for document, digest in each.attached.documents.items():
+    for verdict in verdicts:
+        inside = verdict.inside
+        if verdict.difference is None:
+            summary = f"{inside.name} ({inside.where}, {inside.platform}): {len(inside.layers)} layers"
+            _show_lines([("verified", f"{summary}, id {inside.id}, manifest {inside.digest}")], out)
+        for document, digest in verdict.attached.documents.items():
             _show_lines([(document, f"{digest}, equal to the one of this build" if digest else "not attached")], out)
-        _show_lines([("not examined", other) for other in each.attached.others], out)
+        _show_lines([("not examined", other) for other in verdict.attached.others], out)
     if len(verdicts) > 1:
         _show_lines([("index", verdicts[0].inside.way[-1])], out)
 
@@ -111,15 +111,17 @@ def verdict_fields(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     `digest` is that of the image that was built again; name, place, id and `manifest` are those of the image that was
     examined.
     """
-    each = {verdict.inside.platform: _verdict_fields(verdict) for verdict in verdicts}
+    by_platform = {verdict.inside.platform: _verdict_fields(verdict) for verdict in verdicts}
     inside = verdicts[0].inside
-    own = {"index": inside.way[-1], "platforms": each} if len(each) > 1 else each[inside.platform]
+    details = (
+        {"index": inside.way[-1], "platforms": by_platform} if len(by_platform) > 1 else by_platform[inside.platform]
+    )
     same = all(verdict.difference is None for verdict in verdicts)
-    return {"image": inside.name, "where": inside.where, **own, "same": same}
+    return {"image": inside.name, "where": inside.where, **details, "same": same}
 
 
 def _verdict_fields(verdict: Verdict) -> dict[str, Any]:
-    inside, found = verdict.inside, dataclasses.asdict(verdict.difference) if verdict.difference else None
-    named = {"same": found is None, "id": inside.id, "digest": verdict.digest, "manifest": inside.digest}
+    inside, difference = verdict.inside, dataclasses.asdict(verdict.difference) if verdict.difference else None
+    named = {"same": difference is None, "id": inside.id, "digest": verdict.digest, "manifest": inside.digest}
     documents, others = verdict.attached
-    return {**named, "difference": found, "attached": {**documents}, "not_examined": [*others]}
+    return {**named, "difference": difference, "attached": {**documents}, "not_examined": [*others]}

@@ -48,7 +48,7 @@ def library_directory(facts: Facts) -> str:
     return f"usr/lib/{facts.multiarch}"
 
 
-def _place(path: str, facts: Facts) -> str:
+def _place_piece(path: str, facts: Facts) -> str:
     return path if "/" in path else f"{library_directory(facts)}/{path}"
 
 
@@ -64,16 +64,16 @@ PIECES = {
 NEEDED = ("tini", TCMALLOC, "libnss_wrapper.so")
 
 
-def list_missing(facts: Facts) -> tuple[str, ...]:
+def list_missing_pieces(facts: Facts) -> tuple[str, ...]:
     """Return the names of the PIECES that a base does not have, and of what those need and it does not have either."""
-    found: dict[str, None] = {}
+    missing: dict[str, None] = {}
     ahead = [*NEEDED]
     while ahead:
         name = ahead.pop(0)
-        if name not in found and not _has(facts, name):
-            found[name] = None
+        if name not in missing and not _has_piece(facts, name):
+            missing[name] = None
             ahead += PIECES[name].needs
-    return tuple(found)
+    return tuple(missing)
 
 
 def packages_of(names: Sequence[str]) -> tuple[str, ...]:
@@ -83,49 +83,49 @@ def packages_of(names: Sequence[str]) -> tuple[str, ...]:
 
 def choose_links(facts: Facts, interpreter: str) -> dict[str, str]:
     """Return links (path -> target) from where the guide, people and programs look to what the base has."""
-    found = {} if GUIDE in facts.libraries else {_place(GUIDE, facts): TCMALLOC}
+    links = {} if GUIDE in facts.libraries else {_place_piece(GUIDE, facts): TCMALLOC}
     real = facts.directories.resolve
     for name in (TCMALLOC, "libnss_wrapper.so"):
-        place = _place(name, facts)
+        place = _place_piece(name, facts)
         there = facts.libraries.get(name)
         if there and real(there) != real(place):
-            found[place] = f"/{there}"
-    found |= {
+            links[place] = f"/{there}"
+    links |= {
         f"usr/local/bin/{name}": f"/{interpreter}" for name in ("python", "python3") if name not in facts.commands
     }
-    return found
+    return links
 
 
-def read_files(store: Store, chosen: Sequence[Deb], names: Sequence[str], facts: Facts) -> dict[str, bytes]:
-    """Return the files that `list_missing` names, as place in the image -> content, out of their packages in the store.
+def read_pieces(store: Store, chosen: Sequence[Deb], names: Sequence[str], facts: Facts) -> dict[str, bytes]:
+    """Return files of PIECES by their names, as place in the image -> content, out of their packages in the store.
 
     Raises UserFault when one needs a newer glibc than the base has, WorldFault when a package is not as expected.
     """
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     reasons = []
     for name in names:
         piece = PIECES[name]
         deb = debian.find_provider(store, chosen, piece.package)
         if deb is None:
             raise WorldFault("a package of Debian is missing", piece.package, "make a new lock (build.py lock)")
-        found[_place(piece.place, facts)] = data = file_of(
-            debian.require_package(store, deb), _place(piece.source, facts)
+        files[_place_piece(piece.place, facts)] = data = file_of(
+            debian.require_package(store, deb), _place_piece(piece.source, facts)
         )
         if name != "tini" and (newest := newest_symbol(data, "GLIBC")) > Version(facts.glibc or "0"):
             reasons.append(f"{name} of {piece.package} needs glibc {newest}")
     if reasons:
         remedy = f"a base that has {', '.join(names)} of its own, or --base debian"
         raise UserFault(f"what the base lacks does not run on its glibc {facts.glibc}", "; ".join(reasons), remedy)
-    return found
+    return files
 
 
-def write_files(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) -> None:
+def write_pieces(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) -> None:
     """Write the files into a layer; where the base has no directory of Debian's for libraries, lib64 gets links."""
     for place, data in sorted(files.items()):
         layer.file(place, data, 0o755 if place.startswith("usr/bin/") else 0o644)
-    own = library_directory(facts)
-    if own not in facts.directories.owners:
-        for place in sorted(place for place in files if place.startswith(own)):
+    place_of_libraries = library_directory(facts)
+    if place_of_libraries not in facts.directories.owners:
+        for place in sorted(place for place in files if place.startswith(place_of_libraries)):
             layer.link(f"usr/lib64/{posixpath.basename(place)}", f"/{place}")
 
 
@@ -143,7 +143,7 @@ def file_of(deb: Path, path: str) -> bytes:
     return entry.data
 
 
-def _has(facts: Facts, name: str) -> bool:
+def _has_piece(facts: Facts, name: str) -> bool:
     if name == "tini":
         return "/" in (facts.tini or "")  # at the root itself, where some images have it, no PATH finds it
     return name in facts.libraries

@@ -39,17 +39,17 @@ def make_base(store: Store, recipe: Debian, platform: Platform, python: str, env
         return store.has(known["written"]["digest"], known["written"]["size"]) and store.has(known["modules"])
 
     inputs = [str(platform), asdict(recipe)]
-    made = store.cached("bases", inputs, lambda: _make_apart(store, recipe, platform, environ), usable)
-    facts = inspect.from_plain(made.value["facts"])
+    cached = store.cached("bases", inputs, lambda: _make_apart(store, recipe, platform, environ), usable)
+    facts = inspect.from_plain(cached.value["facts"])
     if python not in facts.pythons:
         raise WorldFault("the Debian base has another Python", f"{python} (it has {', '.join(facts.pythons)})", REMAKE)
     return Base(
         name=f"debian:{recipe.suite}",
-        layers=(Layer(packing.BASE, Written(**made.value["written"]), made.reused),),
+        layers=(Layer(packing.BASE, Written(**cached.value["written"]), cached.reused),),
         facts=facts,
         site=debian_site(python),
         links=additions.choose_links(facts, facts.pythons[python]),
-        modules=made.value["modules"],
+        modules=cached.value["modules"],
     )
 
 
@@ -58,26 +58,26 @@ def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mappi
     debs = [str(store.place(deb.sha256, deb.filename)) for deb in sorted(recipe.debs)]
     with store.temporary(directory=True) as place:
         apart = asdict(replace(recipe, debs=()))
-        asked = {"recipe": apart, "debs": debs, "platform": str(platform), "place": str(place)}
+        order = {"recipe": apart, "debs": debs, "platform": str(platform), "place": str(place)}
         command = [sys.executable, "-m", __name__]
-        own = {**environ, "TMPDIR": tempfile.gettempdir()}
-        with process.nameless(json.dumps(asked)) as feed:
-            done = process.run(command, own, AGAIN, feed, cwd=fingerprint.SOURCES.parent)
+        environment = {**environ, "TMPDIR": tempfile.gettempdir()}
+        with process.nameless(json.dumps(order)) as feed:
+            done = process.run(command, environment, AGAIN, feed, cwd=fingerprint.SOURCES.parent)
         if done.code in (USER, WORLD) and done.out:
             raise (UserFault if done.code == USER else WorldFault)(*json.loads(done.out))
         if done.code:
             raise WorldFault("the process that makes the base has failed", done.failure, AGAIN)
-        made = dict(json.loads(done.out))
-        made["modules"] = sha256(place / "modules")
-        store.keep(place / "layer", made["written"]["digest"])
-        store.keep(place / "modules", made["modules"])
-    return made
+        result = dict(json.loads(done.out))
+        result["modules"] = sha256(place / "modules")
+        store.keep(place / "layer", result["written"]["digest"])
+        store.keep(place / "modules", result["modules"])
+    return result
 
 
-def _make_here(asked: Mapping[str, Any]) -> dict[str, object]:
-    place, platform = Path(asked["place"]), platform_of(asked["platform"])
+def _make_here(order: Mapping[str, Any]) -> dict[str, object]:
+    place, platform = Path(order["place"]), platform_of(order["platform"])
     assert platform, "the process above asks for one of PLATFORMS"
-    tree = rootfs.make_tree(Debian(**asked["recipe"]), [Path(path) for path in asked["debs"]], platform)
+    tree = rootfs.make_tree(Debian(**order["recipe"]), [Path(path) for path in order["debs"]], platform)
     rootfs.write_modules(tree, place / "modules")
     written = rootfs.write_tree(tree, place / "layer")
     del tree
@@ -87,12 +87,12 @@ def _make_here(asked: Mapping[str, Any]) -> dict[str, object]:
 
 def _main() -> int:
     """Make what standard input asks for; print what was made, or the three parts of a fault, as JSON."""
-    asked = json.load(sys.stdin)
+    order = json.load(sys.stdin)
     try:
         try:
-            print(json.dumps(_make_here(asked)))
+            print(json.dumps(_make_here(order)))
         except OSError as error:
-            raise system_fault(error, asked["place"]) from error
+            raise system_fault(error, order["place"]) from error
     except Fault as fault:
         print(json.dumps([fault.fact, fault.value, fault.remedy]))
         return fault.exit_code

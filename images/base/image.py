@@ -56,13 +56,13 @@ class PulledImage:
         return {name: value for name, _, value in pairs if name != "PYTHONPATH"}  # what is there would go first
 
 
-class Source(Protocol):
+class ImageSource(Protocol):
     """Where the parts of an image come from: what it brings is in the store, and its digests are checked."""
 
-    def config(self, found: Manifest, advance: Advance) -> Path:
+    def config(self, manifest: Manifest, advance: Advance) -> Path:
         """Return the file of a configuration."""
 
-    def layers(self, found: Manifest, advance: Advance) -> list[Path]:
+    def layers(self, manifest: Manifest, advance: Advance) -> list[Path]:
         """Return the files of the layers, from the lowest."""
 
 
@@ -72,13 +72,13 @@ class InStore:
 
     store: Store
 
-    def config(self, found: Manifest, _: Advance) -> Path:
+    def config(self, manifest: Manifest, _: Advance) -> Path:
         """Return the file of a configuration."""
-        return self.store.place(found.config.sha256)
+        return self.store.place(manifest.config.sha256)
 
-    def layers(self, found: Manifest, _: Advance) -> list[Path]:
+    def layers(self, manifest: Manifest, _: Advance) -> list[Path]:
         """Return the files of the layers, from the lowest."""
-        return [self.store.place(layer.sha256) for layer in found.layers]
+        return [self.store.place(layer.sha256) for layer in manifest.layers]
 
     def missing(self, manifest: Manifest) -> list[str]:
         """Return the digests of the parts that it does not have whole."""
@@ -134,7 +134,7 @@ def pull_locked(
 
 
 def fetch_image(
-    source: Source, manifest: Manifest, name: str, platform: Platform | None, advance: Advance
+    source: ImageSource, manifest: Manifest, name: str, platform: Platform | None, advance: Advance
 ) -> PulledImage:
     """Bring the configuration and the layers of one manifest into the store; `platform` is what it must be for.
 
@@ -142,14 +142,14 @@ def fetch_image(
     that do not agree.
     """
     config = _fetch_config(source, manifest, name, advance)
-    found = _require_platform(config, name, platform)
+    stated = _require_platform(config, name, platform)
     if len(config["rootfs"]["diff_ids"]) != len(manifest.layers):
         raise WorldFault("configuration and manifest do not agree", f"{name} (number of layers)", DAMAGED)
     layers = _fetch_layers(source, manifest, name, advance)
-    return PulledImage(name=name, reference=None, platform=found, manifest=manifest, config=config, layers=layers)
+    return PulledImage(name=name, reference=None, platform=stated, manifest=manifest, config=config, layers=layers)
 
 
-def _fetch_config(source: Source, manifest: Manifest, name: str, advance: Advance) -> Mapping[str, Any]:
+def _fetch_config(source: ImageSource, manifest: Manifest, name: str, advance: Advance) -> Mapping[str, Any]:
     if manifest.config.size > limits.CONFIG.most:
         raise WorldFault("a configuration is too long", f"{name} ({manifest.config.size} bytes)", DAMAGED)
     try:
@@ -170,14 +170,14 @@ def _require_platform(config: Mapping[str, Any], name: str, platform: Platform |
     """
     system = f"{config['os']}/{config['architecture']}"
     wanted = (platform,) if platform else PLATFORMS
-    if found := next((each for each in wanted if str(each) == system), None):
-        return found
+    if match := next((candidate for candidate in wanted if str(candidate) == system), None):
+        return match
     remedy = f"an image for {' or '.join(map(str, wanted))}"
     remedy += f", or --platform {system}" if platform_of(system) else ""
     raise UserFault("that image is for another machine", f"{name} ({system})", remedy)
 
 
-def _fetch_layers(source: Source, manifest: Manifest, name: str, advance: Advance) -> tuple[Path, ...]:
+def _fetch_layers(source: ImageSource, manifest: Manifest, name: str, advance: Advance) -> tuple[Path, ...]:
     """Bring the layers into the store; refuse a manifest that says another size of one.
 
     Such content is not to be trusted (OCI image specification 1.1, "Content Descriptors"), and in the store a layer of

@@ -51,7 +51,7 @@ def read_facts(
 
 def add_layer(tree: OverlayTree, path: Path, diff_id: str) -> int:
     """Add one layer to a tree, check it against its diff_id, and return its size unpacked, in bytes."""
-    with compression.open_tar(path) as (tar, plain):
+    with compression.open_layer_tar(path) as (tar, plain):
         tree.add(tar, keep_text)
     if f"sha256:{plain.sha256}" != diff_id:
         raise WorldFault("a layer is not what the configuration says", f"{plain.sha256}, not {diff_id}", DAMAGED)
@@ -63,8 +63,8 @@ def keep_text(path: str, content: Readable) -> str | None:
     if TEXTS.match(path):
         return content.read(LONGEST).decode(errors="replace")
     if GLIBC.match(path):
-        found = BANNER.search(content.read(LONGEST))
-        return found[1].decode() if found else None
+        banner = BANNER.search(content.read(LONGEST))
+        return banner[1].decode() if banner else None
     return None
 
 
@@ -75,16 +75,17 @@ def gather(tree: OverlayTree, environment: Mapping[str, str], platform: Platform
     release = assignments(tree.text("etc/os-release"))
     pythons = _interpreters(tree, bins)
     sites = {version: _sites(tree, path, version, release) for version, path in pythons.items()}
-    directories = dict.fromkeys(directory for found in sites.values() for directory in found)
+    directories = dict.fromkeys(directory for places in sites.values() for directory in places)
     distributions = tuple(d for directory in directories for d in list_distributions(tree, directory))
     libraries = platform.libraries
     return Facts(
         release=release, glibc=_glibc(tree, libraries, packages), pythons=pythons, sites=sites,
         distributions=distributions, listing=list_directories(tree, distributions),
-        packages=packages, passwd=tree.text("etc/passwd"), shell=_has(tree, ["bin"], "sh"),
-        sshd=_has(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"), tini=_has(tree, [*bins, ""], "tini"),
-        directories=_directories(tree),
-        commands=_commands(tree, bins, pythons), libraries=_libraries(tree, libraries),
+        packages=packages, passwd=tree.text("etc/passwd"), shell=_find_file(tree, ["bin"], "sh"),
+        sshd=_find_file(tree, [*bins, "usr/sbin", "usr/local/sbin"], "sshd"),
+        tini=_find_file(tree, [*bins, ""], "tini"),
+        directories=_note_directories(tree),
+        commands=_commands(tree, bins, pythons), libraries=_find_libraries(tree, libraries),
         status=tree.text("var/lib/dpkg/status"),
         marks={version: file for version, path in pythons.items() if (file := _mark(tree, path, version))},
         multiarch=platform.multiarch,
@@ -135,13 +136,13 @@ def _interpreters(tree: OverlayTree, bins: Sequence[str]) -> dict[str, str]:
 
     A link in a virtual environment is none: its prefix is another one than that of the file that it leads to.
     """
-    found: dict[str, str] = {}
+    interpreters: dict[str, str] = {}
     for directory in filter(None, map(tree.directory, bins)):
         for name in tree.names(directory):
             version, file = PYTHON.fullmatch(name), tree.find(f"{directory}/{name}")
             if version and file and file[1].kind == "f" and not _is_virtual(tree, directory):
-                found.setdefault(version[1], file[0])
-    return found
+                interpreters.setdefault(version[1], file[0])
+    return interpreters
 
 
 def _is_virtual(tree: OverlayTree, directory: str) -> bool:
@@ -162,8 +163,8 @@ def _sites(tree: OverlayTree, interpreter: str, python: str, release: Mapping[st
 def _mark(tree: OverlayTree, interpreter: str, python: str) -> str | None:
     """Return the file beside a Python's own modules by which pip refuses to install anything (PEP 668)."""
     prefix = posixpath.dirname(posixpath.dirname(interpreter))
-    found = tree.find(f"{prefix}/lib/python{python}/EXTERNALLY-MANAGED", follow=False)
-    return found[0] if found else None
+    mark = tree.find(f"{prefix}/lib/python{python}/EXTERNALLY-MANAGED", follow=False)
+    return mark[0] if mark else None
 
 
 def _glibc(tree: OverlayTree, directories: Sequence[str], packages: Mapping[str, str]) -> str | None:
@@ -171,14 +172,14 @@ def _glibc(tree: OverlayTree, directories: Sequence[str], packages: Mapping[str,
     for directory in directories:
         if release := tree.text(f"{directory}/libc.so.6"):
             return release
-    found = re.match(r"(?:[0-9]+:)?([0-9]{1,9}\.[0-9]{1,9})(?![0-9])", packages.get("libc6", ""))
-    return found[1] if found else None
+    match = re.match(r"(?:[0-9]+:)?([0-9]{1,9}\.[0-9]{1,9})(?![0-9])", packages.get("libc6", ""))
+    return match[1] if match else None
 
 
-def _has(tree: OverlayTree, directories: Sequence[str], name: str) -> str | None:
+def _find_file(tree: OverlayTree, directories: Sequence[str], name: str) -> str | None:
     for directory in directories:
-        found = tree.find(f"{directory}/{name}")
-        if found and found[1].kind == "f":
+        entry = tree.find(f"{directory}/{name}")
+        if entry and entry[1].kind == "f":
             place = tree.directory(directory)
             return f"{place}/{name}".lstrip("/")
     return None
@@ -186,21 +187,21 @@ def _has(tree: OverlayTree, directories: Sequence[str], name: str) -> str | None
 
 def _commands(tree: OverlayTree, bins: Sequence[str], pythons: Mapping[str, str]) -> dict[str, str]:
     """Map python3 and python to the 3.X that they start, empty for another program and in a virtual environment."""
-    places = {name: _has(tree, bins, name) for name in ("python3", "python")}
+    places = {name: _find_file(tree, bins, name) for name in ("python3", "python")}
     versions = {path: version for version, path in pythons.items()}
     return {
-        name: "" if _is_virtual(tree, posixpath.dirname(path)) else versions.get(found[0], "")
+        name: "" if _is_virtual(tree, posixpath.dirname(path)) else versions.get(entry[0], "")
         for name, path in places.items()
-        if path and (found := tree.find(path))
+        if path and (entry := tree.find(path))
     }
 
 
-def _libraries(tree: OverlayTree, directories: Sequence[str]) -> dict[str, str]:
+def _find_libraries(tree: OverlayTree, directories: Sequence[str]) -> dict[str, str]:
     names = dict.fromkeys(name for directory in directories for name in tree.names(directory) if ".so" in name)
-    return {name: path for name in names if (path := _has(tree, directories, name))}
+    return {name: path for name in names if (path := _find_file(tree, directories, name))}
 
 
-def _directories(tree: OverlayTree) -> Directories:
+def _note_directories(tree: OverlayTree) -> Directories:
     """Note directories with their owners, and the links that lead to directories."""
     owners, links = {}, {}
     for path, node in tree.walk():

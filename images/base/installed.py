@@ -23,21 +23,23 @@ def list_distributions(tree: OverlayTree, directory: str) -> Iterator[Distributi
         if match is None or not name.isprintable():  # the second: no installer makes such a name, and no SBOM has it
             continue
         info = f"{directory}/{name}"
-        yield Distribution(str(canonicalize_name(match[1])), match[2], directory, info, _files(tree, directory, info))
+        yield Distribution(
+            str(canonicalize_name(match[1])), match[2], directory, info, _list_recorded(tree, directory, info)
+        )
 
 
 def list_directories(tree: OverlayTree, distributions: Sequence[Distribution]) -> dict[str, tuple[str, ...]]:
     """Return the names in each directory that has files of packages, in their __pycache__, and in what is above."""
-    found: dict[str, tuple[str, ...]] = {}
+    listed: dict[str, tuple[str, ...]] = {}
     for path in (path for d in distributions for path in d.files or ()):
         directory = posixpath.dirname(path)
-        while directory and directory not in found:
-            found[directory] = tree.names(directory)
+        while directory and directory not in listed:
+            listed[directory] = tree.names(directory)
             cache = f"{directory}/__pycache__"
             if tree.directory(cache) == cache:
-                found[cache] = tree.names(cache)
+                listed[cache] = tree.names(cache)
             directory = posixpath.dirname(directory)
-    return found
+    return listed
 
 
 def record_paths(text: str, directory: str) -> list[str]:
@@ -48,14 +50,14 @@ def record_paths(text: str, directory: str) -> list[str]:
 
 def debian_packages(status: str) -> dict[str, str]:
     """Return the packages of dpkg's status file as name -> version (deb-control(5))."""
-    found = (each for each in parse_paragraphs(status) if {"package", "version"} <= each.keys())
-    return {each["package"]: each["version"] for each in found}
+    rows = (paragraph for paragraph in parse_paragraphs(status) if {"package", "version"} <= paragraph.keys())
+    return {paragraph["package"]: paragraph["version"] for paragraph in rows}
 
 
-def _files(tree: OverlayTree, directory: str, info: str) -> tuple[str, ...] | None:
+def _list_recorded(tree: OverlayTree, directory: str, info: str) -> tuple[str, ...] | None:
     record = tree.text(f"{info}/RECORD")
-    found = (tree.find(path, follow=False) for path in record_paths(record, directory))
-    return tuple(dict.fromkeys(entry[0] for entry in found if entry and entry[1].kind != "d")) if record else None
+    entries = (tree.find(path, follow=False) for path in record_paths(record, directory))
+    return tuple(dict.fromkeys(entry[0] for entry in entries if entry and entry[1].kind != "d")) if record else None
 
 
 def _rows(text: str) -> Iterator[list[str]]:

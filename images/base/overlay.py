@@ -71,53 +71,53 @@ class OverlayTree:
         node, place = self.root, ""
         parts = [part for part in path.split("/") if part]
         for depth, name in enumerate(parts):
-            found = node.children.get(name)
-            if found is None:
+            child = node.children.get(name)
+            if child is None:
                 return None
             last = depth == len(parts) - 1
-            if found.kind == "l" and (follow or not last):
+            if child.kind == "l" and (follow or not last):
                 rest = "/".join(parts[depth + 1 :])
-                target = found.target if found.target.startswith("/") else f"{place}/{found.target}"
+                target = child.target if child.target.startswith("/") else f"{place}/{child.target}"
                 onward = below_root(f"{target}/{rest}")
                 self._followed += EACH + len(onward)
                 if self._followed > FOLLOWED:
                     value = f"the paths through them have over {FOLLOWED} characters"
                     raise WorldFault("the image has too many links", value, DAMAGED)
                 return self.find(onward, follow=follow, hops=hops + 1) if hops < HOPS else None
-            node, place = found, f"{place}/{name}".lstrip("/")
+            node, place = child, f"{place}/{name}".lstrip("/")
         return place, node
 
     def text(self, path: str) -> str:
         """Return what was kept of a file; nothing, if it is not there."""
-        found = self.find(path)
-        return found[1].text or "" if found else ""
+        entry = self.find(path)
+        return entry[1].text or "" if entry else ""
 
     def directory(self, path: str) -> str | None:
         """Return the path of a directory without links; None if there is none."""
-        found = self.find(path)
-        return found[0] if found and found[1].kind == "d" else None
+        entry = self.find(path)
+        return entry[0] if entry and entry[1].kind == "d" else None
 
     def names(self, path: str) -> tuple[str, ...]:
         """Return the names in a directory, in order; none, if it is not there."""
-        found = self.find(path)
-        return tuple(sorted(found[1].children)) if found else ()
+        entry = self.find(path)
+        return tuple(sorted(entry[1].children)) if entry else ()
 
     def walk(self) -> Iterator[tuple[str, Node]]:
         """Yield everything but the root, parents first, in order."""
-        ahead = _below("", self.root)
+        ahead = _list_below("", self.root)
         while ahead:
             path, node = ahead.pop()
             yield path, node
             if node.kind == "d":
-                ahead += _below(path, node)
+                ahead += _list_below(path, node)
 
     def _hide(self, above: str, name: str) -> None:
         """Hide what lower layers have at a name in a directory, or in all of it."""
-        found = self.find(above)
-        if found and name == OPAQUE:
-            found[1].children.clear()
-        elif found:
-            found[1].children.pop(name.removeprefix(WHITEOUT), None)
+        entry = self.find(above)
+        if entry and name == OPAQUE:
+            entry[1].children.clear()
+        elif entry:
+            entry[1].children.pop(name.removeprefix(WHITEOUT), None)
 
     def _put(self, path: str, node: Node) -> None:
         """Put a node at its place; a directory keeps what is in it."""
@@ -143,12 +143,12 @@ class OverlayTree:
         for name in filter(None, path.split("/")):
             inner = f"{place}/{name}".lstrip("/")
             child = node.children.get(name)
-            found = self.find(inner) if child and child.kind == "l" else child and (inner, child)
-            if not found or found[1].kind != "d":
+            entry = self.find(inner) if child and child.kind == "l" else child and (inner, child)
+            if not entry or entry[1].kind != "d":
                 self._count(inner)
-                found = inner, Node("d")
-                node.children[name] = found[1]
-            place, node = found
+                entry = inner, Node("d")
+                node.children[name] = entry[1]
+            place, node = entry
         return place, node
 
     def _count(self, path: str, text: str | None = None) -> None:
@@ -171,6 +171,6 @@ def too_many_files() -> WorldFault:
     return WorldFault("the image has too many files", f"their paths and lists are over {LARGEST} bytes", DAMAGED)
 
 
-def _below(path: str, directory: Node) -> list[tuple[str, Node]]:
+def _list_below(path: str, directory: Node) -> list[tuple[str, Node]]:
     """List what is in a directory with its paths, the last first."""
     return [(f"{path}/{name}".lstrip("/"), node) for name, node in sorted(directory.children.items(), reverse=True)]

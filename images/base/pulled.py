@@ -33,7 +33,7 @@ def read_base(image: PulledImage, python: str, glibc: str, store: Store) -> Base
     require_usable(facts, image.name, python, glibc)
     return Base(
         name=image.reference,
-        layers=tuple(_layers(image, record["sizes"])),
+        layers=tuple(_describe_layers(image, record["sizes"])),
         facts=facts,
         site=Site(python, facts.sites[python][0], f"/{facts.pythons[python]}"),
         links=additions.choose_links(facts, facts.pythons[python]),
@@ -43,7 +43,7 @@ def read_base(image: PulledImage, python: str, glibc: str, store: Store) -> Base
     )
 
 
-def _layers(image: PulledImage, sizes: Sequence[int]) -> Iterator[Layer]:
+def _describe_layers(image: PulledImage, sizes: Sequence[int]) -> Iterator[Layer]:
     rows = zip(image.manifest.layers, image.diff_ids, image.layers, sizes, strict=True)
     for number, (layer, diff_id, path, unpacked) in enumerate(rows, 1):
         written = Written(diff_id.removeprefix("sha256:"), layer.sha256, layer.size, unpacked)

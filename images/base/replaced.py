@@ -37,11 +37,11 @@ def compare_packages(facts: Facts, python: str, planned: Sequence[tuple[str, str
     kept, replaced = list[str](), list[Distribution]()
     for project, version in planned:
         name = canonicalize_name(project)
-        found = [old for site in sites for old in facts.distributions if (old.name, old.directory) == (name, site)]
-        if found and fits(found[0].version, version):
+        installed = [old for site in sites for old in facts.distributions if (old.name, old.directory) == (name, site)]
+        if installed and fits(installed[0].version, version):
             kept.append(project)
         else:
-            replaced += [old for old in found if old.directory == own]
+            replaced += [old for old in installed if old.directory == own]
     if unlisted := [f"{old.name} {old.version} in /{old.directory}" for old in replaced if old.files is None]:
         fact = "the base has packages at other versions, without a list of their files"
         raise UserFault(fact, ", ".join(unlisted), "ask for those versions, or take another base (--base debian)")
@@ -63,7 +63,7 @@ def list_hidden(facts: Facts, replaced: Sequence[Distribution]) -> tuple[str, ..
     """
     infos, compiled = {old.info for old in replaced}, _compiled(facts)
     others = [other for other in facts.distributions if other.info not in infos]
-    gone = _files(replaced, compiled) - _files(others, compiled)
+    gone = _list_owned(replaced, compiled) - _list_owned(others, compiled)
     staying = _staying(old.directory for old in replaced)
     for directory in sorted(facts.listing, key=lambda path: -path.count("/")):
         inside = {f"{directory}/{name}" for name in facts.listing[directory]}
@@ -72,25 +72,25 @@ def list_hidden(facts: Facts, replaced: Sequence[Distribution]) -> tuple[str, ..
     return tuple(path for path in sorted(gone) if gone.isdisjoint(map(str, PurePosixPath(path).parents)))
 
 
-def _files(distributions: Iterable[Distribution], compiled: Mapping[str, Sequence[str]]) -> set[str]:
+def _list_owned(distributions: Iterable[Distribution], compiled: Mapping[str, Sequence[str]]) -> set[str]:
     """Name what belongs to packages: what they list, what was compiled of it, and their .dist-info in any case."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for distribution in distributions:
-        found.add(distribution.info)
+        paths.add(distribution.info)
         for path in distribution.files or ():
-            found |= {path, *compiled.get(path, ())}
-    return found
+            paths |= {path, *compiled.get(path, ())}
+    return paths
 
 
 def _compiled(facts: Facts) -> dict[str, list[str]]:
     """Map modules to what was compiled of them, whoever compiled it and however (PEP 3147, PEP 488)."""
-    found: dict[str, list[str]] = {}
+    compiled: dict[str, list[str]] = {}
     for cache, names in facts.listing.items():
         matches = map(COMPILED.fullmatch, names if cache.endswith("/__pycache__") else ())
         for match in filter(None, matches):
             module = f"{posixpath.dirname(cache)}/{match[1]}.py"
-            found.setdefault(module, []).append(f"{cache}/{match[0]}")
-    return found
+            compiled.setdefault(module, []).append(f"{cache}/{match[0]}")
+    return compiled
 
 
 def _staying(directories: Iterable[str]) -> set[str]:

@@ -52,7 +52,9 @@ def compare_attached(known: Sequence[Attachment], indexes: Sequence[str], remote
     there, or cannot be read whole.
     """
     ours = {document.digest: document for document in known}
-    about, *above = (referrers.list_attached(each, remote, access) for each in (digest_of(known[0].image), *indexes))
+    about, *above = (
+        referrers.list_attached(subject, remote, access) for subject in (digest_of(known[0].image), *indexes)
+    )
     there = {str(entry["digest"]) for entry in about} & ours.keys()
     others = [entry for entry in about if entry["digest"] not in ours]
     others += [entry for entries in above for entry in entries]
@@ -64,8 +66,8 @@ def compare_attached(known: Sequence[Attachment], indexes: Sequence[str], remote
         if not referrers.is_attached(ours[digest], remote, access):
             value = f"{remote.called(digest)} ({ours[digest].name})"
             raise WorldFault("a document is attached that the registry does not have", value, AGAIN)
-    found = {name: digest if digest in there else None for digest, name in ((d.digest, d.name) for d in known)}
-    return Attached(found, [*dict.fromkeys(map(_called, others))])
+    digests = {name: digest if digest in there else None for digest, name in ((d.digest, d.name) for d in known)}
+    return Attached(digests, [*dict.fromkeys(map(_called, others))])
 
 
 def _claim(entry: Mapping[str, Any]) -> str | None:
@@ -77,8 +79,10 @@ def _claim(entry: Mapping[str, Any]) -> str | None:
 
 
 def _called(entry: Mapping[str, Any]) -> str:
-    said = annotations_of(entry).get(PREDICATE)
-    return shown(f"{entry['digest']} ({shortened(' '.join(filter(None, (_type(entry), said and str(said)))), 200)})")
+    annotation = annotations_of(entry).get(PREDICATE)
+    return shown(
+        f"{entry['digest']} ({shortened(' '.join(filter(None, (_type(entry), annotation and str(annotation)))), 200)})"
+    )
 
 
 def _type(entry: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ def operating_system(name: str, version: str | None) -> Component:
 def of_wheel(wheel: Wheel, metadata: RawMetadata) -> Component:
     """Return the component of a wheel that says this of itself; name and version are the lock's."""
     component = _component(PackageURL("pypi", None, wheel.project, wheel.version), ComponentType.LIBRARY, wheel.sha256)
-    component.description = _line(metadata.get("summary", ""))
+    component.description = _shorten(metadata.get("summary", ""))
     component.licenses = licences(metadata)
     component.external_references = [
         ExternalReference(type=ExternalReferenceType.WEBSITE, url=XsUri(url)) for url in _homepage(metadata)
@@ -117,7 +117,7 @@ def _component(purl: PackageURL, kind: ComponentType, sha256: str | None) -> Com
     return Component(name=purl.name, version=purl.version, type=kind, purl=purl, bom_ref=str(purl), hashes=hashes)
 
 
-def _line(text: str) -> str | None:
+def _shorten(text: str) -> str | None:
     return " ".join(text.split()) or None
 
 
@@ -131,7 +131,7 @@ def licences(metadata: RawMetadata) -> list[License]:
     classified = [row.rpartition(" :: ")[2] for row in metadata.get("classifiers", []) if row.startswith(CLASSIFIER)]
     names = {" ".join(name.split()) for name in classified} - {"OSI Approved", ""}  # which alone name no licence
     if names:  # the format allows no expression among several licences
-        return [*sorted({_named(name) for name in names if not NO_NAME.fullmatch(name)})]
+        return [*sorted({_known_licence(name) for name in names if not NO_NAME.fullmatch(name)})]
     text = metadata.get("license", "").strip()
     return _stated(text) if len(text) <= SHORT and "\n" not in text else []
 
@@ -140,12 +140,12 @@ def _stated(text: str) -> list[License]:
     """Return the licence of one statement: an SPDX identifier, an SPDX expression, or else a name."""
     if NO_NAME.fullmatch(text):
         return []
-    made = LicenseFactory().make_from_string(text)
+    licence = LicenseFactory().make_from_string(text)
     # A single word that is no identifier passes for an expression if it is somebody's alias, as `GPL` is.
-    return [_named(text)] if isinstance(made, LicenseExpression) and " " not in text else [made]
+    return [_known_licence(text)] if isinstance(licence, LicenseExpression) and " " not in text else [licence]
 
 
-def _named(name: str) -> DisjunctiveLicense:
+def _known_licence(name: str) -> DisjunctiveLicense:
     factory = LicenseFactory()
     try:
         return factory.make_with_id(name)
@@ -179,7 +179,7 @@ def _debian(fields: Mapping[str, str], distro: str, sha256: str | None) -> Compo
         qualifiers["upstream"] = source if source_version == version else f"{source}@{source_version}"
     purl = PackageURL("deb", distro.partition("-")[0], name, version, qualifiers)
     component = _component(purl, ComponentType.LIBRARY, sha256)
-    component.publisher = _line(fields.get("maintainer", ""))
+    component.publisher = _shorten(fields.get("maintainer", ""))
     if "upstream" in qualifiers:
         component.properties = _for_trivy(source, source_version)
     return component

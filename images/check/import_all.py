@@ -24,8 +24,8 @@ def check(argument: str) -> str:
     try:
         if not wanted:
             importlib.import_module(name)
-        elif (found := release_of(name)) != wanted:
-            return f"{name} ({found} instead of {wanted})"
+        elif (release := release_of(name)) != wanted:
+            return f"{name} ({release} instead of {wanted})"
     except BaseException as error:
         return f"{name} ({type(error).__name__}: {' '.join(str(error).split())})"  # the last line has to say all
     return ""

@@ -33,9 +33,9 @@ def wanted_of(store: Store, wheels: Iterable[Wheel]) -> tuple[str, ...]:
 
     Name and release are those of METADATA: that is what Python says of an installed package.
     """
-    said = [read_content(store, wheel.sha256, wheel.path) for wheel in wheels]
-    modules = {module for one in said for module in one.modules} - SKIPPED.keys()
-    releases = (f"{one.metadata['name']}=={one.metadata['version']}" for one in said)
+    contents = [read_content(store, wheel.sha256, wheel.path) for wheel in wheels]
+    modules = {module for one in contents for module in one.modules} - SKIPPED.keys()
+    releases = (f"{one.metadata['name']}=={one.metadata['version']}" for one in contents)
     return (*sorted(modules), *sorted(releases))
 
 

@@ -50,8 +50,8 @@ class Inside:
     @property
     def config(self) -> Mapping[str, Any]:
         """Return the configuration."""
-        found: Mapping[str, Any] = json.loads(self.raw_config)
-        return found
+        config: Mapping[str, Any] = json.loads(self.raw_config)
+        return config
 
     @property
     def platform(self) -> str:
@@ -80,12 +80,12 @@ class Inside:
         than any real one.
         """
         for layer in reversed(self.layers):
-            found: bytes | None = None
-            for info, data in read_entries(layer):
+            content: bytes | None = None
+            for info, data in read_layer_entries(layer):
                 if data and below_root(info.name) == path:
-                    found = data.read(limits.INSIDE.most + 1)  # of two the later one counts
-            if found is not None:
-                return self._require_short(path, found)
+                    content = data.read(limits.INSIDE.most + 1)  # of two the later one counts
+            if content is not None:
+                return self._require_short(path, content)
         remedy = "an image that build.py made (for a derived one: its base)"
         raise UserFault("this image was not made here", f"{self.name} (no /{path})", remedy)
 
@@ -96,12 +96,12 @@ class Inside:
         return data
 
 
-def read_entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, Readable | None]]:
+def read_layer_entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, Readable | None]]:
     """Yield the entries of a layer with their data, which must be read before the next one.
 
     Raises WorldFault when it is not a whole tar.
     """
-    with compression.open_tar(layer) as (tar, _):
+    with compression.open_layer_tar(layer) as (tar, _):
         for info in tar:
             yield info, tar if info.isreg() else None
 
@@ -129,7 +129,7 @@ def read_images(named: Reference, platform: Platform | None, store: Store, acces
     name = str(named)
     with open_source(named, store, access) as source:
         way, manifests = selection.find_manifests(source.manifest, name, platform)
-        return [_inside(source, manifest, each, (name, *way)) for each, manifest in manifests]
+        return [_inside(source, manifest, its_platform, (name, *way)) for its_platform, manifest in manifests]
 
 
 def _inside(source: OnDisk | Repository, manifest: Manifest, platform: Platform | None, way: tuple[str, ...]) -> Inside:
@@ -168,9 +168,9 @@ def _engine_with(name: str, place: Path, access: Access) -> str | None:
         else:
             answered = True
     if faults and not answered:  # one of them may have it: another image of that name is not taken for it
-        said = engines.Search(None, faults)
-        remedy = f"{said.remedy}; {REGISTRY}{name} is the one in the registry"
-        raise WorldFault("whether an engine has the image cannot be known", f"{name} ({said.why})", remedy)
+        search = engines.Search(None, faults)
+        remedy = f"{search.remedy}; {REGISTRY}{name} is the one in the registry"
+        raise WorldFault("whether an engine has the image cannot be known", f"{name} ({search.why})", remedy)
     return None
 
 

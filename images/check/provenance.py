@@ -33,17 +33,17 @@ def write_statement(lock: Lock, digest: str) -> str:
     table = lockfile.lock_fields(lock)["tool"]["multinode"]
     definition = {
         "buildType": BUILD,
-        "externalParameters": {name: _plain(table[name]) for name in ASKED if name in table} | _own(lock),
+        "externalParameters": {name: _as_plain(table[name]) for name in ASKED if name in table} | _own(lock),
         "internalParameters": table["tools"],
         "resolvedDependencies": [*_dependencies(lock)],
     }
-    found = {
+    statement = {
         "_type": STATEMENT,
         "subject": [{"name": lock.tag, "digest": _digest(digest)}],
         "predicateType": PREDICATE,
         "predicate": {"buildDefinition": definition, "runDetails": {"builder": {"id": BUILDER}}},
     }
-    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(statement, indent=1, ensure_ascii=False) + "\n"
 
 
 def _own(lock: Lock) -> dict[str, object]:
@@ -54,18 +54,18 @@ def _dependencies(lock: Lock) -> Iterator[dict[str, Any]]:
     """Yield the lock, and every file that goes in by it, with the address of its package (purl)."""
     yield _resource(lockfile.NAME, None, digest_of(lockfile.format_lock(lock).encode()))
     if lock.base_image:
-        yield _base(lock.base_image)
+        yield _describe_base(lock.base_image)
     for deb in lock.debian.debs:
         qualifiers = {"arch": deb.architecture, "distro": name_suite(lock.debian.suite)}
         yield _resource(deb.filename, PackageURL("deb", "debian", deb.package, deb.version, qualifiers), deb.sha256)
-    for each in lock.added:
-        yield _resource(each.filename, PackageURL("pypi", None, each.name, each.version), each.sha256)
+    for artifact in lock.added:
+        yield _resource(artifact.filename, PackageURL("pypi", None, artifact.name, artifact.version), artifact.sha256)
     if lock.examples:
         purl = PackageURL("generic", None, "transformers-examples", lock.transformers)
         yield _resource(lock.examples.filename, purl, lock.examples.sha256)
 
 
-def _base(image: BaseImage) -> dict[str, Any]:
+def _describe_base(image: BaseImage) -> dict[str, Any]:
     """Return a base of others; one from disk has no name."""
     digest, named = image.manifest.digest, reference.parse_reference(image.reference) if image.reference else None
     place = f"{named.host}/{named.name}" if isinstance(named, reference.Remote) else None
@@ -82,5 +82,5 @@ def _digest(text: str) -> dict[str, str]:
     return {"sha256": text.removeprefix("sha256:")}
 
 
-def _plain(value: object) -> object:
+def _as_plain(value: object) -> object:
     return value if isinstance(value, bool) else str(value)

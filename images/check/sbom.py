@@ -21,13 +21,13 @@ Controls = Mapping[Deb, str]  # what Debian packages say of themselves (deb-cont
 Packages = tuple[Sequence[Mapping[str, str]], str, Mapping[str, str]]  # fields, distribution, sha256 by name
 
 
-def write_sbom(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, controls: Controls) -> str:
+def write_sbom(locked: Lock, wheels: Sequence[Wheel], base: Base, store: Store, controls: Controls) -> str:
     """Return the document of an image as JSON, from the store where it is there; equal contents give equal bytes.
 
     `controls` are those of the packages that were added to a base of others.
     Raises WorldFault when a file cannot be read as a wheel.
     """
-    installed = _kept(base.facts, locked) if base.manifest is not None else []
+    installed = _list_kept(base.facts, locked) if base.manifest is not None else []
     examples = [("transformers-examples", str(locked.transformers), locked.examples.sha256)] if locked.examples else []
     name = f"torch{locked.torch}-transformers{locked.transformers}"
 
@@ -36,7 +36,7 @@ def write_sbom(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, c
 
         parts = [
             components.operating_system(*_running(base.facts)),
-            *(components.of_wheel(wheel, read_content(store, wheel.sha256, wheel.path).metadata) for wheel in found),
+            *(components.of_wheel(wheel, read_content(store, wheel.sha256, wheel.path).metadata) for wheel in wheels),
             *(part for packages in _systems(locked, base, controls) for part in components.of_debian(*packages)),
             *(components.of_installed(*row) for row in installed),
             components.program("multinode", None, "Apache-2.0"),
@@ -51,17 +51,17 @@ def write_sbom(locked: Lock, found: Sequence[Wheel], base: Base, store: Store, c
 def _systems(locked: Lock, base: Base, controls: Controls) -> list[Packages]:
     """Return the Debian packages of an image: those of its base, and those that were added to somebody else's."""
     hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
-    own = [*parse_paragraphs(base.facts.status)]
+    installed = [*parse_paragraphs(base.facts.status)]
     if base.manifest is None:
-        return [(own, _distro(base.facts), hashes)]
+        return [(installed, _distro(base.facts), hashes)]
     added = [_fields(deb, controls[deb]) for deb in locked.debian.debs]
-    return [(added, name_suite(locked.debian.suite), hashes), (own, _distro(base.facts), {})]
+    return [(added, name_suite(locked.debian.suite), hashes), (installed, _distro(base.facts), {})]
 
 
 def _fields(deb: Deb, control: str) -> dict[str, str]:
     """Return a package as dpkg's status file has it: the names of the lock, and who made it of which source."""
-    said = next(parse_paragraphs(control), {})
-    told = {name: " ".join(text.split()) for name, text in said.items() if name in ("source", "maintainer")}
+    fields = next(parse_paragraphs(control), {})
+    told = {name: " ".join(text.split()) for name, text in fields.items() if name in ("source", "maintainer")}
     return {"package": deb.package, "version": deb.version, "architecture": deb.architecture, **told}
 
 
@@ -81,8 +81,8 @@ def _distro(facts: Facts) -> str:
     return "-".join(filter(None, _running(facts)))
 
 
-def _kept(facts: Facts, locked: Lock) -> list[tuple[str, str]]:
+def _list_kept(facts: Facts, locked: Lock) -> list[tuple[str, str]]:
     """List the Python packages of the base that are still found in the image, as (project, version)."""
     added = {str(canonicalize_name(artifact.name)) for artifact in locked.added}
-    found = (d for d in facts.distributions if d.directory in facts.sites[locked.python])
-    return sorted({(d.name, d.version) for d in found if d.name not in added})
+    installed = (d for d in facts.distributions if d.directory in facts.sites[locked.python])
+    return sorted({(d.name, d.version) for d in installed if d.name not in added})

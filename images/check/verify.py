@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from images.base.overlay import EACH, LARGEST, too_many_files
-from images.check.opened import Inside, read_entries
+from images.check.opened import Inside, read_layer_entries
 from images.foreign.tars import Readable
 from images.host.blobs import CHUNK, copied
 from images.oci import compression, manifest
@@ -44,25 +44,25 @@ class Difference:
         return f"{place}: {self.image} in the image, {self.rebuilt} rebuilt"
 
 
-def compare_images(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | None:
-    """Return the first difference between an image and the one built from its lock; `own` are the layers of the latter.
+def compare_images(inside: Inside, rebuilt: Image, paths: Sequence[Path]) -> Difference | None:
+    """Return the first difference between an image and the one rebuilt from its lock, whose layers are at `paths`.
 
     None means that every layer has the same bytes (it is hashed, the configuration is not believed), that the
     configurations are the same (user, environment, labels, history and all else), and that the manifest says nothing
     more than we write.
     """
-    return _layers(inside, made, own) or _configuration(inside, made) or _manifest(inside)
+    return _compare_layers(inside, rebuilt, paths) or _configuration(inside, rebuilt) or _check_manifest(inside)
 
 
-def _layers(inside: Inside, made: Image, own: Sequence[Path]) -> Difference | None:
-    for layer, theirs, mine in zip_longest(made.layers, inside.layers, own):
+def _compare_layers(inside: Inside, rebuilt: Image, paths: Sequence[Path]) -> Difference | None:
+    for layer, theirs, mine in zip_longest(rebuilt.layers, inside.layers, paths):
         if theirs is None or layer is None:
             name = f"layer {layer.name}" if layer else "the layers above"
-            return Difference(name, "", f"{len(inside.layers)} layers", f"{len(made.layers)} layers")
+            return Difference(name, "", f"{len(inside.layers)} layers", f"{len(rebuilt.layers)} layers")
         name, expected, digest = f"layer {layer.name}", layer.written.diff_id, _unpacked(theirs)
         if digest != expected:
-            found = _first(name, "/{}".format, _listing(theirs), _listing(mine))
-            return found or Difference(name, "", f"sha256:{digest}", f"sha256:{expected}")
+            difference = _first(name, "/{}".format, _listing(theirs), _listing(mine))
+            return difference or Difference(name, "", f"sha256:{digest}", f"sha256:{expected}")
     return None
 
 
@@ -88,14 +88,14 @@ def _listing(layer: Path) -> dict[str, str]:
 
     No layer that we write has a path twice: a hard link between the two would lead to the first.
     """
-    found: dict[str, str] = {}
+    lines: dict[str, str] = {}
     size = 0
-    for info, data in read_entries(layer):
-        found[info.name] = TWICE if info.name in found else _describe(info, data)
-        size += EACH + len(info.name) + len(found[info.name])
+    for info, data in read_layer_entries(layer):
+        lines[info.name] = TWICE if info.name in lines else _describe(info, data)
+        size += EACH + len(info.name) + len(lines[info.name])
         if size > LARGEST:
             raise too_many_files()
-    return found
+    return lines
 
 
 def _describe(info: tarfile.TarInfo, data: Readable | None) -> str:
@@ -107,9 +107,9 @@ def _describe(info: tarfile.TarInfo, data: Readable | None) -> str:
     return " ".join((what, owner, *sorted(info.pax_headers)))
 
 
-def _configuration(inside: Inside, made: Image) -> Difference | None:
+def _configuration(inside: Inside, rebuilt: Image) -> Difference | None:
     """Compare every value of the configurations; an engine may have written the same values in another order."""
-    theirs, mine = dict(_values(inside.config)), dict(_values(json.loads(made.config)))
+    theirs, mine = dict(_values(inside.config)), dict(_values(json.loads(rebuilt.config)))
     return _first("configuration", ".".join, theirs, mine)
 
 
@@ -125,7 +125,7 @@ def _values(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield path, json.dumps(value)
 
 
-def _manifest(inside: Inside) -> Difference | None:
+def _check_manifest(inside: Inside) -> Difference | None:
     """Refuse what we never write: annotations, addresses of layers, a subject; how layers are packed is free."""
     more = next(iter(manifest.list_unusual(inside.manifest)), None)
     return Difference("manifest", more, "present", ABSENT) if more else None

@@ -55,8 +55,8 @@ class Index:
             )  # every field is between two ends of lines
         except (lzma.LZMAError, ValueError) as error:
             raise WorldFault("Debian's index cannot be unpacked", f"{self.source.suite}: {error}", DAMAGED) from error
-        for found in PARAGRAPH.finditer(text):
-            yield Paragraph(self.source.suite, text, found.start(), found.end())
+        for match in PARAGRAPH.finditer(text):
+            yield Paragraph(self.source.suite, text, match.start(), match.end())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ class Paragraph:
         return self.text[value : self.text.index(b"\n", value)].decode(errors="replace")
 
     def __getitem__(self, name: str) -> str:
-        if found := self.get(name):
-            return found
-        said = self.text[self.start : self.end][:80]
-        raise WorldFault("Debian's index cannot be read", f"{self.suite}: no {name} in {said!r}", DAMAGED)
+        if value := self.get(name):
+            return value
+        excerpt = self.text[self.start : self.end][:80]
+        raise WorldFault("Debian's index cannot be read", f"{self.suite}: no {name} in {excerpt!r}", DAMAGED)
 
 
 def verify_signature(signed: bytes, keyring: Path) -> str:
@@ -90,8 +90,8 @@ def verify_signature(signed: bytes, keyring: Path) -> str:
     """
     certificates = pysequoia.Cert.split_bytes(keyring.read_bytes())
     try:
-        found = pysequoia.verify(bytes=signed, store=lambda _: certificates)
-        return bytes(found.bytes or b"").decode()
+        verified = pysequoia.verify(bytes=signed, store=lambda _: certificates)
+        return bytes(verified.bytes or b"").decode()
     except Exception as error:  # pysequoia raises Exception itself
         raise Unverified("what Debian's mirror sent has no good signature", error, RENEW) from error
 
@@ -109,14 +109,14 @@ def parse_release(text: str, suite: str, today: datetime.date, *, may_expire: bo
 
     Raises Unverified for one of another suite, one that cannot be read, and where `may_expire` one that is expired.
     """
-    said = control.parse_fields(text)
-    if said.get("Codename") != suite:
+    fields = control.parse_fields(text)
+    if fields.get("Codename") != suite:
         fact = "Debian's mirror sent the index of another suite"
-        raise Unverified(fact, f"{said.get('Codename')}, not {suite}", RENEW)
-    until, rows = said.get("Valid-Until", ""), [line.split() for line in said.get("SHA256", "").splitlines()]
+        raise Unverified(fact, f"{fields.get('Codename')}, not {suite}", RENEW)
+    until, rows = fields.get("Valid-Until", ""), [line.split() for line in fields.get("SHA256", "").splitlines()]
     try:
         expired = may_expire and bool(until) and _time(until).date() < today
-        date = _time(said["Date"])
+        date = _time(fields["Date"])
         files = {row[2]: (row[0], int(row[1])) for row in rows if len(row) == 3}
     except (ValueError, KeyError, OverflowError) as error:
         raise Unverified("the index of Debian's mirror cannot be read", f"{suite}: {error!r}", RENEW) from error
@@ -125,9 +125,9 @@ def parse_release(text: str, suite: str, today: datetime.date, *, may_expire: bo
     return Release(files, date)
 
 
-def _time(said: str) -> datetime.datetime:
+def _time(text: str) -> datetime.datetime:
     """Return a time as control files write it, in UTC (deb-control(5); RFC 5322)."""
-    return parsedate_to_datetime(said).replace(tzinfo=datetime.timezone.utc)
+    return parsedate_to_datetime(text).replace(tzinfo=datetime.timezone.utc)
 
 
 def refuse_other_days(index: Index, context: Context) -> None:
@@ -179,16 +179,16 @@ def fetch_index(source: Source, architecture: str, context: Context) -> Index:
     """
     place = f"{source.uri}/dists/{source.suite}"
     text = verify_signature(_signed(f"{place}/InRelease", context), KEYRING)
-    found = parse_release(text, source.suite, context.today, may_expire=mirrors.may_expire())
+    release = parse_release(text, source.suite, context.today, may_expire=mirrors.may_expire())
     directory = f"main/binary-{architecture}"
     plain, packed = f"{directory}/Packages", f"{directory}/Packages.xz"
-    if not {plain, packed} <= found.files.keys():
+    if not {plain, packed} <= release.files.keys():
         raise WorldFault("Debian's mirror has no packages for this", f"{place}/{directory}", REACH)
-    (digest, size), (_, unpacked) = found.files[packed], found.files[plain]
+    (digest, size), (_, unpacked) = release.files[packed], release.files[plain]
     by_hash = control.parse_fields(text).get("Acquire-By-Hash") == "yes"
     name = f"{directory}/by-hash/SHA256/{digest}" if by_hash else packed
     fetch_file(f"{place}/{name}", digest, "Packages.xz", context, size)
-    return Index(source, digest, context.store.place(digest, "Packages.xz"), unpacked, found.date)
+    return Index(source, digest, context.store.place(digest, "Packages.xz"), unpacked, release.date)
 
 
 def _signed(url: str, context: Context) -> bytes:

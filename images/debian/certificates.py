@@ -43,10 +43,10 @@ def subject_hash(pem: bytes) -> str:
 
     Raises LookupError or ValueError for what is no certificate.
     """
-    found = PEM.search(pem)
-    if found is None:
+    match = PEM.search(pem)
+    if match is None:
         raise ValueError("no certificate in a file of certificates")
-    (_, certificate), *_ = _each(base64.b64decode(found[1]))
+    (_, certificate), *_ = _each(base64.b64decode(match[1]))
     (_, signed), *_ = _each(certificate)
     body = list(_each(signed))
     _, subject = body[5 if body[0][0] == VERSION else 4]
@@ -61,7 +61,7 @@ def _settled(name: bytes) -> bytes:
         kind, (tag, value) = _each(pair)
         if tag in STRINGS:
             text = re.sub(f"[{BLANKS}]+", " ", value.decode(STRINGS[tag]).strip(BLANKS))
-            tag, value = UTF8, "".join(each.lower() if each.isascii() else each for each in text).encode()
+            tag, value = UTF8, "".join(letter.lower() if letter.isascii() else letter for letter in text).encode()
         out += _der(SEQUENCE, _der(*kind) + _der(tag, value))
     return out
 

@@ -28,14 +28,14 @@ def parse_fields(paragraph: str) -> dict[str, str]:
 def parse_paragraphs(text: str) -> Iterator[dict[str, str]]:
     """Yield each paragraph of a text as field name in lower case -> value (deb-control(5))."""
     for block in BLANK.split(text):
-        if found := parse_fields(block):
-            yield {name.lower(): value.strip() for name, value in found.items()}
+        if fields := parse_fields(block):
+            yield {name.lower(): value.strip() for name, value in fields.items()}
 
 
-def source(said: Mapping[str, str]) -> tuple[str, str]:
+def source(paragraph: Mapping[str, str]) -> tuple[str, str]:
     """Return name and version of a package's source, which advisories name: its own where nothing else is said."""
-    found = SOURCE.fullmatch(said.get("source", ""))
-    return (found[1], found[2] or said["version"]) if found else (said["package"], said["version"])
+    match = SOURCE.fullmatch(paragraph.get("source", ""))
+    return (match[1], match[2] or paragraph["version"]) if match else (paragraph["package"], paragraph["version"])
 
 
 @functools.cache
@@ -45,15 +45,15 @@ def version_key(version: str) -> Key:
     upstream, hyphen, revision = (rest if colon else version).rpartition("-")
     if not hyphen:
         upstream, revision = revision, ""
-    return int(epoch) if colon else 0, _parts(upstream), _parts(revision)
+    return int(epoch) if colon else 0, _split_version(upstream), _split_version(revision)
 
 
-def _parts(text: str) -> tuple[tuple[Characters, int], ...]:
+def _split_version(text: str) -> tuple[tuple[Characters, int], ...]:
     """Split into what is no number and numbers: ~ comes before the end, that before letters, these before the rest."""
-    found = [((*map(_weight, other), 0), int(number or 0)) for other, number in PART.findall(text)]
-    while found and found[-1] == END:
-        found.pop()
-    return (*found, END, END)  # two, since a zero in front is like the first
+    weights = [((*map(_weight, other), 0), int(number or 0)) for other, number in PART.findall(text)]
+    while weights and weights[-1] == END:
+        weights.pop()
+    return (*weights, END, END)  # two, since a zero in front is like the first
 
 
 def _weight(character: str) -> int:
@@ -89,11 +89,11 @@ def parse_relations(text: str) -> tuple[tuple[Relation, ...], ...]:
 
 def parse_provides(text: str) -> set[str]:
     """Return the names of the virtual packages in a field `Provides`."""
-    return {found["name"] for one in text.split(",") if (found := RELATION.fullmatch(one.strip()))}
+    return {match["name"] for one in text.split(",") if (match := RELATION.fullmatch(one.strip()))}
 
 
 def _relation(text: str) -> Relation:
-    found = RELATION.fullmatch(text)
-    if found is None:
+    match = RELATION.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text[:80]!r} is no relation to a package")
-    return Relation(found["name"], found["operator"] or "", found["version"] or "")
+    return Relation(match["name"], match["operator"] or "", match["version"] or "")

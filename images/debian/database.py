@@ -66,10 +66,10 @@ def _md5(tree: PackageTree, path: str) -> str:
 
 def _triggers(packages: Mapping[str, Package]) -> dict[str, str]:
     """Return the files that say which packages have an interest in what (deb-triggers(5)); `File` is of all paths."""
-    found = {"Unincorp": ""}
+    triggers = {"Unincorp": ""}
     for name, package in packages.items():
         for match in INTEREST.finditer(package.text("triggers")):
             trigger, end = match["trigger"], "/noawait\n" if match["how"] == "-noawait" else "\n"
             file, line = ("File", f"{trigger} {name}") if trigger.startswith("/") else (trigger, name)
-            found[file] = found.get(file, "") + line + end
-    return found
+            triggers[file] = triggers.get(file, "") + line + end
+    return triggers

@@ -69,7 +69,7 @@ def parse_package(content: bytes, called: str) -> Package:
     Raises WorldFault for what is none, or unpacks to too much.
     """
     try:
-        return _read(content)
+        return _read_parts(content)
     except UNREADABLE as error:
         raise WorldFault("a file is no Debian package that can be used", f"{called}: {error}", REMEDY) from error
 
@@ -82,25 +82,25 @@ def read_entries(package: Package) -> Iterator[tuple[str, tarfile.TarInfo, bytes
     try:
         tar = Tar(io.BytesIO(package.data))
         for info in tar:
-            yield _path(info), info, tar.read() if info.isreg() else b""
+            yield _read_path(info), info, tar.read() if info.isreg() else b""
     except UNREADABLE as error:
         value = f"{package.name} {package.version}: {error}"
         raise WorldFault("a Debian package has files that no image can have", value, REMEDY) from error
 
 
-def _read(content: bytes) -> Package:
+def _read_parts(content: bytes) -> Package:
     names, parts = zip(*read_members(content), strict=True)
     if names != MEMBERS or not parts[0].startswith(b"2."):
         raise ValueError(f"its members are {', '.join(names)[:80]!r}, not {', '.join(MEMBERS)} of format 2")
     tar, data = (unpacked(part, bounds.DEB.of(len(part))) for part in parts[1:])
-    found = _control(tar)
-    about = control.parse_fields(found.get("control", (b"", 0))[0].decode())
+    control_files = _control(tar)
+    about = control.parse_fields(control_files.get("control", (b"", 0))[0].decode())
     for name in ("Package", "Version", "Architecture"):
         if not about.get(name, "").isprintable() or not about.get(name):
             raise ValueError(f"its control file has no {name}")
     if not NAME.fullmatch(about["Package"]):
         raise ValueError(f"its name is {about['Package'][:80]!r}")
-    return Package(about, found, data)
+    return Package(about, control_files, data)
 
 
 def read_members(content: bytes) -> Iterator[tuple[str, bytes]]:
@@ -129,26 +129,26 @@ def unpacked(data: bytes, most: int) -> bytes:
     Raises ValueError for more than `most` bytes, and what is cut short.
     """
     unpacker = lzma.LZMADecompressor()
-    found = unpacker.decompress(data, most + 1)
-    if len(found) > most or not unpacker.eof:
-        raise ValueError(f"it unpacks to more than {most} bytes" if len(found) > most else "it is cut short")
-    return found
+    content = unpacker.decompress(data, most + 1)
+    if len(content) > most or not unpacker.eof:
+        raise ValueError(f"it unpacks to more than {most} bytes" if len(content) > most else "it is cut short")
+    return content
 
 
 def _control(data: bytes) -> dict[str, tuple[bytes, int]]:
-    found, tar = {}, Tar(io.BytesIO(data))
+    control_files, tar = {}, Tar(io.BytesIO(data))
     for info in tar:
         name = info.name.removeprefix("./")
         if info.isreg() and SCRIPT.fullmatch(name):
-            found[name] = (tar.read(), info.mode & 0o777)
-    return found
+            control_files[name] = (tar.read(), info.mode & 0o777)
+    return control_files
 
 
-def _path(info: tarfile.TarInfo) -> str:
+def _read_path(info: tarfile.TarInfo) -> str:
     """Return a path in a package as a layer has it: "" for the root itself."""
     path = info.name.removeprefix("./").removeprefix("/").rstrip("/")
-    if path not in ("", ".") and (found := find_flaw(path)):
-        raise ValueError(f"{info.name[:200]!r} {found}")
+    if path not in ("", ".") and (flaw := find_flaw(path)):
+        raise ValueError(f"{info.name[:200]!r} {flaw}")
     if not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
         raise ValueError(f"{info.name[:200]!r} is neither file, directory nor link")
     return "" if path == "." else path

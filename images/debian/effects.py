@@ -75,10 +75,10 @@ def file(tree: PackageTree, _: Package, path: str, text: str = "", mode: int = 0
 def heredoc(tree: PackageTree, package: Package, path: str) -> None:
     """Write what the script itself would write by `cat > PATH <<EOF`."""
     pattern = rf"cat > /{re.escape(path)} <<(-?)EOF\n(.*?)^[ \t]*EOF$"
-    found = re.search(pattern, package.text("postinst"), re.DOTALL | re.MULTILINE)
-    if found is None:
+    match = re.search(pattern, package.text("postinst"), re.DOTALL | re.MULTILINE)
+    if match is None:
         raise ValueError(f"it does not write /{path}")
-    tree.file(path, re.sub("^\t+", "", found[2], flags=re.MULTILINE) if found[1] else found[2])
+    tree.file(path, re.sub("^\t+", "", match[2], flags=re.MULTILINE) if match[1] else match[2])
 
 
 def divert(tree: PackageTree, package: Package, path: str, other: str) -> None:
@@ -88,12 +88,12 @@ def divert(tree: PackageTree, package: Package, path: str, other: str) -> None:
 
 def shells(tree: PackageTree, _: Package) -> None:
     """List the shells as update-shells(8) does, each also by its real directory."""
-    base, found = "usr/share/debianutils/shells", list[str]()
+    base, lines = "usr/share/debianutils/shells", list[str]()
     for line in "\n".join(map(tree.text, (base, *tree.below(f"{base}.d")))).splitlines():
         if shell := line.partition("#")[0]:
             above, name = posixpath.split(shell)
-            found += [shell, f"/{tree.real(above)}/{name}"]
-    listed, known = tree.text(base), list(dict.fromkeys(found))
+            lines += [shell, f"/{tree.real(above)}/{name}"]
+    listed, known = tree.text(base), list(dict.fromkeys(lines))
     tree.file("etc/shells", listed + "".join(f"{shell}\n" for shell in known if shell not in listed.splitlines()))
     tree.file("var/lib/shells.state", "".join(f"{shell}\n" for shell in known))
 
@@ -101,13 +101,13 @@ def shells(tree: PackageTree, _: Package) -> None:
 def alternative(tree: PackageTree, _: Package, name: str, place: str, target: str, priority: int, *others: str) -> None:
     """Choose an alternative (update-alternatives(1)); `others` are its slaves as `name place target`."""
     rows = [tuple(other.split()) for other in others]
-    written = ["auto", f"/{place}", *(f"{each}\n{at}" for each, at, _ in rows), ""]
+    written = ["auto", f"/{place}", *(f"{link_name}\n{at}" for link_name, at, _ in rows), ""]
     written += [f"/{target}", str(priority), *(to for _, _, to in rows), "", ""]
     tree.file(f"{DPKG}/alternatives/{name}", "\n".join(written))
-    for each, at, to in ((name, f"/{place}", f"/{target}"), *rows):
+    for link_name, at, to in ((name, f"/{place}", f"/{target}"), *rows):
         if tree.real(to) in tree.entries:  # a page that is left out gets no link
-            tree.link(at.lstrip("/"), f"/etc/alternatives/{each}")
-            tree.link(f"etc/alternatives/{each}", to)
+            tree.link(at.lstrip("/"), f"/etc/alternatives/{link_name}")
+            tree.link(f"etc/alternatives/{link_name}", to)
 
 
 def page(name: str, real: str, section: str = "man1", language: str = "") -> str:
@@ -128,19 +128,19 @@ def configuration(tree: PackageTree, package: Package, source: str, place: str) 
 
 def pam(tree: PackageTree, _: Package) -> None:
     """Write what pam-auth-update(8) makes of Debian's own profile, the only one that is on by default."""
-    if (found := tree.below(f"{PAM}-configs")) != [f"{PAM}-configs/{name}" for name in ("mkhomedir", "unix")]:
-        raise ValueError(f"the profiles of PAM are {', '.join(found)}")
+    if (profiles := tree.below(f"{PAM}-configs")) != [f"{PAM}-configs/{name}" for name in ("mkhomedir", "unix")]:
+        raise ValueError(f"the profiles of PAM are {', '.join(profiles)}")
     profile, nothing = control.parse_fields(tree.text(f"{PAM}-configs/unix")), "[default=1]\t\t\tpam_permit.so\n"
     tree.file("var/lib/pam/seen", "unix\nmkhomedir\n")
     for kind in PAM_KINDS:
         word = kind.partition("-")[0]
-        said = profile[f"{word.capitalize()}-Initial"].strip()
-        before, options = said.split(PAM_MODULE, 1)
+        initial = profile[f"{word.capitalize()}-Initial"].strip()
+        before, options = initial.split(PAM_MODULE, 1)
         line = f"{word}\t{before.replace('end', '1')}{PAM_MODULE} {options.strip()}\n"
         primary = profile[f"{word.capitalize()}-Type"] == "Primary"
         text = re.sub(r"\$\w+_primary\n", line if primary else f"{word}\t{nothing}", tree.text(f"{PAM}/common-{kind}"))
         tree.file(f"etc/pam.d/common-{kind}", re.sub(r"\$\w+_additional\n", "" if primary else line, text))
-        tree.file(f"var/lib/pam/{kind}", ("" if primary else f"Module: null\n{nothing}") + f"Module: unix\n{said}\n")
+        tree.file(f"var/lib/pam/{kind}", ("" if primary else f"Module: null\n{nothing}") + f"Module: unix\n{initial}\n")
 
 
 def trust(tree: PackageTree, package: Package) -> None:

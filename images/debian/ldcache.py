@@ -28,35 +28,35 @@ def write_cache(tree: PackageTree, platform: Platform) -> None:
 
     Raises LookupError where there is no C library.
     """
-    tree.file("etc/ld.so.cache", _rendered(_libraries(tree, platform), _generator(tree, platform), platform))
+    tree.file("etc/ld.so.cache", _rendered(_list_libraries(tree, platform), _generator(tree, platform), platform))
 
 
-def _directories(tree: PackageTree) -> list[str]:
+def _read_search_path(tree: PackageTree) -> list[str]:
     """Return where libraries are looked for, in order, each real directory once by its first name."""
     lines = [line.strip() for path in tree.below("etc/ld.so.conf.d") for line in tree.text(path).splitlines()]
-    found = [line for line in lines if line and not line.startswith("#")]
+    directories = [line for line in lines if line and not line.startswith("#")]
     real: dict[str, str] = {}
-    for path in (*found, "/lib", "/usr/lib"):
+    for path in (*directories, "/lib", "/usr/lib"):
         real.setdefault(tree.real(path), path)
     return list(real.values())
 
 
-def _libraries(tree: PackageTree, platform: Platform) -> list[Library]:
+def _list_libraries(tree: PackageTree, platform: Platform) -> list[Library]:
     inside: dict[str, list[str]] = defaultdict(list)
     for path in tree.entries:
         inside[posixpath.dirname(path)].append(path)
-    found: dict[Library, None] = {}
-    for shown in _directories(tree):
+    libraries: dict[Library, None] = {}
+    for shown in _read_search_path(tree):
         directory = tree.real(shown)
         for path in inside[directory]:
-            if name := _name(tree, path, platform):
+            if name := _find_name(tree, path, platform):
                 if f"{directory}/{name}" not in tree.entries:
                     tree.link(f"{directory}/{name}", posixpath.basename(path))
-                found[name, f"{shown}/{name}"] = None
-    return list(found)
+                libraries[name, f"{shown}/{name}"] = None
+    return list(libraries)
 
 
-def _name(tree: PackageTree, path: str, platform: Platform) -> str | None:
+def _find_name(tree: PackageTree, path: str, platform: Platform) -> str | None:
     """Return the name that a library is found by, None for what is none of the image's machine."""
     name, real = posixpath.basename(path), tree.real(path)
     entry = tree.entries.get(real)
@@ -74,18 +74,18 @@ def _name(tree: PackageTree, path: str, platform: Platform) -> str | None:
 
 def _generator(tree: PackageTree, platform: Platform) -> bytes:
     """Name the ldconfig that would have written the cache: that of the C library."""
-    found = BANNER.search(tree.entries[tree.real(f"lib/{platform.multiarch}/libc.so.6")].data)
-    if found is None:
+    banner = BANNER.search(tree.entries[tree.real(f"lib/{platform.multiarch}/libc.so.6")].data)
+    if banner is None:
         raise LookupError("no C library of Debian")
-    return b"ldconfig (" + found[1] + b") " + found[2]
+    return b"ldconfig (" + banner[1] + b") " + banner[2]
 
 
-def _rendered(found: list[Library], generator: bytes, platform: Platform) -> bytes:
-    rows = sorted(found, key=lambda row: _order(row[0]), reverse=True)
+def _rendered(libraries: list[Library], generator: bytes, platform: Platform) -> bytes:
+    rows = sorted(libraries, key=lambda row: _order(row[0]), reverse=True)
     start = HEAD.size + ROW.size * len(rows)
     texts, places, last = bytearray(), dict[str, int](), ""
     # A text that another one ends in is not written again.
-    for text in sorted({text for row in found for text in row}, key=lambda text: text[::-1], reverse=True):
+    for text in sorted({text for row in libraries for text in row}, key=lambda text: text[::-1], reverse=True):
         if not last.endswith(text):
             last, begin = text, start + len(texts)
             texts += text.encode() + b"\0"

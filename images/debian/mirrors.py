@@ -42,7 +42,7 @@ def read_named(environ: Mapping[str, str]) -> str:
 
 def may_expire(apt: Path = APT) -> bool:
     """Return whether an index may be too old: not where this machine's apt takes one of any age, as of a snapshot."""
-    return not any(ANY_AGE.search(_text(path)) for path in (*(apt / "apt.conf.d").glob("*"), apt / "apt.conf"))
+    return not any(ANY_AGE.search(_read_if_there(path)) for path in (*(apt / "apt.conf.d").glob("*"), apt / "apt.conf"))
 
 
 def listed(sources: tuple[Source, ...]) -> str:
@@ -50,7 +50,7 @@ def listed(sources: tuple[Source, ...]) -> str:
     return "".join(f"deb {source.uri} {source.suite} main\n" for source in sources)
 
 
-def _text(path: Path) -> str:
+def _read_if_there(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
     except OSError:

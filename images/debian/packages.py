@@ -82,33 +82,33 @@ def download_packages(suite: str, debs: Iterable[Deb], platform: Platform, conte
     """
     debs = list(debs)
     wanted = {one.sha256: one for one in debs}
-    found = {
+    addresses = {
         wanted[row["SHA256"]]: f"{index.source.uri}/{quote(row['Filename'])}"
         for index in _indexes(suite, platform, context)
         for row in index.rows()
         if row["SHA256"] in wanted
     }
-    _note_signed(context.store, list(found))
-    _download(found, context)
+    _note_signed(context.store, list(addresses))
+    _download_missing(addresses, context)
     if not mirrors.read_named(context.environ):
-        _download(snapshot.places(list_missing(context.store, debs), context), context)
+        _download_missing(snapshot.places(list_missing_debs(context.store, debs), context), context)
 
 
-def list_missing(store: Store, debs: Sequence[Deb]) -> list[Deb]:
+def list_missing_debs(store: Store, debs: Sequence[Deb]) -> list[Deb]:
     """Return the packages that the store does not have whole."""
     return [one for one in debs if not store.verified(one.sha256, one.filename)]
 
 
-def read_control(store: Store, found: Deb) -> str:
+def read_control(store: Store, package: Deb) -> str:
     """Return what a package says of itself (deb-control(5)); the store keeps what was read.
 
     Raises WorldFault when the store does not have the package, or when it is no package.
     """
 
     def read() -> str:
-        return deb.load_package(require_package(store, found)).text("control")
+        return deb.load_package(require_package(store, package)).text("control")
 
-    return str(store.cached("controls", found.sha256, read).value)
+    return str(store.cached("controls", package.sha256, read).value)
 
 
 def find_provider(store: Store, debs: Iterable[Deb], name: str) -> Deb | None:
@@ -117,18 +117,20 @@ def find_provider(store: Store, debs: Iterable[Deb], name: str) -> Deb | None:
     Raises WorldFault as `read_control` does.
     """
     rows = [(one, next(parse_paragraphs(read_control(store, one)), {})) for one in debs]
-    found = [one for one, said in rows if one.package == name or name in parse_provides(said.get("provides", ""))]
-    return min(found, key=lambda one: one.package != name, default=None)
+    providers = [
+        one for one, fields in rows if one.package == name or name in parse_provides(fields.get("provides", ""))
+    ]
+    return min(providers, key=lambda one: one.package != name, default=None)
 
 
-def require_package(store: Store, found: Deb) -> Path:
+def require_package(store: Store, package: Deb) -> Path:
     """Return where a package lies in the store.
 
     Raises WorldFault when it is not there.
     """
-    if path := store.blob(found.sha256, found.filename):
+    if path := store.blob(package.sha256, package.filename):
         return path
-    raise WorldFault("a package of Debian is missing", found.package, "build again, or make a new lock")
+    raise WorldFault("a package of Debian is missing", package.package, "build again, or make a new lock")
 
 
 def list_unsigned(suite: str, debs: Sequence[Deb], platform: Platform, context: Context) -> list[Deb]:
@@ -136,9 +138,9 @@ def list_unsigned(suite: str, debs: Sequence[Deb], platform: Platform, context: 
 
     A bundle or a stranger's lock named them.
     """
-    if (found := list_unrecorded(context.store, debs)) and context.pip is not None:
+    if (unrecorded := list_unrecorded(context.store, debs)) and context.pip is not None:
         try:
-            download_packages(suite, found, platform, context)
+            download_packages(suite, unrecorded, platform, context)
         except Unverified:
             raise
         except WorldFault:
@@ -156,11 +158,11 @@ def _note_signed(store: Store, debs: Sequence[Deb]) -> None:
         store.write_record(SIGNED, one.sha256, one.filename)
 
 
-def _chosen(asked: Question, context: Context) -> tuple[Deb, ...]:
+def _chosen(question: Question, context: Context) -> tuple[Deb, ...]:
     """Choose anew where an index has changed; remember the choice for days on which no mirror can be reached."""
-    store, last = context.store, key_of(asked.inputs)
+    store, last = context.store, key_of(question.inputs)
     try:
-        debs = _choose_now(asked, context)
+        debs = _choose_now(question, context)
     except WorldFault as fault:
         record = store.record("last debs", last)
         if record is None or isinstance(fault, Unverified):
@@ -171,31 +173,31 @@ def _chosen(asked: Question, context: Context) -> tuple[Deb, ...]:
     return debs
 
 
-def _choose_now(asked: Question, context: Context) -> tuple[Deb, ...]:
-    indexes = _indexes(asked.suite, asked.platform, context)
+def _choose_now(question: Question, context: Context) -> tuple[Deb, ...]:
+    indexes = _indexes(question.suite, question.platform, context)
     for index in indexes:
         archive.refuse_other_days(index, context)
-    inputs = [*asked.inputs, [index.digest for index in indexes]]
-    made = context.store.cached("choices", inputs, lambda: _plain(asked, indexes)).value
+    inputs = [*question.inputs, [index.digest for index in indexes]]
+    rows = context.store.cached("choices", inputs, lambda: _as_rows(question, indexes)).value
     archives = {index.source.suite: index.source.uri for index in indexes}
-    found = {Deb(**fields): f"{archives[suite]}/{path}" for fields, suite, path in made}
-    _note_signed(context.store, list(found))
-    _download(found, context)
-    return tuple(found)
+    addresses = {Deb(**fields): f"{archives[suite]}/{path}" for fields, suite, path in rows}
+    _note_signed(context.store, list(addresses))
+    _download_missing(addresses, context)
+    return tuple(addresses)
 
 
-def _plain(asked: Question, indexes: Sequence[Index]) -> list[Any]:
+def _as_rows(question: Question, indexes: Sequence[Index]) -> list[Any]:
     """Return a choice as JSON can hold it: what a lock says of each package, and suite and path of its file."""
     try:
         universe = Universe(row for index in indexes for row in index.rows())
-        chosen = {_listed(row): row for row in asked.answer(universe)}
+        chosen = {_deb_of_row(row): row for row in question.answer(universe)}
     except (solve.Unsolvable, ValueError) as error:
         remedy = "other packages in the row of this base in images/versions.toml, or run it again later"
-        raise WorldFault("Debian's packages do not go together", f"{asked.suite}: {error}", remedy) from error
+        raise WorldFault("Debian's packages do not go together", f"{question.suite}: {error}", remedy) from error
     return [[asdict(one), row.suite, quote(row["Filename"])] for one, row in sorted(chosen.items())]
 
 
-def _listed(row: Paragraph) -> Deb:
+def _deb_of_row(row: Paragraph) -> Deb:
     name, version, architecture = row["Package"], row["Version"], row["Architecture"]
     kept_as = f"{name}_{version.replace(':', '%3a')}_{architecture}.deb"  # as apt calls it
     return Deb(name, version, architecture, kept_as, row["SHA256"])
@@ -207,9 +209,9 @@ def _indexes(suite: str, platform: Platform, context: Context) -> list[Index]:
     return [archive.fetch_index(source, platform.architecture, context) for source in sources]
 
 
-def _download(places: Mapping[Deb, str], context: Context) -> None:
+def _download_missing(places: Mapping[Deb, str], context: Context) -> None:
     """Download what the store does not have, several at a time; the first fault ends what has not begun."""
-    lacking = list_missing(context.store, list(places))
+    lacking = list_missing_debs(context.store, list(places))
     with background(AT_ONCE) as start:
         tasks = [start(partial(archive.fetch_file, places[one], one.sha256, one.filename, context)) for one in lacking]
         for task in tasks:

@@ -46,7 +46,7 @@ def make_tree(recipe: Debian, debs: Sequence[Path], platform: Platform) -> Packa
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for at in range(0, len(paths), AHEAD):
             for package in pool.map(load_package, paths[at : at + AHEAD]):
-                _refuse(package, platform, packages)
+                _require_fitting(package, platform, packages)
                 listed[package.name] = tree.unpack(package)
                 packages[package.name] = package.without_data()
     packages = dict(sorted(packages.items()))
@@ -73,7 +73,7 @@ def write_modules(tree: PackageTree, out: Path) -> None:
                 archive.writestr(zipfile.ZipInfo(path), real.data)
 
 
-def _refuse(package: Package, platform: Platform, others: Mapping[str, Package]) -> None:
+def _require_fitting(package: Package, platform: Platform, others: Mapping[str, Package]) -> None:
     if package.name in others:
         raise WorldFault("a base has a Debian package twice", package.name, "make a new lock (build.py lock)")
     if package.about["Architecture"] not in (platform.architecture, "all"):
@@ -114,11 +114,11 @@ def _clean(tree: PackageTree) -> None:
 def _wanted(packages: Mapping[str, Package], named: Sequence[str]) -> set[str]:
     """Return the packages that stay: those that were named, or have what was, and what no system is without."""
     virtual = {*named} - packages.keys()
-    own = {
+    kept = {
         name
         for name, package in packages.items()
         if package.about.get("Essential") == "yes"
         or package.about.get("Priority") == "required"
         or not virtual.isdisjoint(control.parse_provides(package.about.get("Provides", "")))
     }
-    return own | {*named, *ALWAYS}
+    return kept | {*named, *ALWAYS}

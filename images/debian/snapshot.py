@@ -22,7 +22,7 @@ SERVER = f"https://snapshot.{mirrors.DOMAIN}"
 
 def places(debs: Iterable[Deb], context: Context) -> dict[Deb, str]:
     """Return where packages can be downloaded; none of them where the server cannot be reached."""
-    found = {}
+    addresses = {}
     for one in debs:
         version = quote(one.version, safe="")
         url = f"{SERVER}/mr/binary/{one.package}/{version}/binfiles"
@@ -33,8 +33,8 @@ def places(debs: Iterable[Deb], context: Context) -> dict[Deb, str]:
                 continue
             return {}
         if name := _file(answer, one.architecture):
-            found[one] = f"{SERVER}/file/{name}"
-    return found
+            addresses[one] = f"{SERVER}/file/{name}"
+    return addresses
 
 
 def _file(answer: bytes, architecture: str) -> str | None:

@@ -39,18 +39,18 @@ class Universe:
 
         Raises Unsolvable where there is none, or more than one.
         """
-        found = {row["Package"]: row for row in self.matching(Relation(name))}
-        if name in found or len(found) == 1:
-            return found.get(name) or next(iter(found.values()))
-        several = f", which {' and '.join(sorted(found))} provide" if found else ""
+        matches = {row["Package"]: row for row in self.matching(Relation(name))}
+        if name in matches or len(matches) == 1:
+            return matches.get(name) or next(iter(matches.values()))
+        several = f", which {' and '.join(sorted(matches))} provide" if matches else ""
         raise Unsolvable(f"there is no package {name}{several}")
 
     def matching(self, one: Relation) -> list[Paragraph]:
         """Return what a relation means: the package of that name first, then what provides it."""
-        own = self.candidates.get(one.name)
-        found = [own] if own and one.holds(own["Version"]) else []
+        candidate = self.candidates.get(one.name)
+        matches = [candidate] if candidate and one.holds(candidate["Version"]) else []
         provided = self._provides.get(one.name, ())
-        return found + [row for row, version in provided if not one.operator or (version and one.holds(version))]
+        return matches + [row for row, version in provided if not one.operator or (version and one.holds(version))]
 
 
 def closure(universe: Universe, names: Sequence[str]) -> list[Paragraph]:
@@ -64,12 +64,12 @@ def closure(universe: Universe, names: Sequence[str]) -> list[Paragraph]:
     while ahead:
         row = ahead.popleft()
         for group in (*parse_relations(row.get("Pre-Depends")), *parse_relations(row.get("Depends"))):
-            found = [each for one in group for each in universe.matching(one)]
-            if not found:
+            candidates = [candidate for one in group for candidate in universe.matching(one)]
+            if not candidates:
                 raise Unsolvable(f"{row['Package']} needs {' or '.join(one.name for one in group)}")
-            if not any(each["Package"] in chosen for each in found):
-                chosen[found[0]["Package"]] = found[0]
-                ahead.append(found[0])
+            if not any(candidate["Package"] in chosen for candidate in candidates):
+                chosen[candidates[0]["Package"]] = candidates[0]
+                ahead.append(candidates[0])
     _refuse_conflicts(universe, chosen)
     return [chosen[name] for name in sorted(chosen)]
 

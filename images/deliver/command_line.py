@@ -59,8 +59,8 @@ def connect_program(program: Program, environ: Mapping[str, str], seconds: int) 
         return None
     done = process.answer([name, *program.ask], environ, program.install, seconds)
     if done is None or done.code:
-        said = done.failure if done else f"no answer in {seconds} seconds"
-        raise WorldFault(f"{name} does not work", said, f"make `{name} {program.ask[0]}` work")
+        reason = done.failure if done else f"no answer in {seconds} seconds"
+        raise WorldFault(f"{name} does not work", reason, f"make `{name} {program.ask[0]}` work")
     return CommandLine(program, environ)
 
 

@@ -64,9 +64,9 @@ class Docker:
     def load(self, image: Image, store: Store) -> None:
         """Load an image; what Docker has already is not sent again."""
         try:
-            found = self._found(image) or self._sent(image, store)
+            loaded = self._found(image) or self._sent(image, store)
             for tag in image.tags:
-                found.tag(*tag.rsplit(":", 1))
+                loaded.tag(*tag.rsplit(":", 1))
         except (DockerException, OSError) as error:
             remedy = "read its log; a full disk is the usual cause (docker system df); --output FILE keeps the image"
             raise WorldFault("docker could not load the image", str(error).strip()[:300], remedy) from error
@@ -75,14 +75,14 @@ class Docker:
         self, image: Image, command: Sequence[str], given: Path | None = None, out: Path | None = None
     ) -> str | None:
         """Run a command in a container of a loaded image, as Engine has it."""
-        found = self._found(image)
+        loaded = self._found(image)
         try:
             words = [*command, GIVEN] if given else command
-            with background() as beside, self._container(found.id if found else image.tag, words) as container:
+            with background() as beside, self._container(loaded.id if loaded else image.tag, words) as container:
                 if given:
                     container.put_archive("/", file_archive(GIVEN.lstrip("/"), given))
-                said = container.attach(stdout=True, stderr=True, stream=True, demux=True)
-                text = beside(lambda: _gather(said, out))  # who writes much waits for a reader
+                streams = container.attach(stdout=True, stderr=True, stream=True, demux=True)
+                text = beside(lambda: _gather(streams, out))  # who writes much waits for a reader
                 container.start()
                 code = container.wait()["StatusCode"]
                 lines = text.result().decode(errors="replace").strip().splitlines()
@@ -117,8 +117,8 @@ class Docker:
         """
         for known in (image.id, digest_of(archived_manifest(image))):
             with suppress(DockerException, OSError):
-                if (found := self._client.images.get(known)).id == known:
-                    return found
+                if (loaded := self._client.images.get(known)).id == known:
+                    return loaded
         return None
 
     def _count_present(self, image: Image) -> int:
@@ -133,7 +133,7 @@ class Docker:
             known = [other.attrs["RootFS"].get("Layers") or [] for other in self._client.images.list()]
         except (DockerException, OSError):
             return 0
-        return max((_common(diff_ids, layers) for layers in known), default=0)
+        return max((_count_common(diff_ids, layers) for layers in known), default=0)
 
     @contextmanager
     def _container(self, image: str, command: Sequence[str]) -> Iterator[Any]:
@@ -154,13 +154,13 @@ class Docker:
 
 def _gather(streams: Iterable[tuple[bytes | None, bytes | None]], out: Path | None) -> bytes:
     """Write what a command says to `out`, and return what it says on stderr."""
-    found = b""
+    errors = b""
     with (out or Path(os.devnull)).open("wb") as file:
-        for said, error in streams:
-            file.write(said or b"")
-            found += error or b""
-    return found
+        for output, error in streams:
+            file.write(output or b"")
+            errors += error or b""
+    return errors
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def _count_common(one: Sequence[str], other: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))

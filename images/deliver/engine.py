@@ -85,10 +85,10 @@ class Search(NamedTuple):
 def find_engine(environ: Mapping[str, str], seconds: int = 10) -> Search:
     """Return the first engine that answers within so many seconds, and why others before it were not taken."""
     faults = list[Fault]()
-    for found in connect_all(environ, seconds):
-        if not isinstance(found, Fault):
-            return Search(found, faults)
-        faults.append(found)
+    for answer in connect_all(environ, seconds):
+        if not isinstance(answer, Fault):
+            return Search(answer, faults)
+        faults.append(answer)
     return Search(None, faults)
 
 
@@ -96,30 +96,30 @@ def connect_all(environ: Mapping[str, str], seconds: int = 10) -> Iterator[Engin
     """Yield the engines that answer within so many seconds, in their order, and why others do not."""
     for row in ENGINES:
         try:
-            if found := row.connect(environ, seconds):
-                yield found
+            if engine := row.connect(environ, seconds):
+                yield engine
         except Fault as fault:
             yield fault
 
 
 def choose_engine(
-    asked: bool | None, environ: Mapping[str, str], say: Callable[[str], None], *, elsewhere: bool = False
+    wanted: bool | None, environ: Mapping[str, str], say: Callable[[str], None], *, elsewhere: bool = False
 ) -> Engine | None:
     """Return the engine to load into, as asked: one that must be there (True), none (False), any that is there (None).
 
     An image that is kept nowhere is said to be, unless it goes `elsewhere` too.
     Raises Fault when there has to be an engine and is none.
     """
-    if asked is False:
+    if wanted is False:
         return None
-    found = find_engine(environ)
-    if engine := found.engine:
-        if found.faults:
-            say(f"note: the image goes into {engine.name}: {found.why}")
-    elif asked:
-        raise Fault("no engine to load the image into", found.why, f"{found.remedy}, or --no-load {KEEP}")
+    search = find_engine(environ)
+    if engine := search.engine:
+        if search.faults:
+            say(f"note: the image goes into {engine.name}: {search.why}")
+    elif wanted:
+        raise Fault("no engine to load the image into", search.why, f"{search.remedy}, or --no-load {KEEP}")
     elif not elsewhere:
-        say(f"note: no engine answers, the image is kept nowhere: {found.why}; {found.remedy}, or {KEEP}")
-    elif found.faults:
-        say(f"note: no engine answers, the image is not loaded: {found.why}")
+        say(f"note: no engine answers, the image is kept nowhere: {search.why}; {search.remedy}, or {KEEP}")
+    elif search.faults:
+        say(f"note: no engine answers, the image is not loaded: {search.why}")
     return engine

@@ -38,12 +38,12 @@ def find(remote: Remote, environ: Mapping[str, str]) -> Entry | None:
     begins with, for podman has logins for parts of a registry, before any other name of the registry itself
     (pkg/docker/config of github.com/containers/image). Raises WorldFault for a helper that fails.
     """
-    if found := of_helper(remote.host, environ):
-        return found
+    if login := of_helper(remote.host, environ):
+        return login
     parts = f"{remote.host}/{remote.name}".split("/")
     names = ["/".join(parts[:number]) for number in range(len(parts), 0, -1)]
-    for path in _files(environ):
-        known = _read(path).get("auths")
+    for path in _list_login_files(environ):
+        known = _read_config(path).get("auths")
         auths = known if isinstance(known, dict) else {}
         of_registry = [entry for name, entry in auths.items() if _registry(name) == _registry(remote.host)]
         if entry := next(filter(_is_login, (*map(auths.get, names), *of_registry)), None):
@@ -58,7 +58,7 @@ def _registry(name: str) -> str:
     return INDEX_NAME if host in HUBS else host
 
 
-def _files(environ: Mapping[str, str]) -> Sequence[Path]:
+def _list_login_files(environ: Mapping[str, str]) -> Sequence[Path]:
     """Return the files that may have a login, in their order."""
     if named := environ.get("REGISTRY_AUTH_FILE"):
         return (Path(named),)
@@ -93,8 +93,8 @@ def of_helper(host: str, environ: Mapping[str, str]) -> Entry | None:
         raise WorldFault("a credential helper is missing", program, remedy)
     try:
         store: Any = Store(helper, dict(environ))
-        found = store.get(INDEX_URL if host == INDEX_NAME else host)
-        user, secret = found["Username"], found["Secret"]
+        login = store.get(INDEX_URL if host == INDEX_NAME else host)
+        user, secret = login["Username"], login["Secret"]
     except CredentialsNotFound:
         return None
     except (StoreError, ValueError, KeyError, TypeError):  # `from None`: what a helper answers may be a secret
@@ -105,15 +105,15 @@ def of_helper(host: str, environ: Mapping[str, str]) -> Entry | None:
 
 def _helper(host: str, environ: Mapping[str, str]) -> str | None:
     """Return the name of the helper for a registry; a configuration that cannot be read is skopeo's matter."""
-    config = _read(_of_docker(environ))
+    config = _read_config(_of_docker(environ))
     helpers = config.get("credHelpers")
-    found = (helpers if isinstance(helpers, dict) else {}).get(host) or config.get("credsStore")
-    return found if isinstance(found, str) and HELPER.fullmatch(found) else None
+    name = (helpers if isinstance(helpers, dict) else {}).get(host) or config.get("credsStore")
+    return name if isinstance(name, str) and HELPER.fullmatch(name) else None
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read_config(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        config = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return config if isinstance(config, dict) else {}

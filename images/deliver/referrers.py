@@ -77,8 +77,8 @@ class Attachment:
     @property
     def entry(self) -> dict[str, Any]:
         """Return how a list of what is attached to the image names it ("Listing Referrers")."""
-        found = described(MANIFESTS[0], self.manifest)
-        return {**found, "artifactType": self.media_type, "annotations": dict(self.annotations)}
+        entry = described(MANIFESTS[0], self.manifest)
+        return {**entry, "artifactType": self.media_type, "annotations": dict(self.annotations)}
 
     def write_layout(self, path: Path) -> None:
         """Write it as the one entry of a new OCI layout."""
@@ -102,8 +102,8 @@ def attach(documents: Sequence[Attachment], remote: Remote, store: Store, access
             document.write_layout(aside / document.name)
             server.push(document.digest, document.name)
     with Registry(remote, access) as registry:
-        if _listed(registry, about) is None:
-            _add(registry, about, [document.entry for document in documents])
+        if _read_referrers(registry, about) is None:
+            _add_entries(registry, about, [document.entry for document in documents])
 
 
 def list_attached(digest: str, remote: Remote, access: Access) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ def list_attached(digest: str, remote: Remote, access: Access) -> list[dict[str,
     where a list cannot be read to its end.
     """
     with Registry(remote, access) as registry:
-        return [*(_listed(registry, digest) or ()), *_tagged(registry, digest), *_of_cosign(registry, digest)]
+        return [*(_read_referrers(registry, digest) or ()), *_tagged(registry, digest), *_of_cosign(registry, digest)]
 
 
 def is_attached(document: Attachment, remote: Remote, access: Access) -> bool:
@@ -126,21 +126,21 @@ def is_attached(document: Attachment, remote: Remote, access: Access) -> bool:
         )
 
 
-def _listed(registry: Registry, digest: str) -> list[dict[str, Any]] | None:
+def _read_referrers(registry: Registry, digest: str) -> list[dict[str, Any]] | None:
     """Return what a registry lists by itself, None where it has no interface for that.
 
     Raises WorldFault for a list without an end, UserFault or WorldFault where whoever asks may not read it.
     """
-    path, found = f"referrers/{digest}", list[dict[str, Any]]()
+    path, entries = f"referrers/{digest}", list[dict[str, Any]]()
     for _ in range(MOST_PAGES):
-        answer = registry.ask("GET", path, refusals=() if found else NO_INTERFACE)
+        answer = registry.ask("GET", path, refusals=() if entries else NO_INTERFACE)
         if not answer.ok or answer.media_type != INDEXES[0]:
             return None
-        found += indexes.read_list(answer.data, path)
-        if len(found) > MOST:
+        entries += indexes.read_list(answer.data, path)
+        if len(entries) > MOST:
             break
         if not answer.following:
-            return found
+            return entries
         path = registry.path(answer.following)
     value = f"{digest} (more than {MOST} documents or {MOST_PAGES} pages)"
     raise WorldFault("a registry lists too many documents of an image", value, TOO_MANY)
@@ -148,13 +148,13 @@ def _listed(registry: Registry, digest: str) -> list[dict[str, Any]] | None:
 
 def _tagged(registry: Registry, digest: str) -> list[dict[str, Any]]:
     """Return what the tag lists."""
-    answer = registry.ask("GET", _path(digest), refusals=GONE)
-    return indexes.read_list(answer.data, _path(digest)) if answer.ok else []
+    answer = registry.ask("GET", _referrers_path(digest), refusals=GONE)
+    return indexes.read_list(answer.data, _referrers_path(digest)) if answer.ok else []
 
 
 def _of_cosign(registry: Registry, digest: str) -> list[dict[str, Any]]:
     """Return the descriptors of what cosign has put under tags, which no list names."""
-    answers = {end: registry.ask("GET", f"{_path(digest)}.{end}", refusals=GONE) for end in COSIGN}
+    answers = {end: registry.ask("GET", f"{_referrers_path(digest)}.{end}", refusals=GONE) for end in COSIGN}
     return [
         {**described(answer.media_type, answer.data), "artifactType": f"cosign's .{end}"}
         for end, answer in answers.items()
@@ -162,13 +162,13 @@ def _of_cosign(registry: Registry, digest: str) -> list[dict[str, Any]]:
     ]
 
 
-def _add(registry: Registry, digest: str, entries: Sequence[Mapping[str, Any]]) -> None:
+def _add_entries(registry: Registry, digest: str, entries: Sequence[Mapping[str, Any]]) -> None:
     """Add entries to what the tag lists; what is there, others' too, stays."""
     before = _tagged(registry, digest)
     known = {entry["digest"] for entry in before}
     if new := [entry for entry in entries if entry["digest"] not in known]:
-        registry.ask("PUT", _path(digest), indexes.write_list([*before, *new]))
+        registry.ask("PUT", _referrers_path(digest), indexes.write_list([*before, *new]))
 
 
-def _path(digest: str) -> str:
+def _referrers_path(digest: str) -> str:
     return f"manifests/{digest.replace(':', '-')}"

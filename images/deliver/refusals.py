@@ -78,8 +78,8 @@ def explain_refusal(err: str, shown: str, host: str) -> Fault:
     text = last_message(err)
     # The words are those of the error, not of names and addresses in it.
     words = re.sub(r"\b(https?|docker)://[^\s\"]*", "", text.replace(shown, "").replace(host, ""))
-    found = next((row for row in REFUSALS if re.search(row.said, words, re.IGNORECASE)), OTHERWISE)
-    return refusal_fault(found, f"{shown} ({text[:SHOWN].strip()})", host)
+    refusal = next((row for row in REFUSALS if re.search(row.said, words, re.IGNORECASE)), OTHERWISE)
+    return refusal_fault(refusal, f"{shown} ({text[:SHOWN].strip()})", host)
 
 
 def refusal_fault(refusal: Refusal, value: str, host: str) -> Fault:
@@ -90,8 +90,8 @@ def refusal_fault(refusal: Refusal, value: str, host: str) -> Fault:
 def last_message(err: str) -> str:
     """Return the last error in skopeo's log (logrus: key=value), without its preamble and without signed queries."""
     lines = err.strip().splitlines() or ["no message"]
-    found = re.search(r'\bmsg="((?:[^"\\]|\\.)*)"', lines[-1])
-    text = re.sub(r"\\(.)", lambda pair: " " if pair[1] in "nt" else pair[1], found[1]) if found else lines[-1]
+    match = re.search(r'\bmsg="((?:[^"\\]|\\.)*)"', lines[-1])
+    text = re.sub(r"\\(.)", lambda pair: " " if pair[1] in "nt" else pair[1], match[1]) if match else lines[-1]
     text = re.sub(
         r'^(Error parsing image name "[^"]*": |initializing source \S+: |reading manifest \S+ in \S+: )+', "", text
     )

@@ -83,8 +83,8 @@ class Registry:
         except download.FAILED as error:
             raise explain_refusal(download.reason(error), shown, self._remote.host) from error
         if not answer.ok and answer.status not in refusals:
-            said = answer.data[:200].decode(errors="replace")
-            raise explain_refusal(f"status code {answer.status}: {said}", shown, self._remote.host)
+            text = answer.data[:200].decode(errors="replace")
+            raise explain_refusal(f"status code {answer.status}: {text}", shown, self._remote.host)
         return answer
 
     def path(self, address: str) -> str:
@@ -125,13 +125,13 @@ class Registry:
             value = f"{self._remote} (not all has come in {limits.PATIENCE:.0f} s)"
             raise refusal_fault(SILENT, value, self._remote.host)
 
-    def _authorization(self, asked: str) -> str | None:
+    def _authorization(self, header: str) -> str | None:
         """Return what answers a refusal (RFC 7235), None where nothing does.
 
         A token is asked for as the refusal says (distribution, "Token Authentication"; by OAuth2 for one of ours);
         without a login it is one for everybody. Where the registry is asked over TLS, so is who gives out its tokens.
         """
-        scheme, _, rest = asked.partition(" ")
+        scheme, _, rest = header.partition(" ")
         login = logins.find(self._remote, self._access.environ) or {}
         basic = f"Basic {login['auth']}" if login else None
         if scheme.lower() == "basic":
@@ -147,8 +147,8 @@ class Registry:
         else:
             given = self._request("GET", realm, params=wanted, headers={"Authorization": basic})
         with given:
-            said = documents.parse_json(self._read(given, limits.TOKEN.most)) if given.ok else None
-        found = said.get("token") or said.get("access_token") if isinstance(said, dict) else None
+            document = documents.parse_json(self._read(given, limits.TOKEN.most)) if given.ok else None
+        found = document.get("token") or document.get("access_token") if isinstance(document, dict) else None
         return f"Bearer {found}" if found else None
 
 
@@ -160,9 +160,9 @@ def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
 def _unzipped(data: bytes, most: int) -> bytes:
     """Unpack gzip, by a reader that stops: some megabytes may have been gigabytes."""
     try:
-        found = zlib.decompressobj(UNZIP).decompress(data, most + 1)
+        unpacked = zlib.decompressobj(UNZIP).decompress(data, most + 1)
     except zlib.error as error:
         raise ValueError(f"it is no gzip: {error}") from error
-    if len(found) > most:
+    if len(unpacked) > most:
         raise WorldFault("a download is too long", f"more than {most} bytes, unpacked", ON_THE_WAY)
-    return found
+    return unpacked

@@ -139,6 +139,6 @@ def require_skopeo(environ: Mapping[str, str], shown: str) -> None:
     if shutil.which("skopeo", path=environ.get("PATH")) is None:
         raise WorldFault("registries are reached through skopeo, which is not installed", shown, INSTALL)
     text = process.run(["skopeo", "--version"], environ, INSTALL).out
-    found = re.search(r"\b([0-9]+)\.([0-9]+)", text)
-    if not found or (int(found[1]), int(found[2])) < OLDEST:
+    match = re.search(r"\b([0-9]+)\.([0-9]+)", text)
+    if not match or (int(match[1]), int(match[2])) < OLDEST:
         raise WorldFault("skopeo is too old", text.strip() or "no version", INSTALL)

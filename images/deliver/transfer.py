@@ -15,7 +15,7 @@ from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
-from images.host.whole_files import link
+from images.host.whole_files import hard_link
 from images.oci import manifest
 from images.oci.descriptors import Descriptor, digest_of
 from images.oci.image import Image, published_digest
@@ -40,30 +40,30 @@ class Repository:
             manifest.require_digest(data, known, self._remote.called(called))
         return data
 
-    def config(self, found: Manifest, advance: Advance) -> Path:
+    def config(self, image: Manifest, advance: Advance) -> Path:
         """Fetch the configuration of an image into the store, unless it is there undamaged."""
-        if path := self._store.verified(found.config.sha256, "blob"):
+        if path := self._store.verified(image.config.sha256, "blob"):
             return path
-        data = self._server.inspect(found.digest, "--config")
+        data = self._server.inspect(image.digest, "--config")
         advance(len(data))
         with self._store.temporary() as path:
             path.write_bytes(data)
-            return self._store.keep(path, found.config.sha256)
+            return self._store.keep(path, image.config.sha256)
 
-    def layers(self, found: Manifest, advance: Advance) -> list[Path]:
+    def layers(self, image: Manifest, advance: Advance) -> list[Path]:
         """Fetch the layers of an image into the store, but for those that are there undamaged."""
-        missing = [layer for layer in found.layers if self._store.verified(layer.sha256, "blob") is None]
+        missing = [layer for layer in image.layers if self._store.verified(layer.sha256, "blob") is None]
         if missing:
-            self._pull(found, missing, advance)
-        return [self._store.place(layer.sha256) for layer in found.layers]
+            self._pull(image, missing, advance)
+        return [self._store.place(layer.sha256) for layer in image.layers]
 
-    def _pull(self, found: Manifest, missing: Sequence[Descriptor], advance: Advance) -> None:
+    def _pull(self, image: Manifest, missing: Sequence[Descriptor], advance: Advance) -> None:
         shared = self._aside / "shared" / "sha256"
         shared.mkdir(parents=True, exist_ok=True)
-        for layer in found.layers:
+        for layer in image.layers:
             path = self._store.blob(layer.sha256)
             if path and not (shared / layer.sha256).exists():
-                link(path, shared / layer.sha256)
+                hard_link(path, shared / layer.sha256)
         most = sum(layer.size for layer in missing) + manifest.LIMIT  # of the configuration, which comes with them
         finished, written = [shared / layer.sha256 for layer in missing], self._aside / "layout"
         seen = 0
@@ -79,7 +79,7 @@ class Repository:
                 seen = came
 
         try:
-            self._server.pull(found.digest, most, tick)
+            self._server.pull(image.digest, most, tick)
             tick()
         finally:  # what has come whole stays, even where the rest has not come
             for layer in missing:

@@ -18,19 +18,19 @@ def parse_json(data: bytes) -> Any:
     are written in Go, put the values of both together.
     """
     try:
-        found = json.loads(data, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object)
+        document = json.loads(data, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object)
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
-    if is_deep(found):
+    if is_deep(document):
         raise ValueError("it is nested too deep")
-    return found
+    return document
 
 
 def is_deep(value: object) -> bool:
     """Return whether objects and lists are within each other more than DEEPEST times."""
     inside = [value]
     for _ in range(DEEPEST):
-        inside = [part for each in inside for part in _parts(each)]
+        inside = [part for outer in inside for part in _list_parts(outer)]
     return bool(inside)
 
 
@@ -50,13 +50,13 @@ def find_misspelled(value: object, known: Iterable[str]) -> str | None:
     """Return a key that engines, to which case means nothing, take for a known one; those of annotations are free."""
     exact = {key.casefold(): key for key in known}
     inside = [value]
-    for each in inside:
-        if isinstance(each, dict):
-            if wrong := next((key for key in each if exact.get(key.casefold(), key) != key), None):
+    for item in inside:
+        if isinstance(item, dict):
+            if wrong := next((key for key in item if exact.get(key.casefold(), key) != key), None):
                 return str(wrong)
-            inside += [part for key, part in each.items() if key != "annotations"]
-        elif isinstance(each, list):
-            inside += each
+            inside += [part for key, part in item.items() if key != "annotations"]
+        elif isinstance(item, list):
+            inside += item
     return None
 
 
@@ -68,13 +68,13 @@ def _finite(text: str) -> float:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict[str, Any]()
+    parsed = dict[str, Any]()
     for key, value in pairs:
-        if key in found:
+        if key in parsed:
             raise ValueError(f"{key[:80]!r} is there twice")
-        found[key] = value
-    return found
+        parsed[key] = value
+    return parsed
 
 
-def _parts(value: object) -> Iterable[object]:
+def _list_parts(value: object) -> Iterable[object]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

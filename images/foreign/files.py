@@ -57,8 +57,8 @@ class Files:
 
         Raises WorldFault as `chunks` does, and where it has another sha256.
         """
-        if found := store.verified(*place):
-            return found
+        if kept := store.verified(*place):
+            return kept
         with store.temporary() as aside:
             with aside.open("wb") as file:
                 got, _ = copied(self.chunks(path, most), lambda chunk: advance(file.write(chunk)))
@@ -91,7 +91,7 @@ def open_tar(place: Path, name: str, remedy: str, *, plain: bool) -> Files:
         with place.open("rb") as file:
             for info in tars.Tar(file, plain=plain):
                 info.offset_data = file.tell()
-                _add(members, info)
+                _add_member(members, info)
         if not members:
             raise tarfile.ReadError("it has no entries")
         if plain:
@@ -99,12 +99,12 @@ def open_tar(place: Path, name: str, remedy: str, *, plain: bool) -> Files:
     except (tarfile.TarError, OSError) as error:
         if isinstance(error, tars.CutShort) and members:
             raise WorldFault("the archive is cut short", name, AGAIN) from error
-        said = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole tar, or compressed"
-        raise UserFault("cannot read the archive", f"{name} ({said})", remedy) from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a whole tar, or compressed"
+        raise UserFault("cannot read the archive", f"{name} ({reason})", remedy) from error
 
     def pieces(path: str) -> Iterator[bytes]:
-        found = _found(members, path)
-        return _pieces(place, found.offset_data, found.size)
+        member = _found(members, path)
+        return _pieces(place, member.offset_data, member.size)
 
     return Files(name, members.__contains__, pieces)
 
@@ -117,7 +117,7 @@ def _pieces(path: Path, start: int, size: int) -> Iterator[bytes]:
             yield piece
 
 
-def _add(members: dict[str, tarfile.TarInfo], info: tarfile.TarInfo) -> None:
+def _add_member(members: dict[str, tarfile.TarInfo], info: tarfile.TarInfo) -> None:
     """Add an entry by its path; refuse two of one path, unless both are directories."""
     path = below_root(info.name)
     if path in members and not (info.isdir() and members[path].isdir()):

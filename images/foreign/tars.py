@@ -59,8 +59,8 @@ class Tar:
         """
         try:
             while info := self._next():
-                if found := _flaw(info):
-                    raise tarfile.ReadError(f"{info.name[:80]!r} {found}")
+                if flaw := _flaw(info):
+                    raise tarfile.ReadError(f"{info.name[:80]!r} {flaw}")
                 size = self._left = 0 if info.type in BARE else info.size
                 yield info
                 self._skip(self._left + -size % BLOCK)
@@ -75,20 +75,20 @@ class Tar:
 
     def _next(self) -> tarfile.TarInfo | None:
         """Read the next entry, and first the headers that say more of it; the later one of two counts, as for Go."""
-        said, size = dict[str, str](), 0
+        records, size = dict[str, str](), 0
         while header := self._header():
             info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
             is_extended = info.type in LONG or info.type in RECORDS
             if self._plain and (is_extended or _is_odd(header)):
                 raise tarfile.ReadError(f"{info.name[:80]!r} has an unusual header")
             if not is_extended:
-                return _applied(info, said)
+                return _applied(info, records)
             size += info.size
             if info.size < 0 or size > LONGEST_HEADER:
                 raise tarfile.ReadError(f"a header says {size} bytes")
-            said |= _said(info.type, self._take(info.size))
+            records |= _said(info.type, self._take(info.size))
             self._skip(-info.size % BLOCK)
-        if said:
+        if records:
             raise CutShort
         return None
 
@@ -135,12 +135,12 @@ def _said(kind: bytes, data: bytes) -> dict[str, str]:
     """Return what a header says of the entry after it, as a record of pax would (POSIX.1-2008)."""
     if kind in LONG:
         return {LONG[kind]: data.partition(b"\0")[0].decode(errors="surrogateescape")}
-    found = _records(data)
-    if any(key.startswith("GNU.sparse.") for key in found):
+    records = _records(data)
+    if any(key.startswith("GNU.sparse.") for key in records):
         raise tarfile.ReadError(SPARSE)
     if kind != tarfile.XGLTYPE:
-        return found
-    if found.keys() - {"comment"}:
+        return records
+    if records.keys() - {"comment"}:
         raise tarfile.ReadError("a header is for all entries that follow")
     return {}
 
@@ -150,32 +150,32 @@ def _records(data: bytes) -> dict[str, str]:
 
     Raises ValueError for anything else.
     """
-    found, start = {}, 0
+    records, start = {}, 0
     while start < len(data):
         blank = data.index(b" ", start)
         end = start + int(data[start:blank])
         key, equals, value = data[blank + 1 : end - 1].partition(b"=")
         if not blank < end <= len(data) or data[end - 1 : end] != b"\n" or not equals:
             raise ValueError("a record of a header is damaged")
-        found[key.decode(errors="surrogateescape")] = value.decode(errors="surrogateescape")
+        records[key.decode(errors="surrogateescape")] = value.decode(errors="surrogateescape")
         start = end
-    return found
+    return records
 
 
-def _applied(info: tarfile.TarInfo, said: dict[str, str]) -> tarfile.TarInfo:
+def _applied(info: tarfile.TarInfo, records: dict[str, str]) -> tarfile.TarInfo:
     """Let an entry be what the headers before it say."""
-    info.pax_headers = said
-    info.name = said.get("path", info.name).rstrip("/")
-    info.linkname = said.get("linkpath", info.linkname)
-    info.size, info.uid, info.gid = (int(said.get(key, getattr(info, key))) for key in ("size", "uid", "gid"))
-    info.mtime = float(said["mtime"]) if "mtime" in said else info.mtime
+    info.pax_headers = records
+    info.name = records.get("path", info.name).rstrip("/")
+    info.linkname = records.get("linkpath", info.linkname)
+    info.size, info.uid, info.gid = (int(records.get(key, getattr(info, key))) for key in ("size", "uid", "gid"))
+    info.mtime = float(records["mtime"]) if "mtime" in records else info.mtime
     return info
 
 
 def _flaw(info: tarfile.TarInfo) -> str | None:
     for path in (info.name, info.linkname):
-        if found := "has a zero byte" if "\0" in path else find_excess(path):
-            return f"is or leads to a path that {found}"
+        if flaw := "has a zero byte" if "\0" in path else find_excess(path):
+            return f"is or leads to a path that {flaw}"
     if info.type == tarfile.GNUTYPE_SPARSE:
         return f"says that {SPARSE}"
     if info.size < 0:

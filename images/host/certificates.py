@@ -20,6 +20,6 @@ def trusted(environ: Mapping[str, str], certificate: str | None) -> dict[str, st
 
     `certificate` is pip's: a file, or a directory as `openssl rehash` makes it.
     """
-    found = certificate or usual(environ)
-    bundle = Path(found).absolute() if found else None
+    file = certificate or usual(environ)
+    bundle = Path(file).absolute() if file else None
     return {"SSL_CERT_DIR" if bundle.is_dir() else "SSL_CERT_FILE": str(bundle)} if bundle else {}

@@ -203,7 +203,7 @@ def _copy(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advan
     try:
         if place := local_path(url):
             return _copy_local(place, file, most, advance)
-        return _download(url, file, most, sources, advance)
+        return _download_to(url, file, most, sources, advance)
     except FAILED as error:
         status = error.response.status_code if isinstance(error, requests.HTTPError) else 0
         if isinstance(error, requests.HTTPError) and status in (UNAUTHORIZED, FORBIDDEN):
@@ -213,13 +213,13 @@ def _copy(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advan
         raise WorldFault("cannot download", f"{url} ({reason(error)})", remedy, kind) from error
 
 
-def _download(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advance) -> str:
+def _download_to(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advance) -> str:
     """Download a file; one that is cut short is begun again, as often as an answer is asked for again."""
-    retry, made = RETRY, session(sources)
+    retry, opened = RETRY, session(sources)
     while True:
         file.seek(0)
         file.truncate()
-        with made.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as response:
+        with opened.get(url, headers={"Accept-Encoding": "identity"}, stream=True, timeout=TIMEOUT) as response:
             response.raise_for_status()
             try:
                 return copied(pieces(response, most, advance, unpack=False), file.write)[0]

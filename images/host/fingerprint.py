@@ -29,9 +29,9 @@ PACKAGES = {
 @functools.cache
 def releases() -> dict[str, str]:
     """Return the release of everything whose release shows in the bytes, by name."""
-    found = {name: version(name) for name in PACKAGES}
+    packages = {name: version(name) for name in PACKAGES}
     # A distribution may build zstandard against a libzstd of its own.
-    return {**found, "libzstd": ".".join(map(str, zstandard.ZSTD_VERSION))}
+    return {**packages, "libzstd": ".".join(map(str, zstandard.ZSTD_VERSION))}
 
 
 @functools.cache

@@ -51,10 +51,10 @@ class Sources:
 
         Of several indexes on one server it is the one with the longest common path, as pip has it.
         """
-        if own := _login(url):
-            return own
+        if login := _login(url):
+            return login
         same = [place for place in self.places if _login(place) and _server(place) == _server(url)]
-        return _login(max(same, key=lambda place: len(commonpath([_path(place), _path(url)])), default=""))
+        return _login(max(same, key=lambda place: len(commonpath([_url_path(place), _url_path(url)])), default=""))
 
     def is_secure(self, url: str) -> bool:
         """Return whether pip would ask there: not over plain HTTP, but for this machine and the trusted hosts."""
@@ -98,10 +98,10 @@ def check_addresses(
             if ("://" in url and not is_address) or re.search('^[\'"]|["<>\\s][^@]*$', url):
                 raise ValueError(url)
         except ValueError:
-            raise UserFault("that is not an address", _named(name, url), remedy) from None
+            raise UserFault("that is not an address", _show_setting(name, url), remedy) from None
 
 
-def _named(name: str, url: str) -> str:
+def _show_setting(name: str, url: str) -> str:
     """Return a setting for a message: before an @ may be a password, and after a colon one whose @ is missing."""
     shown = re.sub("//([^/:]*):[^/]*", r"//\1:...", url.rpartition("@")[2])
     return f"{name} {shown.removeprefix('//') if shown.strip() else repr(shown)}"
@@ -116,7 +116,7 @@ def require_indexes(name: str, indexes: Iterable[str]) -> None:
     for place in indexes:
         if local_path(place) and not directories([place]):
             fact = "an index is neither an address nor a directory that is there"
-            raise UserFault(fact, _named(name, place), "https://HOST/PATH, or the path of that directory")
+            raise UserFault(fact, _show_setting(name, place), "https://HOST/PATH, or the path of that directory")
 
 
 def directories(links: Iterable[str]) -> list[Path]:
@@ -144,12 +144,12 @@ def read_sources(environ: Mapping[str, str], prefix: str = sys.prefix) -> Source
     `prefix` is the directory of the Python environment. Raises UserFault for a file that pip could not read either, and
     for certificates that are not there: uv would go on without them.
     """
-    found = make_sources(merged(list_files(environ, prefix), environ), home_of(environ))
-    found = replace(found, certificate=found.certificate or certificates.usual(environ))
-    for path in filter(None, (found.certificate, found.client_certificate)):
+    sources = make_sources(merged(list_files(environ, prefix), environ), home_of(environ))
+    sources = replace(sources, certificate=sources.certificate or certificates.usual(environ))
+    for path in filter(None, (sources.certificate, sources.client_certificate)):
         if not Path(path).exists():
             raise UserFault("there are no such certificates", path, certificates.TRUST)
-    return found
+    return sources
 
 
 def list_files(environ: Mapping[str, str], prefix: str) -> list[Path]:
@@ -159,8 +159,8 @@ def list_files(environ: Mapping[str, str], prefix: str) -> list[Path]:
         return []
     home = home_of(environ)
     system = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
-    own = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-    user = [home / ".pip/pip.conf", own / "pip/pip.conf"]
+    config_home = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    user = [home / ".pip/pip.conf", config_home / "pip/pip.conf"]
     if named and os.access(named, os.F_OK):
         user = []
     everybody = [*(Path(directory, "pip/pip.conf") for directory in system), Path("/etc/pip.conf")]
@@ -169,17 +169,17 @@ def list_files(environ: Mapping[str, str], prefix: str) -> list[Path]:
 
 def merged(paths: Iterable[Path], environ: Mapping[str, str]) -> dict[str, str]:
     """Return every value that is set, by its long name without hyphens before it: index-url."""
-    found: dict[tuple[str, str], str] = {}
+    values: dict[tuple[str, str], str] = {}
     for path in paths:
-        parsed = parse_file(_text(path), path)
+        parsed = parse_file(_read_text(path), path)
         for section in parsed.sections():
-            found |= {(section, _name(name)): value for name, value in parsed.items(section)}
+            values |= {(section, _normalize_name(name)): value for name, value in parsed.items(section)}
     variables = {name: value for name, value in environ.items() if name.startswith("PIP_")}
     for name, value in variables.items():
         require_text(value, name)  # it may be a password
-    found |= {(VARIABLES, _name(name[4:])): value for name, value in variables.items()}
+    values |= {(VARIABLES, _normalize_name(name[4:])): value for name, value in variables.items()}
     return {
-        name: value for wanted in SECTIONS for (section, name), value in found.items() if section == wanted and value
+        name: value for wanted in SECTIONS for (section, name), value in values.items() if section == wanted and value
     }
 
 
@@ -241,15 +241,15 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _path(url: str) -> str:
+def _url_path(url: str) -> str:
     return f"/{urlsplit(url).path.lstrip('/')}"
 
 
-def _name(text: str) -> str:
+def _normalize_name(text: str) -> str:
     return text.lower().replace("_", "-").removeprefix("--")
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Return the text of a file, nothing where there is none, or where pip could not see that there is one."""
     try:
         return path.read_text(encoding="utf-8")

@@ -32,8 +32,8 @@ def end_as_interrupted() -> None:
 
 
 def _interrupt(number: int, _: FrameType | None) -> NoReturn:
-    for each in ENDS:  # timeout(1) sends it twice, and the second is not to end the cleaning up
-        signal.signal(each, lambda *_: None)
+    for ending in ENDS:  # timeout(1) sends it twice, and the second is not to end the cleaning up
+        signal.signal(ending, lambda *_: None)
     raise KeyboardInterrupt(number)
 
 
@@ -44,8 +44,8 @@ def uninterrupted() -> Iterator[None]:
     KeyboardInterrupt can be raised inside of the lock that a new thread wants next (Lib/threading.py of CPython 3.11:
     Thread.start, Condition.__enter__). The lock stays locked then: neither the thread nor the program ever ends.
     """
-    found = {int(each): signal.getsignal(each) for each in (signal.SIGINT, *ENDS)}
-    handlers = {number: handler for number, handler in found.items() if callable(handler)}
+    before = {int(code): signal.getsignal(code) for code in (signal.SIGINT, *ENDS)}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread is ever interrupted
         return
@@ -108,12 +108,12 @@ def run(
     ticks: list[Callable[[], None]] = [end_if_stopped, *([tick] if tick else [])]
     ticks += [Idle(child.pid, idle)] if idle else []
     try:
-        said, err = _communicate(child, ticks)
+        output, err = _communicate(child, ticks)
     except BaseException:
         child.terminate()
         child.communicate()
         raise
-    return Result(child.returncode, (said or b"").decode(errors="replace"), err.decode(errors="replace"))
+    return Result(child.returncode, (output or b"").decode(errors="replace"), err.decode(errors="replace"))
 
 
 def answer(command: Sequence[str], env: Mapping[str, str], remedy: str, seconds: float) -> Result | None:
@@ -125,14 +125,14 @@ def answer(command: Sequence[str], env: Mapping[str, str], remedy: str, seconds:
     child = _start(command, env, remedy, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
     with child:  # closes the pipes in the end, and waits for it
         try:
-            said, err = child.communicate(timeout=seconds)
+            output, err = child.communicate(timeout=seconds)
         except BaseException as error:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
                 return None
             raise
-    return Result(child.returncode, said.decode(errors="replace"), err.decode(errors="replace"))
+    return Result(child.returncode, output.decode(errors="replace"), err.decode(errors="replace"))
 
 
 def _start(command: Sequence[str], env: Mapping[str, str], remedy: str, **options: Any) -> subprocess.Popen[bytes]:
@@ -156,9 +156,9 @@ class Idle:
 
     def __call__(self) -> None:
         """Tell the seconds since the last byte."""
-        found, now = self._read(), self._clock()
-        if found is None or found != self._last:
-            self._last, self._since = found or b"", now
+        counts, now = self._read(), self._clock()
+        if counts is None or counts != self._last:
+            self._last, self._since = counts or b"", now
         self._told(now - self._since)
 
     def _read(self) -> bytes | None:

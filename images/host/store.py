@@ -70,7 +70,7 @@ class Store:
         """Open a store; `sources` stands for the code that makes things (default: the hash of our own sources)."""
         self.root = root.absolute()  # programs that run elsewhere are given files of it
         self._makers = [sources or fingerprint.sources(), fingerprint.releases()]
-        _require_own(root)
+        _require_private(root)
         with tempfile.TemporaryFile(dir=root / "aside"):
             pass  # a read-only disk is said now, not after the downloads
         try:
@@ -90,9 +90,9 @@ class Store:
     def blob(self, digest: str, name: str = BLOB, size: int | None = None) -> Path | None:
         """Return where a blob is, None where there is none; one of another size (bytes) is damaged, and removed."""
         path = self.place(digest, name)
-        if (found := whole_files.own_file(path)) is None:
+        if (status := whole_files.own_file(path)) is None:
             return None
-        if size is not None and found.st_size != size:
+        if size is not None and status.st_size != size:
             self.drop(path)
             return None
         return path
@@ -151,14 +151,14 @@ class Store:
         """
         if (known := self.known(kind, inputs, usable)) is not None:
             return Cached(known, True)
-        made = json.loads(canonical(make()))
-        self.write_record(kind, key_of([inputs, self._makers]), made)
-        return Cached(made, False)
+        value = json.loads(canonical(make()))
+        self.write_record(kind, key_of([inputs, self._makers]), value)
+        return Cached(value, False)
 
     def known(self, kind: str, inputs: object, usable: Callable[[Any], bool]) -> Any | None:
         """Return what `cached` has made of `inputs` earlier; None where nothing is, or that is not `usable`."""
-        found = self.record(kind, key_of([inputs, self._makers]))
-        return found if found is not None and usable(found) else None
+        record = self.record(kind, key_of([inputs, self._makers]))
+        return record if record is not None and usable(record) else None
 
     def record(self, kind: str, key: str) -> Any | None:
         """Return a record, or None where there is none, or a damaged one."""
@@ -186,8 +186,8 @@ class Store:
     def temporary(self, *, directory: bool = False) -> Iterator[Path]:
         """Yield a path to write to; whatever is still there at the end is removed."""
         with named(self.root):
-            own = tempfile.TemporaryDirectory(prefix=".", dir=self.root / "aside", ignore_cleanup_errors=True)
-            with own as aside, _locked(Path(aside)):
+            temporary = tempfile.TemporaryDirectory(prefix=".", dir=self.root / "aside", ignore_cleanup_errors=True)
+            with temporary as aside, _locked(Path(aside)):
                 path = Path(aside, "written")
                 path.mkdir(mode=0o700) if directory else path.touch(mode=0o600)
                 yield path
@@ -221,22 +221,22 @@ def _remove_old(aside: Path) -> None:
                         shutil.rmtree(left)
 
 
-def _require_own(root: Path) -> None:
+def _require_private(root: Path) -> None:
     """Make the directories of a store; raise WorldFault for one that is there and is not this user's alone.
 
     Whoever can write to it decides what its records say of its files, and what is removed in it.
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has private wheels, base images and addresses
-    _refuse(root, whole_files.why_shared(root))
+    _refuse_shared(root, whole_files.why_shared(root))
     for part in PARTS:
         (root / part).mkdir(mode=0o700, exist_ok=True)
     is_closed = not root.stat().st_mode & 0o077
     for part in (*PARTS, UV):
         if os.path.lexists(root / part):
-            _refuse(root / part, whole_files.why_shared(root / part, is_closed=is_closed))
+            _refuse_shared(root / part, whole_files.why_shared(root / part, is_closed=is_closed))
 
 
-def _refuse(place: Path, why: str | None) -> None:
+def _refuse_shared(place: Path, why: str | None) -> None:
     if why:
         remedy = "set XDG_CACHE_HOME to a directory of your own; or remove this one, with all that is in it"
         raise WorldFault("a directory of the store is not this user's alone", f"{place} ({why})", remedy)

@@ -24,13 +24,13 @@ def shown(text: str) -> str:
     Control characters, and bytes that are no text, are written as Python writes them: a message has one line.
     """
     text = re.sub(r"\S+", lambda word: _without_secrets(word[0]), text)
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def _without_secrets(word: str) -> str:
     head, at, tail = word.rpartition("@")  # a password may have a slash or an @ in it
-    if at and (found := _PASSWORD.search(word)) and found.end() < len(head):
-        word = word[: found.end()] + tail
+    if at and (password := _PASSWORD.search(word)) and password.end() < len(head):
+        word = word[: password.end()] + tail
     word = _ADDRESS.sub(r"\1", _USER.sub(r"\1", word))
     parts = word.split("@")
     pairs = enumerate(pairwise(parts))
@@ -41,8 +41,8 @@ def _without_login(part: str, after: str, number: int) -> str:
     """Return a part of a word that an @ ends, without a login at its end; a digest after a tag's @ is no host."""
     start = 1 + max(map(part.rfind, "/'\""))
     inside = part[start - 1 : start] == "/" or bool(number and not start)  # of a path, or after another @
-    found = None if after.startswith("sha256:") else _LOGIN.search(part[start:], inside)
-    return part[: start + found.start()] if found else f"{part}@"
+    login = None if after.startswith("sha256:") else _LOGIN.search(part[start:], inside)
+    return part[: start + login.start()] if login else f"{part}@"
 
 
 def shortened(text: str, most: int = 300) -> str:

@@ -15,22 +15,22 @@ from images.host.errors import UserFault, named
 
 def why_shared(directory: Path, *, is_closed: bool = False) -> str | None:
     """Return why a directory is not this user's alone; in one that `is_closed` to others its mode says nothing."""
-    found = directory.lstat()
-    if stat.S_ISLNK(found.st_mode):
+    status = directory.lstat()
+    if stat.S_ISLNK(status.st_mode):
         return "a link"
-    if found.st_uid != os.geteuid():
-        return f"its owner is uid {found.st_uid}"
-    is_open = found.st_mode & 0o022 and not is_closed
-    return f"others may write to it, mode {stat.S_IMODE(found.st_mode):o}" if is_open else None
+    if status.st_uid != os.geteuid():
+        return f"its owner is uid {status.st_uid}"
+    is_open = status.st_mode & 0o022 and not is_closed
+    return f"others may write to it, mode {stat.S_IMODE(status.st_mode):o}" if is_open else None
 
 
 def own_file(path: Path) -> os.stat_result | None:
     """Return what is known of a file of this user's; None for what is none, a link or somebody else's."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() else None
+    return status if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() else None
 
 
 @contextmanager
@@ -40,8 +40,8 @@ def replacing(place: Path) -> Iterator[Path]:
     It may be a file or a directory.
     """
     with named(place):
-        own = TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.", ignore_cleanup_errors=True)
-        with own as directory:
+        temporary = TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.", ignore_cleanup_errors=True)
+        with temporary as directory:
             aside = Path(directory, "written")
             yield aside
             aside.replace(place)
@@ -60,7 +60,7 @@ def write_whole(place: Path, data: bytes) -> None:
         aside.write_bytes(data)
 
 
-def link(source: Path, place: Path) -> None:
+def hard_link(source: Path, place: Path) -> None:
     """Make a hard link to a file, or a copy of it where there can be no link."""
     try:
         os.link(source, place)

@@ -76,10 +76,10 @@ def write_layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Future
     tasks: list[Callable[[], Layer]] = [partial(_layer, store, e.name, e.inputs, below, e.fill) for e in extras]
     if ingredients.base.modules and ingredients.lock.bytecode:
         tasks.append(partial(_base_bytecode, store, ingredients.base, ingredients.base.modules, ingredients.compiler))
-    own = ingredients.lock.user_packages.names if ingredients.lock.user_packages else ()
-    usual = [wheel for wheel in ingredients.wheels if wheel.project not in own]
+    of_users = ingredients.lock.user_packages.names if ingredients.lock.user_packages else ()
+    usual = [wheel for wheel in ingredients.wheels if wheel.project not in of_users]
     parts = [(name, [wheel for wheel in usual if belongs(wheel.project)]) for name, belongs in GROUPS]
-    for name, members in (*parts, (USERS, [wheel for wheel in ingredients.wheels if wheel.project in own])):
+    for name, members in (*parts, (USERS, [wheel for wheel in ingredients.wheels if wheel.project in of_users])):
         scripts = ingredients.examples if name == WITH_EXAMPLES else None
         if members or scripts:
             part = replace(ingredients, wheels=members, examples=scripts)
@@ -89,7 +89,7 @@ def write_layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Future
 
 
 def compile_beside(
-    making: Future[Base], compiler: Compiler, found: Sequence[Wheel], options: Content, context: Context
+    making: Future[Base], compiler: Compiler, members: Sequence[Wheel], options: Content, context: Context
 ) -> None:
     """Compile wheels while the base of Debian is being made, which takes one processor.
 
@@ -102,24 +102,24 @@ def compile_beside(
         if not making.done():
             bytecode.compile_jobs(context.store, [bytecode.wheel_job(wheel, site, options)], compiler)
 
-    ordered = sorted(found, key=lambda wheel: -wheel.path.stat().st_size)
+    ordered = sorted(members, key=lambda wheel: -wheel.path.stat().st_size)
     tasks = [partial(compile_, wheel) for wheel in ordered]
     side_by_side(context.progress, "compiling modules while the base is made", tasks, max(1, context.jobs - 1))
 
 
 def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | None) -> Layer:
     """Write the bytecode of the base's own modules; without a compiler only the directories that it lies in."""
-    made = bytecode.compile_jobs(store, [bytecode.base_job(store, modules)], compiler)[0] if compiler else ""
+    compiled = bytecode.compile_jobs(store, [bytecode.base_job(store, modules)], compiler)[0] if compiler else ""
 
     def fill(layer: LayerWriter) -> None:
-        pyc = bytecode.read_bytecode(store, made) if made else {}
+        pyc = bytecode.read_bytecode(store, compiled) if compiled else {}
         with zipfile.ZipFile(store.whole(modules)) as opened:
             for module in opened.namelist():
                 layer.parents(module)
                 if module in pyc:
                     layer.file(bytecode.bytecode_path(module, base.site.python), pyc[module])
 
-    return _layer(store, BASE_BYTECODE, [modules, made, base.site.python], base.facts.directories, fill)
+    return _layer(store, BASE_BYTECODE, [modules, compiled, base.site.python], base.facts.directories, fill)
 
 
 def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
@@ -130,7 +130,7 @@ def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
     compiled = dict(zip(digests, bytecode.compile_jobs(store, jobs, compiler), strict=True)) if compiler else {}
     paths = {wheel.project: wheel.path for wheel in part.wheels}
     module = lock.module if BINDINGS in paths else None
-    left_out = {wheel.project: trim.pattern(wheel.project, lock) for wheel in part.wheels}
+    left_out = {wheel.project: trim.trimmed_pattern(wheel.project, lock) for wheel in part.wheels}
     named = [(wheel.project, wheel.path.name, wheel.sha256, left_out[wheel.project].pattern) for wheel in part.wheels]
     inputs = [named, compiled, archive and archive[0], astuple(base.site), module]
 
@@ -149,7 +149,7 @@ def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
 def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Layer:
     """Write the highest layer: the entrypoint, what it knows of the image, the lock and the SBOM."""
     lock, base, compiler = ingredients.lock, ingredients.base, ingredients.compiler
-    files = entrypoint_layer.read_files(base.site)
+    files = entrypoint_layer.read_entrypoint(base.site)
     pyc: Mapping[str, bytes] = entrypoint_layer.compile_entrypoint(store, files, compiler) if compiler else {}
     said = {wheel.project: read_content(store, wheel.sha256, wheel.path).metadata for wheel in ingredients.wheels}
     requires = {project: metadata.get("requires_dist", []) for project, metadata in said.items()}
@@ -187,8 +187,8 @@ def _layer(store: Store, name: str, inputs: object, below: Directories, fill: Ca
         return asdict(written)
 
     decisive = [name, inputs, sorted(below.links.items()), _owners(below)]
-    made = store.cached("layers", decisive, write, lambda known: store.has(known["digest"], known["size"]))
-    return Layer(name, Written(**made.value), made.reused)
+    cached = store.cached("layers", decisive, write, lambda known: store.has(known["digest"], known["size"]))
+    return Layer(name, Written(**cached.value), cached.reused)
 
 
 def _owners(below: Directories) -> list[object]:

@@ -49,7 +49,7 @@ class Job:
 
 def wheel_job(found: Wheel, site: str, options: Content) -> Job:
     """Return the modules of a wheel, without those that get no bytecode."""
-    left_out = uncompiled.pattern(found.project, options)
+    left_out = uncompiled.uncompiled_pattern(found.project, options)
 
     def modules() -> Iterator[tuple[str, bytes]]:
         with archive.open_wheel(found.path) as wheel:
@@ -73,9 +73,9 @@ def base_job(store: Store, digest: str) -> Job:
 
 def files_job(name: str, site: str, files: Mapping[str, bytes]) -> Job:
     """Return the modules among some files."""
-    found = {path: data for path, data in files.items() if path.endswith(".py")}
-    hashes = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in found.items())
-    return Job(name, site, [name, hashes], lambda: found.items())
+    modules = {path: data for path, data in files.items() if path.endswith(".py")}
+    hashes = sorted((path, hashlib.sha256(data).hexdigest()) for path, data in modules.items())
+    return Job(name, site, [name, hashes], lambda: modules.items())
 
 
 def compile_jobs(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]:
@@ -86,8 +86,8 @@ def compile_jobs(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[
     """
     keys = [[compiler.identity, job.site, job.inputs] for job in jobs]
     lacking = [n for n, key in enumerate(keys) if store.known("bytecode", key, store.has) is None]
-    made = dict(zip(lacking, _compile(store, [jobs[n] for n in lacking], compiler), strict=True)) if lacking else {}
-    return [str(store.cached("bytecode", key, partial(made.get, n), store.has).value) for n, key in enumerate(keys)]
+    compiled = dict(zip(lacking, _compile(store, [jobs[n] for n in lacking], compiler), strict=True)) if lacking else {}
+    return [str(store.cached("bytecode", key, partial(compiled.get, n), store.has).value) for n, key in enumerate(keys)]
 
 
 def _compile(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]:
@@ -99,10 +99,10 @@ def _compile(store: Store, jobs: Sequence[Job], compiler: Compiler) -> list[str]
         if failure := compiler.run(_arguments(compiler.site.python), given, out):
             raise WorldFault("the Python of the base cannot compile", f"{names}: {failure}", REMEDY)
         with out.open("rb") as stream:
-            made = [_kept(store, job, _read(stream, out.stat().st_size, names)) for job in jobs]
+            digests = [_keep_bytecode(store, job, _read_entries(stream, out.stat().st_size, names)) for job in jobs]
             if stream.read(1):
                 raise _damaged(names)
-    return made
+    return digests
 
 
 def _arguments(python: str) -> list[str]:
@@ -112,10 +112,10 @@ def _arguments(python: str) -> list[str]:
     return ["-I", *QUIET, "-c", program, str(EPOCH)]
 
 
-def _kept(store: Store, job: Job, found: Modules) -> str:
+def _keep_bytecode(store: Store, job: Job, modules: Modules) -> str:
     with store.temporary() as path:
         with path.open("wb") as stream:
-            _write(stream, ((name.removeprefix(f"{job.site}/"), data) for name, data in found))
+            _write(stream, ((name.removeprefix(f"{job.site}/"), data) for name, data in modules))
         digest = sha256(path)
         store.keep(path, digest)
     return digest
@@ -125,7 +125,7 @@ def read_bytecode(store: Store, digest: str) -> Mapping[str, bytes]:
     """Read what was compiled: path of the module in site -> bytecode."""
     path = store.whole(digest)
     with path.open("rb") as stream:
-        return dict(_read(stream, path.stat().st_size, path.parent.name))
+        return dict(_read_entries(stream, path.stat().st_size, path.parent.name))
 
 
 def _write(stream: IO[bytes], modules: Modules) -> None:
@@ -135,16 +135,16 @@ def _write(stream: IO[bytes], modules: Modules) -> None:
     stream.write(b"0 0\n")
 
 
-def _read(stream: IO[bytes], size: int, name: str) -> Iterator[tuple[str, bytes]]:
+def _read_entries(stream: IO[bytes], size: int, name: str) -> Iterator[tuple[str, bytes]]:
     """Yield the entries of an archive as a base's Python wrote it to a file of `size` bytes.
 
     Raises WorldFault when it wrote something else.
     """
     while True:
-        found = re.fullmatch(rb"(\d{1,18}) (\d{1,18})\n", stream.readline(LONGEST))
-        if found is None:
+        match = re.fullmatch(rb"(\d{1,18}) (\d{1,18})\n", stream.readline(LONGEST))
+        if match is None:
             raise _damaged(name)
-        path, length = map(int, found.groups())
+        path, length = map(int, match.groups())
         if not path:
             return
         if stream.tell() + path + length > size:

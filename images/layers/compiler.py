@@ -96,11 +96,11 @@ def prepare_compiler(choice: Choice, lock: Lock, base: Base, context: Context) -
 
 def _engine(base: str, refusal: str, context: Context) -> Engine:
     """Return an engine, for a Python that may not run as it is."""
-    found = engines.find_engine(context.environ, SECONDS)
-    if found.engine is None:
+    search = engines.find_engine(context.environ, SECONDS)
+    if search.engine is None:
         fact = "nothing here may run the Python of the base, which compiles"
-        raise WorldFault(fact, f"{base} ({refusal}; {found.why})", f"{found.remedy}, or {WITHOUT}")
-    return found.engine
+        raise WorldFault(fact, f"{base} ({refusal}; {search.why})", f"{search.remedy}, or {WITHOUT}")
+    return search.engine
 
 
 def _packages(lock: Lock, context: Context) -> tuple[Sequence[Deb], Platform]:

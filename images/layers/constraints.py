@@ -31,14 +31,14 @@ def format_constraints(lock: Lock, requires: Mapping[str, Sequence[str]]) -> str
 
 def _closure(requires: Mapping[str, Sequence[str]], lock: Lock) -> set[str]:
     """Return ROOTS, and all that they require in this image, and that in turn."""
-    found, ahead = set[tuple[str, str]](), [(name, "") for name in ROOTS]
+    closure, ahead = set[tuple[str, str]](), [(name, "") for name in ROOTS]
     while ahead:
         project, extra = ahead.pop()
-        if (project, extra) not in found:
-            found.add((project, extra))
+        if (project, extra) not in closure:
+            closure.add((project, extra))
             for line in requires.get(project, ()):
                 ahead += _required(line, extra, lock)
-    return {project for project, _ in found}
+    return {project for project, _ in closure}
 
 
 def _required(line: str, extra: str, lock: Lock) -> Iterator[tuple[str, str]]:

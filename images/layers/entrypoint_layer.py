@@ -62,20 +62,20 @@ FREE_BUILDS = Version("25.3")
 
 def _of_pip(lock: Lock) -> dict[str, str]:
     """Return what lets pip build a source archive with another setuptools than is installed."""
-    pips = [Version(each.version) for each in lock.artifacts if each.name == "pip"]
+    pips = [Version(artifact.version) for artifact in lock.artifacts if artifact.name == "pip"]
     return {"PIP_USE_FEATURE": "build-constraint"} if pips and pips[0] >= FREE_BUILDS else {}
 
 
 def _of_mpich(lock: Lock) -> dict[str, str]:
     """Return what stands in ENVIRONMENT for Intel's hydra, in the words of MPICH's."""
-    has_it = any(each.name == "mpich" for each in lock.artifacts)
+    has_it = any(artifact.name == "mpich" for artifact in lock.artifacts)
     return {"HYDRA_BOOTSTRAP_EXEC": ENVIRONMENT["I_MPI_HYDRA_BOOTSTRAP_EXEC"]} if has_it else {}
 
 
 def container_settings(lock: Lock, base: Base) -> dict[str, Any]:
     """Say what a container starts from (OCI image configuration, `config`)."""
     below, more = base.environment, oneccl.environment(lock, base)
-    libraries = [path for each in (more, below) if (path := each.get("LD_LIBRARY_PATH"))]
+    libraries = [path for environment in (more, below) if (path := environment.get("LD_LIBRARY_PATH"))]
     joined = {"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {}
     variables = {
         **below,
@@ -84,7 +84,7 @@ def container_settings(lock: Lock, base: Base) -> dict[str, Any]:
         **_of_mpich(lock),
         **more,
         **joined,
-        "PATH": _path(below.get("PATH", "")),
+        "PATH": _join_path(below.get("PATH", "")),
     }
     return {
         "User": f"{UID}:{GID}",
@@ -96,7 +96,7 @@ def container_settings(lock: Lock, base: Base) -> dict[str, Any]:
     }
 
 
-def _path(below: str) -> str:
+def _join_path(below: str) -> str:
     """Keep the base's search path behind the directory of what stands in front of programs, and add what it lacks."""
     ours = ENVIRONMENT["PATH"].split(":")
     return ":".join(dict.fromkeys([ours[0], *filter(None, below.split(":")), *ours]))
@@ -121,28 +121,28 @@ def labels(lock: Lock, base: Base) -> dict[str, str]:
     None names a licence: the standard's label is for those of all that is inside.
     """
     title = "org.opencontainers.image"
-    own = "multinode"
+    prefix = "multinode"
     return {
-        **_below_it(base, f"{title}.base", own),
+        **_below_it(base, f"{title}.base", prefix),
         f"{title}.title": "multinode",
         f"{title}.description": "Hugging Face training on CPU servers, one node or many",
         f"{title}.version": f"torch{lock.torch}-transformers{lock.transformers}",
-        f"{own}.torch": lock.version("torch"),
-        f"{own}.transformers": lock.version("transformers"),
-        f"{own}.python": _python_release(lock.python, base),
-        f"{own}.backend": lock.backend,
-        f"{own}.as-of": str(lock.family_as_of),
+        f"{prefix}.torch": lock.version("torch"),
+        f"{prefix}.transformers": lock.version("transformers"),
+        f"{prefix}.python": _python_release(lock.python, base),
+        f"{prefix}.backend": lock.backend,
+        f"{prefix}.as-of": str(lock.family_as_of),
     }
 
 
-def _below_it(base: Base, standard: str, own: str) -> dict[str, str]:
+def _below_it(base: Base, standard: str, prefix: str) -> dict[str, str]:
     """Name the base: by the standard's labels only one that was pulled, since they say that its layers are shared.
 
     See opencontainers/image-spec, annotations.md. A base that was made here shares none with any image of that name.
     """
     stated = {f"{standard}.name": base.name, f"{standard}.digest": base.digest}
-    found = stated if base.manifest else {f"{own}.base": base.name}
-    return {name: value for name, value in found.items() if value}
+    labels = stated if base.manifest else {f"{prefix}.base": base.name}
+    return {name: value for name, value in labels.items() if value}
 
 
 def _python_release(python: str, base: Base) -> str:
@@ -151,16 +151,16 @@ def _python_release(python: str, base: Base) -> str:
     return base.facts.packages.get(f"python{python}", python) if packaged else python
 
 
-def read_files(site: Site) -> dict[str, bytes]:
+def read_entrypoint(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
     return {
         f"{site.directory}/multinode.pth": AT_EXIT.encode(),
-        **_below(HERE.parent / "entrypoint", f"{MULTINODE}/entrypoint/", MODULE.fullmatch),
-        **_below(HERE / "rootfs", "", FILE.fullmatch),
+        **_read_below(HERE.parent / "entrypoint", f"{MULTINODE}/entrypoint/", MODULE.fullmatch),
+        **_read_below(HERE / "rootfs", "", FILE.fullmatch),
     }
 
 
-def _below(directory: Path, place: str, is_ours: Callable[[str], object]) -> dict[str, bytes]:
+def _read_below(directory: Path, place: str, is_ours: Callable[[str], object]) -> dict[str, bytes]:
     """Read the files below a directory whose paths are such as ours: editors and systems leave others beside them."""
     paths = {path.relative_to(directory).as_posix(): path for path in sorted(directory.rglob("*"))}
     return {place + p: path.read_bytes() for p, path in paths.items() if is_ours(p) and path.is_file()}
@@ -169,11 +169,12 @@ def _below(directory: Path, place: str, is_ours: Callable[[str], object]) -> dic
 def compile_entrypoint(store: Store, sources: Mapping[str, bytes], compiler: Compiler) -> dict[str, bytes]:
     """Compile the entrypoint with the base's own interpreter, once: it starts in every container."""
     start = f"{MULTINODE}/"
-    own = {path.removeprefix(start): data for path, data in sources.items() if path.startswith(start)}
-    [made] = bytecode.compile_jobs(store, [bytecode.files_job("the entrypoint", MULTINODE, own)], compiler)
+    modules = {path.removeprefix(start): data for path, data in sources.items() if path.startswith(start)}
+    [digest] = bytecode.compile_jobs(store, [bytecode.files_job("the entrypoint", MULTINODE, modules)], compiler)
     python = compiler.site.python
     return {
-        bytecode.bytecode_path(start + name, python): data for name, data in bytecode.read_bytecode(store, made).items()
+        bytecode.bytecode_path(start + name, python): data
+        for name, data in bytecode.read_bytecode(store, digest).items()
     }
 
 

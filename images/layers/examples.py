@@ -28,43 +28,45 @@ SCRIPTS = "examples/pytorch"
 RELEASE = re.compile(r"[0-9][0-9A-Za-z.]*".join(map(re.escape, ARCHIVE.split("{version}"))))
 
 
-def fetch_examples(store: Store, asked: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
+def fetch_examples(store: Store, place: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
     """Bring the examples into the store as an archive; return its sha256 and its path.
 
     The archive of a release that was fetched once is taken again; any other address is asked each time.
     Raises UserFault for a path that is neither an archive nor a directory, WorldFault where an address is out of reach.
     """
-    if "://" in asked:
-        return _address(store, asked, sources, advance)
-    local = Path(asked)
+    if "://" in place:
+        return _address(store, place, sources, advance)
+    local = Path(place)
     if local.is_dir():
-        return _pack(store, local)
+        return _pack_archive(store, local)
     if not local.is_file():
         remedy = "--examples with a directory, a .tar.gz or an address; or --examples none"
-        raise UserFault("no such file or directory", asked, remedy)
-    return _kept(store, download_file(store, local.absolute().as_uri(), None, EXAMPLES, sources, advance), asked)
+        raise UserFault("no such file or directory", place, remedy)
+    return _keep_archive(
+        store, download_file(store, local.absolute().as_uri(), None, EXAMPLES, sources, advance), place
+    )
 
 
 def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
     known = store.record("archives", key_of(url)) if RELEASE.fullmatch(url) else None
     if known and store.verified(known, EXAMPLES):
-        return _kept(store, known, url)
+        return _keep_archive(store, known, url)
     try:
         digest = download_file(store, url, None, EXAMPLES, sources, advance)
     except WorldFault as error:
         remedy = "--examples PATH with a copy of the archive, or --examples none"
         raise WorldFault("cannot download the examples", error.value, remedy) from error
-    found = _kept(store, digest, url)
+    kept = _keep_archive(store, digest, url)
     store.write_record("archives", key_of(url), digest)
-    return found
+    return kept
 
 
-def _kept(store: Store, digest: str, asked: str) -> tuple[str, Path]:
+def _keep_archive(store: Store, digest: str, url: str) -> tuple[str, Path]:
     path = store.place(digest, EXAMPLES)
     try:
         if not any(_is_script(member) for member in members(path)):
             remedy = "what has examples/pytorch in it, as a release of transformers; or --examples none"
-            raise UserFault("no examples there", asked, remedy)
+            raise UserFault("no examples there", url, remedy)
     except Fault:
         store.drop(path)  # whatever else it is, nothing will ask for it
         raise
@@ -75,7 +77,7 @@ def _is_script(member: ArchiveFile) -> bool:
     return member.path.startswith(f"{SCRIPTS}/") and member.path.endswith(".py")
 
 
-def _pack(store: Store, directory: Path) -> tuple[str, Path]:
+def _pack_archive(store: Store, directory: Path) -> tuple[str, Path]:
     """Make an archive of what is taken of a directory.
 
     It is sorted, without times and owners, so that equal examples have one sha256, in a clone of git too.
@@ -83,13 +85,13 @@ def _pack(store: Store, directory: Path) -> tuple[str, Path]:
     with store.temporary() as aside:
         with tarfile.open(aside, "w", format=tarfile.PAX_FORMAT) as tar:
             for name in _taken(directory):
-                _add(tar, directory / name, f"transformers/{name}")
+                _add_file(tar, directory / name, f"transformers/{name}")
         digest = sha256(aside)
         store.keep(aside, digest, EXAMPLES)
-    return _kept(store, digest, str(directory))
+    return _keep_archive(store, digest, str(directory))
 
 
-def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
+def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:
     info = tarfile.TarInfo(name)
     with path.open("rb") as file:
         about = os.fstat(file.fileno())
@@ -102,12 +104,12 @@ def _taken(directory: Path) -> list[Path]:
 
     Links are left out, as in archives.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for place, directories, files in os.walk(directory, onerror=_raise):
         below = Path(place).relative_to(directory)
         directories[:] = [name for name in directories if name != "__pycache__" and _is_taken(below / name / "_")]
-        found += (below / name for name in files if _is_taken(below / name))
-    return sorted(name for name in found if stat.S_ISREG((directory / name).lstat().st_mode))
+        paths += (below / name for name in files if _is_taken(below / name))
+    return sorted(name for name in paths if stat.S_ISREG((directory / name).lstat().st_mode))
 
 
 def _is_taken(path: Path) -> bool:

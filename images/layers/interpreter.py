@@ -41,11 +41,13 @@ def choose_interpreter(store: Store, debs: Sequence[Deb], platform: Platform, re
     Raises WorldFault when one is missing.
     """
     names = python_packages(release)
-    found = {deb.package: deb for deb in sorted(debs) if deb.package in names}
-    if lacking := [name for name in names if name not in found]:
+    packages = {deb.package: deb for deb in sorted(debs) if deb.package in names}
+    if lacking := [name for name in names if name not in packages]:
         raise WorldFault("packages of Debian's Python are missing", ", ".join(lacking), "make a new lock")
-    identity = key_of([str(platform), release, [(deb.package, deb.sha256) for deb in found.values()]])
-    return Packaged(platform, release, tuple(store.place(deb.sha256, deb.filename) for deb in found.values()), identity)
+    identity = key_of([str(platform), release, [(deb.package, deb.sha256) for deb in packages.values()]])
+    return Packaged(
+        platform, release, tuple(store.place(deb.sha256, deb.filename) for deb in packages.values()), identity
+    )
 
 
 def unpack(store: Store, source: Packaged) -> Path:

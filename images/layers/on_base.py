@@ -12,14 +12,14 @@ from images.lock.lock import Lock
 from images.oci.layer_writer import LayerWriter
 
 
-def list_hidden(base: Base, lock: Lock) -> tuple[str, ...]:
+def choose_hidden(base: Base, lock: Lock) -> tuple[str, ...]:
     """Return the paths of a base that must not be seen: its packages at other versions than those of the lock.
 
     Also what forbids pip to install: pip works in an image as anywhere else.
     """
     if base.manifest is None:
         return ()
-    added = [(each.name, each.version) for each in lock.added]
+    added = [(artifact.name, artifact.version) for artifact in lock.added]
     old = replaced.compare_packages(base.facts, lock.python, added).replaced
     marks = [mark for python, mark in base.facts.marks.items() if python == lock.python]
     return (*replaced.list_hidden(base.facts, old), *marks)
@@ -35,14 +35,14 @@ def list_extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Contex
         for path in hiding:
             layer.whiteout(path)
 
-    found = [Extra("replaced", hiding, hide)] if hiding else []
-    if base.manifest and (names := additions.list_missing(base.facts)):
+    layers = [Extra("replaced", hiding, hide)] if hiding else []
+    if base.manifest and (names := additions.list_missing_pieces(base.facts)):
         debs, facts = lock.debian.debs, base.facts
-        own = additions.library_directory(facts)
-        inputs = [names, [asdict(deb) for deb in debs], facts.glibc, own, own in facts.directories.owners]
+        directory = additions.library_directory(facts)
+        inputs = [names, [asdict(deb) for deb in debs], facts.glibc, directory, directory in facts.directories.owners]
 
         def add(layer: LayerWriter) -> None:
-            additions.write_files(layer, additions.read_files(context.store, debs, names, facts), facts)
+            additions.write_pieces(layer, additions.read_pieces(context.store, debs, names, facts), facts)
 
-        found.append(Extra("additions", inputs, add))
-    return tuple(found)
+        layers.append(Extra("additions", inputs, add))
+    return tuple(layers)

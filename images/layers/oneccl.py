@@ -79,15 +79,15 @@ def link_bindings(names: Iterable[str], module: str, site: str) -> dict[str, str
     targets = {}
     for hydra in (name for name in sorted(programs) if name.endswith(HYDRA)):
         directory = posixpath.dirname(hydra)
-        found = [name for name in PROGRAMS if f"{directory}/{name}" in programs]
-        targets = {f"{COMMANDS}/{name}": f"{site}/{directory}/{name}" for name in found}
+        present = [name for name in PROGRAMS if f"{directory}/{name}" in programs]
+        targets = {f"{COMMANDS}/{name}": f"{site}/{directory}/{name}" for name in present}
         targets[MPI] = f"{site}/{posixpath.dirname(directory)}"
     if site != GUIDE:
         targets[f"{GUIDE}/{module}"] = f"{site}/{module}"
     return {place: posixpath.relpath(target, posixpath.dirname(place)) for place, target in targets.items()}
 
 
-def add_links(base: Base, lock: Lock, found: Sequence[Wheel]) -> Base:
+def add_links(base: Base, lock: Lock, wheels: Sequence[Wheel]) -> Base:
     """Return the base with links to the bindings, whether a wheel or the base brings them."""
     module = module_of(lock)
     if module is None:
@@ -96,14 +96,14 @@ def add_links(base: Base, lock: Lock, found: Sequence[Wheel]) -> Base:
     taken = {place for place in PLACES if posixpath.basename(place) in listing.get(posixpath.dirname(place), ())}
     if any(artifact.name == "impi-rt" for artifact in lock.artifacts):
         taken |= {*PLACES}
-    made = link_bindings(_names(base, found), module, base.site.directory)
-    kept = {place: target for place, target in made.items() if place not in taken}
+    links = link_bindings(_list_files(base, wheels), module, base.site.directory)
+    kept = {place: target for place, target in links.items() if place not in taken}
     return replace(base, links={**base.links, **kept})
 
 
-def _names(base: Base, found: Sequence[Wheel]) -> list[str]:
+def _list_files(base: Base, wheels: Sequence[Wheel]) -> list[str]:
     """List the files of the bindings, as their wheel has them."""
-    for wheel in found:
+    for wheel in wheels:
         if wheel.project == BINDINGS:
             with archive.open_wheel(wheel.path) as opened:
                 return [*opened.members]

@@ -70,7 +70,7 @@ TABLE: Table = {
 }
 
 
-def pattern(project: str, options: Content) -> re.Pattern[str]:
+def trimmed_pattern(project: str, options: Content) -> re.Pattern[str]:
     """Return what the paths of a project's files match that are left out; it may match none."""
     return join_patterns(TABLE.get(project, {}) if options.trim else {})
 

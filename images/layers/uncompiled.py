@@ -106,6 +106,6 @@ TABLE: Table = {
 }
 
 
-def pattern(project: str, options: Content) -> re.Pattern[str]:
+def uncompiled_pattern(project: str, options: Content) -> re.Pattern[str]:
     """Return what the modules of a project match that get no bytecode; it may match none."""
     return trim.join_patterns({**trim.TABLE.get(project, {}), **TABLE.get(project, {})} if options.trim else {})

@@ -46,15 +46,15 @@ def write_bundle(lock: Lock, store: Store, target: str) -> Path:
     text = lockfile.format_lock(lock, with_origin=True).encode()
     place.parent.mkdir(parents=True, exist_ok=True)
     with replacing(place) as aside, aside.open("wb") as tar:
-        tar.writelines(tars.file(LOCK, len(text), (text,)))
-        for inside, source in sorted({(_place(*each), store.place(*each)) for each in lock.files()}):
+        tar.writelines(tars.stream_file(LOCK, len(text), (text,)))
+        for inside, source in sorted({(_place_in_bundle(*each), store.place(*each)) for each in lock.files()}):
             with source.open("rb") as file:
-                tar.writelines(tars.file(inside, source.stat().st_size, iter(partial(file.read, CHUNK), b"")))
+                tar.writelines(tars.stream_file(inside, source.stat().st_size, iter(partial(file.read, CHUNK), b"")))
         tar.write(tars.END)
     return place
 
 
-def _place(digest: str, name: str) -> str:
+def _place_in_bundle(digest: str, name: str) -> str:
     """Return where a file of a lock lies in a bundle; the parts of a base image have no names."""
     return f"base/{digest}" if name == BLOB else lockfile.bundle_path(name)
 
@@ -69,5 +69,5 @@ def take_bundle(place: str, store: Store) -> str:
         raise UserFault("that is not a bundle", f"{place} (no {LOCK})", REMEDY)
     text = files.read(LOCK, LONGEST).decode(errors="replace")
     for digest, name in lockfile.parse_lock(text, f"{place}/{LOCK}").files():
-        files.keep(_place(digest, name), (digest, name), store)
+        files.keep(_place_in_bundle(digest, name), (digest, name), store)
     return text

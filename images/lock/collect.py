@@ -33,7 +33,7 @@ def collect_packages(lock: Lock, context: Context) -> list[Wheel]:
 
     Raises WorldFault that names every file of the lock that is still missing, or a wheel that cannot be installed.
     """
-    lost = list_missing(lock, context.store)
+    lost = list_missing_files(lock, context.store)
     if lost and context.wheelhouse:
         lost = _take(wheelhouse.require_directory(context.wheelhouse), lost, lock, context)
     if lost and context.pip is None:
@@ -45,16 +45,16 @@ def collect_packages(lock: Lock, context: Context) -> list[Wheel]:
         _bring(lock.debian.suite, [deb for deb in part if deb.filename in lost], platform, context)
     at_once = max(DOWNLOADS, context.jobs) if lost else 1
     try:
-        return _wheels(lock, places, at_once, context)
+        return _fetch_wheels(lock, places, at_once, context)
     except Fault as fault:
-        return _wheels(lock, places | _renewed(fault, lock, context), at_once, context)
+        return _fetch_wheels(lock, places | _renewed(fault, lock, context), at_once, context)
 
 
 def _bring(suite: str, debs: Sequence[Deb], platform: Platform, context: Context) -> None:
     if debs:
         with context.progress.step("downloading Debian's packages"):
             debian.download_packages(suite, debs, platform, context)
-        if gone := [deb.filename for deb in debian.list_missing(context.store, debs)]:
+        if gone := [deb.filename for deb in debian.list_missing_debs(context.store, debs)]:
             raise files_missing(gone)
 
 
@@ -87,27 +87,27 @@ def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) 
     def find(file: Artifact) -> str | None:
         for place, ask in places.items():
             try:
-                found = None if place in faults else ask(file)
+                addresssses = None if place in faults else ask(file)
             except Fault as fault:
                 faults.setdefault(place, fault)
                 continue
-            if found:
-                return found
+            if addresssses:
+                return addresssses
         return None
 
     with background(index_pages.AT_ONCE) as start:
         tasks = {file.filename: start(partial(find, file)) for file in artifacts}
-        found = {name: task.result() for name, task in tasks.items()}
-    if lost := [name for name, place in found.items() if place is None]:
+        addresses = {name: task.result() for name, task in tasks.items()}
+    if lost := [name for name, place in addresses.items() if place is None]:
         raise files_missing(lost, next(iter(faults.values()), None))
-    return {name: place for name, place in found.items() if place}
+    return {name: place for name, place in addresses.items() if place}
 
 
 def _places(lock: Lock, sources: Sources, store: Store) -> dict[str, Callable[[Artifact], str | None]]:
     """Return what may have files of a lock, in the order in which it is asked, and how it says where a file is."""
-    own = (None, None, None) if sources.no_index else (uv.TORCH_INDEX, lock.index, lock.find_links)
-    indexes = (*index_pages.list_indexes(sources), *filter(None, own[:2]))
-    links = (*sources.links, *filter(None, own[2:]))
+    usual = (None, None, None) if sources.no_index else (uv.TORCH_INDEX, lock.index, lock.find_links)
+    indexes = (*index_pages.list_indexes(sources), *filter(None, usual[:2]))
+    links = (*sources.links, *filter(None, usual[2:]))
 
     def on_page(read: Callable[[str], Page | None], file: Artifact) -> str | None:
         page = read(file.name)
@@ -117,15 +117,15 @@ def _places(lock: Lock, sources: Sources, store: Store) -> dict[str, Callable[[A
         path = directory / file.filename
         return str(path) if path.is_file() and store.sha256(path) == file.sha256 else None
 
-    found: dict[str, Callable[[Artifact], str | None]] = {}
+    places: dict[str, Callable[[Artifact], str | None]] = {}
     for directory in directories(links):
-        found[str(directory)] = partial(in_directory, directory)
+        places[str(directory)] = partial(in_directory, directory)
     for index in indexes:
-        found[index] = partial(on_page, partial(index_pages.read_page, index, sources=sources))
+        places[index] = partial(on_page, partial(index_pages.read_page, index, sources=sources))
     for link in links:
         if local_path(link) is None:
-            found[link] = partial(on_page, cache(lambda _, link=link: index_pages.read_links(link, sources)))
-    return found
+            places[link] = partial(on_page, cache(lambda _, link=link: index_pages.read_links(link, sources)))
+    return places
 
 
 def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
@@ -133,7 +133,7 @@ def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
 
     Raises the fault where that cannot be its cause, or nothing better is to be said.
     """
-    lost = list_missing(lock, context.store)
+    lost = list_missing_files(lock, context.store)
     listed = [artifact for artifact in lock.added if artifact.url and artifact.filename in lost]
     if fault.kind != MOVED or not listed:
         raise fault
@@ -143,7 +143,7 @@ def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
         raise fault from None
 
 
-def list_missing(lock: Lock, store: Store) -> list[str]:
+def list_missing_files(lock: Lock, store: Store) -> list[str]:
     """Return the file names of a lock that the store does not have whole."""
     every = [(digest, name, f"sha256:{digest}" if name == BLOB else name) for digest, name in lock.files()]
     return [called for digest, name, called in every if store.verified(digest, name) is None]
@@ -174,7 +174,7 @@ def _kind(filename: str) -> tuple[str, str]:
     return origin, "--wheelhouse DIR with those very files in it"
 
 
-def _wheels(lock: Lock, places: Mapping[str, str], at_once: int, context: Context) -> list[Wheel]:
+def _fetch_wheels(lock: Lock, places: Mapping[str, str], at_once: int, context: Context) -> list[Wheel]:
     tasks = [partial(_wheel, artifact, places[artifact.filename], lock, context) for artifact in lock.added]
     return side_by_side(context.progress, "downloading", tasks, at_once)
 

@@ -75,8 +75,8 @@ def having(pages: Iterable[tuple[str, str]], sources: Sources) -> set[str]:
     Raises a Fault that names the first one, in this order, that is no answer.
     """
     with background(AT_ONCE) as start:
-        asked = [(index, start(partial(read_page, index, name, sources))) for index, name in pages]
-        return {index for index, page in asked if page.result() is not None}
+        tasks = [(index, start(partial(read_page, index, name, sources))) for index, name in pages]
+        return {index for index, page in tasks if page.result() is not None}
 
 
 def read_page(index: str, name: str, sources: Sources) -> Page | None:
@@ -87,15 +87,15 @@ def read_page(index: str, name: str, sources: Sources) -> Page | None:
     """
     if place := local_path(index):
         return _read_local(place / canonicalize_name(name) / "index.html", name)
-    return _read(f"{index.rstrip('/')}/{canonicalize_name(name)}/", name, sources)
+    return _request_page(f"{index.rstrip('/')}/{canonicalize_name(name)}/", name, sources)
 
 
 def read_links(url: str, sources: Sources) -> Page | None:
     """Return the files that a page of pip's find-links names, of any project; see `read_page`."""
-    return _read(url, "", sources)
+    return _request_page(url, "", sources)
 
 
-def _read(url: str, name: str, sources: Sources) -> Page | None:
+def _request_page(url: str, name: str, sources: Sources) -> Page | None:
     session, headers = download.session(sources), {"Accept": ACCEPT}
     try:
         with session.get(url, headers=headers, stream=True, timeout=download.TIMEOUT) as answer:
@@ -106,7 +106,7 @@ def _read(url: str, name: str, sources: Sources) -> Page | None:
             if answer.status_code != requests.codes.ok:
                 raise _no_answer(url, f"{answer.status_code} {answer.reason or ''}".strip())
             body = b"".join(download.pieces(answer, limits.PAGE.most, lambda _: None, unpack=True))
-            return _parse(body, answer.headers.get("Content-Type", ""), answer.url, url, name)
+            return _parse_page(body, answer.headers.get("Content-Type", ""), answer.url, url, name)
     except download.FAILED as error:
         raise WorldFault("cannot reach a package index", f"{url} ({download.reason(error)})", REACH) from error
 
@@ -123,19 +123,19 @@ def _read_local(path: Path, name: str) -> Page | None:
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        return _parse(file.read(limits.PAGE.most), HTML[0], path.as_uri(), str(path), name)
+        return _parse_page(file.read(limits.PAGE.most), HTML[0], path.as_uri(), str(path), name)
 
 
-def _parse(body: bytes, content_type: str, base: str, url: str, name: str) -> Page:
-    said = Message()
-    said["Content-Type"] = content_type
-    kind = said.get_content_type() if content_type else "no Content-Type"
+def _parse_page(body: bytes, content_type: str, base: str, url: str, name: str) -> Page:
+    message = Message()
+    message["Content-Type"] = content_type
+    kind = message.get_content_type() if content_type else "no Content-Type"
     came = f"{kind} from {without_login(base)}"
     try:
         if kind == JSON:
             return Page(base, tuple(_in_json(json.loads(body))))
         if kind in HTML:
-            return _in_html(body, base, said.get_content_charset(), name, declared=kind == HTML[1])
+            return _in_html(body, base, message.get_content_charset(), name, declared=kind == HTML[1])
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise _no_answer(url, f"{came}: {error}") from error
     raise _no_answer(url, came)
@@ -146,7 +146,7 @@ def _in_json(page: Any) -> Iterator[PageFile]:
     if not str(page["meta"]["api-version"]).startswith("1."):
         raise ValueError(f"version {page['meta']['api-version']!r} of the simple API")
     for file in page["files"]:
-        yield PageFile(str(file["filename"]), str(file["url"]), _sha256(file["hashes"].get("sha256")))
+        yield PageFile(str(file["filename"]), str(file["url"]), _normalize_sha256(file["hashes"].get("sha256")))
 
 
 def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared: bool) -> Page:
@@ -172,12 +172,14 @@ def _linked(url: str) -> PageFile:
     parts = urlsplit(url)
     algorithm, _, digest = parts.fragment.partition("=")
     name = unquote(posixpath.basename(parts.path))
-    return PageFile(name, parts._replace(fragment="").geturl(), _sha256(digest) if algorithm == "sha256" else None)
+    return PageFile(
+        name, parts._replace(fragment="").geturl(), _normalize_sha256(digest) if algorithm == "sha256" else None
+    )
 
 
-def _sha256(said: object) -> str | None:
+def _normalize_sha256(value: object) -> str | None:
     """Return a sha256 as locks have it, in small letters."""
-    return str(said).lower() if said else None
+    return str(value).lower() if value else None
 
 
 def _is_of(file: str, name: str) -> bool:

@@ -92,14 +92,14 @@ def read_lock(content: str, where: str, request: Request) -> Lock:
     Raises UserFault as `parse_lock` does, and when it differs from what was asked for or from the tools here, naming
     every difference.
     """
-    packages, table = _parse(content, where)
-    asked, others = list(_asked_otherwise(table, request)), list(_other_tools(table))
-    if asked or others:
-        steps = ["leave those options out"] if asked else []
+    packages, table = _parse_tables(content, where)
+    differences, others = list(_asked_otherwise(table, request)), list(_other_tools(table))
+    if differences or others:
+        steps = ["leave those options out"] if differences else []
         steps += ["pip install -e . (it installs the releases that build.py pins)"] if others else []
         remedy = ", ".join([*steps, "or make a new lock: build.py lock"])
-        raise UserFault(f"{where} does not fit", "; ".join([*asked, *others]), remedy)
-    return _lock(packages, table, where)
+        raise UserFault(f"{where} does not fit", "; ".join([*differences, *others]), remedy)
+    return _make_lock(packages, table, where)
 
 
 def parse_lock(content: str, where: str) -> Lock:
@@ -107,21 +107,21 @@ def parse_lock(content: str, where: str) -> Lock:
 
     Raises UserFault when it is no lock, is of another format or machine, or has keys that are unknown here.
     """
-    return _lock(*_parse(content, where), where)
+    return _make_lock(*_parse_tables(content, where), where)
 
 
-def _lock(packages: Sequence[Package], table: Mapping[str, Any], where: str) -> Lock:
+def _make_lock(packages: Sequence[Package], table: Mapping[str, Any], where: str) -> Lock:
     rest = _snake({name: value for name, value in table.items() if name not in ("format", "machine", "tools")})
-    rest |= {"platform": _platform(table, where)}
+    rest |= {"platform": _require_platform_of_lock(table, where)}
     try:
-        rest |= {"artifacts": [_artifact(package) for package in packages]}
+        rest |= {"artifacts": [_read_artifact(package) for package in packages]}
         content_of.require_types(rest)
         lock = TypeAdapter(Lock).validate_python(rest)
         _require_sense(lock)
-        _require_own(lock)
+        _require_user_packages(lock)
     except ValidationError as error:
-        found = error.errors()[0]
-        value = f"{where}: {'.'.join(map(str, found['loc']))}: {found['msg']}"
+        first = error.errors()[0]
+        value = f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise UserFault("the lock is damaged", value, DAMAGED) from error
     except (ValueError, UserFault) as error:
         raise UserFault("the lock is damaged", f"{where}: {error.args[0]}", DAMAGED) from error
@@ -152,17 +152,17 @@ def _require_sense(lock: Lock) -> None:
         raise ValueError("a twin of a Python that needs none")
     if lock.odd_backend:
         raise ValueError(lock.odd_backend)
-    for name, said in (("torch", lock.torch), ("transformers", lock.transformers)):
-        if Version(lock.version(name)).public != Version(said).public:
-            raise ValueError(f"{name} {said} with the file of {name} {lock.version(name)}")
+    for name, pinned in (("torch", lock.torch), ("transformers", lock.transformers)):
+        if Version(lock.version(name)).public != Version(pinned).public:
+            raise ValueError(f"{name} {pinned} with the file of {name} {lock.version(name)}")
 
 
-def _require_own(lock: Lock) -> None:
+def _require_user_packages(lock: Lock) -> None:
     """Raise ValueError where the user's own packages are no requirements, or are not in the lock."""
-    own = lock.user_packages
-    for line in own.requirements if own else ():
+    packages = lock.user_packages
+    for line in packages.requirements if packages else ():
         requirements.parse_line(line)
-    if own and (absent := {*own.names} - {artifact.name for artifact in lock.artifacts}):
+    if packages and (absent := {*packages.names} - {artifact.name for artifact in lock.artifacts}):
         raise ValueError(f"user-packages: {', '.join(sorted(absent))}, which is not in it")
 
 
@@ -176,7 +176,7 @@ def _package(artifact: Artifact) -> Package:
     return Package(name=artifact.name, version=version, sdist=sdist)  # type: ignore[arg-type]
 
 
-def _artifact(package: Package) -> Artifact:
+def _read_artifact(package: Package) -> Artifact:
     files: list[PackageWheel | PackageSdist] = [*(package.wheels or ()), *([package.sdist] if package.sdist else [])]
     if len(files) != 1 or package.version is None:
         raise ValueError(f"{package.name} has not one version and one file")
@@ -186,7 +186,7 @@ def _artifact(package: Package) -> Artifact:
     return Artifact(name=package.name, version=version, filename=filename, url="", sha256=digest)
 
 
-def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
+def _parse_tables(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
     remedy = "a pylock.toml that build.py wrote, or leave --lock out"
     try:
         if DEEP.search(content):
@@ -197,35 +197,35 @@ def _parse(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
         if documents.is_deep(raw):
             raise ValueError("it is nested too deep")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        said = f"no {error} in it" if isinstance(error, KeyError) else str(error)
-        raise UserFault("that is not a lock of multinode", f"{where}: {said}", remedy) from error
+        reason = f"no {error} in it" if isinstance(error, KeyError) else str(error)
+        raise UserFault("that is not a lock of multinode", f"{where}: {reason}", remedy) from error
     if written != FORMAT:
         fact = f"the lock has another format than this release of multinode reads ({FORMAT})"
         raise UserFault(fact, f"{where}: {written}", NEWER)
-    _platform(table, where)
+    _require_platform_of_lock(table, where)
     try:
-        found = Pylock.from_dict(raw)
+        pylock = Pylock.from_dict(raw)
     except (InvalidPylock, PylockUnsupportedVersionError, ValueError) as error:
         raise UserFault("the lock is damaged", f"{where}: {error}", DAMAGED) from error
-    if unfit := uv.for_gpu(found):
+    if unfit := uv.for_gpu(pylock):
         raise UserFault("the lock has packages for a GPU", f"{where}: {', '.join(unfit)}", DAMAGED)
-    return list(found.packages), table
+    return list(pylock.packages), table
 
 
-def _platform(table: Mapping[str, Any], where: str) -> Platform:
+def _require_platform_of_lock(table: Mapping[str, Any], where: str) -> Platform:
     """Return what a lock is for; raise UserFault where no image can be."""
-    if found := next((each for each in PLATFORMS if each.machine == table.get("machine")), None):
-        return found
+    if platform := next((one for one in PLATFORMS if one.machine == table.get("machine")), None):
+        return platform
     fact = "the lock is for another kind of machine than images are made for"
-    known = ", ".join(each.machine for each in PLATFORMS)
+    known = ", ".join(one.machine for one in PLATFORMS)
     raise UserFault(fact, f"{where}: {table.get('machine')} (known: {known})", "build.py lock")
 
 
 def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str]:
     if request.platform and request.platform.machine != table.get("machine"):
         yield f"--platform {request.platform}, but the lock is for {table.get('machine')}"
-    asked = {name: getattr(request, name) for name in ASKED}
-    for name, value in {**asked, "base": _as_locked(request.base), **request.content}.items():
+    requested = {name: getattr(request, name) for name in ASKED}
+    for name, value in {**requested, "base": _as_locked(request.base), **request.content}.items():
         key = content_of.option_key(name)
         if isinstance(value, bool) and value is not table.get(key):
             yield f"--{'' if value else 'no-'}{key}, but the lock was made with --{'no-' if value else ''}{key}"
@@ -235,29 +235,29 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
         yield f"--tasks {','.join(request.tasks)}, but a lock has its packages already"
     if request.as_of and not request.as_of == str(table.get("as-of")) == str(table.get("family-as-of")):
         yield f"--as-of {request.as_of}, but the lock has {table.get('as-of')}"
-    own = table.get("user-packages")
-    stated = own.get("requirements") if isinstance(own, dict) else ()
+    packages = table.get("user-packages")
+    stated = packages.get("requirements") if isinstance(packages, dict) else ()
     there = tuple(map(str, stated)) if isinstance(stated, list) else ()
     if request.user_packages and request.user_packages != there:
-        said = "; ".join(request.user_packages)
-        yield f"--requirements or --package: {said}, but the lock has {'; '.join(there) or 'none'}"
+        lines = "; ".join(request.user_packages)
+        yield f"--requirements or --package: {lines}, but the lock has {'; '.join(there) or 'none'}"
     if request.examples and (request.examples == "none") == bool(table.get("examples")):
         yield f"--examples {request.examples}, but the lock has {'some' if table.get('examples') else 'none'}"
 
 
 def _other_tools(table: Mapping[str, Any]) -> Iterable[str]:
-    there = found if isinstance(found := table.get("tools"), dict) else {}
+    there = stated if isinstance(stated := table.get("tools"), dict) else {}
     for name, value in tools().items():
         if there.get(name) != value:
             yield f"{name} {value} here, {there.get(name)} in the lock"
 
 
-def _same(asked: str, locked: object) -> bool:
+def _same(requested: str, locked: object) -> bool:
     """Return whether a value is the lock's; 2.13 is the same release as 2.13.0 (PyPA, "Version specifiers")."""
     try:
-        return Version(asked) == Version(str(locked))
+        return Version(requested) == Version(str(locked))
     except ValueError:  # no version, or a number of thousands of digits
-        return asked == locked
+        return requested == locked
 
 
 def is_base_on_disk(base: str | None) -> bool:

@@ -61,7 +61,7 @@ def choose_debs(planned: Plan, context: Context, background: Start | None) -> tu
     choosing = background(choose)
 
     def make() -> Base:
-        if gone := debs.list_missing(
+        if gone := debs.list_missing_debs(
             context.store, choosing.result().debs
         ):  # of an earlier choice, where no mirror answers
             raise Damaged(gone[0].filename)
@@ -76,7 +76,7 @@ def choose_debs(planned: Plan, context: Context, background: Start | None) -> tu
     return wait, making
 
 
-def choose_twin(planned: Plan, own: Debian, context: Context) -> tuple[Deb, ...] | None:
+def choose_twin(planned: Plan, recipe: Debian, context: Context) -> tuple[Deb, ...] | None:
     """Choose the packages of the same Python for TWIN, which compiles where that of the image cannot be started.
 
     None where the image is for TWIN itself, or has no bytecode. Raises WorldFault where Debian has another one there.
@@ -86,7 +86,7 @@ def choose_twin(planned: Plan, own: Debian, context: Context) -> tuple[Deb, ...]
     names = debs.python_packages(planned.python)
     with context.progress.step("choosing Debian's packages"):
         twin = debs.resolve_single(planned.suite, names, TWIN, context)
-    there, here = ({deb.package: _source_version(deb) for deb in part} for part in (twin, own.debs))
+    there, here = ({deb.package: _source_version(deb) for deb in part} for part in (twin, recipe.debs))
     python = names[0]
     if there[python] != here.get(python):
         value = f"{python} {there[python]} for {TWIN}, {here.get(python)} for {planned.platform}"
@@ -115,12 +115,12 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
     inputs = [str(plan.platform), decisive, rows, context.wheelhouse, asdict(sources), listing, version("uv")]
 
     def ask() -> tuple[list[dict[str, str]], tuple[str, ...]]:
-        found = uv.ask_sources(plan, sources, context, (*plan.requirements, *users.parse_wanted(plan.user_packages)))
-        if unfit := uv.for_gpu(found, plan, context.wheelhouse):
+        answer = uv.ask_sources(plan, sources, context, (*plan.requirements, *users.parse_wanted(plan.user_packages)))
+        if unfit := uv.for_gpu(answer, plan, context.wheelhouse):
             remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + uv.TORCH_INDEX
             remedy = "packages of your own that need no GPU" if plan.user_packages else remedy
             raise UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
-        artifacts, undated = choose_files(found, plan, context.wheelhouse)
+        artifacts, undated = choose_files(answer, plan, context.wheelhouse)
         return [asdict(artifact) for artifact in artifacts], undated
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
@@ -137,11 +137,11 @@ def resolve_with_users(planned: Plan, context: Context) -> tuple[Resolved, UserP
     alone = resolve_packages(replace(planned, user_packages=()), context)
     if not planned.user_packages:
         return alone, None
-    found = resolve_packages(_with_torch_of(alone, planned), context)
-    _require_hashes(planned, found)
+    resolved = resolve_packages(_with_torch_of(alone, planned), context)
+    _require_hashes(planned, resolved)
     usual = {artifact.name for artifact in alone.artifacts}
-    names = sorted(artifact.name for artifact in found.artifacts if artifact.name not in usual)
-    return found, UserPackages(planned.user_packages, tuple(names))
+    names = sorted(artifact.name for artifact in resolved.artifacts if artifact.name not in usual)
+    return resolved, UserPackages(planned.user_packages, tuple(names))
 
 
 def _with_torch_of(alone: Resolved, planned: Plan) -> Plan:
@@ -151,13 +151,19 @@ def _with_torch_of(alone: Resolved, planned: Plan) -> Plan:
     return replace(planned, requirements=(f"torch=={build}", *others))
 
 
-def _require_hashes(planned: Plan, found: Resolved) -> None:
-    files = {artifact.name: artifact for artifact in found.artifacts}
+def _require_hashes(planned: Plan, resolved: Resolved) -> None:
+    files = {artifact.name: artifact for artifact in resolved.artifacts}
     own_lines = map(users.parse_line, planned.user_packages)
-    here = (own for own in own_lines if markers.applies(own.requirement, planned.python, planned.platform))
-    stated = [own for own in here if own.hashes and own.name in files]
-    if odd := [own for own in stated if files[own.name].sha256 not in own.hashes]:
-        value = ", ".join(f"{files[own.name].filename} sha256 {files[own.name].sha256}" for own in odd)
+    here = (
+        requirement
+        for requirement in own_lines
+        if markers.applies(requirement.requirement, planned.python, planned.platform)
+    )
+    stated = [requirement for requirement in here if requirement.hashes and requirement.name in files]
+    if odd := [requirement for requirement in stated if files[requirement.name].sha256 not in requirement.hashes]:
+        value = ", ".join(
+            f"{files[requirement.name].filename} sha256 {files[requirement.name].sha256}" for requirement in odd
+        )
         remedy = "hashes of these files, if they are right: pip-compile --generate-hashes; or an index with yours"
         raise UserFault("a file is none of those that the requirements state", value, remedy)
 
@@ -178,7 +184,7 @@ def choose_files(pylock: Pylock, plan: Plan, directory: str | None = None) -> Re
         environment = cast("Environment", {"python_full_version": f"{plan.python}.0"})
         for package, file in replace(pylock, packages=preferred).select(environment=environment, tags=tags):
             assert isinstance(file, PackageWheel | PackageSdist), "uv was asked for files of an index"
-            artifacts.append(_artifact(package, file))
+            artifacts.append(_choose_artifact(package, file))
             undated += [] if file.upload_time else [str(package.name)]
     except PylockSelectError as error:
         remedy = "--wheelhouse DIR with a wheel for that Python, or another --python"
@@ -190,19 +196,19 @@ def _preferred(package: Package, directory: str | None, tags: frozenset[Tag]) ->
     """Leave of a package the wheels of the user's own directory, where one of them fits."""
     if directory is None:
         return package
-    own = [wheel for wheel in package.wheels or () if wheelhouse.is_file_of(directory, wheel.url)]
-    fitting = [wheel for wheel in own if tags & parse_wheel_filename(wheel.filename)[3]]
+    of_users = [wheel for wheel in package.wheels or () if wheelhouse.is_file_of(directory, wheel.url)]
+    fitting = [wheel for wheel in of_users if tags & parse_wheel_filename(wheel.filename)[3]]
     return replace(package, wheels=fitting, sdist=None) if fitting else package
 
 
-def _artifact(package: Package, file: PackageWheel | PackageSdist) -> Artifact:
+def _choose_artifact(package: Package, file: PackageWheel | PackageSdist) -> Artifact:
     return Artifact(
         name=str(package.name), version=str(package.version), filename=file.filename, url=address(file),
-        sha256=_sha256(file),
+        sha256=_require_sha256(file),
     )  # fmt: skip
 
 
-def _sha256(file: PackageWheel | PackageSdist) -> str:
+def _require_sha256(file: PackageWheel | PackageSdist) -> str:
     if digest := file.hashes.get("sha256"):
         return digest
     value = f"{address(file)} (it has {', '.join(file.hashes)})"

@@ -27,22 +27,22 @@ def to_wheel(store: Store, archive: Path, digest: str, row: SourceOnly) -> tuple
 
     def make() -> str:
         with store.temporary() as path:
-            path.write_bytes(_pack(_files(archive, row, stem), f"{stem}.dist-info"))
-            made = sha256(path)
-            store.keep(path, made, name)
-        return made
+            path.write_bytes(_pack_zip(_read_package(archive, row, stem), f"{stem}.dist-info"))
+            cachedst = sha256(path)
+            store.keep(path, cachedst, name)
+        return cachedst
 
     inputs = [digest, row.name, row.version, row.requires]
-    made = store.cached("sdists", inputs, make, lambda known: store.blob(known, name) is not None)
-    return str(made.value), name
+    cached = store.cached("sdists", inputs, make, lambda known: store.blob(known, name) is not None)
+    return str(cached.value), name
 
 
-def _files(archive: Path, row: SourceOnly, stem: str) -> dict[str, bytes]:
+def _read_package(archive: Path, row: SourceOnly, stem: str) -> dict[str, bytes]:
     """Return the files of the wheel: those of the package, and its metadata."""
     package = row.name.replace("-", "_")
     try:
-        found = source_archive.read_files(archive, lambda path: path == "PKG-INFO" or path.startswith(f"{package}/"))
-        taken = {path: data for path, data, _ in found}
+        files = source_archive.read_files(archive, lambda path: path == "PKG-INFO" or path.startswith(f"{package}/"))
+        taken = {path: data for path, data, _ in files}
         about = taken.pop("PKG-INFO", b"").decode()
     except ValueError as error:
         raise WorldFault("cannot read a source archive", f"{archive.name} ({error})", REMEDY) from error
@@ -51,10 +51,10 @@ def _files(archive: Path, row: SourceOnly, stem: str) -> dict[str, bytes]:
     if f"{package}/__init__.py" not in taken:
         remedy = "take the row out of images/versions.toml, or give a wheel by --wheelhouse"
         raise WorldFault("a source archive has no package of its name", f"{archive.name}: {package}", remedy)
-    return {**taken, **_metadata(about, row, stem)}
+    return {**taken, **_read_metadata(about, row, stem)}
 
 
-def _metadata(about: str, row: SourceOnly, stem: str) -> Mapping[str, bytes]:
+def _read_metadata(about: str, row: SourceOnly, stem: str) -> Mapping[str, bytes]:
     """Return the metadata of PKG-INFO, whose requirements may be missing, with those of the table."""
     head, _, body = about.partition("\n\n")
     lines = [line for line in head.splitlines() if not line.startswith(("Requires-Dist:", "Provides-Extra:"))]
@@ -66,7 +66,7 @@ def _metadata(about: str, row: SourceOnly, stem: str) -> Mapping[str, bytes]:
     }
 
 
-def _pack(files: Mapping[str, bytes], info: str) -> bytes:
+def _pack_zip(files: Mapping[str, bytes], info: str) -> bytes:
     """Return a zip with fixed times and a RECORD."""
     listed = dict(sorted(files.items()))
     out = io.BytesIO()

@@ -105,14 +105,14 @@ def _note_empty(indexes: Iterable[str], context: Context) -> None:
 
 def with_bindings(pins: Plan, sources: Sources, requirements: Sequence[str]) -> Sources:
     """Add the index of the bindings where they or IPEX are required, unless a directory here has the bindings."""
-    if sources.no_index or not {BINDINGS, IPEX} & _names(requirements) or _directory(pins, sources):
+    if sources.no_index or not {BINDINGS, IPEX} & _required_names(requirements) or _find_directory(pins, sources):
         return sources
     extra = (pins.index,) if pins.index and pins.index not in sources.extra else ()
     links = (pins.find_links,) if pins.find_links and pins.find_links not in sources.links else ()
     return replace(sources, extra=(*sources.extra, *extra), links=(*sources.links, *links))
 
 
-def _directory(pins: Plan, sources: Sources) -> Path | None:
+def _find_directory(pins: Plan, sources: Sources) -> Path | None:
     """Return the first directory of wheels that has the bindings."""
     if pins.bindings is None:
         return None
@@ -120,14 +120,14 @@ def _directory(pins: Plan, sources: Sources) -> Path | None:
     return next((place for place in places if wheelhouse.has_wheel(place, BINDINGS, pins.bindings)), None)
 
 
-def with_torch_index(sources: Sources, said: str, found: Pylock | None, pins: Plan, directory: str | None) -> Sources:
+def with_torch_index(sources: Sources, log: str, pylock: Pylock | None, pins: Plan, directory: str | None) -> Sources:
     """Add PyTorch's index where torch was missed, unless it was asked already, or the user wants no index at all."""
     if sources.no_index:
         return sources
-    unfit = for_gpu(found, pins, directory) if found is not None else []
+    unfit = for_gpu(pylock, pins, directory) if pylock is not None else []
     if pins.user_packages and pins.requirements[0].endswith("+cpu"):  # a build that brings none of the others
         unfit = [name for name in unfit if name.startswith("torch ")]
-    missed = unfit if found is not None else MISSING_TORCH.search(said)
+    missed = unfit if pylock is not None else MISSING_TORCH.search(log)
     if missed and TORCH_INDEX not in sources.extra:
         return replace(sources, extra=(*sources.extra, TORCH_INDEX))
     return sources
@@ -136,20 +136,20 @@ def with_torch_index(sources: Sources, said: str, found: Pylock | None, pins: Pl
 def ask(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Resolution:
     """Ask these sources and no other."""
     with context.store.temporary(directory=True) as directory:
-        asked = directory / "pyproject.toml"
-        asked.write_text(project(pins, sources, requirements))
-        command = [_uv(), "pip", "compile", str(asked), "--config-file", "/dev/stdin"]
+        project_file = directory / "pyproject.toml"
+        project_file.write_text(project(pins, sources, requirements))
+        command = [_uv(), "pip", "compile", str(project_file), "--config-file", "/dev/stdin"]
         command += ["--cache-dir", str(context.store.root / UV)]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
         command += options(pins, requirements)
         environ = variables(context.environ, sources)
-        with process.nameless(configuration(pins, sources)) as settings:
+        with process.nameless(format_config(pins, sources)) as settings:
             done = process.run(command, environ, "pip install -e .", settings)
-    said = "\n".join(line for line in done.err.splitlines() if not LOGGED.match(line))
-    looked_for = tuple(dict.fromkeys([*LOOKED_FOR.findall(done.err), *sorted(_names(requirements))]))
+    log = "\n".join(line for line in done.err.splitlines() if not LOGGED.match(line))
+    looked_for = tuple(dict.fromkeys([*LOOKED_FOR.findall(done.err), *sorted(_required_names(requirements))]))
     if done.code:
-        return Resolution(replace(done, err=said).account, None, looked_for)
-    return Resolution(said, Pylock.from_dict(tomllib.loads(done.out)), looked_for)
+        return Resolution(replace(done, err=log).account, None, looked_for)
+    return Resolution(log, Pylock.from_dict(tomllib.loads(done.out)), looked_for)
 
 
 def _uv() -> str:
@@ -165,14 +165,14 @@ def project(pins: Plan, sources: Sources, requirements: Sequence[str]) -> str:
     """
     table = {"name": "this-image", "version": "0", "dependencies": list(requirements)}
     uv: dict[str, Any] = {"workspace": {}}
-    if BINDINGS in _names(requirements):
+    if BINDINGS in _required_names(requirements):
         uv |= {"index": [_of_bindings(pins, sources)], "sources": {BINDINGS: {"index": "bindings"}}}
     return tomli_w.dumps({"project": table, "tool": {"uv": uv}})
 
 
 def _of_bindings(pins: Plan, sources: Sources) -> dict[str, Any]:
     """Return the index of the bindings as uv has it; its login is among the sources."""
-    if directory := _directory(pins, sources):
+    if directory := _find_directory(pins, sources):
         return {"name": "bindings", "explicit": True, "url": _absolute(str(directory)), "format": "flat"}
     place = None if sources.no_index else pins.index or pins.find_links
     if place is None:
@@ -182,7 +182,7 @@ def _of_bindings(pins: Plan, sources: Sources) -> dict[str, Any]:
     return {"name": "bindings", "explicit": True, "url": plain, "format": "simple" if pins.index else "flat"}
 
 
-def configuration(pins: Plan, sources: Sources) -> str:
+def format_config(pins: Plan, sources: Sources) -> str:
     """Return the uv.toml that uv reads instead of any other: the sources, whose addresses may have passwords.
 
     It is a file without a name: a command line is seen by everybody, and another file stays when a process is killed.
@@ -197,13 +197,15 @@ def configuration(pins: Plan, sources: Sources) -> str:
         "allow-insecure-host": list(sources.trusted),
         # == takes 1.2.2+anything, too
         "constraint-dependencies": [*(f"{row.name}==={row.version}" for row in pins.source_only), *_bounds(pins)],
-        "dependency-metadata": [_metadata(row) for row in pins.source_only],
+        "dependency-metadata": [_state_metadata(row) for row in pins.source_only],
     }
     return tomli_w.dumps(table)
 
 
 def _bounds(pins: Plan) -> list[str]:
-    return [str(own.requirement) for own in map(users.parse_line, pins.user_packages) if own.bounds]
+    return [
+        str(requirement.requirement) for requirement in map(users.parse_line, pins.user_packages) if requirement.bounds
+    ]
 
 
 def _absolute(place: str) -> str:
@@ -216,13 +218,15 @@ def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:
 
     A variable such as UV_CONSTRAINT or UV_INDEX would choose other packages for the same request.
     """
-    made = {name: value for name, value in environ.items() if name in REACH or not name.startswith(("UV_", *LOOKS))}
+    environment = {
+        name: value for name, value in environ.items() if name in REACH or not name.startswith(("UV_", *LOOKS))
+    }
     if sources.proxy:
-        made = {name: value for name, value in made.items() if name.lower() not in PROXIES}
-        made |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), sources.proxy)
-    made |= trusted(environ, sources.certificate)
-    made |= {"SSL_CLIENT_CERT": sources.client_certificate} if sources.client_certificate else {}
-    return made | LOG
+        environment = {name: value for name, value in environment.items() if name.lower() not in PROXIES}
+        environment |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), sources.proxy)
+    environment |= trusted(environ, sources.certificate)
+    environment |= {"SSL_CLIENT_CERT": sources.client_certificate} if sources.client_certificate else {}
+    return environment | LOG
 
 
 def options(pins: Plan, requirements: Sequence[str]) -> list[str]:
@@ -239,14 +243,14 @@ def options(pins: Plan, requirements: Sequence[str]) -> list[str]:
     return options
 
 
-def _names(requirements: Sequence[str]) -> set[str]:
+def _required_names(requirements: Sequence[str]) -> set[str]:
     return {canonicalize_name(Requirement(text).name) for text in requirements}
 
 
 def _pinned(requirements: Sequence[str]) -> list[str]:
     """List what is asked for by version: no day decides about it, and its index may not know the days."""
-    asked = [Requirement(text) for text in requirements]
-    return [canonicalize_name(each.name) for each in asked if users.is_exact(each)]
+    parsed = [Requirement(text) for text in requirements]
+    return [canonicalize_name(requirement.name) for requirement in parsed if users.is_exact(requirement)]
 
 
 def _end_of(day: datetime.date) -> str:
@@ -254,7 +258,7 @@ def _end_of(day: datetime.date) -> str:
     return f"{min(day, datetime.date.max - one) + one}T00:00:00Z"
 
 
-def _metadata(row: SourceOnly) -> dict[str, object]:
+def _state_metadata(row: SourceOnly) -> dict[str, object]:
     """Return what an archive would state if it were run; without a version it counts for any, and uv builds none."""
     return {"name": row.name, "requires-dist": list(row.requires)}
 
@@ -266,9 +270,9 @@ def for_gpu(pylock: Pylock, pins: Plan | None = None, directory: str | None = No
     torch out of the user's `directory` of wheels counts as one for the CPU.
     """
     names = [f"{package.name} {package.version}" for package in pylock.packages]
-    found = [name for name in names if re.match(r"nvidia-(?!ml-py )|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
+    unfit = [name for name in names if re.match(r"nvidia-(?!ml-py )|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
     for package in pylock.packages if isinstance(pins, Plan) and pins.cpu_suffix else ():
-        own = any(wheelhouse.is_file_of(directory, wheel.url) for wheel in package.wheels or ())
-        if package.name == "torch" and "+" not in str(package.version) and not own:
-            found.append(f"torch {package.version} (without +cpu it contains CUDA)")
-    return found
+        of_users = any(wheelhouse.is_file_of(directory, wheel.url) for wheel in package.wheels or ())
+        if package.name == "torch" and "+" not in str(package.version) and not of_users:
+            unfit.append(f"torch {package.version} (without +cpu it contains CUDA)")
+    return unfit

@@ -33,7 +33,7 @@ def explain(said: str, pins: Plan, sources: Sources, root: Path, directory: str 
         wanted = [*_pins("\n".join(pins.requirements)), *_pins(said)]
         wheelhouse.refuse_unfit(Path(directory), wanted, pins.python, pins.glibc, pins.platform)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
-        causes = [f" ({each.partition(' for url')[0]})" for each in re.findall("cause: (.+)", failed[2])]
+        causes = [f" ({cause.partition(' for url')[0]})" for cause in re.findall("cause: (.+)", failed[2])]
         value = failed[1] + ["", *causes][-1]  # the last one says most
         return WorldFault("cannot reach a package index", value, REACH)
     if undated := _undated(said):
@@ -57,9 +57,13 @@ def _of_users(said: str, lines: Sequence[str]) -> UserFault:
     What only bounds others is in uv's text as if they stated it themselves: it is named before.
     """
     named = [
-        own for own in map(users.parse_line, lines) if re.search(rf"(?<![\w.-]){re.escape(own.name)}(?![\w.-])", said)
+        requirement
+        for requirement in map(users.parse_line, lines)
+        if re.search(rf"(?<![\w.-]){re.escape(requirement.name)}(?![\w.-])", said)
     ]
-    asked = ", ".join(f"{own.requirement}{f' ({users.CONSTRAINT})' if own.bounds else ''}" for own in named)
+    asked = ", ".join(
+        f"{requirement.requirement}{f' ({users.CONSTRAINT})' if requirement.bounds else ''}" for requirement in named
+    )
     said = f"asked: {asked}: {shortened(said, 800)}"
     if ONLY_SOURCE.search(said):
         remedy = "build one: pip wheel --no-deps --wheel-dir DIR NAME==VERSION, then --wheelhouse DIR"
@@ -73,8 +77,8 @@ def _pins(text: str) -> list[tuple[str, str]]:
     return re.findall(r"(?<![\w.-])([\w.-]+)==([\w.!+-]*\w)", text)
 
 
-def _undated(said: str) -> list[str]:
+def _undated(log: str) -> list[str]:
     """Name the packages that were left out because their files have no day of upload."""
-    undated = {canonicalize_name(file.partition("-")[0]) for file in re.findall(rf"`([^\s`]+)` {NO_DAY}", said)}
-    left_out = re.findall(r"`([^\s`]+)` was filtered by `exclude-newer`", said)
+    undated = {canonicalize_name(file.partition("-")[0]) for file in re.findall(rf"`([^\s`]+)` {NO_DAY}", log)}
+    left_out = re.findall(r"`([^\s`]+)` was filtered by `exclude-newer`", log)
     return sorted({name for name in left_out if canonicalize_name(name) in undated})

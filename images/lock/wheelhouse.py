@@ -60,8 +60,8 @@ def is_file_of(directory: str | None, url: str | None) -> bool:
 
 def has_wheel(directory: Path, name: str, version: str, fit: frozenset[Tag] | None = None) -> bool:
     """Return whether a directory has a wheel of a release, with one of the tags that `fit`; 2.4.0 is also 2.4.0+cpu."""
-    found = (wheel for wheel in _wheels(directory) if wheel.name == canonicalize_name(name))
-    return any(_is(wheel.version, version) and (fit is None or wheel.tags & fit) for wheel in found)
+    wheels = (wheel for wheel in _list_wheels(directory) if wheel.name == canonicalize_name(name))
+    return any(_is(wheel.version, version) and (fit is None or wheel.tags & fit) for wheel in wheels)
 
 
 def hash_files(directory: Path, store: Store) -> list[tuple[str, str]]:
@@ -69,11 +69,11 @@ def hash_files(directory: Path, store: Store) -> list[tuple[str, str]]:
 
     A file is read once, as long as its size, its times and its place on the disk stay the same.
     """
-    found = []
+    files = []
     for path in sorted(directory.iterdir()):
         if path.name.endswith(INSTALLED_FROM) and path.is_file():
-            found.append((path.name, store.sha256(path)))
-    return found
+            files.append((path.name, store.sha256(path)))
+    return files
 
 
 def require_directory(named: str) -> Path:
@@ -84,7 +84,7 @@ def require_directory(named: str) -> Path:
     place = Path(named).absolute()
     if not place.is_dir():
         raise UserFault("no such directory", named, "--wheelhouse with a directory of wheels")
-    misnamed = [path for path in sorted(place.glob("*.whl")) if _read(path) is None]
+    misnamed = [path for path in sorted(place.glob("*.whl")) if _parse_filename(path) is None]
     if misnamed:
         value = ", ".join(path.name for path in misnamed)
         raise UserFault("that is not the name of a wheel", f"{value} (in {named})", _renaming(misnamed[0]))
@@ -95,7 +95,7 @@ def _renaming(path: Path) -> str:
     """Return what to do with a file of a wrong name: browsers and copies write + as %2B, and a second copy as (1)."""
     right = path.with_name(COPY.sub(".whl", unquote(path.name)))
     old, new = shlex.quote(str(path)), shlex.quote(str(right))
-    if _read(right) is None:
+    if _parse_filename(right) is None:
         return f"the name that its index has for it; or move it out of the directory: mv {old} ..."
     return f"rm {old}: {right.name} is there, too" if right.exists() else f"mv {old} {new}"
 
@@ -106,7 +106,7 @@ def refuse_unfit(directory: Path, pins: Iterable[tuple[str, str]], python: str, 
     A version without a local part means any, as in a requirement: 2.13.0 is also 2.13.0+cpu (PEP 440).
     The message names every such wheel.
     """
-    wheels, fit = list(_wheels(directory)), frozenset(tags(python, glibc, platform))
+    wheels, fit = list(_list_wheels(directory)), frozenset(tags(python, glibc, platform))
     unfit: list[str] = []
     for name, version in sorted(set(pins)):
         pinned = [wheel for wheel in wheels if wheel.name == canonicalize_name(name) and _is(wheel.version, version)]
@@ -119,12 +119,12 @@ def refuse_unfit(directory: Path, pins: Iterable[tuple[str, str]], python: str, 
         raise UserFault(fact, value, remedy)
 
 
-def _wheels(directory: Path) -> Iterator[WheelFile]:
+def _list_wheels(directory: Path) -> Iterator[WheelFile]:
     """Yield every file that has the name of a wheel; installers ignore other files."""
-    return filter(None, map(_read, sorted(directory.glob("*.whl"))))
+    return filter(None, map(_parse_filename, sorted(directory.glob("*.whl"))))
 
 
-def _read(path: Path) -> WheelFile | None:
+def _parse_filename(path: Path) -> WheelFile | None:
     if not LETTERS.fullmatch(path.name):
         return None
     try:

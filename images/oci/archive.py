@@ -28,9 +28,11 @@ def stream_archive(image: Image, store: Blobs, skip: int = 0) -> Iterator[bytes]
         **{_blob(digest_of(data)): data for data in (image.config, written)},
     }
     for name, data in parts.items():
-        yield from tars.file(name, len(data), (data,))
+        yield from tars.stream_file(name, len(data), (data,))
     for layer in image.layers[skip:]:
-        yield from tars.file(_blob(layer.written.diff_id), layer.written.unpacked, stream_uncompressed(store, layer))
+        yield from tars.stream_file(
+            _blob(layer.written.diff_id), layer.written.unpacked, stream_uncompressed(store, layer)
+        )
     yield tars.END
 
 
@@ -51,7 +53,7 @@ def write_archive(path: Path, image: Image, store: Blobs) -> None:
 def file_archive(name: str, path: Path) -> Iterator[bytes]:
     """Yield an archive of one file."""
     with path.open("rb") as file:
-        yield from tars.file(name, path.stat().st_size, iter(partial(file.read, CHUNK), b""))
+        yield from tars.stream_file(name, path.stat().st_size, iter(partial(file.read, CHUNK), b""))
     yield tars.END
 
 

@@ -88,7 +88,7 @@ def open_layer(path: Path) -> Iterator[Plain]:
 
 
 @contextmanager
-def open_tar(path: Path) -> Iterator[tuple[Tar, Plain]]:
+def open_layer_tar(path: Path) -> Iterator[tuple[Tar, Plain]]:
     """Open a layer as a tar, whose entries are read once and in their order.
 
     Raises WorldFault when it is damaged, also from within the block.
@@ -137,8 +137,8 @@ def pack_layer(store: Blobs, layer: Layer, compression: str) -> tuple[str, int, 
         return {"digest": digest, "size": size}
 
     inputs = [compression, layer.written.diff_id, zlib.ZLIB_RUNTIME_VERSION]
-    made = store.cached("packed", inputs, repack, lambda known: store.has(known["digest"], known["size"])).value
-    return made["digest"], made["size"], compression
+    cached = store.cached("packed", inputs, repack, lambda known: store.has(known["digest"], known["size"])).value
+    return cached["digest"], cached["size"], compression
 
 
 def _write_gzip(path: Path, chunks: Iterator[bytes]) -> None:

@@ -47,8 +47,8 @@ def parse_descriptor(value: object, name: str) -> Descriptor:
     is_digest = isinstance(digest, str) and DIGEST.fullmatch(digest)
     if isinstance(media_type, str) and is_digest and type(size) is int and size >= 0:
         return Descriptor(media_type, str(digest), size)
-    said = {key: entry.get(key) for key in KEYS}
-    raise WorldFault("a manifest is damaged", f"{name} ({str(said)[:200]})", DAMAGED)
+    stated = {key: entry.get(key) for key in KEYS}
+    raise WorldFault("a manifest is damaged", f"{name} ({str(stated)[:200]})", DAMAGED)
 
 
 def descriptor(media_type: str, digest: str, size: int) -> dict[str, Any]:

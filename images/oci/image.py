@@ -36,8 +36,12 @@ class Image:
     @property
     def platform(self) -> Platform:
         """Return what it is for, as its configuration says."""
-        said = json.loads(self.config)
-        return next(each for each in PLATFORMS if (each.os, each.architecture) == (said["os"], said["architecture"]))
+        stated = json.loads(self.config)
+        return next(
+            platform
+            for platform in PLATFORMS
+            if (platform.os, platform.architecture) == (stated["os"], stated["architecture"])
+        )
 
     @property
     def id(self) -> str:
@@ -56,8 +60,8 @@ def write_config(
 
     `below` is the history of somebody else's base, which speaks for its layers.
     """
-    own = [layer for layer in layers if layer.packed is None]
-    history = [*below, *({"created": created, "created_by": f"multinode: {layer.name}"} for layer in own)]
+    written = [layer for layer in layers if layer.packed is None]
+    history = [*below, *({"created": created, "created_by": f"multinode: {layer.name}"} for layer in written)]
     diff_ids = [f"sha256:{layer.written.diff_id}" for layer in layers]
     return encode(
         {

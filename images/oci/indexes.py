@@ -22,7 +22,7 @@ SUBJECT = "io.containerd.manifest.subject"  # the image that something is about,
 
 def published(images: Sequence[tuple[bytes, Platform]]) -> bytes:
     """Return what the name of an image leads to in a registry: its manifest, or an index of those for each platform."""
-    return images[0][0] if len(images) == 1 else write_list([entry_of(*each) for each in images])
+    return images[0][0] if len(images) == 1 else write_list([entry_of(*image) for image in images])
 
 
 def write_index(images: Sequence[tuple[bytes, Platform]], tags: Sequence[str], before: bytes = b"") -> bytes:
@@ -71,14 +71,14 @@ def _entries_before(index: bytes) -> list[dict[str, Any]]:
 
 def entries_of(index: object) -> list[dict[str, Any]]:
     """Return what in an index can be an entry; none of what is no index."""
-    found = index.get("manifests") if isinstance(index, dict) else None
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    entries = index.get("manifests") if isinstance(index, dict) else None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def annotations_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the annotations of an entry of an index."""
-    found = entry.get("annotations")
-    return found if isinstance(found, dict) else {}
+    annotations = entry.get("annotations")
+    return annotations if isinstance(annotations, dict) else {}
 
 
 def entry_names(entry: Mapping[str, Any]) -> tuple[str, str]:

@@ -94,8 +94,8 @@ class LayerWriter:
         missing = []
         while self._entries.get(path := posixpath.dirname(path), ABSENT)[0] != tarfile.DIRTYPE:
             missing.append(path)
-        for each in reversed(missing):
-            self._add_directory(each, *self._below.owners.get(each, (0o755, 0, 0)))
+        for parent in reversed(missing):
+            self._add_directory(parent, *self._below.owners.get(parent, (0o755, 0, 0)))
 
     def _add_directory(self, path: str, mode: int, uid: int, gid: int) -> None:
         if self._is_new(path, tarfile.DIRTYPE):
@@ -137,9 +137,9 @@ class LayerWriter:
         if directory not in self._resolved:
             self._resolved[directory] = posixpath.dirname(self._below.resolve(f"{directory}{slash}x"))
         resolved = posixpath.join(self._resolved[directory], name)
-        for each in dict.fromkeys((path, resolved)):
-            if found := find_flaw(each.removesuffix("/.")):
-                value = f"{each!r} {found}" + (f" ({self.source})" if self.source else "")
+        for candidate in dict.fromkeys((path, resolved)):
+            if flaw := find_flaw(candidate.removesuffix("/.")):
+                value = f"{candidate!r} {flaw}" + (f" ({self.source})" if self.source else "")
                 raise WorldFault("a path cannot be in a layer", value, "leave out what brings it")
         return resolved
 

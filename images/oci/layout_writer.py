@@ -10,7 +10,7 @@ from pathlib import Path
 
 from images.host.blobs import BLOB, Blobs, sha256
 from images.host.errors import Damaged
-from images.host.whole_files import link, replacing
+from images.host.whole_files import hard_link, replacing
 from images.oci import indexes
 from images.oci.compression import pack_layer
 from images.oci.descriptors import digest_of
@@ -48,7 +48,7 @@ def _write_layer(blobs: Path, layer: Layer, store: Blobs, compression: str, *, l
         return
     if store.blob(digest, size=size) is None or (source := store.verified(digest, BLOB)) is None:
         raise Damaged(store.place(digest))
-    copy = link if linked else shutil.copyfile
+    copy = hard_link if linked else shutil.copyfile
     with replacing(blobs / digest) as aside:
         copy(source, aside)
 

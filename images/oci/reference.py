@@ -80,7 +80,7 @@ def parse_reference(text: str, remedy: str = REMEDY) -> Reference:
     if colon and kind in ("oci", "archive"):
         if not rest or "\0" in rest:
             raise UserFault("a reference has no path", repr(text), remedy)
-        return ArchiveReference(rest) if kind == "archive" else _directory(rest)
+        return ArchiveReference(rest) if kind == "archive" else _parse_layout(rest)
     return ArchiveReference(text) if _is_archive(text) else _remote(text, remedy)
 
 
@@ -94,10 +94,10 @@ def parse_tag(text: str) -> str:
     Raises UserFault when it is no name.
     """
     remedy = "--tag NAME:TAG"
-    found = _remote(text, remedy)
-    if found.digest:
+    remote = _remote(text, remedy)
+    if remote.digest:
         raise UserFault("an image gets a name, not a digest", repr(text), remedy)
-    return text if ":" in text.rpartition("/")[2] else f"{text}:{found.tag}"
+    return text if ":" in text.rpartition("/")[2] else f"{text}:{remote.tag}"
 
 
 def full_name(text: str) -> str:
@@ -113,10 +113,10 @@ def parse_remote(text: str, remedy: str) -> Remote:
 
     Raises UserFault, with `remedy`, when it is none.
     """
-    found = parse_reference(text, remedy)
-    if not isinstance(found, Remote):
+    reference = parse_reference(text, remedy)
+    if not isinstance(reference, Remote):
         raise UserFault("that is not a name in a registry", repr(text), remedy)
-    return found
+    return reference
 
 
 def push_target(text: str) -> Remote:
@@ -125,16 +125,16 @@ def push_target(text: str) -> Remote:
     Raises UserFault when it is not a name in a registry.
     """
     remedy = "--push HOST/NAME:TAG"
-    found = parse_remote(text, remedy)
-    if found.digest:
+    target = parse_remote(text, remedy)
+    if target.digest:
         raise UserFault("an image is pushed to a name, not a digest", repr(text), remedy)
-    if found.host.startswith("[") or found.host != found.host.lower():
+    if target.host.startswith("[") or target.host != target.host.lower():
         remedy += ", its host in small letters and no IPv6 address"
         raise UserFault("skopeo does not take such a name", repr(text), remedy)
-    return found
+    return target
 
 
-def _directory(text: str) -> LayoutReference:
+def _parse_layout(text: str) -> LayoutReference:
     path, colon, tag = text.rpartition(":")
     return LayoutReference(path, tag) if colon and path and TAG.fullmatch(tag) else LayoutReference(text)
 

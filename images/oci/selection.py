@@ -65,20 +65,20 @@ def _list_images(read: ReadManifest, raw: Mapping[str, Any], name: str) -> list[
 
     What is for no platform, as an attestation of BuildKit, is run by whoever asks for unknown/unknown.
     """
-    free = {str(each): each for each in PLATFORMS}
+    free = {str(known): known for known in PLATFORMS}
     odd = [*(raw.keys() - {"schemaVersion", "mediaType", "manifests"})]
-    found = list[tuple[Platform | None, Manifest]]()
+    images = list[tuple[Platform | None, Manifest]]()
     for entry in list_of(raw, "manifests", name):
         platform, digest = free.pop("/".join(_system(entry, name)), None), parse_descriptor(entry, name).digest
         data = _read_checked(read, digest, name) if platform else b""
         if platform and entry == entry_of(data, platform):
-            found.append((platform, parse_manifest(parse_document(data, name), digest, name)))
+            images.append((platform, parse_manifest(parse_document(data, name), digest, name)))
         else:
             odd.append(digest)
-    if odd or not found:
+    if odd or not images:
         fact = "an index has something else than one image for each platform"
         raise UserFault(fact, f"{name} ({', '.join(sorted(odd)) or 'nothing'})", "NAME@sha256:... of the one you mean")
-    return found
+    return images
 
 
 def _read_checked(read: ReadManifest, digest: str, name: str) -> bytes:
@@ -92,26 +92,26 @@ def choose_entry(entries: Sequence[object], name: str, platform: Platform) -> De
 
     One that does not say what it is for is for any. Raises UserFault when there is none.
     """
-    found: list[tuple[bool, Descriptor]] = []
+    fitting: list[tuple[bool, Descriptor]] = []
     for entry in entries:
-        descriptor, said = parse_descriptor(entry, name), _platform(entry, name)
-        system = (said.get("os", platform.os), said.get("architecture", platform.architecture))
+        descriptor, stated = parse_descriptor(entry, name), _read_platform(entry, name)
+        system = (stated.get("os", platform.os), stated.get("architecture", platform.architecture))
         if system == (platform.os, platform.architecture) and descriptor.media_type in (*MANIFESTS, *INDEXES):
-            found.append((bool(said.get("variant")), descriptor))
-    if found:
-        return min(found, key=lambda pair: pair[0])[1]
+            fitting.append((bool(stated.get("variant")), descriptor))
+    if fitting:
+        return min(fitting, key=lambda pair: pair[0])[1]
     systems = dict.fromkeys("/".join(_system(entry, name)) for entry in entries)
-    offered = ", ".join(each for each in systems if each != UNKNOWN) or "nothing"
-    others = [f"--platform {each}" for each in PLATFORMS if str(each) in systems]
+    offered = ", ".join(other for other in systems if other != UNKNOWN) or "nothing"
+    others = [f"--platform {other}" for other in PLATFORMS if str(other) in systems]
     remedy = " or ".join([f"an image for {platform}", *others])
     raise UserFault(f"no image for {platform}", f"{name} (it has {offered})", remedy)
 
 
-def _platform(entry: object, name: str) -> Mapping[str, Any]:
+def _read_platform(entry: object, name: str) -> Mapping[str, Any]:
     return mapping(mapping(entry, name).get("platform") or {}, name)
 
 
 def _system(entry: object, name: str) -> tuple[str, str]:
     """Return the operating system and the architecture of an entry, empty where it does not say them."""
-    said = _platform(entry, name)
-    return str(said.get("os") or ""), str(said.get("architecture") or "")
+    stated = _read_platform(entry, name)
+    return str(stated.get("os") or ""), str(stated.get("architecture") or "")

@@ -27,7 +27,7 @@ def header(
     return b"%b%06o\0 %b" % (block[:148], sum(block), block[156:])  # POSIX.1-1988: the sum with blanks in its place
 
 
-def file(name: str, size: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+def stream_file(name: str, size: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the entry of a file (mode 644, root's) whose chunks have so many bytes in all."""
     yield header(name, size=size)
     yield from chunks

@@ -223,10 +223,10 @@ class Catalog(Row):
         if machine is None:
             return self
         rows = {version: _on(machine, row) for version, row in self.torch.items()}
-        own = {"torch": rows, "default_torch": machine.torch, "tested_torch": (machine.torch,)}
+        changes = {"torch": rows, "default_torch": machine.torch, "tested_torch": (machine.torch,)}
         cuda = f"from torch {machine.gpu} on PyPI's wheels for it are for CUDA: those for the CPU are at {CPU_INDEX}"
         lacks = f"not made for {platform}: {machine.lacks}; {cuda} ({machine.source})"
-        return self.model_copy(update={**own, "lacks": lacks})
+        return self.model_copy(update={**changes, "lacks": lacks})
 
     @property
     def debian(self) -> BaseRow:
@@ -259,8 +259,8 @@ def load(path: Path = TABLE) -> Catalog:
     try:
         return Catalog.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except ValidationError as error:
-        value = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        value = "; ".join(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" for wrong in error.errors())
         raise UserFault("the version table has faults", value, f"correct them in {path}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # no TOML, or not these sections
-        said = f"no key {error}" if isinstance(error, KeyError) else error
-        raise UserFault("the version table cannot be read", f"{path}: {said}", "correct that line") from error
+        reason = f"no key {error}" if isinstance(error, KeyError) else error
+        raise UserFault("the version table cannot be read", f"{path}: {reason}", "correct that line") from error

@@ -58,16 +58,16 @@ def select(request: Request, catalog: Catalog, today: datetime.date) -> Selectio
     return Selection(torch, transformers, good, backend, tuple(reasons))
 
 
-def _require_version(name: str, asked: str | None, default: Version, known: Collection[Version]) -> None:
-    if asked is None:
+def _require_version(name: str, requested: str | None, default: Version, known: Collection[Version]) -> None:
+    if requested is None:
         return
     try:
-        version = Version(asked)
+        version = Version(requested)
     except ValueError as error:  # also of a number with more digits than Python reads
-        raise UserFault(f"that is not a version of {name}", repr(asked), f"--{name} {default}") from error
+        raise UserFault(f"that is not a version of {name}", repr(requested), f"--{name} {default}") from error
     if version not in known:
         near = max((each for each in known if each < version), default=min(known))
-        raise UserFault(f"no such release of {name} in images/versions.toml", asked, f"--{name} {near}")
+        raise UserFault(f"no such release of {name} in images/versions.toml", requested, f"--{name} {near}")
 
 
 def _require_day(text: str | None, today: datetime.date) -> None:
@@ -136,30 +136,30 @@ def _fitting(
     if request.transformers is None:
         eras = partners(torch, request, catalog)
         near = (catalog.transformers[version] for version in _by_nearness(transformers.version, catalog.transformers))
-        if found := next((row for row in near if row.era in eras and row.yanked is None), None):
-            return torch, found
+        if fitting := next((row for row in near if row.era in eras and row.yanked is None), None):
+            return torch, fitting
     if request.torch is None:
         rows = (catalog.torch[version] for version in _by_nearness(torch.version, catalog.torch))
         return next(((row, transformers) for row in rows if is_buildable(row, transformers, request, catalog)), None)
     return None
 
 
-def _by_nearness(asked: Version, known: Iterable[Version]) -> list[Version]:
+def _by_nearness(requested: Version, known: Iterable[Version]) -> list[Version]:
     every = sorted(known)
-    before = [version for version in every if version <= asked]
+    before = [version for version in every if version <= requested]
     return [*reversed(before), *every[len(before) :]]
 
 
 def _instead(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> str:
     """Return the command of a request that works: another release of one of both, then with fewer wishes."""
-    own = [replace(request, python=python) for python in torch.python] if _is_own(request) else []
+    others = [replace(request, python=python) for python in torch.python] if _is_own(request) else []
     plain = Request(platform=request.platform, index=request.index, as_of=request.as_of)
-    kept, found = request, None
-    for kept in map(_common, (request, *own, replace(request, backend=None), plain)):
+    kept, pair = request, None
+    for kept in map(_as_index_has_it, (request, *others, replace(request, backend=None), plain)):
         open_ = replace(kept, torch=None, transformers=None)
-        if found := _fitting(torch, transformers, open_, catalog):
+        if pair := _fitting(torch, transformers, open_, catalog):
             break
-    rows = found or (catalog.torch[catalog.default_torch], catalog.transformers[catalog.default_transformers])
+    rows = pair or (catalog.torch[catalog.default_torch], catalog.transformers[catalog.default_transformers])
     platforms = request.index or ((request.platform,) if request.platform else ())
     words = ["python", "build.py", *(["--platform", ",".join(map(str, platforms))] if platforms else [])]
     words += ["--torch", str(rows[0].version), "--transformers", str(rows[1].version)]
@@ -170,7 +170,7 @@ def _instead(torch: Torch, transformers: Transformers, request: Request, catalog
     return shlex.join(words)
 
 
-def _common(request: Request) -> Request:
+def _as_index_has_it(request: Request) -> Request:
     """Return a request as every image of its index can have it: what is Intel's is for one platform only."""
     if not request.index:
         return request

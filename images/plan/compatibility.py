@@ -34,8 +34,8 @@ def list_bases(torch: Torch, request: Request, catalog: Catalog) -> tuple[BaseCh
         return (intel, debian) if tag else (debian,)
     if request.base in ("debian", "intel"):
         return (debian,) if request.base == "debian" else (intel,)
-    own = BaseRow(suite=request.base, python=request.python or "", glibc=catalog.reference_glibc, packages=())
-    return (BaseChoice(request.base, own, request.base),)
+    named = BaseRow(suite=request.base, python=request.python or "", glibc=catalog.reference_glibc, packages=())
+    return (BaseChoice(request.base, named, request.base),)
 
 
 def choose_backend(torch: Torch, transformers: Transformers, python: str, request: Request) -> tuple[str, list[str]]:
@@ -59,17 +59,17 @@ def _against_ccl(torch: Torch, transformers: Transformers, python: str) -> Itera
 def list_conflicts(torch: Torch, transformers: Transformers, choice: BaseChoice, request: Request) -> list[str]:
     """Return everything that keeps these from being one image."""
     base = choice.base
-    found = [*_versions(torch, transformers), *_base(torch, choice, request)]
+    conflicts = [*_versions(torch, transformers), *_check_base(torch, choice, request)]
     if not _within(base.python, transformers.python):
         requirement = f"transformers {transformers.version} requires Python {transformers.python}"
-        found.append(f"{requirement}, {choice.name} has {base.python} ({transformers.source})")
+        conflicts.append(f"{requirement}, {choice.name} has {base.python} ({transformers.source})")
     if base.python not in torch.python:
-        made = f"torch {torch.version} has wheels for Python {_span(torch.python)}"
+        wheels = f"torch {torch.version} has wheels for Python {_span(torch.python)}"
         other = f"it takes an image with one of these: --base IMAGE --python {torch.python[-1]}"
-        found.append(f"{made}, {choice.name} has {base.python}; {other} ({torch.source})")
+        conflicts.append(f"{wheels}, {choice.name} has {base.python}; {other} ({torch.source})")
     if request.backend == "ccl":
-        found += _against_ccl(torch, transformers, base.python)
-    return found
+        conflicts += _against_ccl(torch, transformers, base.python)
+    return conflicts
 
 
 @functools.cache
@@ -84,7 +84,7 @@ def _versions(torch: Torch, transformers: Transformers) -> Iterable[str]:
         yield f"{requirement}, not {torch.version} ({transformers.source})"
 
 
-def _base(torch: Torch, choice: BaseChoice, request: Request) -> Iterable[str]:
+def _check_base(torch: Torch, choice: BaseChoice, request: Request) -> Iterable[str]:
     if Version(choice.base.python) < ENTRYPOINT:
         yield f"the entrypoint requires Python {ENTRYPOINT} or newer, {choice.name} has {choice.base.python}"
     if request.base == "intel" and not torch.image:

@@ -35,13 +35,13 @@ HEADINGS = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transforme
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """Return what a plan decides, as JSON has it."""
-    said = {name: getattr(plan, name) for name in DECIDED}
-    days = {name: str(said[name]) for name in ("platform", "as_of", "family_as_of")}
+    fields = {name: getattr(plan, name) for name in DECIDED}
+    days = {name: str(fields[name]) for name in ("platform", "as_of", "family_as_of")}
     base = shown(plan.base_reference or f"debian:{plan.base_suite}")
     module, examples = plan.module if plan.bindings else None, shown(plan.examples) if plan.examples else None
     chosen = {name: getattr(plan, name) for name, usual in asdict(Content()).items() if getattr(plan, name) != usual}
     chosen |= {"user_packages": plan.user_packages} if plan.user_packages else {}
-    return {**said, **days, "base": base, "module": module, "examples": examples, **chosen}
+    return {**fields, **days, "base": base, "module": module, "examples": examples, **chosen}
 
 
 def show_plan(plan: Plan, out: Console) -> None:
@@ -61,11 +61,11 @@ def show_plan(plan: Plan, out: Console) -> None:
 def matrix(catalog: Catalog) -> list[tuple[str, ...]]:
     """Return what goes with each torch, newest first: one row for neighbours that have the same beside them."""
     rows = [(version, _columns(row, catalog)) for version, row in sorted(catalog.torch.items())]
-    found = []
+    lines = []
     for (columns, _), run in groupby(rows, key=lambda row: (row[1], row[0] in catalog.tested_torch)):
         names = [str(version) for version, _ in run]
-        found.append((names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}", *columns))
-    return found[::-1]
+        lines.append((names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}", *columns))
+    return lines[::-1]
 
 
 def _columns(torch: Torch, catalog: Catalog) -> tuple[str, ...]:
@@ -95,14 +95,14 @@ def _runs(torch: Torch, request: Request, catalog: Catalog) -> str:
 
 def eras(catalog: Catalog) -> list[dict[str, Any]]:
     """Return the ranges of transformers releases, and what each requires."""
-    found = []
+    ranges = []
     rows = sorted(catalog.transformers.values(), key=lambda row: row.version)
     for _, run in groupby(rows, key=lambda row: row.era):
         members = list(run)
         releases = [str(row.version) for row in members if row.yanked is None]
         yanked = {str(row.version): row.yanked for row in members if row.yanked is not None}
-        found.append(members[0].model_dump(mode="json", include=OF_ERA) | {"releases": releases, "yanked": yanked})
-    return found
+        ranges.append(members[0].model_dump(mode="json", include=OF_ERA) | {"releases": releases, "yanked": yanked})
+    return ranges
 
 
 def list_fields(catalog: Catalog) -> dict[str, Any]:
@@ -110,9 +110,9 @@ def list_fields(catalog: Catalog) -> dict[str, Any]:
     torch = []
     for row in sorted(catalog.torch.values(), key=lambda row: row.version):
         *_, transformers, base = _columns(row, catalog)
-        made = {"intel": list(row.intel), "base": base, "transformers": transformers}
+        derived = {"intel": list(row.intel), "base": base, "transformers": transformers}
         tested = {"tested": row.version in catalog.tested_torch}
-        torch.append(row.model_dump(mode="json", include=OF_TORCH) | made | tested)
+        torch.append(row.model_dump(mode="json", include=OF_TORCH) | derived | tested)
     return {"torch": torch, "transformers": eras(catalog), "lacks": catalog.lacks}
 
 

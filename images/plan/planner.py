@@ -36,9 +36,9 @@ def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetim
     catalog = catalog.on(platform)
     chosen = select(request, catalog, today)
     torch, transformers, base = chosen.torch, chosen.transformers, chosen.base
-    asked = datetime.date.fromisoformat(request.as_of) if request.as_of else None
-    as_of = asked or max(torch.released, transformers.libraries)
-    made = catalog.debian if base.reference else base.base
+    day = datetime.date.fromisoformat(request.as_of) if request.as_of else None
+    as_of = day or max(torch.released, transformers.libraries)
+    recipe = catalog.debian if base.reference else base.base
     requirements = _requirements(chosen, request.tasks or tuple(catalog.tasks), catalog)
     plan = Plan(
         platform=platform,
@@ -48,9 +48,9 @@ def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetim
         glibc=base.base.glibc,
         backend=chosen.backend,
         module=torch.module,
-        base=_base_name(base, catalog),
+        base=_planned_name(base, catalog),
         as_of=as_of,
-        family_as_of=asked or max(as_of, transformers.released),
+        family_as_of=day or max(as_of, transformers.released),
         **asdict(Content(**request.content)),  # type: ignore[arg-type]
         source_only=catalog.source_only,
         index=torch.index if chosen.ccl else None,
@@ -63,12 +63,12 @@ def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetim
         intel=tuple(requirement for requirement in torch.intel if requirement in requirements),
         base_reference=base.reference,
         base_suite=base.base.suite,
-        suite=made.suite,
-        packages=made.packages,
+        suite=recipe.suite,
+        packages=recipe.packages,
         examples=_examples(request.examples, transformers.version),
         tag="",
         flags=transformers.flags,
-        notes=(*_notes(request, chosen, as_of, catalog), *_unfinished(asked, today)),
+        notes=(*_notes(request, chosen, as_of, catalog), *_unfinished(day, today)),
         sources={"torch": torch.source, "transformers": transformers.source},
     )
     return replace(plan, tag=request.tag or tag_of(plan))
@@ -77,14 +77,16 @@ def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetim
 def require_same_releases(plans: Sequence[Plan]) -> None:
     """Raise UserFault where the images of one index would have different releases."""
     if differ := [name for name in RELEASES if len({getattr(plan, name) for plan in plans}) > 1]:
-        found = (f"{plan.platform} " + " ".join(f"{name} {getattr(plan, name)}" for name in differ) for plan in plans)
+        releases = (
+            f"{plan.platform} " + " ".join(f"{name} {getattr(plan, name)}" for name in differ) for plan in plans
+        )
         oldest = {name: min((getattr(plan, name) for plan in plans), key=Version) for name in differ}
         remedies = {**{name: f"--{name} {oldest[name]}" for name in differ}, "python": "--base debian"}
         remedy = " ".join(remedies[name] for name in differ)
-        raise UserFault("the images of one index would have different releases", ", ".join(found), remedy)
+        raise UserFault("the images of one index would have different releases", ", ".join(releases), remedy)
 
 
-def _base_name(choice: BaseChoice, catalog: Catalog) -> str:
+def _planned_name(choice: BaseChoice, catalog: Catalog) -> str:
     if choice.reference is None:
         return "debian"
     return "intel" if choice.base is catalog.intel else choice.reference
@@ -109,16 +111,16 @@ def _requirements(chosen: Selection, tasks: Iterable[str], catalog: Catalog) -> 
 def _user_packages(request: Request, chosen: Selection, platform: Platform) -> tuple[str, ...]:
     """Return what the user asked for; raise UserFault where it is another release of what the image is made for."""
     releases = {"torch": str(chosen.torch.version), "transformers": str(chosen.transformers.version)}
-    if against := users.list_conflicts(request.user_packages, releases, chosen.base.base.python, platform):
+    if against := users.list_release_conflicts(request.user_packages, releases, chosen.base.base.python, platform):
         remedy = "--torch and --transformers with the release that it wants, or leave that line out"
         raise UserFault("packages of your own do not go with the image", "; ".join(against), remedy)
     return request.user_packages
 
 
-def _examples(asked: str | None, version: Version) -> str | None:
-    if asked == "none":
+def _examples(requested: str | None, version: Version) -> str | None:
+    if requested == "none":
         return None
-    return asked or ARCHIVE.format(version=version)
+    return requested or ARCHIVE.format(version=version)
 
 
 def _notes(request: Request, chosen: Selection, as_of: datetime.date, catalog: Catalog) -> Iterable[str]:
@@ -141,6 +143,6 @@ def _notes(request: Request, chosen: Selection, as_of: datetime.date, catalog: C
         yield f"libraries as of {as_of}, not of torch's release: {requires}"
 
 
-def _unfinished(asked: datetime.date | None, today: datetime.date) -> Iterable[str]:
-    if asked is not None and asked >= today:
-        yield f"{asked} is not over (UTC): the same command may find other packages later, --lock FILE finds these"
+def _unfinished(day: datetime.date | None, today: datetime.date) -> Iterable[str]:
+    if day is not None and day >= today:
+        yield f"{day} is not over (UTC): the same command may find other packages later, --lock FILE finds these"

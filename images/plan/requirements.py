@@ -59,7 +59,7 @@ class Own(NamedTuple):
 def parse_line(line: str) -> Own:
     """Read a line of a lock; raise ValueError for what is none."""
     text, *words = re.split(r" (?=--)", line)
-    hashes = [found[1] for word in words if (found := HASH.fullmatch(word))]
+    hashes = [match[1] for word in words if (match := HASH.fullmatch(word))]
     bounds = CONSTRAINT in words
     if len(words) != len(hashes) + bounds:
         raise ValueError(f"not a requirement: {line!r}")
@@ -74,9 +74,9 @@ def read_requirements(files: Sequence[str], packages: Sequence[str]) -> tuple[st
 
     Raises UserFault for what cannot be read, or is not followed.
     """
-    found = [own for file in files for own in _named(file)]
-    found += [_exact(text) for text in packages]
-    return tuple(sorted({str(own) for own in found}))
+    requirements = [requirement for file in files for requirement in _read_typed(file)]
+    requirements += [_exact(text) for text in packages]
+    return tuple(sorted({str(requirement) for requirement in requirements}))
 
 
 def is_exact(requirement: Requirement) -> bool:
@@ -85,22 +85,22 @@ def is_exact(requirement: Requirement) -> bool:
 
 
 def _exact(text: str) -> Own:
-    own = _requirement(text, "--package", bounds=False)
-    if not is_exact(own.requirement):
+    requirement = _requirement(text, "--package", bounds=False)
+    if not is_exact(requirement.requirement):
         raise UserFault("a package is named with its version", text, "--package NAME==VERSION")
-    return own
+    return requirement
 
 
-def _named(typed: str) -> Iterator[Own]:
+def _read_typed(typed: str) -> Iterator[Own]:
     """Read a file as it was typed: after a pyproject.toml there may be its optional groups, in brackets."""
     match = re.fullmatch(r"(.*\.toml)(?:\[([^\[\]]*)\])?", typed)
     if match and not Path(typed).name.startswith("requirements"):
-        yield from _project(match[1], [each.strip() for each in (match[2] or "").split(",") if each.strip()])
+        yield from _project(match[1], [group.strip() for group in (match[2] or "").split(",") if group.strip()])
     else:
         yield from _lines(Path(typed), bounds=False, seen=set())
 
 
-def _text(path: Path) -> str:
+def _read_lines(path: Path) -> str:
     if not path.is_file():
         raise UserFault("there is no such file of requirements", path, "--requirements FILE with its path")
     with path.open("rb") as file:
@@ -119,8 +119,8 @@ def _lines(path: Path, *, bounds: bool, seen: set[tuple[Path, bool]]) -> Iterato
     if (path.absolute(), bounds) in seen:
         return
     seen.add((path.absolute(), bounds))
-    for number, stated in _joined(_text(path).splitlines()):
-        yield from _line(stated, path, f"{path}, line {number}", (bounds, seen))
+    for number, stated in _joined(_read_lines(path).splitlines()):
+        yield from _read_line(stated, path, f"{path}, line {number}", (bounds, seen))
 
 
 def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -136,7 +136,7 @@ def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             begun, first = "", 0
 
 
-def _line(stated: str, path: Path, where: str, inside: tuple[bool, set[tuple[Path, bool]]]) -> Iterator[Own]:
+def _read_line(stated: str, path: Path, where: str, inside: tuple[bool, set[tuple[Path, bool]]]) -> Iterator[Own]:
     bounds, seen = inside
     option = re.match(r"(--[a-z-]+|-[a-z])[=\s]*", stated)
     if option is None:
@@ -158,7 +158,7 @@ def _requirement(stated: str, where: str, *, bounds: bool) -> Own:
     text, *options = re.split(r"(?<!\s)\s+(?=--)", stated)
     if PLACE.match(text):
         raise UserFault("only wheels of an index or of a wheelhouse go into an image", f"{where}: {stated}", WHEEL)
-    hashes = [found[1] for word in options if (found := HASH.fullmatch(word.strip()))]
+    hashes = [match[1] for word in options if (match := HASH.fullmatch(word.strip()))]
     others = [word for word in options if not word.startswith("--hash")]
     if others:
         raise UserFault("an option in a file of requirements is not followed", f"{where}: {stated}", "leave it out")
@@ -176,7 +176,7 @@ def _requirement(stated: str, where: str, *, bounds: bool) -> Own:
 def _project(path: str, groups: Sequence[str]) -> Iterator[Own]:
     """Read the dependencies of a pyproject.toml (PyPA, "pyproject.toml specification") and of its optional groups."""
     try:
-        table = tomllib.loads(_text(Path(path)))
+        table = tomllib.loads(_read_lines(Path(path)))
         project, optional = table["project"], table["project"].get("optional-dependencies", {})
         dynamic = {"dependencies", "optional-dependencies"} & {*project.get("dynamic", ())}
         listed = {"": project.get("dependencies", []), **{str(canonicalize_name(k)): v for k, v in optional.items()}}
@@ -191,14 +191,14 @@ def _project(path: str, groups: Sequence[str]) -> Iterator[Own]:
     if unknown := [group for group in wanted if group not in listed]:
         known = ", ".join(filter(None, listed)) or "none"
         raise UserFault("the project has no such optional group", f"{path}: {unknown[0]} (it has: {known})", path)
-    found = list(_of_groups(wanted, listed, str(project.get("name", "")), path))
-    _require_no_sources(table, found, path)
-    yield from found
+    requirements = list(_of_groups(wanted, listed, str(project.get("name", "")), path))
+    _require_no_sources(table, requirements, path)
+    yield from requirements
 
 
 def _require_lists(values: Iterable[object]) -> None:
     for value in values:
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise TypeError(f"{value!r} is not a list of texts")
 
 
@@ -211,35 +211,39 @@ def _of_groups(groups: Sequence[str], listed: Mapping[str, Any], name: str, path
             continue
         seen.add(group)
         for text in listed.get(group, ()):
-            own = _requirement(text, f"{path}: {group or 'dependencies'}", bounds=False)
-            if name and own.name == canonicalize_name(name):
-                ahead += [str(canonicalize_name(extra)) for extra in sorted(own.requirement.extras)]
+            requirement = _requirement(text, f"{path}: {group or 'dependencies'}", bounds=False)
+            if name and requirement.name == canonicalize_name(name):
+                ahead += [str(canonicalize_name(extra)) for extra in sorted(requirement.requirement.extras)]
             else:
-                yield own
+                yield requirement
 
 
-def _require_no_sources(table: Mapping[str, Any], found: Iterable[Own], path: str) -> None:
+def _require_no_sources(table: Mapping[str, Any], requirements: Iterable[Own], path: str) -> None:
     """Raise UserFault where uv would take a package from elsewhere: that of an index may be another one."""
     tool = table.get("tool")
     settings = tool.get("uv") if isinstance(tool, dict) else None
     sources = settings.get("sources") if isinstance(settings, dict) else None
     names = {str(canonicalize_name(name)) for name in sources} if isinstance(sources, dict) else set[str]()
-    if taken := sorted(names & {own.name for own in found}):
+    if taken := sorted(names & {requirement.name for requirement in requirements}):
         value = f"{path}: {', '.join(taken)} (tool.uv.sources)"
         raise UserFault("a project takes packages from places of its own, which are not asked", value, WHEEL)
 
 
 def parse_wanted(lines: Sequence[str]) -> tuple[str, ...]:
     """Return the requirements of lines, without hashes; those that only bound are none."""
-    return tuple(str(own.requirement) for own in map(parse_line, lines) if not own.bounds)
+    return tuple(str(requirement.requirement) for requirement in map(parse_line, lines) if not requirement.bounds)
 
 
-def list_conflicts(lines: Sequence[str], releases: Mapping[str, str], python: str, platform: Platform) -> list[str]:
+def list_release_conflicts(
+    lines: Sequence[str], releases: Mapping[str, str], python: str, platform: Platform
+) -> list[str]:
     """Say which lines want other releases than are planned for an image with this Python (3.N)."""
-    found = []
-    for own in map(parse_line, lines):
-        planned = releases.get(own.name)
-        here = planned and markers.applies(own.requirement, python, platform)
-        if here and not any(own.requirement.specifier.contains(f"{planned}{cpu}", True) for cpu in ("", "+cpu")):
-            found.append(f"{own.requirement} of yours, and {own.name} {planned} of the image")
-    return found
+    conflicts = []
+    for requirement in map(parse_line, lines):
+        planned = releases.get(requirement.name)
+        here = planned and markers.applies(requirement.requirement, python, platform)
+        if here and not any(
+            requirement.requirement.specifier.contains(f"{planned}{cpu}", True) for cpu in ("", "+cpu")
+        ):
+            conflicts.append(f"{requirement.requirement} of yours, and {requirement.name} {planned} of the image")
+    return conflicts

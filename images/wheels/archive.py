@@ -35,11 +35,11 @@ class WheelArchive(WheelFile):
 
     def __init__(self, file: zipfile.ZipFile, stream: BinaryIO) -> None:
         super().__init__(file)
-        found = [info for info in file.infolist() if not info.filename.endswith("/")]
-        self.members = {info.filename: WheelMember(stream, info) for info in found}
-        if len(self.members) < len(found):
+        files = [info for info in file.infolist() if not info.filename.endswith("/")]
+        self.members = {info.filename: WheelMember(stream, info) for info in files}
+        if len(self.members) < len(files):
             raise zipfile.BadZipFile("two files have one name")
-        for info in found:
+        for info in files:
             if not 0 <= info.header_offset <= file.start_dir - HEADER.size - info.compress_size:
                 raise zipfile.BadZipFile(f"its directory points outside of it for {info.filename!r}")
 
@@ -84,6 +84,8 @@ def open_wheel(path: Path) -> Iterator[WheelArchive]:
         with path.open("rb") as stream, zipfile.ZipFile(stream) as file:
             yield WheelArchive(file, stream)
     except UNREADABLE as error:
-        said = str(error.args[-1] if error.args else "") or "it is cut short"  # `installer` puts the wheel itself first
+        reason = (
+            str(error.args[-1] if error.args else "") or "it is cut short"
+        )  # `installer` puts the wheel itself first
         remedy = ANOTHER if isinstance(error, DAMAGE) else REMEDY
-        raise WorldFault("cannot install a wheel", f"{path.name} ({said})", remedy) from error
+        raise WorldFault("cannot install a wheel", f"{path.name} ({reason})", remedy) from error

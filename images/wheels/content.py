@@ -47,20 +47,20 @@ def read_content(store: Blobs, digest: str, path: Path) -> WheelContent:
     Raises WorldFault when a file is another one than RECORD says, or the wheel cannot be installed.
     """
     # The name of the file, too, is compared with what is in it.
-    return WheelContent(*store.cached("wheel contents", [digest, path.name], lambda: _read(path)).value)
+    return WheelContent(*store.cached("wheel contents", [digest, path.name], lambda: _read_wheel(path)).value)
 
 
-def _read(path: Path) -> WheelContent:
+def _read_wheel(path: Path) -> WheelContent:
     with archive.open_wheel(path) as wheel:
         _check_size(wheel, path.stat().st_size)
         for name in wheel.members:
             _check_name(wheel, name)
         _check_scripts(wheel)
         _check_files(wheel)
-        said, _ = parse_email(wheel.read_dist_info("METADATA"))
-        _check_metadata(said, path.name)
+        metadata_fields, _ = parse_email(wheel.read_dist_info("METADATA"))
+        _check_metadata(metadata_fields, path.name)
         modules = sorted({module for name in wheel.members if (module := _module(name))})
-    metadata = {name: value for name, value in said.items() if name in FIELDS}
+    metadata = {name: value for name, value in metadata_fields.items() if name in FIELDS}
     return WheelContent(modules, cast("RawMetadata", metadata))
 
 
@@ -72,8 +72,8 @@ def _check_size(wheel: WheelArchive, size: int) -> None:
 
 
 def _check_name(wheel: WheelArchive, name: str) -> None:
-    if found := find_flaw(name):
-        raise ValueError(f"the name {name!r} {found}")
+    if flaw := find_flaw(name):
+        raise ValueError(f"the name {name!r} {flaw}")
     head, _, rest = name.partition("/")
     if head != wheel.data_dir and not (rest and head.endswith(".data")):
         return
@@ -91,11 +91,11 @@ def _check_scripts(wheel: WheelArchive) -> None:
             raise ValueError("entry_points.txt cannot be read, or has a script that is not MODULE:FUNCTION") from error
 
 
-def _check_metadata(said: RawMetadata, filename: str) -> None:
+def _check_metadata(metadata: RawMetadata, filename: str) -> None:
     """Raise ValueError where METADATA is of another release than the name of the file says: pip refuses that, too."""
     name, version, *_ = parse_wheel_filename(filename)
-    if (canonicalize_name(said.get("name", "")), Version(said.get("version", ""))) != (name, version):
-        raise ValueError(f"METADATA is of {said.get('name')} {said.get('version')}")
+    if (canonicalize_name(metadata.get("name", "")), Version(metadata.get("version", ""))) != (name, version):
+        raise ValueError(f"METADATA is of {metadata.get('name')} {metadata.get('version')}")
 
 
 def _check_files(wheel: WheelArchive) -> None:

@@ -52,8 +52,8 @@ class WheelMember(NamedTuple):
 
     def _inflated(self) -> Iterator[bytes]:
         if self.info.compress_type not in METHODS:
-            said = f"{self.info.filename!r} is compressed by method {self.info.compress_type}, not by deflate"
-            raise NotImplementedError(said)
+            reason = f"{self.info.filename!r} is compressed by method {self.info.compress_type}, not by deflate"
+            raise NotImplementedError(reason)
         start, end = self._start(), self.info.compress_size
         pieces = (self._packed(start + at, min(PIECE, end - at)) for at in range(0, end, PIECE))
         if self.info.compress_type == zipfile.ZIP_STORED:

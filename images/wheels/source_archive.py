@@ -39,8 +39,8 @@ def read_files(path: Path, is_asked_for: Callable[[str], bool], *, bare: bool = 
                 name = info.name.removeprefix("./")
                 if info.isdir():
                     continue
-                if found := find_flaw(name):
-                    raise ValueError(f"the name {info.name!r} {found}")
+                if flaw := find_flaw(name):
+                    raise ValueError(f"the name {info.name!r} {flaw}")
                 below = name if bare and is_asked_for(name) else name.partition("/")[2]
                 if is_asked_for(below) and info.isfile():
                     yield ArchiveFile(below, tar.read(), 0o755 if info.mode & 0o111 else 0o644)

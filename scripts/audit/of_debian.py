@@ -54,7 +54,7 @@ def sources(lock: Lock, context: Context) -> Sources:
     Raises WorldFault for a package that cannot be had any more.
     """
     debs, store = lock.debian.debs, context.store
-    if lost := packages.list_missing(store, debs):
+    if lost := packages.list_missing_debs(store, debs):
         packages.download_packages(lock.debian.suite, lost, lock.platform, context)
     said = [next(control.parse_paragraphs(packages.read_control(store, deb)), {}) for deb in debs]
     named = [{"package": deb.package, "version": deb.version} for deb in debs]

@@ -115,7 +115,7 @@ def test_the_base_is_its_packages(fresh: Fresh) -> None:
     assert fresh.base.facts.packages == {deb.package: deb.version for deb in fresh.recipe.debs}
     assert {*ROW.packages, "apt", "dpkg", "bash"} <= fresh.base.facts.packages.keys()
     assert list(fresh.recipe.debs) == sorted(fresh.recipe.debs)
-    assert not packages.list_missing(fresh.store, fresh.recipe.debs) + packages.list_unrecorded(
+    assert not packages.list_missing_debs(fresh.store, fresh.recipe.debs) + packages.list_unrecorded(
         fresh.store, fresh.recipe.debs
     )
     assert "usrmerge" not in fresh.base.facts.packages, "it brings all of Perl"
@@ -213,7 +213,7 @@ def test_every_suite_has_what_bases_of_others_lack(system: tuple[Row, Platform],
     names, bare = list(additions.PIECES), replace(facts_of(), glibc=row.glibc, multiarch=platform.multiarch)
     chosen = packages.resolve_single(row.suite, additions.packages_of(names), platform, context(store))
 
-    found = additions.read_files(store, chosen, names, bare)
+    found = additions.read_pieces(store, chosen, names, bare)
 
     assert {path.rpartition("/")[2] for path in found} == {*names}
     assert all(data.startswith(b"\x7fELF") for data in found.values())

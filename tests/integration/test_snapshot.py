@@ -80,7 +80,7 @@ def test_what_the_mirrors_have_no_longer_comes_from_a_snapshot(debian: Debian, t
 
     packages.download_packages(SUITE, [found], AMD64, context)
 
-    assert packages.list_missing(context.store, [found]) == []
+    assert packages.list_missing_debs(context.store, [found]) == []
     assert packages.list_unrecorded(context.store, [found]) == [found]  # no index that Debian has signed has it
 
 
@@ -100,7 +100,7 @@ def test_a_mirror_that_the_user_names_is_the_only_place(debian: Debian, tmp_path
 
     packages.download_packages(SUITE, [found], AMD64, context)
 
-    assert packages.list_missing(context.store, [found]) == [found]
+    assert packages.list_missing_debs(context.store, [found]) == [found]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_no_snapshot_has_stays_missing(debian: Debian, tmp_path: Path, chan
 
     packages.download_packages(SUITE, [found], AMD64, context)
 
-    assert packages.list_missing(context.store, [found]) == [found]
+    assert packages.list_missing_debs(context.store, [found]) == [found]
 
 
 def test_another_file_than_that_of_the_lock_is_refused(debian: Debian, tmp_path: Path) -> None:
@@ -142,4 +142,4 @@ def test_an_answer_that_is_none_is_passed_over(debian: Debian, tmp_path: Path, a
         context = debian.context(tmp_path / "store")
         packages.download_packages(SUITE, [found, replace(found, package="other")], AMD64, context)
 
-    assert found in packages.list_missing(context.store, [found])
+    assert found in packages.list_missing_debs(context.store, [found])

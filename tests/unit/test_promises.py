@@ -44,7 +44,7 @@ def test_labels() -> None:
 
 
 def test_paths() -> None:
-    places = (*DIRECTORIES, *entrypoint_layer.read_files(SITE), PLACE, opened.LOCK, opened.BILL)
+    places = (*DIRECTORIES, *entrypoint_layer.read_entrypoint(SITE), PLACE, opened.LOCK, opened.BILL)
 
     assert set(promised("paths")) <= {*(f"/{place}" for place in places), *ENVIRONMENT.values()}
 

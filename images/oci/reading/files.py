@@ -28,14 +28,14 @@ class OnDisk:
     place: Callable[[str], str]
     check: Callable[[Manifest], None] = lambda _: None
 
-    def config(self, found: Manifest, advance: Advance) -> Path:
+    def config(self, manifest: Manifest, advance: Advance) -> Path:
         """Copy the configuration of an image that `manifest` named."""
-        self.check(found)
-        return self._copy(found.config, advance)
+        self.check(manifest)
+        return self._copy(manifest.config, advance)
 
-    def layers(self, found: Manifest, advance: Advance) -> list[Path]:
+    def layers(self, manifest: Manifest, advance: Advance) -> list[Path]:
         """Copy the layers of an image that `manifest` named."""
-        return [self._copy(layer, advance) for layer in found.layers]
+        return [self._copy(layer, advance) for layer in manifest.layers]
 
     def _copy(self, part: Descriptor, advance: Advance) -> Path:
         return self.files.keep(self.place(part.digest), (part.sha256, BLOB), self.store, part.size, advance)

@@ -50,13 +50,13 @@ def open_archive(reference: ArchiveReference, store: Blobs) -> OnDisk:
 
 def _layout(files: Files, tag: str | None, store: Blobs) -> OnDisk:
     """Return what index.json describes, with blobs by their digests (OCI image specification 1.1, "Image Layout")."""
-    return OnDisk(files, store, partial(_manifest, files, tag), _place)
+    return OnDisk(files, store, partial(_read_manifest, files, tag), _blob_path)
 
 
-def _manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
+def _read_manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
     """Read a manifest by digest, or for None the part of the index that the tag means."""
     if digest is not None:
-        return files.read(_place(digest), LIMIT)
+        return files.read(_blob_path(digest), LIMIT)
     index = manifest.parse_document(files.read(INDEX, LIMIT), files.name)
     entries = [(entry, *indexes.entry_names(entry)) for entry in _entries(index)]
     meant = [(entry, name) for entry, name, its_tag in entries if tag in (None, its_tag)]
@@ -69,11 +69,13 @@ def _manifest(files: Files, tag: str | None, digest: str | None) -> bytes:
     return encode({**index, "manifests": [entry for entry, _ in meant]})
 
 
-def _place(digest: str) -> str:
+def _blob_path(digest: str) -> str:
     return "blobs/" + digest.replace(":", "/")
 
 
 def _entries(index: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of an index that are images; containerd puts signatures beside them, without names."""
-    found = indexes.entries_of(index)
-    return [entry for entry in found if SUBJECT not in indexes.annotations_of(entry) or any(indexes.entry_names(entry))]
+    entries = indexes.entries_of(index)
+    return [
+        entry for entry in entries if SUBJECT not in indexes.annotations_of(entry) or any(indexes.entry_names(entry))
+    ]

@@ -35,15 +35,15 @@ def open_saved(files: Files, store: Blobs) -> OnDisk:
     return OnDisk(files, store, lambda _: written, paths.__getitem__)
 
 
-def require_same(files: Files, found: Manifest) -> None:
+def require_same(files: Files, stated: Manifest) -> None:
     """Raise WorldFault where manifest.json lists another image than index.json, or is missing beside `repositories`.
 
     Engines read the one list or the other, by their age.
     """
     image = _image(files)
     paths = [below_root(path) for path in (image["Config"], *image["Layers"])]
-    if paths != [f"blobs/sha256/{part.sha256}" for part in (found.config, *found.layers)]:
-        value = f"{files.name} (index.json: {found.digest})"
+    if paths != [f"blobs/sha256/{part.sha256}" for part in (stated.config, *stated.layers)]:
+        value = f"{files.name} (index.json: {stated.digest})"
         raise WorldFault("the archive has two lists of images, which differ: engines read either", value, AGAIN)
 
 
@@ -77,4 +77,4 @@ def _is_image(entry: object) -> bool:
 
 
 def _is_list_of_text(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)

@@ -21,8 +21,8 @@ from tests.support.stores import keep
 
 
 def test_what_the_base_lacks_comes_with_what_it_needs() -> None:
-    bare = additions.list_missing(facts_of(SYSTEM, PACKAGES))
-    some = additions.list_missing(facts_of(SYSTEM, {f"{LIBRARY}/libunwind.so.8": b"", "usr/bin/tini": b""}))
+    bare = additions.list_missing_pieces(facts_of(SYSTEM, PACKAGES))
+    some = additions.list_missing_pieces(facts_of(SYSTEM, {f"{LIBRARY}/libunwind.so.8": b"", "usr/bin/tini": b""}))
 
     assert set(bare) == set(PIECES)
     assert "liblzma.so.5" not in some and "tini" not in some and "libunwind.so.8" not in some
@@ -65,7 +65,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, tuple[Deb
 
 
 def read(packages: tuple[Store, tuple[Deb, ...]], names: list[str], facts: Facts = BASE) -> dict[str, bytes]:
-    return additions.read_files(*packages, names, facts)
+    return additions.read_pieces(*packages, names, facts)
 
 
 def test_files_are_read_through_links_and_a_static_program_needs_no_glibc(
@@ -84,7 +84,7 @@ def test_a_library_is_read_out_of_the_package_that_has_it_in_another_suite(tmp_p
     store = Store(tmp_path)
     deb = Deb("perftools-t64", "1", "amd64", "one.deb", keep(store, content, "one.deb"))
 
-    assert additions.read_files(store, [deb], ["libtcmalloc.so.4"], BASE) == {f"{LIBRARY}/libtcmalloc.so.4": TCMALLOC}
+    assert additions.read_pieces(store, [deb], ["libtcmalloc.so.4"], BASE) == {f"{LIBRARY}/libtcmalloc.so.4": TCMALLOC}
 
 
 def test_a_newer_glibc_is_refused(packages: tuple[Store, tuple[Deb, ...]]) -> None:
@@ -98,7 +98,7 @@ def test_a_newer_glibc_is_refused(packages: tuple[Store, tuple[Deb, ...]]) -> No
 
 def test_a_package_that_the_store_lacks_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorldFault, match="libunwind8"):
-        additions.read_files(Store(tmp_path), (), ["libunwind.so.8"], facts_of(SYSTEM))
+        additions.read_pieces(Store(tmp_path), (), ["libunwind.so.8"], facts_of(SYSTEM))
 
 
 def test_links_lead_to_what_the_base_has_elsewhere_and_replace_nothing() -> None:

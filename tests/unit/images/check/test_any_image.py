@@ -103,7 +103,7 @@ def build_on(facts: Facts, scratch: Path) -> None:
     site = facts.sites.get(PYTHON, ("usr/local/lib/python3.10/dist-packages",))[0]
     path = facts.pythons.get(PYTHON, "usr/bin/python3.10")
     facts = dataclasses.replace(facts, pythons={PYTHON: path}, sites={PYTHON: facts.sites.get(PYTHON, (site,))})
-    additions.list_missing(facts), additions.choose_links(facts, path)
+    additions.list_missing_pieces(facts), additions.choose_links(facts, path)
     listed = components.of_debian(parse_paragraphs(facts.status), _distro(facts))
     listed += [components.of_installed(found.name, found.version) for found in facts.distributions]
     components.document("a", "1", datetime.date(2026, 1, 1), listed).encode()

@@ -56,7 +56,11 @@ def test_a_base_gets_the_newest_of_what_it_needs(mirror: Archive, tmp_path: Path
 
     assert names(found.debs) == {"apt": "1:2.0~rc1+deb12u1-3", "libc6": "9:1", "tini": "1:2.0~rc1+deb12u1-3"}
     assert [deb.filename for deb in found.debs][1] == "libc6_9%3a1_amd64.deb"
-    assert packages.list_missing(at_hand.store, found.debs) == packages.list_unrecorded(at_hand.store, found.debs) == []
+    assert (
+        packages.list_missing_debs(at_hand.store, found.debs)
+        == packages.list_unrecorded(at_hand.store, found.debs)
+        == []
+    )
     assert found.sources.count("deb http://") == 3 and str(tmp_path) not in found.sources
     assert names(packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)) == {"tini": "1:2.0~rc1+deb12u1-3"}
     assert packages.resolve_single(SUITE, (), AMD64, context(tmp_path, "file:///nowhere")) == ()
@@ -70,7 +74,7 @@ def test_a_package_of_a_lock_is_brought_by_its_sha256(mirror: Archive, tmp_path:
     packages.download_packages(SUITE, (tini, other), AMD64, empty)
 
     assert (
-        packages.list_missing(empty.store, (tini, other))
+        packages.list_missing_debs(empty.store, (tini, other))
         == packages.list_unrecorded(empty.store, (tini, other))
         == [other]
     )
@@ -148,7 +152,7 @@ def test_an_older_index_counts_for_a_lock_and_where_apt_takes_one(
     at_hand.store.drop(at_hand.store.place(tini.sha256, tini.filename))
 
     packages.download_packages(SUITE, (tini,), AMD64, at_hand)
-    assert packages.list_missing(at_hand.store, (tini,)) == []
+    assert packages.list_missing_debs(at_hand.store, (tini,)) == []
     monkeypatch.setattr(mirrors, "may_expire", lambda: False)
     assert packages.resolve_single(SUITE, ("tini",), AMD64, at_hand) == (tini,)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from images.host.whole_files import link, replacing, write_whole
+from images.host.whole_files import hard_link, replacing, write_whole
 
 
 @pytest.mark.parametrize("name", ["file", "link"])
@@ -64,6 +64,6 @@ def test_where_there_can_be_no_link_there_is_a_copy(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "link", refuse)
     (tmp_path / "one").write_text("text")
 
-    link(tmp_path / "one", tmp_path / "two")
+    hard_link(tmp_path / "one", tmp_path / "two")
 
     assert (tmp_path / "two").read_text() == "text"

@@ -164,7 +164,7 @@ def test_whatever_it_wrote_is_taken_or_refused(tmp_path_factory: pytest.TempPath
 
     with place.open("rb") as stream:
         try:
-            dict(bytecode._read(stream, place.stat().st_size, "a.whl"))
+            dict(bytecode._read_entries(stream, place.stat().st_size, "a.whl"))
         except Fault:
             pass
 

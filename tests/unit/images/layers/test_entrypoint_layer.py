@@ -14,7 +14,7 @@ import pytest
 from entrypoint.programs.at_exit import VARIABLE
 from images.base.facts import Site
 from images.layers import entrypoint_layer
-from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, labels, read_files
+from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, labels, read_entrypoint
 from tests.support.bases import DIGEST, base
 from tests.support.locks import lock
 from tests.support.stand_in import SYSTEM
@@ -37,12 +37,12 @@ def test_what_editors_and_systems_leave_in_a_checkout_does_not_go_in(
     for name in ("entrypoint", "images/rootfs"):
         shutil.copytree(ROOT / name, tmp_path / name)
     monkeypatch.setattr(entrypoint_layer, "HERE", tmp_path / "images")
-    before = read_files(SITE)
+    before = read_entrypoint(SITE)
     for left in (tmp_path / place / name for place in PLACES for name in LEFT):
         left.parent.mkdir(exist_ok=True)
         left.write_text("secret")
 
-    assert read_files(SITE) == before
+    assert read_entrypoint(SITE) == before
 
 
 def test_every_file_of_the_entrypoint_and_of_rootfs_goes_in() -> None:
@@ -57,7 +57,7 @@ def test_every_file_of_the_entrypoint_and_of_rootfs_goes_in() -> None:
         if name.startswith(ours) and (ROOT / name).exists()
     }
 
-    assert expected and read_files(SITE).keys() >= expected
+    assert expected and read_entrypoint(SITE).keys() >= expected
 
 
 @pytest.mark.parametrize(

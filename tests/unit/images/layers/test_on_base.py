@@ -32,19 +32,19 @@ OTHER = planned(("intel-extension-for-pytorch", "2.4.0"))
 def test_what_forbids_pip_to_install_is_hidden() -> None:
     marks: Files = {f"usr/lib/python{python}/EXTERNALLY-MANAGED": b"" for python in ("3.10", "3.12")}
 
-    assert on_base.list_hidden(base(SYSTEM, marks), planned()) == ("usr/lib/python3.10/EXTERNALLY-MANAGED",)
+    assert on_base.choose_hidden(base(SYSTEM, marks), planned()) == ("usr/lib/python3.10/EXTERNALLY-MANAGED",)
 
 
 @pytest.mark.parametrize("made", [True, False])
 def test_what_is_not_planned_stays(made: bool) -> None:
-    assert on_base.list_hidden(base(SYSTEM, PACKAGES, made=made), planned(("tqdm", "4.67"))) == ()
+    assert on_base.choose_hidden(base(SYSTEM, PACKAGES, made=made), planned(("tqdm", "4.67"))) == ()
 
 
 def test_of_a_base_that_was_made_here_nothing_is_hidden_and_it_lacks_nothing(tmp_path: Path) -> None:
     found = base(SYSTEM, PACKAGES, made=True)
     made = context(Store(tmp_path), None, {})
 
-    assert on_base.list_hidden(found, OTHER) == ()
+    assert on_base.choose_hidden(found, OTHER) == ()
     assert on_base.list_extras(found, OTHER, (), made) == ()
 
 

@@ -24,7 +24,7 @@ MODELS = "transformers/models"
     ],
 )
 def test_files_that_nobody_needs_are_left_out(project: str, path: str, left_out: bool) -> None:
-    assert bool(trim.pattern(project, Content()).match(path)) == left_out
+    assert bool(trim.trimmed_pattern(project, Content()).match(path)) == left_out
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,11 @@ def test_files_that_nobody_needs_are_left_out(project: str, path: str, left_out:
     ],
 )
 def test_modules_that_no_task_imports_have_no_bytecode(project: str, path: str, compiled: bool) -> None:
-    assert (uncompiled.pattern(project, Content()).match(path) is None) == compiled
+    assert (uncompiled.uncompiled_pattern(project, Content()).match(path) is None) == compiled
 
 
 def test_without_trimming_every_module_has_bytecode() -> None:
     whole = Content(trim=False)
-    assert {uncompiled.pattern(project, whole).pattern for project in {**trim.TABLE, **uncompiled.TABLE}} == {"(?!)"}
+    assert {
+        uncompiled.uncompiled_pattern(project, whole).pattern for project in {**trim.TABLE, **uncompiled.TABLE}
+    } == {"(?!)"}

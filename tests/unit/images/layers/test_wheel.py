@@ -37,7 +37,7 @@ def lay_out(
 def parts(wheel: Path, pyc: Mapping[str, bytes] | None = None, options: Content = CONTENT) -> wheels.Parts:
     """Return what goes into a layer with a wheel that has just arrived."""
     read_content(Store(wheel.parent / "store"), wheel.name, wheel)
-    return wheels.Parts(pyc or {}, {}, trim.pattern(wheel.name.partition("-")[0], options))
+    return wheels.Parts(pyc or {}, {}, trim.trimmed_pattern(wheel.name.partition("-")[0], options))
 
 
 def opened(layer: Path) -> dict[str, tuple[int, bytes]]:

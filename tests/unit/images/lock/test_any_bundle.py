@@ -67,7 +67,7 @@ def use(text: str, store: Store) -> None:
 def again(lock: Lock, store: Store) -> None:
     assert lockfile.read_lock(lockfile.format_lock(lock), "x", Request()).files() == lock.files()
     assert lock.tag and lock.version("torch")
-    collect.list_missing(lock, store)
+    collect.list_missing_files(lock, store)
     for artifact in lock.artifacts:
         assert artifact.filename.endswith(".whl") or any(row.name == artifact.name for row in lock.source_only)
 

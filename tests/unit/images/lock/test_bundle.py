@@ -43,7 +43,7 @@ def test_a_bundle_fills_another_store(locked: Lock, store: Store, tmp_path: Path
 
     text = bundle.take_bundle(str(place), other)
 
-    assert collect.list_missing(locked, other) == []
+    assert collect.list_missing_files(locked, other) == []
     assert 'filename = "tini_1_amd64.deb"' in text
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["bundle.tar", "other", "store"])
 
@@ -54,7 +54,7 @@ def test_a_bundle_that_finds_no_room_is_named_and_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "full")  # that of a write names no file
 
-    monkeypatch.setattr(tars, "file", full)
+    monkeypatch.setattr(tars, "stream_file", full)
     with pytest.raises(OSError) as caught:
         bundle.write_bundle(locked, store, str(tmp_path / "bundle.tar"))
 

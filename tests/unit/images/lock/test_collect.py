@@ -59,9 +59,9 @@ def test_a_damaged_file_is_missing(tmp_path: Path) -> None:
     locked = locks.lock([locks.artifact("thing", "1.0", path.name, digest)], debs=())
     kept = store.keep(path, digest, path.name)
 
-    assert collect.list_missing(locked, store) == []
+    assert collect.list_missing_files(locked, store) == []
     kept.write_bytes(b"damaged")
-    assert collect.list_missing(locked, store) == [path.name]
+    assert collect.list_missing_files(locked, store) == [path.name]
 
 
 @pytest.mark.parametrize("pip", [None, Sources()])
@@ -81,7 +81,7 @@ def test_what_is_missing_is_taken_from_the_wheelhouse_before_anybody_is_asked(
 
     collect.collect_packages(locked, locks.context(store, pip, {}, str(given)))
 
-    assert collect.list_missing(locked, store) == []
+    assert collect.list_missing_files(locked, store) == []
 
 
 def test_a_file_of_another_sha256_in_the_wheelhouse_is_not_taken(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ PRIVATE = Sources(
 
 
 def test_the_sources_of_pip_are_said_to_uv() -> None:
-    settings = tomllib.loads(uv.configuration(NEWEST, PRIVATE))
+    settings = tomllib.loads(uv.format_config(NEWEST, PRIVATE))
 
     assert settings["index"] == [
         {"url": "https://token@other/simple"},
@@ -195,7 +195,7 @@ def test_the_login_of_an_index_of_bindings_is_in_no_file() -> None:
     named = dataclasses.replace(ONECCL, index="https://me:secret@mirror/simple")
 
     assert bindings_of(named, Sources()) == {"url": "https://mirror/simple", "format": "simple"}
-    assert "secret" in uv.configuration(named, uv.with_bindings(named, Sources(), named.requirements))
+    assert "secret" in uv.format_config(named, uv.with_bindings(named, Sources(), named.requirements))
 
 
 def test_bindings_are_missed_where_no_index_may_be_asked() -> None:

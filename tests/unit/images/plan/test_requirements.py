@@ -182,7 +182,7 @@ def test_a_line_counts_by_the_machine_of_the_image(platform: Platform) -> None:
     here, there = (f'torch=={release}; platform_machine {sign} "{platform.machine}"' for release, sign in
                    (("2.13.0", "=="), ("2.5.0", "!=")))  # fmt: skip
 
-    assert requirements.list_conflicts([here, there], {"torch": "2.13.0"}, "3.11", platform) == []
+    assert requirements.list_release_conflicts([here, there], {"torch": "2.13.0"}, "3.11", platform) == []
 
 
 @given(st.text(max_size=80))
