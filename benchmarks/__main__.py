@@ -4,6 +4,7 @@ python -m benchmarks build     our build by itself, and against two Dockerfiles 
 python -m benchmarks image     sizes, with bytecode and without, against a Dockerfile's
 python -m benchmarks start     what the entrypoint adds to a command, and the way to the first step of a training
 python -m benchmarks train     the examples' scripts against the guide's command, with what is learned; bf16
+python -m benchmarks example   real scripts on one node and two: how soon a small real model learns, by either way
 python -m benchmarks settings  a step of training: tuned and untuned, alone and together, by gloo and oneCCL
 python -m benchmarks network   a step in two containers with less of a network between them, by what ranks send
 python -m benchmarks store     many releases of transformers in one store
@@ -23,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.build import measure as build
+from benchmarks.example import measure as example
 from benchmarks.figures import file, promises
 from benchmarks.figures.measured import Figures, of_json
 from benchmarks.host import machine, scratch
@@ -37,8 +39,8 @@ from images.host.errors import Fault, UserFault
 from images.options import Parser
 
 PARTS: Mapping[str, ModuleType] = {
-    "build": build, "image": image, "start": start, "train": train, "settings": settings, "network": network,
-    "store": store,
+    "build": build, "image": image, "start": start, "train": train, "example": example, "settings": settings,
+    "network": network, "store": store,
 }  # fmt: skip
 WRITE = "python -m benchmarks write"
 INTERRUPTED = 130

@@ -27,6 +27,20 @@ class Setting:
     name: str = ""
 
 
+@dataclass(frozen=True)
+class Ranks:
+    """How many containers train together, and what is done to each as soon as it runs."""
+
+    count: int = len(CORES)
+    prepare: Callable[[str], None] = lambda _: None
+
+    def limits(self) -> list[tuple[str, ...]]:
+        """Return the options of `docker run` for each: a core, or an equal share of one."""
+        share = len(CORES) / self.count
+        quota = ("--cpus", f"{share:g}") if share < 1 else ()
+        return [("--cpuset-cpus", CORES[number % len(CORES)], *quota) for number in range(self.count)]
+
+
 @contextlib.contextmanager
 def started(scratch: Scratch, image: str, command: Sequence[str], setting: Setting) -> Iterator[str]:
     """Start a container in the background and yield its id; it is gone at the end."""
@@ -63,23 +77,22 @@ def run(scratch: Scratch, image: str, command: Sequence[str], setting: Setting, 
 
 
 def together(
-    scratch: Scratch, image: str, command: Sequence[str], setting: Setting, seconds: float,
-    prepare: Callable[[str], None] | None = None,
-) -> str:  # fmt: skip
-    """Run a command as two ranks, each in a container with a core of its own; return what rank 0 printed.
-
-    prepare: what is done to each container as soon as it runs.
-    """
+    scratch: Scratch, image: str, command: Sequence[str], setting: Setting, seconds: float, ranks: Ranks
+) -> str:
+    """Run a command as some ranks, each in a container; return what rank 0 printed."""
     with contextlib.ExitStack() as stack:
         name, made = stack.enter_context(network(scratch)), list[str]()
-        for core in CORES:
-            environ = {**setting.environ, "PET_NNODES": "2", "PET_NODE_RANK": core, "PET_MASTER_ADDR": f"{name}-0"}
-            limits = (*setting.limits, "--cpuset-cpus", core)
-            own = replace(setting, limits=limits, environ=environ, network=name, name=f"{name}-{core}")
+        for number, limits in enumerate(ranks.limits()):
+            meeting = {
+                "PET_NNODES": str(ranks.count), "PET_NODE_RANK": str(number), "PET_MASTER_ADDR": f"{name}-0"
+            }  # fmt: skip
+            own = replace(
+                setting, limits=(*setting.limits, *limits), environ={**setting.environ, **meeting}, network=name,
+                name=f"{name}-{number}",
+            )  # fmt: skip
             made.append(stack.enter_context(started(scratch, image, command, own)))
-            if prepare:
-                prepare(made[-1])
-        first, _ = [outcome(each, seconds) for each in made]
+            ranks.prepare(made[-1])
+        first, *_ = [outcome(each, seconds) for each in made]
         return first
 
 

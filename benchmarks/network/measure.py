@@ -1,15 +1,19 @@
-"""The part `network`: two containers of a core each, with a limit of what each sends, and what ranks send chosen."""
+"""The part `network`: containers with a limit of what each sends, and what ranks send chosen.
+
+Two containers have a core each, four have half a core each.
+"""
 
 from __future__ import annotations
 
 import os
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from benchmarks.figures.measured import Figures
 from benchmarks.host.scratch import Scratch
 from benchmarks.settings.measure import check_units
-from benchmarks.settings.pair import SMALL, Two
+from benchmarks.settings.pair import SMALL, Group
 from benchmarks.settings.scenes import step
 from benchmarks.sides.multinode import Multinode
 from entrypoint.machine.files import read_text
@@ -17,12 +21,12 @@ from images.host.errors import UserFault
 
 RUNS = 2
 DTYPES = ("float32", "bfloat16")
-# Of each limit, what is chosen: `default` is what nobody has chosen, `off` what DistributedDataParallel does itself.
-CHOICES: Mapping[str, Sequence[str]] = {
-    "": ("default", "off"),
-    "1gbit": ("default", "off"),
-    "300mbit": ("default", "off", "int8", "powersgd:4"),
-}
+RATES = ("", "10gbit", "1gbit", "300mbit")
+# What is chosen under every limit: `default` is what nobody has chosen, `off` what DistributedDataParallel does itself;
+# and what under the smallest limit alone.
+FEW = ("default", "off")
+MORE: Mapping[str, Sequence[str]] = {"float32": ("bf16", "int8"), "bfloat16": ("int8",), "four bfloat16": ()}
+FOUR = 4
 
 
 def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
@@ -32,28 +36,30 @@ def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     image = scratch.image("network")
     scratch.say("the image")
     Multinode(scratch.directory, shared=True).run("--tag", image)
-    two = Two(scratch, image)
+    two, four = Group(scratch, image), Group(scratch, image, FOUR)
     for number in scratch.rounds(runs):
         measure_type(two, figures, DTYPES[0], number)
         with figures.optional("trainings in bfloat16"):
             check_units(read_text("/proc/cpuinfo") or "")
             measure_type(two, figures, DTYPES[1], number)
+            measure_type(four, figures, DTYPES[1], number)
 
 
-def measure_type(two: Two, figures: Figures, dtype: str, number: int) -> None:
+def measure_type(group: Group, figures: Figures, dtype: str, number: int) -> None:
     """Train in a type; a limit and its choices alternate, so that a machine that gets slower favours none of them."""
-    shape = replace(SMALL, dtype=dtype)
-    figures.add(f"apart {dtype}", sum(two.apart(shape)) / 2)
-    for rate, choices in CHOICES.items():
-        with figures.optional(f"a network with {rate or 'no limit'}, {dtype}"):
-            for choice in choices if number % 2 == 0 else reversed(choices):
-                two.scratch.say(f"{dtype}, {choice}, {rate or 'no limit'}, run {number + 1}")
+    shape, kind = replace(SMALL, dtype=dtype), f"four {dtype}" if group.count == FOUR else dtype
+    figures.add(f"apart {kind}", statistics.mean(group.apart(shape)))
+    for rate in RATES:
+        chosen = (*FEW, *MORE[kind]) if rate == RATES[-1] else FEW
+        with figures.optional(f"a network with {rate or 'no limit'}, {kind}"):
+            for choice in chosen if number % 2 == 0 else reversed(chosen):
+                group.scratch.say(f"{kind}, {choice}, {rate or 'no limit'}, run {number + 1}")
                 environ = {} if choice == "default" else {"MULTINODE_GRADIENTS": choice}
-                seconds = step(two.together(shape.words, rate, environ))
-                figures.add(name(dtype, choice, rate), seconds)
-    figures.add(f"apart {dtype}", sum(two.apart(shape)) / 2)
+                seconds = step(group.together(shape.words, rate, environ))
+                figures.add(name(kind, choice, rate), seconds)
+    figures.add(f"apart {kind}", statistics.mean(group.apart(shape)))
 
 
-def name(dtype: str, choice: str, rate: str) -> str:
+def name(kind: str, choice: str, rate: str) -> str:
     """Return the name of the figure of a choice under a limit: `float32 off 1gbit`."""
-    return f"{dtype} {choice} {rate or 'unlimited'}"
+    return f"{kind} {choice} {rate or 'unlimited'}"

@@ -44,7 +44,13 @@ def maker(name: str) -> Callable[[], list[str]]:
 
 def make(name: str, parts: Mapping[str, Any]) -> list[str]:
     """Return the lines of a part of the page."""
-    return (scaling.write(parts) if name == "scaling" else section(name, parts)).splitlines()
+    return (write_scaling(parts) if name == "scaling" else section(name, parts)).splitlines()
+
+
+def write_scaling(parts: Mapping[str, Any]) -> str:
+    """Return what the page says of many nodes, with the plot where it is drawn."""
+    plot = f"\n\n![How many times as fast as one node]({plots.NODES})" if scaling.works(parts) else ""
+    return f"{scaling.write(parts)}{plot}"
 
 
 def section(name: str, parts: Mapping[str, Any]) -> str:

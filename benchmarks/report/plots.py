@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures.measured import of_json, written
+from benchmarks.report import scaling
 from images.host.errors import UserFault
 
-STORE, SPEED = "benchmarks-store.png", "benchmarks-speed.png"
+STORE, SPEED, NODES = "benchmarks-store.png", "benchmarks-speed.png", "benchmarks-nodes.png"
 SETTINGS: Any = {"figure.figsize": (8, 3.2), "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 # What is done, the part, and two figures, whose ratio is how many times as fast ours is as the guide's way.
 FASTER: Sequence[tuple[str, str, str, str]] = (
@@ -27,7 +28,9 @@ def draw(parts: Mapping[str, Any], directory: Path) -> list[Path]:
 
     Raises UserFault when there is something to draw and no matplotlib.
     """
-    plots = ((STORE, curve(parts), draw_store), (SPEED, faster(parts), draw_speed))
+    plots = (
+        (STORE, curve(parts), draw_store), (SPEED, faster(parts), draw_speed), (NODES, nodes(parts), draw_nodes),
+    )  # fmt: skip
     return [_save(directory / name, data, write) for name, data, write in plots if len(data) > 1]
 
 
@@ -75,3 +78,32 @@ def draw_speed(figure: Any, rows: Sequence[tuple[str, float]]) -> None:
         xscale="log", xlim=(1, 3 * max(ratio for _, ratio in rows)), xlabel="as fast as the guide's way (logarithmic)"
     )
     axes.xaxis.set_major_formatter("{x:g}")
+
+
+def nodes(parts: Mapping[str, Any]) -> Sequence[tuple[str, Sequence[int], Sequence[float]]]:
+    """Return lines on paper and points that were measured: a name, numbers of nodes, times as fast as one."""
+    lines = [(name, scaling.NODES, speeds) for name, speeds in scaling.curves(parts).items()]
+    found = [each for each in scaling.points(parts) if each.gigabits == scaling.SHOWN and each.ranks == 2]
+    measured = [([each.ranks], [each.ranks * each.alone / each.seconds]) for each in found]
+    return [*lines, *(("", *each) for each in measured)]
+
+
+def draw_nodes(figure: Any, rows: Sequence[tuple[str, Sequence[int], Sequence[float]]]) -> None:
+    """Draw a line for each way to send, and a point for each that was measured."""
+    axes = figure.subplots()
+    axes.plot(scaling.NODES, scaling.NODES, color="lightgray", label="as many times as nodes")
+    for name, counts, speeds in rows:
+        style = {"label": name} if name else {"color": "black", "marker": "o", "linestyle": "none"}
+        axes.plot(counts, speeds, **style)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xticks=scaling.NODES,
+        yticks=scaling.NODES,
+        xlabel="nodes, 1 Gbit/s beside a core",
+        ylabel="times as fast as one",
+    )
+    axes.minorticks_off()
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+    axes.legend(frameon=False, loc="upper left")

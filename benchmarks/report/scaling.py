@@ -1,50 +1,46 @@
-"""What a second node brings, on paper, beside what was measured: tables of docs/benchmarks.md.
+"""What more nodes bring, on paper, beside what was measured: tables and a plot of docs/benchmarks.md.
 
 The model is the entrypoint's (programs/scaling.py), by which `doctor --network` estimates as well.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from entrypoint.programs.scaling import BERT, DISTILBERT, SENT, Link, Sent, Work, estimate_step
+from benchmarks.figures.measured import of_json
+from entrypoint.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_step
 
 # Of what a token bucket lets pass, the data: 1448 bytes in a frame of 1514 (TCP with timestamps over Ethernet).
 DATA = 1448 / 1514
 # A message between two containers of one machine, in seconds; of no weight beside megabytes.
 LATENCY = 1e-4
 NODES = (2, 4, 8, 16, 32, 64)
-WITHOUT_ROWS = Sent(2)
+# The part `network` of the benchmarks: its kinds of trainings, with how many ranks each has, how many cores a rank, and
+# which value of MULTINODE_GRADIENTS nobody has to choose there; and its limits in Gbit/s.
+KINDS: Mapping[str, tuple[int, float, str]] = {
+    "float32": (2, 1, "float32"), "bfloat16": (2, 1, "bf16"), "four bfloat16": (4, 0.5, "bf16"),
+}  # fmt: skip
+GIGABITS: Mapping[str, float | None] = {"unlimited": None, "10gbit": 10, "1gbit": 1, "300mbit": 0.3}
+CHOICES = ("off", "default", "bf16", "int8")
+SHOWN = 1  # Gbit/s in the table and the plot of many nodes
 
 
 class Point(NamedTuple):
-    """A step of two ranks that was measured: its limit in Gbit/s, None without one; what was sent; seconds.
+    """A step that was measured: its ranks and the cores of each, seconds apart, the limit in Gbit/s, seconds together.
 
-    alone: seconds of a step apart; sent: a key of SENT, or "bf16, whole embeddings".
+    sent: a key of SENT; gigabits: None without a limit.
     """
 
+    ranks: int
+    cores: float
     alone: float
     gigabits: float | None
     sent: str
     seconds: float
 
 
-# Two ranks of a core each of an EPYC in two network namespaces, 8 x 128, torch 2.13.0, gloo, medians of 8 to 11 steps
-# on 2026-11-26; where a cell was measured twice, the mean. 1.19 s: with --bf16.
-POINTS = (
-    Point(2.91, None, "off", 3.17),
-    Point(2.91, 1, "off", 4.24),
-    Point(2.91, 0.3, "off", 8.98),
-    Point(2.91, 1, "float32", 3.44),
-    Point(2.91, 0.3, "float32", 6.38),
-    Point(2.91, None, "bf16", 3.34),
-    Point(2.91, 1, "bf16", 3.24),
-    Point(2.91, 0.3, "bf16", 3.95),
-    Point(2.91, 1, "bf16, whole embeddings", 3.65),
-    Point(1.19, 1, "off", 2.94),
-    Point(1.19, 1, "bf16", 1.39),
-)
 # The guide's post (huggingface.co/blog/accelerating-pytorch) trains on QQP's 363,846 pairs for three epochs by batches
 # of 32, in 11 h 22 min on one node of 64 virtual processors; its ranks have 28 threads.
 POST = Work(BERT, (11 * 3600 + 22 * 60) / (363_846 * 3 / 32), 32 * 128, 28)
@@ -57,10 +53,21 @@ def connect(gigabits: float | None) -> Link:
     return Link(float("inf") if gigabits is None else gigabits * 1e9 / 8 * DATA, LATENCY)
 
 
+def points(parts: Mapping[str, Any]) -> list[Point]:
+    """Return what the part `network` has measured and the model describes."""
+    figures, found = of_json(parts.get("network", {})), list[Point]()
+    for (kind, (ranks, cores, usual)), choice, rate in itertools.product(KINDS.items(), CHOICES, GIGABITS):
+        alone, seconds = figures.median(f"apart {kind}"), figures.median(f"{kind} {choice} {rate}")
+        if alone and seconds:
+            sent = usual if choice == "default" else choice
+            found.append(Point(ranks, cores, alone, GIGABITS[rate], sent, seconds))
+    return found
+
+
 def predict(point: Point) -> float:
     """Return the seconds that a measured step takes on paper."""
-    sent = SENT.get(point.sent, WITHOUT_ROWS)
-    return estimate_step(Work(DISTILBERT, point.alone), sent, connect(point.gigabits), 2)
+    work = Work(DISTILBERT, point.alone, cores=point.cores)
+    return estimate_step(work, SENT[point.sent], connect(point.gigabits), point.ranks)
 
 
 def speed(work: Work, sent: str, gigabits: float, nodes: int) -> float:
@@ -73,28 +80,48 @@ def compare_times(work: Work, gigabits: float) -> float:
     return work.model.weights * 4 / connect(gigabits).bandwidth / work.step
 
 
-def write(_: object = None) -> str:
+def works(parts: Mapping[str, Any]) -> dict[str, Work]:
+    """Return the steps apart that were measured on a core, by the type that computes."""
+    figures = of_json(parts.get("network", {}))
+    found = {kind: figures.median(f"apart {kind}") for kind in ("float32", "bfloat16")}
+    return {kind: Work(DISTILBERT, step) for kind, step in found.items() if step}
+
+
+def curves(parts: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Return how many times as fast as one node so many NODES are, by the type that computes and what is sent."""
+    return {
+        f"{kind}, {sent}": [speed(work, sent, SHOWN, nodes) for nodes in NODES]
+        for kind, work in works(parts).items()
+        for sent in dict.fromkeys(("off", KINDS[kind][2]))
+    }
+
+
+def write(parts: Mapping[str, Any]) -> str:
     """Return the section of the page."""
-    return "\n\n".join((write_points(), write_nodes(), write_post()))
+    measured = [write_points(points(parts)), write_nodes(curves(parts))] if works(parts) else []
+    return "\n\n".join((*measured, write_post()))
 
 
-def write_points() -> str:
+def write_points(found: Sequence[Point]) -> str:
     """Return the table of what was measured, with what the model says."""
     rows = [
-        (f"{each.sent}, {f'{each.gigabits:g} Gbit/s' if each.gigabits else 'no limit'}", f"{each.alone:.2f} s",
-         f"{each.seconds:.2f} s", f"{predict(each):.2f} s", f"{round(100 * predict(each) / each.seconds) - 100:+d}%")
-        for each in POINTS
+        (f"{each.ranks} ranks of {each.cores:g} cores, {each.sent}, "
+         f"{f'{each.gigabits:g} Gbit/s' if each.gigabits else 'no limit'}",
+         f"{each.alone:.2f} s", f"{each.seconds:.2f} s", f"{predict(each):.2f} s",
+         f"{round(100 * predict(each) / each.seconds) - 100:+d}%")
+        for each in found
     ]  # fmt: skip
-    return write_table("Two ranks of a core each", ("apart", "together", "on paper", "differs by"), rows)
+    return write_table(
+        "What was measured, and what the model says", ("apart", "together", "on paper", "differs by"), rows
+    )
 
 
-def write_nodes() -> str:
+def write_nodes(found: Mapping[str, Sequence[float]]) -> str:
     """Return the table of speeds by the number of nodes."""
-    columns = [(Work(DISTILBERT, 2.91), "off"), (Work(DISTILBERT, 2.91), "float32"), (Work(DISTILBERT, 2.91), "bf16"),
-               (Work(DISTILBERT, 1.19), "off"), (Work(DISTILBERT, 1.19), "bf16")]  # fmt: skip
-    head = [f"{sent}{', `--bf16`' if work.step < 2 else ''}" for work, sent in columns]
-    rows = [(f"{nodes} nodes", *(f"{speed(*column, 1, nodes):.2f}" for column in columns)) for nodes in NODES]
-    return write_table("Times as fast as one node, 1 Gbit/s beside a core", head, rows)
+    rows = [
+        (f"{nodes} nodes", *(f"{each[number]:.2f}" for each in found.values())) for number, nodes in enumerate(NODES)
+    ]
+    return write_table(f"Times as fast as one node, {SHOWN} Gbit/s beside a core, on paper", list(found), rows)
 
 
 def write_post() -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
 from benchmarks.host.scratch import Scratch
-from benchmarks.settings.pair import SMALL, Two, keep
+from benchmarks.settings.pair import SMALL, Group, keep
 from benchmarks.settings.scenes import step
 from benchmarks.sides.multinode import Multinode
 from images.host.errors import UserFault
@@ -29,7 +29,7 @@ def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
         Multinode(scratch.directory, (), shared=True).run(
             *OPTIONS, "--examples", "none", "--wheelhouse", wheels, "--tag", image
         )
-        two = Two(scratch, image)
+        two = Group(scratch, image)
         for number in range(runs):
             scratch.say(f"oneCCL against gloo, {number + 1} of {runs}")
             apart = two.apart(SMALL)

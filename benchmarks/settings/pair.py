@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
-from benchmarks.host.containers import CORES, Setting, outcome, process, run, started, together
+from benchmarks.host.containers import CORES, Ranks, Setting, outcome, process, run, started, together
 from benchmarks.host.scratch import Scratch
 from benchmarks.settings.scenes import MOST, PLACE, STEPS, WARM, step
 
@@ -42,52 +42,53 @@ LARGE, SMALL = Shape(12, 384), Shape(8, 128, 5)
 
 
 @dataclass(frozen=True)
-class Two:
-    """An image of which two containers are started."""
+class Group:
+    """An image of which some containers are started: two with a core each, or more with a share of one."""
 
     scratch: Scratch
     image: str
+    count: int = len(CORES)
 
     def apart(self, shape: Shape) -> list[float]:
-        """Return the seconds of a step of two containers that train at the same time, each for itself."""
+        """Return the seconds of a step of containers that train at the same time, each for itself."""
         with contextlib.ExitStack() as stack:
-            made = [stack.enter_context(self._start(core, shape.words)) for core in CORES]
+            made = [stack.enter_context(self._start(limits, shape.words)) for limits in Ranks(self.count).limits()]
             return [step(outcome(each, MOST)) for each in made]
 
     def together(self, words: Sequence[str], rate: str = "", environ: Mapping[str, str] | None = None) -> str:
-        """Train as two ranks and return what rank 0 printed.
+        """Train as one job and return what rank 0 printed.
 
-        rate: one of BUCKETS, for both interfaces; environ: variables of both ranks.
+        rate: one of BUCKETS, for all interfaces; environ: variables of all ranks.
         """
         given = Setting(environ=environ or {}, mounts={STEPS: PLACE})
-        return together(self.scratch, self.image, [PLACE, *words], given, MOST, limit(rate))
+        return together(self.scratch, self.image, [PLACE, *words], given, MOST, Ranks(self.count, limit(rate)))
 
     def alone(self, shape: Shape) -> float:
         """Return the seconds of a step of one container with both cores."""
         given = Setting(("--cpuset-cpus", ",".join(CORES)), mounts={STEPS: PLACE})
         return step(run(self.scratch, self.image, [PLACE, *shape.words], given, MOST))
 
-    def _start(self, core: str, words: Sequence[str]) -> contextlib.AbstractContextManager[str]:
-        given = Setting(("--cpuset-cpus", core), mounts={STEPS: PLACE})
-        return started(self.scratch, self.image, [PLACE, *words], given)
+    def _start(self, limits: tuple[str, ...], words: Sequence[str]) -> contextlib.AbstractContextManager[str]:
+        return started(self.scratch, self.image, [PLACE, *words], Setting(limits, mounts={STEPS: PLACE}))
 
 
-def limit(rate: str) -> Callable[[str], None] | None:
-    """Return what limits what a container sends to a rate of BUCKETS, by a token bucket; None where rate is empty.
+def limit(rate: str) -> Callable[[str], None]:
+    """Return what limits what a container sends to a rate of BUCKETS, by a token bucket; nothing where rate is empty.
 
     The caller has to be root, the container needs no capability.
     """
     bucket = ("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", BUCKETS.get(rate, ""))
 
     def fill(container: str) -> None:
-        call(["nsenter", "--target", str(process(container)), "--net", *bucket, "latency", "50ms"])
+        if rate:
+            call(["nsenter", "--target", str(process(container)), "--net", *bucket, "latency", "50ms"])
 
-    return fill if rate else None
+    return fill
 
 
 def measure(scratch: Scratch, figures: Figures, image: str, runs: int) -> None:
     """Train both shapes apart and together in turn."""
-    two = Two(scratch, image)
+    two = Group(scratch, image)
     for number in scratch.rounds(runs):
         for shape in (LARGE, SMALL):
             scratch.say(f"two containers, {shape.name}, {number + 1} of {runs}")
@@ -96,7 +97,7 @@ def measure(scratch: Scratch, figures: Figures, image: str, runs: int) -> None:
         figures.add("two containers 8x128", 2 * SMALL.batch / seconds, "samples/s")
 
 
-def compare(figures: Figures, two: Two, shape: Shape) -> float:
+def compare(figures: Figures, two: Group, shape: Shape) -> float:
     """Train apart, together, together, apart: a machine that gets slower meanwhile favours neither side.
 
     Returns the mean seconds of a step together.

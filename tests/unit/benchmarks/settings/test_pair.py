@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from benchmarks.figures.measured import Figures
-from benchmarks.settings.pair import SMALL, Shape, Two, compare
+from benchmarks.settings.pair import SMALL, Group, Shape, compare
 
 
 class Slowing:
@@ -28,6 +28,6 @@ class Slowing:
 def test_a_machine_that_gets_slower_favours_neither_side() -> None:
     figures = Figures()
 
-    assert compare(figures, cast(Two, Slowing()), SMALL) == 11.5
+    assert compare(figures, cast(Group, Slowing()), SMALL) == 11.5
 
     assert figures.ratio("apart 8x128", "together 8x128") == pytest.approx(1)
