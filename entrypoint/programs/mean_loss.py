@@ -6,10 +6,14 @@ gradients (transformers/trainer.py, compute_loss; by default since 4.54). Many m
 mean of their own batch all the same: those of BERT and T5, all for classification. Their loss and gradients would be
 those of one process, multiplied by the ranks, of which clipping and SGD take notice. Such a mean is multiplied here by
 its part of all labels. Without average_tokens_across_devices ranks with few labels would count as much as others.
+
+The first batch tells. Where a model is compiled it runs as it is written for once, as compiled code would not meet our
+number; torch before 2.6 cannot be told so, and a Trainer that compiles is left alone there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -43,6 +47,19 @@ def unwrap(value: Any) -> Any:
     return value.as_subclass(torch.Tensor) if isinstance(value, Count) else value
 
 
+def can_run_eagerly() -> bool:
+    """Return whether this torch can leave out all that is compiled for a while."""
+    return hasattr(getattr(torch, "compiler", None), "set_stance")
+
+
+def run_eagerly() -> contextlib.AbstractContextManager[object]:
+    """Return a context in which nothing is compiled; torch's compiler, which takes seconds to import, is not."""
+    if can_run_eagerly() and "torch._dynamo" in sys.modules:
+        stance: contextlib.AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+        return stance
+    return contextlib.nullcontext()
+
+
 def has_labels(inputs: Any) -> bool:
     """Return whether a batch still has its labels: a script's own compute_loss may have given them another name."""
     return "labels" in inputs or "shift_labels" in inputs
@@ -67,13 +84,15 @@ def weigh_losses(module: Any) -> None:
     ) -> Any:
         args, divides = self.args, getattr(self, DIVIDES, None)
         averages = args.world_size > 1 and getattr(args, "average_tokens_across_devices", False)  # 4.46.0 has none
-        multiplies = averages and not args.torch_compile and (self.model_accepts_loss_kwargs or self.compute_loss_func)
+        can_tell = not args.torch_compile or can_run_eagerly()
+        multiplies = averages and can_tell and (self.model_accepts_loss_kwargs or self.compute_loss_func)
         if divides or not multiplies or not torch.is_tensor(num_items_in_batch) or not has_labels(inputs):
             return plain(self, model, inputs, return_outputs, num_items_in_batch)
         part = count_labels(self, inputs) / num_items_in_batch  # the labels leave the inputs, where they are smoothed
         Count.used = False
         given = num_items_in_batch.as_subclass(Count) if divides is None else num_items_in_batch
-        result = plain(self, model, inputs, return_outputs, given)
+        with run_eagerly() if divides is None else contextlib.nullcontext():
+            result = plain(self, model, inputs, return_outputs, given)
         if divides is None:
             setattr(self, DIVIDES, Count.used)
             say(self)
