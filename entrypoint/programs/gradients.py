@@ -18,11 +18,13 @@ ROOT, PACKAGE = Path(__file__).parents[2], "entrypoint"
 class Seen:
     """What is known of the training in this process.
 
-    lowers: it has computed something in bfloat16 of which gradients are kept; waited: the seconds in which a backward
-    pass had computed all, and gradients were still exchanged; None where nobody counts them.
+    lowers: how many times it has begun to compute in bfloat16 what gradients are kept of; sent: how gradients are
+    exchanged (tuning/gradients.py), empty before the first; waited: the seconds in which a backward pass had computed
+    all, and gradients were still exchanged; None where nobody counts them.
     """
 
-    lowers = False
+    lowers = 0
+    sent = ""
     waited: float | None = None
 
 
@@ -36,7 +38,7 @@ def watch_autocast(module: Any) -> None:
     @functools.wraps(enter)
     def enter_and_notice(self: Any) -> Any:
         if self.device == "cpu" and self._enabled and self.fast_dtype is torch.bfloat16 and torch.is_grad_enabled():
-            SEEN.lowers = True
+            SEEN.lowers += 1
         return enter(self)
 
     module.autocast.__enter__ = enter_and_notice
@@ -48,7 +50,8 @@ def watch_parallel(module: Any) -> None:
     module: torch.nn.parallel.distributed. A torch before _lazy_init, which is called once, compiles nothing.
     """
     kind = module.DistributedDataParallel
-    first = "_lazy_init" if hasattr(kind, "_lazy_init") else "forward"
+    lazy = hasattr(kind, "_lazy_init")
+    first = "_lazy_init" if lazy else "forward"
     make, run = kind.__init__, getattr(kind, first)
 
     @functools.wraps(make)
@@ -58,8 +61,10 @@ def watch_parallel(module: Any) -> None:
 
     @functools.wraps(run)
     def attach_and_run(self: Any, *words: Any, **options: Any) -> Any:
+        if lazy:
+            run(self)  # it registers a hook where optimizers step in the backward pass
         load_choice().attach(self, SEEN)
-        return run(self, *words, **options)
+        return None if lazy else run(self, *words, **options)
 
     not_compiled = getattr(sys.modules.get("torch._compile"), "_disable_dynamo", lambda method: method)
     kind.__init__ = make_and_choose

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from transformers.trainer_callback import ProgressCallback
 
 EXCHANGE = "multinode.gradients"  # which counts how long a backward pass waits
-CHOICE, FLOAT32, BF16 = "MULTINODE_GRADIENTS", "float32", "bf16"
 # The part of the time above which waiting is much, and the steps before it is known: the first ones are slow.
 MUCH, KNOWN = 0.2, 20
-# What helps those that send float32, and everybody, and by how much it has: docs/benchmarks.md, "On paper" and
-# "Settings". Nobody counts the waiting where the choice is `off`.
-LESS = f"{CHOICE}={BF16} (measured where 54% was waiting: 6.38 s a step became 3.95 s), or by "
+# What helps those that send all as it is, and everybody, and by how much it has: docs/benchmarks.md, "On paper" and
+# "Settings". A hook of the script's own stays, whatever is chosen.
+WHOLE = ("float32", "off")
+LESS = "MULTINODE_GRADIENTS=bf16 (measured where 54% was waiting: 6.38 s a step became 3.95 s), or by "
 LARGER = "a larger batch or gradient accumulation (measured: 30% for 8 x 128 words, 8% for 12 x 384)"
 
 
@@ -70,7 +70,7 @@ class Progress(ProgressCallback):
         now = self._now(state)
         more = []
         if not self.advised and now.step - self.first.step >= least:
-            more = advise(self.first, now, name_sent(os.environ))
+            more = advise(self.first, now, getattr(find_seen(), "sent", ""))
             self.advised = bool(more)
         samples = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
         said = ", ".join([describe(since, now, samples, state.log_history), *more])
@@ -86,17 +86,12 @@ def find_seen() -> Any:
     return getattr(sys.modules.get(EXCHANGE), "SEEN", None)
 
 
-def name_sent(environ: Mapping[str, str]) -> str:
-    """Return how gradients are sent; without a choice as bfloat16 where a training computes in it."""
-    return environ.get(CHOICE, "").strip() or (BF16 if getattr(find_seen(), "lowers", False) else FLOAT32)
-
-
 def advise(first: Point, now: Point, sent: str) -> list[str]:
     """Return what would help, if more than MUCH of the time since the first step has been waited."""
     waited = (now.waited or 0) - (first.waited or 0)
     if waited <= MUCH * (now.time - first.time):
         return []
-    return [f"less waiting by {LESS if sent == FLOAT32 else ''}{LARGER}"]
+    return [f"less waiting by {LESS if sent in WHOLE else ''}{LARGER}"]
 
 
 def describe(since: Point, now: Point, samples: int, history: Iterable[Mapping[str, Any]]) -> str:

@@ -1,7 +1,7 @@
 """What two or three ranks run in a container: models of many kinds train with a hook and without one, side by side.
 
 Each case prints nothing and fails with what is wrong: a gradient that differs from plain DDP's by more than it may, or
-from that of another rank at all.
+from that of another rank at all. The last rank computes as an old processor does, whose last bits are others.
 """
 
 from __future__ import annotations
@@ -10,9 +10,16 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+os.environ.update(
+    {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+    if int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1
+    else {}
+)
 
 import torch
 import torch.distributed as dist
@@ -51,6 +58,41 @@ class Tied(Model):
         return self.out(self.back(super().forward(words))).logsumexp(1, keepdim=True)
 
 
+class Sometimes(Model):
+    """One with a layer that the first rank alone computes with."""
+
+    def forward(self, words: Any) -> Any:
+        out = super().forward(words)
+        return out + self.unused(out[:, :3]).sum() if dist.get_rank() == 0 else out
+
+
+class Checkpointed(Model):
+    """One that computes a part of it again in the backward pass."""
+
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__()
+        self.reentrant, self.middle = reentrant, torch.nn.Sequential(torch.nn.Linear(5, 70), torch.nn.Linear(70, 5))
+
+    def forward(self, words: Any) -> Any:
+        out = super().forward(words)
+        return torch.utils.checkpoint.checkpoint(self.middle, out, use_reentrant=self.reentrant)
+
+
+class Picture(Model):
+    """One with weights that lie in memory in another order, one of no dimension, and one of no number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picture = torch.nn.Conv2d(2, 40, 3, padding=1).to(memory_format=torch.channels_last)
+        self.back = torch.nn.Conv2d(40, 2, 3, padding=1).to(memory_format=torch.channels_last)
+        self.scale = torch.nn.Parameter(torch.tensor(1.5))
+        self.empty = torch.nn.Parameter(torch.zeros(0, 3))
+
+    def forward(self, words: Any) -> Any:
+        shown = self.words(words).view(-1, 2, 9, 9).contiguous(memory_format=torch.channels_last)
+        return super().forward(words) * self.scale + self.back(self.picture(shown)).mean() + self.empty.sum()
+
+
 def mixed() -> Model:
     model = Model()
     model.last.double()
@@ -71,14 +113,19 @@ def of_type(dtype: Any) -> Callable[[], Model]:
 
 @dataclass
 class Case:
-    """A model, how it is wrapped, and what is done to it; error: what a gradient may differ by, of its largest."""
+    """A model, how it is wrapped, and what is done to it.
+
+    error: what a gradient may differ by in the first step, of its largest, and in the next one by as much again, of
+    other weights; None where it may differ by anything.
+    """
 
     make: Callable[[], Any] = Model
     options: dict[str, Any] = field(default_factory=dict)
     choice: str = "float32"
-    error: float = 1e-6
+    error: float | None = 1e-6
     used: bool = False  # `unused` is left out of the model
     passes: int = 1  # backward passes of a step
+    rows: Callable[[int], int] = lambda rank: 4 + rank  # of the batch of a rank
     spoil: Callable[[Any, int, int], Any] = lambda loss, rank, step: loss
     wrap: Callable[[Any], Any] = lambda parallel: parallel
     context: Callable[[], Any] = contextlib.nullcontext
@@ -94,24 +141,38 @@ def not_finite(loss: Any, rank: int, step: int) -> Any:
     return loss * float("inf" if rank == dist.get_world_size() - 1 and step == STEPS - 2 else 1)
 
 
+def empty(rank: int) -> int:
+    """Give the last rank a batch of no rows."""
+    return 4 if rank != dist.get_world_size() - 1 else 0
+
+
 def autocast() -> Any:
     return torch.autocast("cpu", dtype=torch.bfloat16)
 
 
 ROUNDING = 2.0**-7  # of bfloat16, once for each rank and once for the sum
 CASES = {
+    # The first one computes in bfloat16, which is no choice of those that come after it in this process.
+    "autocast": Case(choice="", context=autocast, error=ROUNDING),
+    "autocast, float32": Case(choice="float32", context=autocast),
     "plain": Case(),
     "nobody has chosen": Case(choice=""),
     "many buckets": Case(options={"bucket_cap_mb": 0.01}),
     "views": Case(options={"gradient_as_bucket_view": True}),
     "static": Case(options={"static_graph": True}),
     "unused": Case(options={"find_unused_parameters": True}, used=True),
+    "unused, static": Case(options={"static_graph": True}, used=True),
+    "unused on a rank": Case(make=Sometimes, options={"find_unused_parameters": True}, used=True),
+    "checkpointed": Case(make=lambda: Checkpointed(False)),
+    "checkpointed, reentrant": Case(make=lambda: Checkpointed(True), options={"static_graph": True}),
+    "picture": Case(make=Picture),
     "a large embedding": Case(make=lambda: Model(250_000, 16)),
     "tied": Case(make=Tied),
     "frozen": Case(make=frozen),
     "sparse": Case(make=lambda: Model(sparse=True)),
     "several passes": Case(passes=3),
     "no gradients on a rank": Case(spoil=nothing),
+    "empty batch": Case(rows=empty),
     "not finite": Case(spoil=not_finite),
     "float64": Case(make=of_type(torch.float64)),
     "mixed": Case(make=mixed),
@@ -126,9 +187,13 @@ CASES = {
     "int8": Case(choice="int8", error=0.06),
     "int8, not finite": Case(choice="int8", spoil=not_finite, error=0.06),
     "int8, many buckets": Case(choice="int8", options={"bucket_cap_mb": 0.01}, error=0.06),
-    # The last ones: from the first of them on this process computes in bfloat16.
-    "autocast": Case(choice="", context=autocast, error=ROUNDING),
-    "autocast, float32": Case(choice="float32", context=autocast),
+    "int8, empty batch": Case(choice="int8", rows=empty, error=0.06),
+    "powersgd": Case(choice="powersgd:3", error=None),
+    "powersgd, many buckets": Case(choice="powersgd:3", options={"bucket_cap_mb": 0.01}, error=None),
+    "powersgd, tied": Case(make=Tied, choice="powersgd:3", error=None),
+    "powersgd, picture": Case(make=Picture, choice="powersgd:1", error=None),
+    "powersgd, no gradients on a rank": Case(choice="powersgd:1", spoil=nothing, error=None),
+    "powersgd, not finite": Case(choice="powersgd:1", spoil=not_finite, error=None),
 }
 
 
@@ -141,13 +206,13 @@ def train(case: Case, choice: str) -> Iterator[dict[str, Any]]:
         del model.unused
     parallel = DistributedDataParallel(model, **case.options)
     run = case.wrap(parallel)
-    rate = 0.05 if case.error < 1e-5 else 0.0  # weights that differ would give gradients that differ more
+    rate = 0.05 if (case.error or 1) < 1e-5 else 0.0  # weights that differ would give gradients that differ more
     optimizer = torch.optim.SGD((each for each in model.parameters() if each.requires_grad), rate)
     for step in range(STEPS):
         optimizer.zero_grad()
         for number in range(case.passes):
             random = torch.Generator().manual_seed(1000 * rank + 10 * step + number)
-            words = torch.randint(0, model.words.num_embeddings, (4 + rank, 9), generator=random)
+            words = torch.randint(0, model.words.num_embeddings, (case.rows(rank), 9), generator=random)
             last = number == case.passes - 1
             with contextlib.nullcontext() if last else parallel.no_sync(), case.context():
                 loss = case.spoil(run(words).float().pow(2).sum(), rank, step)
@@ -157,29 +222,42 @@ def train(case: Case, choice: str) -> Iterator[dict[str, Any]]:
             optimizer.step()
 
 
+def find_hook() -> dict[str, Any]:
+    """Return what is in the module of the hook."""
+    found: dict[str, Any] = sys.modules["multinode.gradients"].load_choice().Exchange.end.__globals__
+    return found
+
+
 def compare(name: str, case: Case) -> None:
     """Fail where gradients are not those of plain DDP, or not those of other ranks."""
+    if case.choice.startswith("powersgd"):
+        find_hook()["PATIENCE"]["powersgd"] = 1
     for step, (plain, ours) in enumerate(zip(train(case, "off"), train(case, case.choice), strict=True)):
         assert plain.keys() == ours.keys(), name
         for each, gradient in ours.items():
             dense, usual = (found.to_dense() if found.is_sparse else found for found in (gradient, plain[each]))
             place = f"{name}: {each} in step {step}"
-            check_error(place, usual.double(), dense.double(), case.error)
+            check_error(place, usual.double(), dense.double(), case.error and case.error * (step + 1))
             check_equal(place, dense)
 
 
-def check_error(place: str, usual: Any, ours: Any, error: float) -> None:
+def check_error(place: str, usual: Any, ours: Any, error: float | None) -> None:
     """Fail where a finite gradient differs by more than it may, and where one that is not finite has not arrived."""
     if not usual.isfinite().all():
         assert not ours[~usual.isfinite()].isfinite().any(), f"{place}: what is not finite has not arrived"
         return
-    found = float((usual - ours).abs().max() / usual.abs().max().clamp(min=1e-30))
-    assert found <= error, f"{place}: differs by {found}"
+    found = find_largest(usual - ours) / max(find_largest(usual), 1e-30)
+    assert error is None or found <= error, f"{place}: differs by {found}"
+
+
+def find_largest(tensor: Any) -> float:
+    """Return the size of the largest number, or zero where there is none."""
+    return float(tensor.abs().max()) if tensor.numel() else 0.0
 
 
 def check_equal(place: str, ours: Any) -> None:
-    """Fail where ranks differ by a bit."""
-    bits = ours.contiguous().view(torch.uint8)
+    """Fail where ranks differ by a bit; a NaN has any."""
+    bits = ours.masked_fill(ours.isnan(), torch.nan).flatten().view(torch.uint8)
     others = [torch.empty_like(bits) for _ in range(dist.get_world_size())]
     dist.all_gather(others, bits)
     assert all(torch.equal(each, bits) for each in others), f"{place}: ranks differ"
@@ -199,8 +277,8 @@ def learn(choice: str, steps: int = 60) -> float:
         loss = (parallel(points) - points @ truth).pow(2).mean()
         optimizer.zero_grad()
         loss.backward()
+        check_equal(choice, torch.cat([each.grad.flatten() for each in model.parameters()]))
         optimizer.step()
-    check_equal(choice, torch.cat([each.detach().flatten() for each in model.parameters()]))
     dist.all_reduce(loss.detach_())
     return float(loss / dist.get_world_size())
 
@@ -230,25 +308,87 @@ def join() -> None:
     assert torch.allclose(*weights, rtol=1e-6), "join: differs"
 
 
-def keep_own_hook() -> None:
-    """Register a hook of the script."""
+def wait_for_others(choice: str, own: Any = None) -> None:
+    """Fail where it is not counted how long the first rank waits for the last, with a hook of the script or without."""
+    os.environ[VARIABLE] = choice
+    parallel = DistributedDataParallel(torch.nn.Linear(2, 2))
+    if own:
+        parallel.register_comm_hook(None, own)
+    seen, late = sys.modules["multinode.gradients"].SEEN, dist.get_rank() == dist.get_world_size() - 1
+    for number in range(3):
+        dist.barrier()
+        seen.waited = 0.0
+        with parallel.no_sync() if number == 1 else contextlib.nullcontext():
+            out = parallel(torch.ones(1, 2))
+            if late:
+                out.register_hook(lambda _: time.sleep(0.2))
+            out.sum().backward()
+        much = not late and number != 1
+        assert seen.waited > 0.1 if much else seen.waited < 0.1, f"{choice}, {own}: {seen.waited} s in pass {number}"
+
+
+def count_waiting() -> None:
+    """Fail where waiting is not counted, whoever exchanges gradients."""
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
-    os.environ[VARIABLE] = ""
-    parallel = DistributedDataParallel(torch.nn.Linear(2, 2))
-    parallel.register_comm_hook(None, allreduce_hook)
-    parallel(torch.ones(1, 2)).sum().backward()
+    wait_for_others("off")
+    wait_for_others("float32")
+    wait_for_others("", allreduce_hook)
+
+
+def train_two() -> None:
+    """Fail where two models, in one backward pass and in turn, get other gradients than those of plain DDP."""
+    found: dict[str, list[Any]] = {}
+    for choice in ("off", "float32"):
+        os.environ[VARIABLE] = choice
+        torch.manual_seed(3)
+        made = [Model(), Model()]
+        for each in made:
+            del each.unused
+        one, other = (DistributedDataParallel(each, bucket_cap_mb=0.01) for each in made)
+        words = torch.randint(0, WORDS, (5, 9), generator=torch.Generator().manual_seed(dist.get_rank()))
+        (one(words) * other(words)).pow(2).sum().backward()
+        for each in (one, other):
+            each(words).pow(2).sum().backward()
+        found[choice] = [weight.grad for each in made for weight in each.parameters()]
+    for usual, ours in zip(*found.values(), strict=True):
+        check_error("two models", usual, ours, 1e-6)
+        check_equal("two models", ours)
+
+
+def optimize_in_backward() -> None:
+    """Fail where a parameter whose optimizer steps in the backward pass ends as another one than plain DDP's."""
+    from torch.distributed.optim import _apply_optimizer_in_backward
+
+    weights = []
+    for choice in ("off", ""):
+        os.environ[VARIABLE] = choice
+        torch.manual_seed(3)
+        model = torch.nn.Linear(2, 2)
+        _apply_optimizer_in_backward(torch.optim.SGD, model.parameters(), {"lr": 0.1})
+        DistributedDataParallel(model)(torch.full((1, 2), 1.0 + dist.get_rank())).pow(2).sum().backward()
+        weights.append(torch.cat([each.detach().flatten() for each in model.parameters()]))
+    assert torch.equal(*weights), "in backward: differs"
+
+
+def die_after(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what begins a collective and ends its rank."""
+
+    def run_and_die(*words: Any, **options: Any) -> None:
+        run(*words, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return run_and_die
 
 
 def lose_a_rank() -> None:
-    """End the last rank in the middle of a backward pass; the others say what they are told of it."""
-    os.environ[VARIABLE] = ""
+    """End the last rank in the middle of a collective; the others say what they are told of it."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's, which may come before they are told
     parallel = DistributedDataParallel(Model(), find_unused_parameters=True)
     for step in range(3):
         out = parallel(torch.ones(2, 3, dtype=torch.long))
         if step == 2 and dist.get_rank() == dist.get_world_size() - 1:
-            out.register_hook(lambda _: os._exit(7))
+            dist.all_gather, dist.all_to_all_single = die_after(dist.all_gather), die_after(dist.all_to_all_single)
         try:
             out.sum().backward()
         except RuntimeError as error:
@@ -268,8 +408,10 @@ def main(what: str) -> None:
     if what != "all":
         {"lose": lose_a_rank, "disagree": disagree}[what]()
         return
-    keep_own_hook()
+    count_waiting()
     join()
+    train_two()
+    optimize_in_backward()
     check_learning()
     for name, case in CASES.items():
         compare(name, case)

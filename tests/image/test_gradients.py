@@ -30,8 +30,12 @@ def test_gradients_are_those_of_plain_ddp(bare_image: str, ranks: int) -> None:
         assert f"multinode: gradients are sent as {kind}" in done.err
 
 
-def test_a_lost_rank_ends_the_others(bare_image: str) -> None:
-    done = train(bare_image, 2, "lose", seconds=120)
+@pytest.mark.parametrize(
+    ("ranks", "choice"),
+    [(2, ""), *(pytest.param(3, choice, marks=pytest.mark.slow) for choice in ("", "int8"))],
+)
+def test_a_lost_rank_ends_the_others(bare_image: str, ranks: int, choice: str) -> None:
+    done = train(bare_image, ranks, "lose", "--env", f"MULTINODE_GRADIENTS={choice}", seconds=120)
 
     assert done.code == 1
     assert done.out.startswith("told of the lost rank: ")

@@ -13,7 +13,8 @@ import torch.distributed as dist
 from entrypoint.errors import Refusal
 from entrypoint.printing.streams import print_error, print_note
 from entrypoint.programs.exchange.hook import Exchange
-from entrypoint.tuning.gradients import OFF, VARIABLE, Choice, read_choice
+from entrypoint.programs.exchange.waiting import count_waiting
+from entrypoint.tuning.gradients import OFF, OWN, VARIABLE, Choice, read_choice
 
 # What was chosen for each model that still has no hook.
 CHOSEN: weakref.WeakKeyDictionary[Any, Choice] = weakref.WeakKeyDictionary()
@@ -33,9 +34,9 @@ def choose(parallel: Any) -> None:
     except Refusal as refusal:
         print_error(refusal)
         sys.exit(refusal.code)
-    # Torch before 1.11 does not tell a hook which parameters a bucket has.
-    if choice.name != OFF and hasattr(dist.GradBucket, "parameters") and hasattr(parallel, "reducer"):
-        CHOSEN[parallel] = choice
+    if hasattr(parallel, "reducer"):
+        # Torch before 1.11 does not tell a hook which parameters a bucket has.
+        CHOSEN[parallel] = choice if hasattr(dist.GradBucket, "parameters") else Choice(OFF)
 
 
 def compare(text: str, group: Any) -> list[str]:
@@ -53,17 +54,19 @@ def name_values(values: list[str]) -> str:
 
 
 def attach(parallel: Any, seen: Any) -> None:
-    """Register the hook, unless the script has one; seen: as in gradients.py."""
+    """Register the hook, unless the script has one, or wants none; seen: as in gradients.py."""
     choice = CHOSEN.pop(parallel, None)
     if choice is None or getattr(parallel, "_use_python_reducer", False):
         return
     own = getattr(parallel, "_comm_hooks", [])
     try:
-        if not own:  # past the method that lists it, and would be saved with the model
+        if not own and choice.name != OFF:  # past the method that lists it, and would be saved with the model
             dist._register_comm_hook(parallel.reducer, None, Exchange(parallel, choice, seen))
             return
     except RuntimeError:  # the reducer has one that is listed nowhere
         pass
-    if dist.get_rank(parallel.process_group) == 0:
+    seen.sent = OFF if choice.name == OFF and not own else OWN
+    count_waiting(parallel, seen)
+    if choice.name != OFF and dist.get_rank(parallel.process_group) == 0:
         name = getattr(own[0][0], "__qualname__", "") if own else "torch's"
         print_note(f"gradients are exchanged by the hook that the script has registered, {name}")

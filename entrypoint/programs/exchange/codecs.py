@@ -85,8 +85,9 @@ def average_rows(table: Any, ranks: Ranks, dtype: Any, otherwise: Callable[[], F
 
 def find_rows(table: Any) -> Any:
     """Return the numbers of the rows of a matrix that have a bit set."""
-    whole = table.shape[1] * table.element_size() % 8 == 0 and table.storage_offset() * table.element_size() % 8 == 0
-    bits = table.view(torch.int64) if whole else table
+    size = table.element_size()
+    whole = table.shape[1] * size % 8 == 0 and table.storage_offset() * size % 8 == 0
+    bits = table.view(torch.int64 if whole else {2: torch.int16, 4: torch.int32, 8: torch.int64}[size])
     return bits.ne(0).any(1).nonzero().flatten()
 
 

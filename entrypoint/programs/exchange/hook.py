@@ -19,7 +19,7 @@ import torch.distributed as dist
 from entrypoint.printing.streams import print_note
 from entrypoint.programs.exchange import eight_bits, low_rank
 from entrypoint.programs.exchange.codecs import Flight, Ranks, average, average_rows, count_bytes
-from entrypoint.tuning.gradients import BF16, FLOAT32, INT8, POWERSGD, VARIABLE, Choice
+from entrypoint.tuning.gradients import BF16, FLOAT32, INT8, POWERSGD, VARIABLE, Choice, describe_sent
 
 LEAST = 4 << 20  # bytes of an embedding whose rows are looked at: a smaller one is no worse than other weights
 LAG = 2  # buckets that are on their way before the second collective of one is issued
@@ -34,6 +34,8 @@ class Exchange:
     def __init__(self, parallel: Any, choice: Choice, seen: Any) -> None:
         """Take a model; seen: as in gradients.py."""
         self.parallel, self.choice, self.seen = weakref.proxy(parallel), choice, seen
+        # Another model of this process may have computed in bfloat16 before; this one's first forward pass has begun.
+        self.before = seen.lowers - is_lowering()
         self.tables = find_tables(parallel.module)
         self.lowered: bool | None = None
         self.steps = self.whole = 0
@@ -64,11 +66,12 @@ class Exchange:
             raise RuntimeError(f"join(divide_by_initial_world_size=False) needs another way of exchange; try: {remedy}")
         if self.lowered is None:
             self.lowered = self.choice.name == BF16 or (not self.choice.name and self.agree())
+            self.seen.sent = self.choice.name or (BF16 if self.lowered else FLOAT32)
         self.whole, self.flights, self.futures = 0, [], []
 
     def agree(self) -> bool:
         """Return whether all ranks compute in bfloat16: one on a processor without units does not."""
-        flag = torch.tensor([int(self.seen.lowers)])
+        flag = torch.tensor([int(self.seen.lowers > self.before)])
         dist.all_reduce(flag, op=dist.ReduceOp.MIN, group=self.ranks.group)
         return bool(flag)
 
@@ -85,16 +88,10 @@ class Exchange:
         self.steps += 1
         # Of the first step DDP may have other buckets. The long way of a low rank begins later.
         if self.steps == 2 + PATIENCE.get(self.choice.name, 0) and self.ranks.rank == 0:
-            print_note(self.describe())
-
-    def describe(self) -> str:
-        """Return what this rank has sent in the step that ends, and would have without a hook."""
-        usual = 2 * (self.ranks.size - 1) * self.whole / self.ranks.size
-        name = self.choice.name or (BF16 if self.lowered else FLOAT32)
-        tables = f", of {len(self.tables)} embedding{'s'[: len(self.tables) > 1]} the rows that are not zero"
-        kept = "; what rounding takes goes into the next step, from zero at each start" if name in PATIENCE else ""
-        sent = f"{self.ranks.sent / 1e6:.1f} MB a step instead of {usual / 1e6:.1f} MB"
-        return f"gradients are sent as {name}{tables if self.tables else ''}: {sent}{kept} ({VARIABLE})"
+            usual = 2 * (self.ranks.size - 1) * self.whole // self.ranks.size
+            said = describe_sent(self.seen.sent, len(self.tables), self.ranks.sent, usual)
+            if said:
+                print_note(said)
 
     def list_flights(self, bucket: Any) -> Iterator[Flight]:
         """Yield what exchanges the parts of a bucket: embeddings one by one, and all that is between them."""
@@ -137,7 +134,7 @@ class Exchange:
             memory = self.recall((*key, length), lambda: eight_bits.Memory(length, self.ranks.size))
             return eight_bits.average_eight_bits(part, self.ranks, memory)
         if name == POWERSGD:
-            shapes = tuple((len(each), each[0].numel()) if each.dim() > 1 else (1, each.numel()) for each in gradients)
+            shapes = tuple(shape_matrix(each) for each in gradients)
             memory = self.recall((*key, shapes), lambda: low_rank.Memory(shapes, self.choice.rank))
             return low_rank.average_low_rank(gradients, self.ranks, memory)
         scratch = (
@@ -152,6 +149,20 @@ class Exchange:
         if found is None or found[0] != shape:
             found = self.memories[place] = (shape, make())
         return found[1]
+
+
+def is_lowering() -> bool:
+    """Return whether autocast is on right now; torch before 2.4 has a function of each device for that."""
+    try:
+        return bool(torch.is_autocast_enabled("cpu"))
+    except TypeError:
+        return bool(torch.is_autocast_cpu_enabled())
+
+
+def shape_matrix(gradient: Any) -> tuple[int, int]:
+    """Return the shape that a gradient has as a matrix."""
+    rows = gradient.shape[0] if gradient.dim() > 1 else 1
+    return rows, gradient.numel() // max(rows, 1)
 
 
 def advance(flight: Flight) -> bool:
