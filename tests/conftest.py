@@ -108,9 +108,11 @@ def engine() -> None:
 
 
 def load(name: str, *options: str) -> str:
-    """Build an image that several workers use; one of them builds, with all cores, and the others find its layers."""
-    with alone(name):
-        return str(built(*options, "--tag", f"{IMAGES}:{name}")["image"])
+    """Return an image that several workers use; the first of them builds it, with all cores."""
+    with alone(name) as file:
+        if not file.stat().st_size:
+            file.write_text(str(built(*options, "--tag", f"{IMAGES}:{name}")["image"]))
+        return file.read_text()
 
 
 @pytest.fixture(scope="session")

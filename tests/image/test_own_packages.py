@@ -15,6 +15,8 @@ from images.plan.request import Request
 from tests.support.harness import build, built, call, run
 from tests.support.stores import SMALL
 
+# Of the image that other tests load, all of whose layers are below the one of these packages.
+WHOLE = ("--examples", "none")
 # Two that need what the image has, and bring more.
 FILE = "peft>=0.18  # adapters\n-r more.txt\n-c bounds.txt\n"
 MORE, BOUNDS = {"more.txt": "tensorboard\n"}, {"bounds.txt": "protobuf<7\n"}
@@ -57,7 +59,7 @@ def own(engine: None, module_path: Path, module_tag: Callable[[str], str]) -> Ow
     for name, text in {"mine.txt": FILE, **MORE, **BOUNDS}.items():
         (module_path / name).write_text(text)
     name, archive = module_tag("own"), module_path / "own.tar"
-    options = (*SMALL, "--requirements", str(module_path / "mine.txt"), "--tag", name)
+    options = (*WHOLE, "--requirements", str(module_path / "mine.txt"), "--tag", name)
     answer = built(*options, "--load", "--output", str(archive))
     text = lockfile.path_for(archive).read_text()
     return Own(name, answer, options, lockfile.read_lock(text, "the lock", Request()))
@@ -69,7 +71,7 @@ def test_they_train_in_it(own: Own) -> None:
     assert (done.code, done.out.splitlines()[-1]) == (0, "events 1"), done.text
 
 
-def test_they_are_in_its_lock_and_sbom_and_in_a_layer_of_their_own(own: Own) -> None:
+def test_they_are_in_its_lock_and_sbom_and_in_a_layer_of_their_own(own: Own, module_path: Path) -> None:
     packages = own.lock.user_packages
 
     assert packages and packages.requirements == ("peft>=0.18", "protobuf<7 --constraint", "tensorboard")
@@ -79,7 +81,7 @@ def test_they_are_in_its_lock_and_sbom_and_in_a_layer_of_their_own(own: Own) -> 
                             "/opt/multinode/components.json"]).out)  # fmt: skip
     purls = {part.get("purl", "").partition("?")[0] for part in bill["components"]}
     assert {f"pkg:pypi/{name}@{own.lock.version(name)}" for name in ("peft", "tensorboard")} <= purls
-    stated = json.loads(build("provenance", own.name).out)["predicate"]["buildDefinition"]
+    stated = json.loads(build("provenance", str(module_path / "own.tar")).out)["predicate"]["buildDefinition"]
     assert stated["externalParameters"]["user-packages"] == [*packages.requirements]
 
 
@@ -93,7 +95,7 @@ def test_the_lock_is_asked_for_again_by_the_same_options_alone(own: Own, module_
     lock = str(lockfile.path_for(module_path / "own.tar"))
     no = ("--no-load", "--output", str(module_path / "again.tar"))
 
-    again = built(*own.options[len(SMALL) :], *SMALL[2:], *no, "--lock", lock)
+    again = built(*own.options, *no, "--lock", lock)
     other = build("--package", "peft==0.18.0", *no, "--lock", lock)
 
     assert again["digest"] == own.answer["digest"]

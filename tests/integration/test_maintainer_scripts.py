@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from images.debian import maintainer_scripts as known
+from images.host.context import Context
+from images.plan.catalog import BaseRow
+from images.platforms import Platform
 from scripts import maintainer_scripts as command
 
 EDITOR = "nano.postinst"  # chooses it as an alternative
@@ -24,12 +28,27 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask the archive for each system once, however often the command is run: that takes seconds."""
+    asked, ask = dict[Platform, command.System](), command._system
+
+    def system(row: BaseRow, platform: Platform, more: Sequence[str], context: Context) -> command.System:
+        if platform not in asked:
+            asked[platform] = ask(row, platform, more, context)
+        return asked[platform]
+
+    monkeypatch.setattr(command, "_system", system)
+
+
 def run(*words: str) -> int:
     known.read_known.cache_clear()
     return command.main(["--suite", "bookworm", "nano", *words], os.environ)
 
 
-def test_a_script_is_shown_and_known_when_somebody_has_read_it(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_is_shown_and_known_when_somebody_has_read_it(
+    table: Path, once: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = json.loads(table.read_text())
     assert EDITOR not in before
 

@@ -85,11 +85,12 @@ def small_disk(place: Path, size: str) -> Iterator[None]:
 
 
 @contextmanager
-def alone(name: str) -> Iterator[None]:
-    """Wait until no other worker of this session does the same."""
-    with Path(tempfile.gettempdir(), f"{IMAGES}-{name}").open("w") as file:
+def alone(name: str) -> Iterator[Path]:
+    """Wait until no other worker of this session does the same; yield a file that all of them may read and write."""
+    place = Path(tempfile.gettempdir(), f"{IMAGES}-{name}")
+    with place.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield place
 
 
 def wait_for(met: Callable[[], bool], seconds: float = 60) -> bool:
