@@ -170,7 +170,8 @@ def clone(place: Path, programs: dict[str, str]) -> list[str]:
         shutil.copy(ROOT / "scripts" / name, place / "scripts")
     (place / "pyproject.toml").touch()
     (place / ".venv/bin").mkdir(parents=True)
-    (place / ".venv/installed[test]").touch()
+    for extras in ("test", "test,benchmarks"):
+        (place / f".venv/installed[{extras}]").touch()
     names = ("apt-get", "ruff", "mypy", "shellcheck", "check-jsonschema")
     path = fill(place / ".venv/bin", {**dict.fromkeys(names, ANSWERS), "docker": DOCKER, **programs})
     return ["env", "--default-signal=INT", f"PATH={path}", f"TMPDIR={place}", "bash", "scripts/test"]
@@ -204,3 +205,12 @@ def test_tests_end_with_the_code_of_pytest_which_has_the_terminal(tmp_path: Path
     first, last = done.stdout.splitlines()
     assert first.startswith(f"pytest {said}") and last == "typed"
     assert done.returncode == 5
+
+
+def test_types_that_are_wrong_fail_after_the_tests(tmp_path: Path) -> None:
+    """They are checked meanwhile."""
+    programs = {"pytest": "#!/bin/sh\necho passed\n", "mypy": "#!/bin/sh\necho wrong\nexit 1\n"}
+
+    done = subprocess.run(clone(tmp_path, programs), cwd=tmp_path, capture_output=True, text=True, timeout=60)
+
+    assert (done.returncode, done.stdout) == (1, "passed\nwrong\n")

@@ -23,6 +23,22 @@ PROGRAMS = ("bash", "chmod", "hf", "true")
 IMAGE = re.compile(r"IMAGE|multinode:\S+")
 TRIED = (ROOT / "tests/cluster/test_libraries.py").read_text()
 SHOWN = [shown for each in pages() for shown in each.shown]
+# The programs of this repository that the pages start, beside build.py, and what starts each at a landing or a release.
+OURS = re.compile(
+    r"(?:^|(?<=[ (&|]))(-m (?:benchmarks|(?:scripts|tests)\.\w+)|scripts/\w+(?:\.py)?)(?=\s|$)", re.MULTILINE
+)
+STARTED = {
+    "-m benchmarks": "tests/cluster/test_benchmarks.py",
+    "-m scripts.audit": "tests/integration/test_audit.py",
+    "-m scripts.example": "tests/cluster/test_example.py",
+    "-m scripts.maintainer_scripts": "tests/integration/test_maintainer_scripts.py",
+    "-m scripts.pages": ".github/workflows/update.yml",
+    "-m tests.golden": "tests/integration/test_golden.py",
+    "scripts/demo": ".github/workflows/test.yml",
+    "scripts/manifest.py": "tests/unit/manifests/test_pages.py",
+    "scripts/test": ".github/workflows/test.yml",
+    "scripts/update_versions.py": ".github/workflows/test.yml",
+}
 
 
 def place(shown: Shown) -> str:
@@ -50,6 +66,13 @@ def test_build_py_takes_the_command_line(shown: Shown) -> None:
         assert ended.value.code == 0
     else:
         parse(words)
+
+
+def test_each_program_of_the_pages_is_started_by_something() -> None:
+    assert {name for shown in SHOWN for name in OURS.findall(shown.text)} == STARTED.keys()
+    for name, path in STARTED.items():
+        text = (ROOT / path).read_text()
+        assert name in text or name.removeprefix("-m ").rpartition(".")[2] in text, f"{path} does not start {name}"
 
 
 def test_the_pair_that_the_readme_names_first_is_the_default() -> None:

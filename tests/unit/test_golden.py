@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+from tests.golden import __main__ as golden
 from tests.golden import data, explain, messages, plans, refusals
 
 
@@ -63,3 +66,14 @@ def test_no_golden_data_are_left_over() -> None:
     for name, typed in refusals.REFUSALS.items():
         known = json.loads(data.recorded("refusals")[f"{name}.json"])
         assert known.keys() == {f"build.py {words}" for words in typed}
+
+
+def test_the_command_writes_what_the_tests_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {name: data.recorded(name) for name in ("messages", "manifests")}
+    monkeypatch.setattr(data, "PLACE", tmp_path)
+
+    assert golden.main(["messages", "manifests"]) == 0
+
+    assert {name: data.recorded(name) for name in known} == known
+    assert golden.main(["starts"]) == 2
+    assert all(hasattr(import_module(module), "produce") for module in golden.MODULES.values())
