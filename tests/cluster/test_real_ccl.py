@@ -88,6 +88,7 @@ def passed(done: Done, size: int, dtype: str = TYPE) -> bool:
     return done.code == 0 and len(re.findall(line, done.text)) == 1
 
 
+@pytest.mark.slow  # the group forms so in the next test, and two containers train in the one after it
 def test_two_ranks_in_one_container_without_a_network(ccl_image: str) -> None:
     assert passed(run(ccl_image, "--nproc", "2", *SMOKE), 2)
 

@@ -20,6 +20,7 @@ def weights(text: str) -> list[str]:
     return re.findall(r"smoke: passed: world_size=2 .* weights=(\w+)", text)
 
 
+@pytest.mark.slow  # as test_faults_restarts.py trains to the end
 def test_torchrun_by_the_variables_of_an_elastic_pytorchjob(cluster: Cluster) -> None:
     done = cluster.both("smoke", "--bf16", environ=[cluster.elastic] * 2)
 
@@ -27,6 +28,7 @@ def test_torchrun_by_the_variables_of_an_elastic_pytorchjob(cluster: Cluster) ->
     assert len(weights(done[0].out + done[1].out)) == 1
 
 
+@pytest.mark.slow  # as test_readme.py trains to the end
 def test_launch_over_ssh(cluster: Cluster) -> None:
     cluster.start(1, "worker")
 
