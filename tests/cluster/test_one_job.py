@@ -33,7 +33,8 @@ def scripts(cluster: Cluster) -> Cluster:
     ("command", "remedy"),
     [
         pytest.param(("/tmp/apart.py",), 'init_process_group("gloo")', id="a script"),
-        pytest.param(("python3", "/tmp/apart.py"), "multinode SCRIPT.py", id="Python"),
+        # As the next one, with the remedy of a row of tests/unit.
+        pytest.param(("python3", "/tmp/apart.py"), "multinode SCRIPT.py", id="Python", marks=pytest.mark.slow),
         pytest.param(("bash", "-c", "cd /tmp && python3 -m apart"), "multinode -m MODULE", id="a shell"),
         pytest.param(("accelerate", "launch", "/tmp/apart.py"), "multinode SCRIPT.py", id="accelerate"),
     ],

@@ -37,3 +37,4 @@ def test_torchrun_and_mpi_as_the_readme_says(image: str, names: str, tmp_path: P
 
     assert done.code == 0
     assert re.findall(r"smoke: passed: world_size=(\d) backend=(\w+)", done.out) == [("2", "gloo")] * 2
+    assert len(re.findall(r" all_reduce_seconds=(?!0\.00)\d+\.\d\d ", done.out)) == 2

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.harness import EXAMPLES, IMAGES, built, call
-from tests.support.stores import SMALL
 
 
 def test_json_says_what_was_built(image: str) -> None:
@@ -34,7 +33,7 @@ def test_json_says_what_was_built(image: str) -> None:
 @pytest.fixture(scope="module")
 def archive(module_path: Path) -> Path:
     path = module_path / "image.tar"
-    built(*SMALL, "--tag", f"{IMAGES}:archive", "--output", str(path))
+    built("--examples", "none", "--no-load", "--tag", f"{IMAGES}:archive", "--output", str(path))
     return path
 
 
