@@ -76,8 +76,8 @@ def _propose(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     """Print the change and what goes with it; make it where that is asked for."""
     old = options.table.read_text(encoding="utf-8", errors="replace")
     catalog.load(options.table)
-    with package_index.client(options.index, pip_config.read_sources(environ)) as index:
-        found = {name: package_index.releases(index, name) for name in NAMES}
+    sources = pip_config.read_sources(environ)
+    found = {name: package_index.releases(name, options.index, sources) for name in NAMES}
     new = proposed(old, found)
     print(diff(old, new, options.table.name), end="", flush=True)
     for note in notes(old, found["torch"]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import lzma
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ from images.host.store import key_of
 KEYRING = Path(__file__).with_name("keyring.gpg")  # of the package debian-archive-keyring, 2025.1
 REACH = f"check the network and the proxy (HTTPS_PROXY), or name another mirror: {mirrors.VARIABLE}=http://HOST/debian"
 RENEW = "check the clock and the proxy, or name another mirror: its files are not used without Debian's signature"
-STILL = f'{RENEW}; for a snapshot, Acquire::Check-Valid-Until "false"; in /etc/apt/apt.conf'
+OLD = """for a snapshot: echo 'Acquire::Check-Valid-Until "false";' > /etc/apt/apt.conf.d/90snapshot"""
+STILL = f"{RENEW}; {OLD}"
+NEWER = f"a mirror that is up to date: {mirrors.VARIABLE}=http://HOST/debian"
 SEEN = "debian days"  # the kind of records with the newest index of each suite
 LAG = datetime.timedelta(days=1)  # by which servers behind one name may differ, and clocks
 DAMAGED = "run it again; if it stays so, name another mirror"
@@ -138,11 +141,12 @@ def refuse_other_days(index: Index, context: Context) -> None:
     key, suite = key_of([index.source.suite]), f"{index.source.suite}: {index.date:%Y-%m-%d}"
     if index.date.date() > context.today + LAG:
         raise Unverified("the index of Debian's mirror is of a day to come", suite, RENEW)
-    newest = context.store.record(SEEN, key)
+    newest, place = context.store.record(SEEN, key), shlex.quote(str(context.store.record_place(SEEN, key)))
     seen = datetime.datetime.fromisoformat(newest) if newest else index.date
     if seen - index.date > LAG and mirrors.may_expire():
         fact = "the index of Debian's mirror is older than one that was seen here"
-        raise Unverified(fact, f"{suite}, not {seen:%Y-%m-%d}", STILL)
+        forget = f"if what was seen here was wrong: rm {place}"
+        raise Unverified(fact, f"{suite}, not {seen:%Y-%m-%d}", f"{NEWER}; {OLD}; {forget}")
     context.store.write_record(SEEN, key, max(seen, index.date).isoformat())
 
 

@@ -191,11 +191,11 @@ class Session(requests.Session):
 session = functools.cache(Session)
 
 
-def login_fault(url: str, status: int) -> UserFault:
-    """Return the fault of a server that wants a login, or another one."""
+def login_fault(url: str, status: int, more: str = "") -> UserFault:
+    """Return the fault of a server that wants a login, or another one; `more` is what else may be done."""
     remedy = "the right user and password in pip's index-url (https://USER:PASSWORD@HOST/...) or in ~/.netrc"
     kind = MOVED if status in NOT_THERE else ""
-    return UserFault("a server refuses the login", f"{url} ({status})", f"{remedy}; keyrings are not asked", kind)
+    return UserFault("a server refuses the login", f"{url} ({status})", f"{remedy}; keyrings are not asked{more}", kind)
 
 
 def _copy(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advance) -> str:

@@ -160,9 +160,13 @@ class Store:
         record = self.record(kind, key_of([inputs, self._makers]))
         return record if record is not None and usable(record) else None
 
+    def record_place(self, kind: str, key: str) -> Path:
+        """Return where a record lies, or would lie."""
+        return self.root / "records" / kind / key
+
     def record(self, kind: str, key: str) -> Any | None:
         """Return a record, or None where there is none, or a damaged one."""
-        path = self.root / "records" / kind / key
+        path = self.record_place(kind, key)
         if whole_files.own_file(path) is None:
             return None
         digest, _, text = path.read_bytes().partition(b"\n")
@@ -174,7 +178,7 @@ class Store:
         with self.temporary() as path:
             path.write_bytes(hashlib.sha256(text).hexdigest().encode() + b"\n" + text)
             path.chmod(0o644)
-            place = self.root / "records" / kind / key
+            place = self.record_place(kind, key)
             place.parent.mkdir(parents=True, exist_ok=True)
             path.replace(place)
 

@@ -17,9 +17,10 @@ from images.host.download import MOVED, download_file
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources, check_addresses, directories, local_path
 from images.host.store import Store
-from images.lock import index_pages, resolve, source_only, uv, wheelhouse
+from images.lock import index_pages, resolve, source_only, wheelhouse
 from images.lock.index_pages import Page
 from images.lock.lock import BINDINGS, EXAMPLES, Artifact, Lock
+from images.plan.catalog import TORCH_INDEX
 from images.platforms import Platform
 from images.wheels.content import read_content
 from images.wheels.wheel import Wheel
@@ -105,7 +106,7 @@ def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) 
 
 def _places(lock: Lock, sources: Sources, store: Store) -> dict[str, Callable[[Artifact], str | None]]:
     """Return what may have files of a lock, in the order in which it is asked, and how it says where a file is."""
-    usual = (None, None, None) if sources.no_index else (uv.TORCH_INDEX, lock.index, lock.find_links)
+    usual = (None, None, None) if sources.no_index else (TORCH_INDEX, lock.index, lock.find_links)
     indexes = (*index_pages.list_indexes(sources), *filter(None, usual[:2]))
     links = (*sources.links, *filter(None, usual[2:]))
 
@@ -168,7 +169,7 @@ def _kind(filename: str) -> tuple[str, str]:
         return "the registry of the base", "--base oci:DIRECTORY or archive:FILE with that base"
     if filename == EXAMPLES:
         return "the archive of the transformers release on GitHub", "--examples PATH with a copy of that archive"
-    indexes = {"torch": uv.TORCH_INDEX, BINDINGS: "Intel's wheel index"}
+    indexes = {"torch": TORCH_INDEX, BINDINGS: "Intel's wheel index"}
     index = indexes.get(canonicalize_name(filename.partition("-")[0]), "PyPI")
     origin = "Debian's mirror, or its snapshots" if filename.endswith(".deb") else index
     return origin, "--wheelhouse DIR with those very files in it"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from collections.abc import Collection, Iterable, Iterator
 from email.message import Message
 from functools import partial
@@ -33,8 +34,11 @@ STORES = ("download.pytorch.org", "pytorch-extension.intel.com")
 HTML, JSON = ("text/html", "application/vnd.pypi.simple.v1+html"), "application/vnd.pypi.simple.v1+json"
 ACCEPT = f"{JSON}, {HTML[1]}, {HTML[0]};q=0.01"
 ENDS = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tar.xz", ".tgz", ".egg", ".exe")  # of files of PyPI in all its years
+TITLE = re.compile(r"<(?:title|h1)\b[^<>]*>[^<>]{0,200}\blinks for\s+([\w.-]+)\s*<", re.IGNORECASE)
 AT_ONCE = 8  # pages: a server is waited for more than there is to do
 REACH = f"check the network, the proxy (HTTPS_PROXY), pip's index-url and its login; {TRUST}; or --wheelhouse DIR"
+# What a store of files answers where there is none, unless whoever asks may list it (S3, "GetObject": permissions).
+STORE = "; where a store of files is the index: allow s3:ListBucket, so that it answers 404 for what is not there"
 ANSWER = "the right address and login in pip's index-url or extra-index-url, or the proxy; or take the index out there"
 
 
@@ -44,6 +48,14 @@ class PageFile(NamedTuple):
     name: str
     url: str
     sha256: str | None
+
+
+class Answer(NamedTuple):
+    """What an index has answered: a page, its Content-Type (empty: none), and the address that it came from."""
+
+    body: bytes
+    content_type: str
+    base: str
 
 
 class Page(NamedTuple):
@@ -96,17 +108,24 @@ def read_links(url: str, sources: Sources) -> Page | None:
 
 
 def _request_page(url: str, name: str, sources: Sources) -> Page | None:
+    answer = request_answer(url, sources)
+    return _parse_page(answer, url, name) if answer else None
+
+
+def request_answer(url: str, sources: Sources) -> Answer | None:
+    """Return what is at an address of an index, None where it says that nothing is; see `read_page`."""
     session, headers = download.session(sources), {"Accept": ACCEPT}
     try:
         with session.get(url, headers=headers, stream=True, timeout=download.TIMEOUT) as answer:
             if answer.status_code in _absences(url):
                 return None
             if answer.status_code in LOGIN:
-                raise download.login_fault(url, answer.status_code)
+                more = STORE if answer.status_code == requests.codes.forbidden else ""
+                raise download.login_fault(url, answer.status_code, more)
             if answer.status_code != requests.codes.ok:
                 raise _no_answer(url, f"{answer.status_code} {answer.reason or ''}".strip())
             body = b"".join(download.pieces(answer, limits.PAGE.most, lambda _: None, unpack=True))
-            return _parse_page(body, answer.headers.get("Content-Type", ""), answer.url, url, name)
+            return Answer(body, answer.headers.get("Content-Type", ""), answer.url)
     except download.FAILED as error:
         raise WorldFault("cannot reach a package index", f"{url} ({download.reason(error)})", REACH) from error
 
@@ -123,10 +142,11 @@ def _read_local(path: Path, name: str) -> Page | None:
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        return _parse_page(file.read(limits.PAGE.most), HTML[0], path.as_uri(), str(path), name)
+        return _parse_page(Answer(file.read(limits.PAGE.most), HTML[0], path.as_uri()), str(path), name)
 
 
-def _parse_page(body: bytes, content_type: str, base: str, url: str, name: str) -> Page:
+def _parse_page(answer: Answer, url: str, name: str) -> Page:
+    body, content_type, base = answer
     message = Message()
     message["Content-Type"] = content_type
     kind = message.get_content_type() if content_type else "no Content-Type"
@@ -152,8 +172,8 @@ def _in_json(page: Any) -> Iterator[PageFile]:
 def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared: bool) -> Page:
     """Return the files of a page in HTML.
 
-    It names a file of its project, or says that it is a page of an index (PEP 629); else LookupError is raised: a page
-    of a login, too, has links.
+    It names a file of its project, or says that it is a page of an index (PEP 629) or of the links for its project;
+    else LookupError is raised: a page of a login, too, has links.
     """
     from pypi_simple import RepositoryPage, UnsupportedRepoVersionError
 
@@ -162,9 +182,16 @@ def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared
     except UnsupportedRepoVersionError as error:
         raise ValueError(error) from error
     files = tuple(file for file in map(_linked, (link.url for link in page.links)) if _is_of(file.name, name))
-    if not (files or declared or page.repository_version):
+    if not (
+        files or declared or page.repository_version or _is_titled(body.decode(charset or "utf-8", "replace"), name)
+    ):
         raise LookupError(f"no file of {name or 'a package'}")
     return Page(base, files)
+
+
+def _is_titled(text: str, name: str) -> bool:
+    """Return whether a page is headed as indexes head that of a project, such as devpi and PyPI's own."""
+    return any(canonicalize_name(found[1]) == canonicalize_name(name) for found in TITLE.finditer(text))
 
 
 def _linked(url: str) -> PageFile:

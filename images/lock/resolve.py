@@ -27,6 +27,7 @@ from images.lock import uv, wheelhouse
 from images.lock.lock import Artifact, UserPackages
 from images.plan import markers
 from images.plan import requirements as users
+from images.plan.catalog import TORCH_INDEX
 from images.plan.pins import SourceOnly
 from images.plan.plan import Plan
 from images.platforms import TWIN
@@ -117,7 +118,7 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
     def ask() -> tuple[list[dict[str, str]], tuple[str, ...]]:
         answer = uv.ask_sources(plan, sources, context, (*plan.requirements, *users.parse_wanted(plan.user_packages)))
         if unfit := uv.for_gpu(answer, plan, context.wheelhouse):
-            remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + uv.TORCH_INDEX
+            remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
             remedy = "packages of your own that need no GPU" if plan.user_packages else remedy
             raise UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
         artifacts, undated = choose_files(answer, plan, context.wheelhouse)

@@ -27,6 +27,7 @@ from images.lock import index_pages, wheelhouse
 from images.lock.lock import BINDINGS, IPEX
 from images.lock.uv_errors import explain
 from images.plan import requirements as users
+from images.plan.catalog import TORCH_INDEX
 from images.plan.pins import SourceOnly
 from images.plan.plan import Plan
 from images.plan.planner import FAMILY
@@ -44,9 +45,6 @@ LOOKED_FOR = re.compile(r"(?m)^TRACE Fetching metadata for `([^`]+)` from ")
 LOGGED = re.compile(r"(TRACE|DEBUG|INFO|WARN|ERROR) ")
 MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==[^,]* no wheels")
 
-# PyTorch's index of builds for the CPU, asked only when the configured sources have none:
-# https://pytorch.org/get-started/locally/
-TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 NEWEST_GLIBC = Version("2.40")  # that uv knows; on a newer one wheels of an older one run as well
 
 

@@ -151,6 +151,8 @@ OF_INTEL = ("bindings", "ipex", "module", "index", "find_links", "image", "impi"
 
 
 CPU_INDEX = "PyTorch's own index"
+# Its builds for the CPU, asked only when the configured sources have none: https://pytorch.org/get-started/locally/
+TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 class Machine(Row):

@@ -7,6 +7,7 @@ be, or ` --constraint` where it only bounds what others bring.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,8 +16,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from images.host.errors import UserFault, require_text
+from images.host.pip_config import without_login
 from images.host.toml import tomllib
 from images.plan import markers
+from images.plan.catalog import TORCH_INDEX
 from images.platforms import Platform
 
 CONSTRAINT = "--constraint"
@@ -26,14 +29,13 @@ COMMENT, CONTINUED = re.compile(r"(^|\s)#.*"), "\\"
 LONGEST = 1 << 20  # bytes of a file; of a real one some kilobytes
 
 WHEEL = "a wheel of it (pip wheel --no-deps --wheel-dir DIR ...), its name in the file, and --wheelhouse DIR"
-INDEX = "leave it out; where packages are looked for is for you to say: pip config set global.index-url URL"
-# What a line may begin with that is not followed: the option, what is said, what to do.
-REFUSED = {
-    **dict.fromkeys(
-        ("-i", "--index-url", "--pypi-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--trusted-host"),
-        ("a file of requirements names an index, which is not asked", INDEX),
-    ),
-    **dict.fromkeys(("-e", "--editable"), ("only wheels of an index or of a wheelhouse go into an image", WHEEL)),
+# What a line may begin with that names where packages are looked for, and pip's variable that says the same.
+INDEXES = {
+    **dict.fromkeys(("-i", "--index-url", "--pypi-url"), "PIP_INDEX_URL"),
+    "--extra-index-url": "PIP_EXTRA_INDEX_URL",
+    **dict.fromkeys(("-f", "--find-links"), "PIP_FIND_LINKS"),
+    "--no-index": "PIP_NO_INDEX",
+    "--trusted-host": "PIP_TRUSTED_HOST",
 }
 NESTED = {"-r": False, "--requirement": False, "-c": True, CONSTRAINT: True}  # option -> whether it only bounds
 
@@ -148,9 +150,21 @@ def _read_line(stated: str, path: Path, where: str, inside: tuple[bool, set[tupl
                 "a file of requirements names an address", f"{where}: {stated}", "a copy of it on this machine"
             )
         yield from _lines(path.parent / name, bounds=bounds or NESTED[option[1]], seen=seen)
+    elif option[1] in INDEXES:
+        raise _names_index(INDEXES[option[1]], stated[option.end() :].strip("\"'"), f"{where}: {option[1]}")
+    elif option[1] in ("-e", "--editable"):
+        raise UserFault("only wheels of an index or of a wheelhouse go into an image", f"{where}: {stated}", WHEEL)
     elif option[1] not in ("--only-binary", "--require-hashes", "--prefer-binary"):  # these say what is done anyway
-        fact, remedy = REFUSED.get(option[1], ("an option in a file of requirements is not followed", "leave it out"))
-        raise UserFault(fact, f"{where}: {stated}", remedy)
+        raise UserFault("an option in a file of requirements is not followed", f"{where}: {stated}", "leave it out")
+
+
+def _names_index(variable: str, address: str, where: str) -> UserFault:
+    """Return the fault of a line that says where packages are: a file that others write would choose their origin."""
+    shown = without_login(address) if "://" in address else address
+    said = f"{variable}={shlex.quote(shown or '1')} python build.py ..."
+    also = "; torch for the CPU comes from there anyway" if shown.rstrip("/") == TORCH_INDEX else ""
+    remedy = f"leave it out, and tell pip, whose configuration counts: {said}{also}"
+    return UserFault("a file of requirements names an index, which is not asked", f"{where} {shown}".strip(), remedy)
 
 
 def _requirement(stated: str, where: str, *, bounds: bool) -> Own:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import requests
+from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
-from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple, UnsupportedRepoVersionError
+from pypi_simple import PYPI_SIMPLE_ENDPOINT, DistributionPackage, ProjectPage, UnsupportedRepoVersionError
 
-from images.host import download
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
+from images.lock import index_pages
 from images.platforms import AMD64
 
 LINUX = re.compile(rf"(?:-cp3(\d+)-cp3\d+)?-[^-]*linux[^-]*_{AMD64.machine}\.whl")  # the end of a wheel's name
-UNREADABLE = (
-    requests.RequestException, NoSuchProjectError, UnsupportedRepoVersionError, ValueError, KeyError, RecursionError,
-)  # fmt: skip
+UNREADABLE = (UnsupportedRepoVersionError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -35,39 +34,31 @@ class File:
 Releases = Mapping[Version, Sequence[File]]
 
 
-def client(url: str | None, sources: Sources) -> PyPISimple:
-    """Return a client of an index, by default of pip's own, which it reaches as pip would."""
-    session = download.Session(sources)
-    place = url or sources.index
-    return PyPISimple(place, session=session) if place else PyPISimple(session=session)
+def releases(name: str, index: str | None, sources: Sources) -> Releases:
+    """Return the final releases of a project in an index, by default pip's own, which is reached as pip would.
 
-
-def releases(index: PyPISimple, name: str) -> Releases:
-    """Return the final releases of a project.
-
-    Days of upload come from the index's simple API in JSON (PEP 700). Raises WorldFault when that cannot be read, or no
-    release is in it.
+    Days of upload come from the index's simple API in JSON (PEP 700). Raises a Fault where the index does not answer,
+    WorldFault when what it answers cannot be read, or no release is in it.
     """
+    url = f"{(index or sources.index or PYPI_SIMPLE_ENDPOINT).rstrip('/')}/{canonicalize_name(name)}/"
     try:
-        listed = index.get_project_page(name, timeout=download.TIMEOUT).packages
-        found = _final((file.version or "", _file(file)) for file in listed)
+        found = _final((file.version or "", _file(file)) for file in _page(url, name, sources).packages)
         if not found:  # a page of something else, as of a proxy that wants a login, reads as one without files
             raise ValueError("the answer names no file of a release")
         return found
     except UNREADABLE as error:
-        raise _unread(index, name, error) from error
+        remedy = "check the network and proxy settings (HTTPS_PROXY), or --index with another index"
+        raise WorldFault("cannot read releases from the index", f"{url} ({error})", remedy) from error
 
 
-def _unread(index: PyPISimple, name: str, error: Exception) -> WorldFault:
-    remedy = "check the network and proxy settings (HTTPS_PROXY), or --index with another index"
-    why = f"{index.get_project_url(name)} ({_reason(error)})"
-    return WorldFault("cannot read releases from the index", why, remedy)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, requests.JSONDecodeError):  # its cause is a number
-        return f"no JSON: {error}"
-    return download.reason(error) if isinstance(error, requests.RequestException) else str(error)
+def _page(url: str, name: str, sources: Sources) -> ProjectPage:
+    """Read the page of a project; raise one of UNREADABLE for what is none."""
+    answer = index_pages.request_answer(url, sources)
+    if answer is None:
+        raise ValueError("no such project")
+    if answer.content_type.partition(";")[0].endswith("json"):
+        return ProjectPage.from_json_data(json.loads(answer.body), answer.base)
+    return ProjectPage.from_html(name, answer.body, answer.base)
 
 
 def _file(listed: DistributionPackage) -> File:

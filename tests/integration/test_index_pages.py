@@ -35,6 +35,7 @@ PLAN = dataclasses.replace(
 NAMES = ("six", "torch", "transformers")
 HTML, JSON = "text/html; charset=utf-8", "application/vnd.pypi.simple.v1+json"
 DECLARED = '<!DOCTYPE html><html><head><meta name="pypi:repository-version" content="1.0"></head><body></body></html>'
+TITLED = "<!DOCTYPE html><html><head><title>{0}</title></head><body><h1>{0}</h1><a href='/'>all</a></body></html>"
 LOGIN = """<html><body><h1>Sign in</h1><form action="/login"><input name="user"></form>
 <a href="/reset">Forgot?</a> <a href="/help.zip">Help</a></body></html>"""
 
@@ -69,6 +70,8 @@ NO_ANSWERS = {
     "JSON without end": page(JSON, "[" * 100_000),
     "a later API": page(JSON, in_json(version="2.0")),
     "files that are none": page(JSON, in_json("six-1.0.zip")),
+    "links for something else": page(HTML, TITLED.format("Links for seven")),
+    "a login for links": page(HTML, TITLED.format("Sign in to see links for packages")),
     "no kind": page("", DECLARED),
     "a picture": page("image/png", DECLARED),
 }
@@ -76,6 +79,8 @@ ANSWERS = {
     "HTML with a file": page(HTML, '<a href="../six-1.0.zip?x=1#md5=0">six-...</a>'),
     "a listing of a directory": page("text/html", '<a href="../">Parent</a><a href="six-1.0-py3-none-any.whl">s</a>'),
     "HTML that says so": page(HTML, DECLARED),
+    "devpi's of no file": page(HTML, TITLED.format("root/pypi: links for six")),
+    "Artifactory's of no file": page("text/html", TITLED.format("Links for Six")),
     "its own kind": page("application/vnd.pypi.simple.v1+html", "<html></html>"),
     "JSON": page(JSON, in_json()),
     "JSON with a file": page(JSON, in_json({"filename": "six-1.0.zip", "url": "six-1.0.zip", "hashes": {}})),
@@ -129,6 +134,7 @@ def test_what_is_no_page_of_an_index_is_no_answer(odd: Reply) -> None:
 
     assert caught.value.value.startswith(f"http://{host}/simple/six/ (")
     assert "secret" not in str(caught.value)
+    assert ("s3:ListBucket" in caught.value.remedy) is (odd is NO_ANSWERS["403"])
 
 
 @pytest.mark.parametrize("reply", [pytest.param(reply, id=called) for called, reply in ANSWERS.items()])

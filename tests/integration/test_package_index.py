@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from images.host import pip_config
+from images.host import limits, pip_config
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.plan import catalog
@@ -57,8 +57,7 @@ def server() -> Iterator[Server]:
 
 
 def read(url: str | None = None, sources: Sources | None = None, name: str = "torch") -> package_index.Releases:
-    with package_index.client(url, sources or Sources()) as index:
-        return package_index.releases(index, name)
+    return package_index.releases(name, url, sources or Sources())
 
 
 def test_final_releases_come_with_day_and_reason(server: Server) -> None:
@@ -85,7 +84,7 @@ def test_a_password_in_the_address_is_sent_and_not_shown(server: Server) -> None
 @pytest.mark.parametrize(
     ("pages", "headers", "reason"),
     [
-        ({}, JSON, "No details about project"),
+        ({}, JSON, "no such project"),
         ({"/simple/torch/": b"{"}, JSON, "Expecting property name"),
         ({"/simple/torch/": b"{}"}, JSON, "(/simple/torch/"),
         ({"/simple/torch/": page("torch", row("torch-odd.exe", "2030-03-01"))}, JSON, "names no file of a release"),
@@ -105,6 +104,13 @@ def test_what_cannot_be_read_is_named(
     assert f"{server.url}/simple/torch/" in caught.value.value
     assert reason.strip("(") in caught.value.value
     assert caught.value.remedy
+
+
+def test_a_page_has_an_end(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PAGE", limits.Limit("", len(TORCH) - 1))
+
+    with pytest.raises(WorldFault, match="too long"):
+        read(f"{server.url}/simple")
 
 
 @pytest.mark.parametrize("write", [[], ["--write"]])

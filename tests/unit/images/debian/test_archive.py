@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,6 +141,23 @@ def test_there_is_no_way_back_in_time(
     except Unverified as fault:
         said = fault.fact
     assert said == fact
+
+
+def test_what_was_seen_is_forgotten_as_the_message_says(
+    mirror: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirrors, "may_expire", lambda: True)
+    at_hand, rows = context(tmp_path, mirror.uri), {"": [simple("tini")]}
+    mirror.write(rows, dated(DAY))
+    found = packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
+    mirror.write(rows, dated(DAY - datetime.timedelta(9)))
+
+    for _ in mirrors.PARTS:  # each of them has a day
+        with pytest.raises(Unverified) as caught:
+            packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
+        Path(shlex.split(caught.value.remedy.rpartition(": rm ")[2])[0]).unlink()
+
+    assert packages.resolve_single(SUITE, ("tini",), AMD64, at_hand) == found
 
 
 def test_an_older_index_counts_for_a_lock_and_where_apt_takes_one(

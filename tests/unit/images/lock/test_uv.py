@@ -17,6 +17,7 @@ from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import uv
 from images.plan import catalog, planner
+from images.plan.catalog import TORCH_INDEX
 from images.plan.plan import Plan
 from images.plan.request import Request
 from images.platforms import ARM64
@@ -83,7 +84,7 @@ def test_a_torch_without_cpu_in_its_version_may_be_for_a_gpu(
     made = found("torch", release, place)
 
     assert bool(uv.for_gpu(made, asked, "/wheels")) is is_for_gpu
-    assert uv.with_torch_index(Sources(), "", made, asked, "/wheels").extra == ((uv.TORCH_INDEX,) if is_for_gpu else ())
+    assert uv.with_torch_index(Sources(), "", made, asked, "/wheels").extra == ((TORCH_INDEX,) if is_for_gpu else ())
 
 
 PRIVATE = Sources(
@@ -216,7 +217,7 @@ def test_intels_index_is_asked_for_nothing_else() -> None:
 def test_pytorchs_index_is_asked_only_for_what_was_missed(missed: str) -> None:
     assert uv.with_torch_index(Sources(), "pytorch was good", None, NEWEST, None) == Sources()
     wider = uv.with_torch_index(Sources(), f"because {missed}", None, NEWEST, None)
-    assert wider.extra == (uv.TORCH_INDEX,)
+    assert wider.extra == (TORCH_INDEX,)
     assert uv.with_torch_index(wider, f"because {missed}", None, NEWEST, None) == wider
     assert uv.with_torch_index(Sources(no_index=True), missed, None, NEWEST, None) == Sources(no_index=True)
 

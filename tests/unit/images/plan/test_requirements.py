@@ -119,6 +119,26 @@ other = { git = "https://host.example/other" }
 
 
 @pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "--extra-index-url https://download.pytorch.org/whl/cpu/",
+            "PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu/",
+        ),
+        ("-i 'https://me:secret@host/simple'", "PIP_INDEX_URL=https://host/simple"),
+        ("--find-links=a b", "PIP_FIND_LINKS='a b'"),
+        ("--no-index", "PIP_NO_INDEX=1"),
+    ],
+)
+def test_an_index_of_a_file_is_named_as_it_is_told_to_pip(write: Write, line: str, said: str) -> None:
+    with pytest.raises(UserFault) as caught:
+        requirements.read_requirements([str(write({"mine.txt": line}) / "mine.txt")], [])
+
+    assert f"{said} python build.py" in caught.value.remedy and "secret" not in str(caught.value)
+    assert ("torch for the CPU" in caught.value.remedy) is ("pytorch" in line)
+
+
+@pytest.mark.parametrize(
     ("groups", "lines"),
     [("", ["peft>=0.10", "trl"]), ("[train]", ["lightning", "peft>=0.10", "tensorboard", "trl"]),
      ("[extra-one]", ["lightning", "peft>=0.10", "trl"])],
