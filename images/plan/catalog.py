@@ -121,7 +121,8 @@ class Transformers(Row):
 class BaseRow(Row):
     """A root file system: suite, its Python and glibc, and the packages that are put into it.
 
-    `security` and `lts` are the last days on which Debian mends it.
+    `released` is its day, `security` and `lts` are the last days on which Debian's security team and its LTS team mend
+    it; None where that is not known here.
     """
 
     suite: str
@@ -129,8 +130,19 @@ class BaseRow(Row):
     glibc: VersionText
     packages: tuple[str, ...]
     repository: str | None = None
+    released: datetime.date | None = None
     security: datetime.date | None = None
     lts: datetime.date | None = None
+
+    def mended(self, day: datetime.date) -> str:
+        """Return who mends it on a day, and until when; empty where that is not known here."""
+        if self.security is None or self.lts is None:
+            return ""
+        if day > self.lts:
+            return f"nobody since {self.lts}"
+        if day > self.security:
+            return f"LTS until {self.lts}, no more by its security team (until {self.security})"
+        return f"its security team until {self.security}, then LTS until {self.lts}"
 
 
 class Undeclared(Row):

@@ -21,6 +21,7 @@ from images.plan.request import Request
 
 # From this width on, that of a terminal nobody has changed, no word of a table's head is cut.
 USUAL_WIDTH = 80
+MOST = 50  # lines that `plan` prints of a list; a directory may have thousands of files
 # What `plan` says, in this order.
 DECIDED = (
     "platform", "torch", "transformers", "python", "base", "glibc", "backend", "bindings", "module", "ipex", "intel",
@@ -40,6 +41,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
     base = shown(plan.base_reference or f"debian:{plan.base_suite}")
     module, examples = plan.module if plan.bindings else None, shown(plan.examples) if plan.examples else None
     chosen = {name: getattr(plan, name) for name, usual in asdict(Content()).items() if getattr(plan, name) != usual}
+    chosen |= {"support": plan.support} if plan.support else {}
     chosen |= {"user_packages": plan.user_packages} if plan.user_packages else {}
     return {**fields, **days, "base": base, "module": module, "examples": examples, **chosen}
 
@@ -53,7 +55,8 @@ def show_plan(plan: Plan, out: Console) -> None:
         if name == "sources":
             value = tuple(f"{package}: {source}" for package, source in value.items())
         items = value if isinstance(value, tuple) else (value,)
-        for position, item in enumerate(items or (None,)):
+        more = (f"and {len(items) - MOST} more",) if len(items) > MOST else ()
+        for position, item in enumerate((*items[:MOST], *more) or (None,)):
             table.add_row("" if position else name.replace("_", " "), escape("-" if item is None else str(item)))
     out.print(table, highlight=False)
 

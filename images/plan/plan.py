@@ -14,7 +14,8 @@ class Plan(Pins):
 
     `base_reference` names an image to build on; without one, the base is made from `packages` of Debian's `suite`,
     which also has what a pulled base of `base_suite` lacks. `bindings` and `ipex` are the versions of a oneCCL stack;
-    with `cpu_suffix`, a torch without +cpu may be for a GPU. `sources` say what the rows were taken from.
+    with `cpu_suffix`, a torch without +cpu may be for a GPU. `sources` say what the rows were taken from, and `support`
+    who mends the suite, if no more its security team.
     """
 
     bindings: str | None
@@ -32,3 +33,4 @@ class Plan(Pins):
     flags: tuple[str, ...]
     notes: tuple[str, ...]
     sources: Mapping[str, str]
+    support: str | None = None

@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from images.content import Content
 from images.host.errors import UserFault
+from images.plan import compatibility
 from images.plan import requirements as users
 from images.plan.catalog import Catalog
 from images.plan.choose import Selection, select
@@ -70,6 +71,7 @@ def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetim
         flags=transformers.flags,
         notes=(*_notes(request, chosen, as_of, catalog), *_unfinished(day, today)),
         sources={"torch": torch.source, "transformers": transformers.source},
+        support=_support(request, chosen, catalog, today),
     )
     return replace(plan, tag=request.tag or tag_of(plan))
 
@@ -146,3 +148,18 @@ def _notes(request: Request, chosen: Selection, as_of: datetime.date, catalog: C
 def _unfinished(day: datetime.date | None, today: datetime.date) -> Iterable[str]:
     if day is not None and day >= today:
         yield f"{day} is not over (UTC): the same command may find other packages later, --lock FILE finds these"
+
+
+def _support(request: Request, chosen: Selection, catalog: Catalog, today: datetime.date) -> str | None:
+    """Say who mends the suite of the base where its security team does no more, and which suite it mends."""
+    own = chosen.base.base
+    if own.security is None or today <= own.security:
+        return None
+    said = f"Debian {own.suite} is mended by {own.mended(today)}"
+    for other in catalog.suites:
+        asked = replace(request, python=other.python)
+        choice = BaseChoice(other.suite, other, None)
+        fits = not compatibility.list_conflicts(chosen.torch, chosen.transformers, choice, asked)
+        if other.security and today <= other.security and fits:
+            return f"{said}; {other.suite}, by {other.mended(today)}: --python {other.python}"
+    return said

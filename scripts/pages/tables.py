@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,15 +93,19 @@ def _image(one: Built) -> Sequence[str]:
     return what, "yes" if one.examples else "no", one.base, f"{one.size / 1e6:.0f} MB", digest, made
 
 
-def ends() -> list[str]:
-    """Return until when what is in the images is mended, or since when there is something newer."""
+def ends(day: datetime.date | None = None) -> list[str]:
+    """Return who mends what is in the images, or since when there is something newer.
+
+    day: as of which that is said; without one it is that of the newest image, so that the page stays as it is.
+    """
     table, rows = catalog.load(), built.read()
-    suites = [(f"Debian {one.suite}", f"{one.security} by its security team, {one.lts} by LTS") for one in table.suites]
+    day = day or max(one.day for one in rows)
+    suites = [(f"Debian {one.suite}, of {one.released}", f"mended by {one.mended(day)}") for one in table.suites]
     lines = [
         *(_line("torch", one.torch, table.torch) for one in rows),
         *(_line("transformers", one.transformers, table.transformers) for one in rows),
     ]
-    return write_table(("what", "until"), [*suites, *dict.fromkeys(lines)])
+    return write_table(("what", f"on {day}"), [*suites, *dict.fromkeys(lines)])
 
 
 def _line(name: str, release: str, known: Mapping[Version, Torch] | Mapping[Version, Transformers]) -> tuple[str, str]:

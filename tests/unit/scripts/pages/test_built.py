@@ -50,8 +50,28 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert built.read(place) == [ONE]
 
 
-def test_a_line_is_over_when_the_next_one_is_there() -> None:
-    rows = dict(line.strip("| ").split(" | ") for line in tables.ends()[2:])
+def rows_on(day: datetime.date | None) -> dict[str, str]:
+    return dict(line.strip("| ").split(" | ") for line in tables.ends(day)[2:])
 
-    assert rows["torch 2.13"] == "2.14.0 is newer, since 2026-09-02"
-    assert "2028-06-30 by LTS" in rows["Debian bookworm"]
+
+def test_a_line_is_over_when_the_next_one_is_there() -> None:
+    assert rows_on(None)["torch 2.13"] == "2.14.0 is newer, since 2026-09-02"
+
+
+@pytest.mark.parametrize(
+    ("day", "bookworm"),
+    [
+        ("2026-07-11", "mended by its security team until 2026-07-11, then LTS until 2028-06-30"),
+        ("2026-07-12", "mended by LTS until 2028-06-30, no more by its security team (until 2026-07-11)"),
+        ("2028-06-30", "mended by LTS until 2028-06-30, no more by its security team (until 2026-07-11)"),
+        ("2028-07-01", "mended by nobody since 2028-06-30"),
+    ],
+)
+def test_who_mends_a_suite_is_said_as_of_a_day(day: str, bookworm: str) -> None:
+    found = rows_on(datetime.date.fromisoformat(day))
+
+    assert found["Debian bookworm, of 2023-06-10"] == bookworm
+    assert (
+        found["Debian trixie, of 2025-08-09"]
+        == "mended by its security team until 2028-08-09, then LTS until 2030-06-30"
+    )
