@@ -55,7 +55,8 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
     with opened.open_image(options.image, options.platform, context.store, context.access) as opened_images:
         images = [_only(opened_images, str(named.platform))] if named else opened_images
         verdicts = [
-            _verdict(verdict, named or _lock_inside(verdict, options.image, wanted), context) for verdict in images
+            _verdict(verdict, named or _lock_inside(verdict, options.image, wanted, context), context)
+            for verdict in images
         ]
     if options.json:
         print(json.dumps(report.verdict_fields(verdicts), indent=1))
@@ -79,9 +80,9 @@ def _verdict(inside: opened.Inside, lock: Lock, context: Context) -> report.Verd
     return report.Verdict(inside, built.image.digest, difference, there)
 
 
-def _lock_inside(image: opened.Inside, shown: str, wanted: Request) -> Lock:
+def _lock_inside(image: opened.Inside, shown: str, wanted: Request, context: Context) -> Lock:
     text = image.file(opened.LOCK).decode(errors="replace")
-    return lockfile.read_lock(text, f"the lock in {shown}", wanted)
+    return inputs.take_lock(text, f"the lock in {shown}", wanted, context)
 
 
 def _only(images: Sequence[opened.Inside], platform: str | None = None) -> opened.Inside:
@@ -105,7 +106,7 @@ def _provenance(options: argparse.Namespace, world: World, out: Console) -> None
     context = inputs.make_context(options, world)
     with opened.open_image(options.image, options.platform, context.store, context.access) as images:
         image = _only(images)
-        lock = _lock_inside(image, options.image, read_request(options))
+        lock = _lock_inside(image, options.image, read_request(options), context)
     _unproved(options, context)
     _print_whole(
         provenance.write_statement(lock, image.digest), options.image

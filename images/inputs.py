@@ -16,6 +16,7 @@ from images.host.context import Access, Context, World
 from images.host.errors import UserFault
 from images.host.progress import Progress
 from images.host.store import Store, default_root
+from images.layers import user_files
 from images.lock import bundle, lockfile
 from images.lock.lock import Lock
 from images.pipeline import Locked
@@ -69,15 +70,25 @@ def _new_lock(planned: Plan, context: Context, tasks: Start | None, *, named: bo
 
 
 def read_given_lock(options: argparse.Namespace, request: Request, context: Context) -> Lock | None:
-    """Return the lock that was named, or that of the bundle, whose files come into the store; None without either."""
+    """Return the lock that was named, or that of the bundle, whose files come into the store; None without either.
+
+    So do the user's own files, which have to be those of the lock.
+    """
     if options.offline:
         if options.lock:
             raise UserFault("a bundle brings its own lock", f"--lock {options.lock}", f"--offline {options.offline}")
         with context.progress.step("taking the bundle"):
             text = bundle.take_bundle(options.offline, context.store)
-        return lockfile.read_lock(text, f"{options.offline}/{bundle.LOCK}", request)
+        return take_lock(text, f"{options.offline}/{bundle.LOCK}", request, context)
     if options.lock is None:
         return None
     if not Path(options.lock).is_file():
         raise UserFault("there is no such lock", options.lock, "a file that build.py lock --output wrote")
-    return lockfile.read_lock(Path(options.lock).read_text(errors="replace"), options.lock, request)
+    return take_lock(Path(options.lock).read_text(errors="replace"), options.lock, request, context)
+
+
+def take_lock(text: str, where: str, request: Request, context: Context) -> Lock:
+    """Return a lock as lockfile.read_lock does; the user's own files that are asked for are in the store then."""
+    lock = lockfile.read_lock(text, where, request)
+    user_files.keep_user_files(request.user_files, context.store)
+    return lock

@@ -122,6 +122,10 @@ OPTIONS = (
          action="append", default=[]),
     _row(MADE, "--package", "NAME==VERSION", "a package of your own, more than once for more", action="append",
          default=[]),
+    _row(f"{MADE} verify", "--script", "FILE", "a file of your own, more than once for more: it goes into /workspace",
+         action="append", default=[]),
+    _row(f"{MADE} verify", "--workdir", "DIR",
+         "a directory whose files go into /workspace, but for those that its .dockerignore names"),
     *map(_of_content, content.FIELDS),
     _row("build bundle verify", "--lock", "FILE", "use exactly the files of this lock"),
     _row("build bundle verify", "--offline", "BUNDLE", "fetch nothing; take the files from a bundle", nargs="?",
@@ -177,19 +181,21 @@ def _defaults() -> Mapping[str, Any]:
 def read_request(options: argparse.Namespace) -> Request:
     """Return what was asked for.
 
-    Raises UserFault when the base or a name of the image cannot be one, or requirements cannot be read.
+    Raises UserFault when the base or a name of the image cannot be one, or requirements or files cannot be read.
     """
-    from images.plan import requirements
+    from images.plan import requirements, user_files
     from images.plan.request import Request  # --help does without
 
     tag = next(iter(read_names(options)), None)
     if options.base not in (None, "debian", "intel"):
         reference.parse_reference(options.base)
-    same = {field.name for field in fields(Request)} - {"index", "tag", "content", "user_packages"}
+    same = {field.name for field in fields(Request)} - {"index", "tag", "content", "user_packages", "user_files"}
     typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
     chosen = {name: value for name, value in typed.items() if value is not None}
     packages = requirements.read_requirements(options.requirements, options.package)
-    return Request(tag=tag, content=chosen, user_packages=packages, **{name: getattr(options, name) for name in same})
+    files = user_files.read_user_files(options.script, options.workdir)
+    typed = {name: getattr(options, name) for name in same}
+    return Request(tag=tag, content=chosen, user_packages=packages, user_files=files, **typed)
 
 
 def read_requests(options: argparse.Namespace) -> list[Request]:

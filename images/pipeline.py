@@ -15,7 +15,7 @@ from images.debian.debs import Deb, Debian
 from images.host.background import Start, background
 from images.host.context import Context
 from images.host.errors import Damaged, UserFault
-from images.layers import assemble, compiler, entrypoint_layer, examples, on_base, oneccl
+from images.layers import assemble, compiler, entrypoint_layer, examples, on_base, oneccl, user_files
 from images.lock import collect
 from images.lock import resolve as resolving
 from images.lock.lock import EXAMPLES, Artifact, Examples, Lock
@@ -66,6 +66,7 @@ def resolve_plan(planned: Plan, context: Context, start: Start | None = None) ->
     `start`.
     """
     compiler.require_compiler(planned, context)
+    user_files.keep_user_files(planned.user_files, context.store)
     base = _planned_base(planned, context) if planned.base_reference else None
     if base is None:
         choose, making = resolving.choose_debs(planned, context, start)
@@ -81,6 +82,7 @@ def resolve_plan(planned: Plan, context: Context, start: Start | None = None) ->
     lock = Lock(
         **{**pins, "base": _locked_name(planned, base_image)}, artifacts=artifacts, undated=undated, debian=debian_part,
         examples=_planned_examples(planned, context), base_image=base_image, twin=twin, user_packages=user_packages,
+        user_files=tuple(planned.user_files) or None,
     )  # fmt: skip
     return Locked(lock, making)
 

@@ -85,6 +85,12 @@ def archive(name: str, version: str | None, sha256: str) -> Component:
     return _component(purl, ComponentType.FILE, sha256)
 
 
+def single_file(path: str, sha256: str) -> Component:
+    """Return the component of a single file of an image, by its path."""
+    hashes = [HashType(alg=HashAlgorithm.SHA_256, content=sha256)]
+    return Component(name=path, type=ComponentType.FILE, bom_ref=f"file:{path}", hashes=hashes)
+
+
 def program(name: str, version: str | None, licence: str) -> Component:
     """Return the component of a program that comes from no package, such as the entrypoint."""
     component = _component(PackageURL("generic", None, name, version), ComponentType.APPLICATION, None)

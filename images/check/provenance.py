@@ -15,6 +15,7 @@ from images.lock import lockfile
 from images.lock.lock import Lock
 from images.oci import reference
 from images.oci.descriptors import digest_of
+from images.plan.user_files import WORKSPACE
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
@@ -47,7 +48,8 @@ def write_statement(lock: Lock, digest: str) -> str:
 
 
 def _own(lock: Lock) -> dict[str, object]:
-    return {"user-packages": [*lock.user_packages.requirements]} if lock.user_packages else {}
+    own: dict[str, object] = {"user-packages": [*lock.user_packages.requirements]} if lock.user_packages else {}
+    return own | ({"user-files": [row.path for row in lock.user_files]} if lock.user_files else {})
 
 
 def _dependencies(lock: Lock) -> Iterator[dict[str, Any]]:
@@ -63,6 +65,9 @@ def _dependencies(lock: Lock) -> Iterator[dict[str, Any]]:
     if lock.examples:
         purl = PackageURL("generic", None, "transformers-examples", lock.transformers)
         yield _resource(lock.examples.filename, purl, lock.examples.sha256)
+    for row in lock.user_files or ():
+        if row.sha256:
+            yield _resource(f"{WORKSPACE}/{row.path}", None, row.sha256)
 
 
 def _describe_base(image: BaseImage) -> dict[str, Any]:

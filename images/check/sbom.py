@@ -14,6 +14,7 @@ from images.debian.suites import SUITES
 from images.host.store import Store
 from images.lock import lockfile
 from images.lock.lock import Lock
+from images.plan.user_files import WORKSPACE
 from images.wheels.content import read_content
 from images.wheels.wheel import Wheel
 
@@ -29,6 +30,7 @@ def write_sbom(locked: Lock, wheels: Sequence[Wheel], base: Base, store: Store, 
     """
     installed = _list_kept(base.facts, locked) if base.manifest is not None else []
     examples = [("transformers-examples", str(locked.transformers), locked.examples.sha256)] if locked.examples else []
+    files = [(f"/{WORKSPACE}/{row.path}", row.sha256) for row in locked.user_files or () if row.sha256]
     name = f"torch{locked.torch}-transformers{locked.transformers}"
 
     def make() -> str:
@@ -41,6 +43,7 @@ def write_sbom(locked: Lock, wheels: Sequence[Wheel], base: Base, store: Store, 
             *(components.of_installed(*row) for row in installed),
             components.program("multinode", None, "Apache-2.0"),
             *(components.archive(*row) for row in examples),
+            *(components.single_file(*row) for row in files),
         ]
         return components.document("multinode", name, locked.family_as_of, parts)
 

@@ -15,7 +15,7 @@ from images.content import Content
 from images.host.background import side_by_side
 from images.host.context import Context
 from images.host.store import Store, key_of
-from images.layers import bytecode, constraints, entrypoint_layer, examples, oneccl, trim
+from images.layers import bytecode, constraints, entrypoint_layer, examples, oneccl, trim, user_files
 from images.layers import wheel as wheels
 from images.layers.compiler import Compiler
 from images.layers.wheel import Parts
@@ -85,6 +85,10 @@ def write_layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Future
             part = replace(ingredients, wheels=members, examples=scripts)
             tasks.append(partial(_wheel_layer, name, part, store))
     tasks.append(lambda: _own_layer(ingredients, sbom.result(), store))
+    if files := ingredients.lock.user_files:
+        write = partial(user_files.write_user_files, files=files, store=store)
+        rows = [astuple(row) for row in files]
+        tasks.append(partial(_layer, store, user_files.NAME, rows, user_files.directories_below(below), write))
     return side_by_side(context.progress, "writing layers", tasks, context.jobs)
 
 
@@ -147,7 +151,7 @@ def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
 
 
 def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Layer:
-    """Write the highest layer: the entrypoint, what it knows of the image, the lock and the SBOM."""
+    """Write the layer of multinode itself: the entrypoint, what it knows of the image, the lock and the SBOM."""
     lock, base, compiler = ingredients.lock, ingredients.base, ingredients.compiler
     files = entrypoint_layer.read_entrypoint(base.site)
     pyc: Mapping[str, bytes] = entrypoint_layer.compile_entrypoint(store, files, compiler) if compiler else {}

@@ -1,4 +1,4 @@
-"""The top layer: the entrypoint, its settings, the user and the directories it writes to."""
+"""The layer above all packages: the entrypoint, its settings, the user and the directories it writes to."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from images.layers.compiler import Compiler
 from images.layers.examples import PLACE
 from images.lock.lock import Lock
 from images.oci.layer_writer import LayerWriter
+from images.plan.user_files import WORKSPACE
 
 HERE = Path(__file__).parents[1]
 NAME = "multinode"  # of the layer
@@ -42,6 +43,7 @@ AT_EXIT = Template((HERE / "layers/programs/at_exit.pth").read_text()).substitut
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
+WRITABLE = 0o775  # their mode
 
 ENVIRONMENT = {
     "ACCELERATE_USE_CPU": "1",  # without it, ranks under accelerate >= 1.13 each train alone
@@ -88,7 +90,7 @@ def container_settings(lock: Lock, base: Base) -> dict[str, Any]:
     }
     return {
         "User": f"{UID}:{GID}",
-        "WorkingDir": "/workspace",
+        "WorkingDir": f"/{WORKSPACE}",
         # -s: it reaps where it is not process 1 either, as below `docker run --init` and in a shared process namespace.
         "Entrypoint": ["tini", "-s", "-g", "--", "python3", "-I", "-S", f"/{MULTINODE}"],
         "Env": [f"{name}={value}" for name, value in sorted(variables.items())],
@@ -192,7 +194,7 @@ def write_entrypoint(
 ) -> None:
     """Fill the layer."""
     for path in DIRECTORIES:
-        layer.directory(path, 0o775, UID, GID)
+        layer.directory(path, WRITABLE, UID, GID)
     layer.directory("run/sshd", 0o755, 0, 0)  # without it sshd does not start as root, as in an MPIJob
     if passwd := with_user(base.facts.passwd):
         layer.file("etc/passwd", passwd.encode())

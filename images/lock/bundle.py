@@ -14,9 +14,11 @@ from images.host.whole_files import replacing, require_writable, write_whole
 from images.lock import lockfile
 from images.lock.lock import Lock
 from images.oci import tars
+from images.plan.user_files import USER_FILE
 
 LOCK = lockfile.NAME
 REMEDY = "a file that build.py bundle wrote"
+NAMELESS = {BLOB: "base", USER_FILE: "files"}
 LONGEST = 64 << 20  # bytes: of the lock; a real one has some hundred kilobytes
 
 
@@ -55,8 +57,9 @@ def write_bundle(lock: Lock, store: Store, target: str) -> Path:
 
 
 def _place_in_bundle(digest: str, name: str) -> str:
-    """Return where a file of a lock lies in a bundle; the parts of a base image have no names."""
-    return f"base/{digest}" if name == BLOB else lockfile.bundle_path(name)
+    """Return where a file of a lock lies in a bundle; parts of a base image and the user's files have no names."""
+    directory = NAMELESS.get(name)
+    return f"{directory}/{digest}" if directory else lockfile.bundle_path(name)
 
 
 def take_bundle(place: str, store: Store) -> str:

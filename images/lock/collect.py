@@ -21,6 +21,7 @@ from images.lock import index_pages, resolve, source_only, wheelhouse
 from images.lock.index_pages import Page
 from images.lock.lock import BINDINGS, EXAMPLES, Artifact, Lock
 from images.plan.catalog import TORCH_INDEX
+from images.plan.user_files import USER_FILE, WORKSPACE
 from images.platforms import Platform
 from images.wheels.content import read_content
 from images.wheels.wheel import Wheel
@@ -37,7 +38,7 @@ def collect_packages(lock: Lock, context: Context) -> list[Wheel]:
     lost = list_missing_files(lock, context.store)
     if lost and context.wheelhouse:
         lost = _take(wheelhouse.require_directory(context.wheelhouse), lost, lock, context)
-    if lost and context.pip is None:
+    if lost and (context.pip is None or not {*lost}.isdisjoint(_name_user_files(lock).values())):
         raise files_missing(lost)
     places = {artifact.filename: artifact.url for artifact in lock.added}
     if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
@@ -146,8 +147,18 @@ def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
 
 def list_missing_files(lock: Lock, store: Store) -> list[str]:
     """Return the file names of a lock that the store does not have whole."""
-    every = [(digest, name, f"sha256:{digest}" if name == BLOB else name) for digest, name in lock.files()]
+    own = _name_user_files(lock)
+    every = [(digest, name, _name_file(digest, name, own)) for digest, name in lock.files()]
     return [called for digest, name, called in every if store.verified(digest, name) is None]
+
+
+def _name_user_files(lock: Lock) -> dict[str | None, str]:
+    """Return the user's own files, as sha256 -> what messages call one of them."""
+    return {one.sha256: f"/{WORKSPACE}/{one.path}" for one in lock.user_files or () if one.sha256 is not None}
+
+
+def _name_file(digest: str, name: str, own: Mapping[str | None, str]) -> str:
+    return {BLOB: f"sha256:{digest}", USER_FILE: own.get(digest, "")}.get(name, name)
 
 
 def files_missing(names: Sequence[str], unasked: Fault | None = None) -> WorldFault:
@@ -167,6 +178,8 @@ def _kind(filename: str) -> tuple[str, str]:
     """Return where a file of a lock normally comes from, and the option by which the user gives it."""
     if filename.startswith("sha256:"):  # a part of a base has no other name
         return "the registry of the base", "--base oci:DIRECTORY or archive:FILE with that base"
+    if filename.startswith("/"):
+        return "a file of your own", "--script FILE or --workdir DIR with it"
     if filename == EXAMPLES:
         return "the archive of the transformers release on GitHub", "--examples PATH with a copy of that archive"
     indexes = {"torch": TORCH_INDEX, BINDINGS: "Intel's wheel index"}

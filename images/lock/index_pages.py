@@ -50,7 +50,7 @@ class PageFile(NamedTuple):
     sha256: str | None
 
 
-class Answer(NamedTuple):
+class IndexAnswer(NamedTuple):
     """What an index has answered: a page, its Content-Type (empty: none), and the address that it came from."""
 
     body: bytes
@@ -112,7 +112,7 @@ def _request_page(url: str, name: str, sources: Sources) -> Page | None:
     return _parse_page(answer, url, name) if answer else None
 
 
-def request_answer(url: str, sources: Sources) -> Answer | None:
+def request_answer(url: str, sources: Sources) -> IndexAnswer | None:
     """Return what is at an address of an index, None where it says that nothing is; see `read_page`."""
     session, headers = download.session(sources), {"Accept": ACCEPT}
     try:
@@ -125,7 +125,7 @@ def request_answer(url: str, sources: Sources) -> Answer | None:
             if answer.status_code != requests.codes.ok:
                 raise _no_answer(url, f"{answer.status_code} {answer.reason or ''}".strip())
             body = b"".join(download.pieces(answer, limits.PAGE.most, lambda _: None, unpack=True))
-            return Answer(body, answer.headers.get("Content-Type", ""), answer.url)
+            return IndexAnswer(body, answer.headers.get("Content-Type", ""), answer.url)
     except download.FAILED as error:
         raise WorldFault("cannot reach a package index", f"{url} ({download.reason(error)})", REACH) from error
 
@@ -142,10 +142,10 @@ def _read_local(path: Path, name: str) -> Page | None:
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        return _parse_page(Answer(file.read(limits.PAGE.most), HTML[0], path.as_uri()), str(path), name)
+        return _parse_page(IndexAnswer(file.read(limits.PAGE.most), HTML[0], path.as_uri()), str(path), name)
 
 
-def _parse_page(answer: Answer, url: str, name: str) -> Page:
+def _parse_page(answer: IndexAnswer, url: str, name: str) -> Page:
     body, content_type, base = answer
     message = Message()
     message["Content-Type"] = content_type

@@ -10,6 +10,7 @@ from images.debian.debs import Deb, Debian
 from images.foreign.grammars import Line, Word
 from images.host.blobs import BLOB
 from images.plan.pins import Pins, tag_of
+from images.plan.user_files import USER_FILE, UserFile
 from images.platforms import TWIN, Platform
 
 # What Intel's index has of a oneCCL stack: the bindings, and IPEX.
@@ -60,6 +61,7 @@ class Lock(Pins):
     base_image: BaseImage | None = None
     twin: tuple[Deb, ...] | None = None
     user_packages: UserPackages | None = None
+    user_files: tuple[UserFile, ...] | None = None
 
     @property
     def added(self) -> tuple[Artifact, ...]:
@@ -83,7 +85,7 @@ class Lock(Pins):
     @property
     def tag(self) -> str:
         """Return what an image of this lock is called where nobody says otherwise."""
-        return tag_of(self)
+        return tag_of(self, self.user_files or ())
 
     @property
     def bindings(self) -> str | None:
@@ -95,10 +97,11 @@ class Lock(Pins):
         return next(artifact.version for artifact in self.artifacts if artifact.name == name)
 
     def files(self) -> list[tuple[str, str]]:
-        """Return every file as (sha256, file name); the parts of a base image have no names but BLOB."""
+        """Return every file as (sha256, file name), which for parts of a base is BLOB, for the user's own USER_FILE."""
         examples = [self.examples] if self.examples else []
         debs = [deb for part in self.debs.values() for deb in part]
         named: list[Artifact | Deb | Examples] = [*self.added, *debs, *examples]
         below = self.base_image.manifest if self.base_image else None
         parts = [(part.sha256, BLOB) for part in (below.config, *below.layers)] if below else []
-        return [*((file.sha256, file.filename) for file in named), *parts]
+        own = [(one.sha256, USER_FILE) for one in self.user_files or () if one.sha256 is not None]
+        return [*((file.sha256, file.filename) for file in named), *parts, *own]

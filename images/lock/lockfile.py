@@ -27,7 +27,7 @@ from images.lock import uv
 from images.lock.lock import Artifact, Lock
 from images.oci import packing, reference
 from images.oci.tars import EPOCH
-from images.plan import requirements
+from images.plan import requirements, user_files
 from images.plan.request import Request
 from images.platforms import PLATFORMS, TWIN, Platform
 
@@ -99,7 +99,17 @@ def read_lock(content: str, where: str, request: Request) -> Lock:
         steps += ["pip install -e . (it installs the releases that build.py pins)"] if others else []
         remedy = ", ".join([*steps, "or make a new lock: build.py lock"])
         raise UserFault(f"{where} does not fit", "; ".join([*differences, *others]), remedy)
-    return _make_lock(packages, table, where)
+    lock = _make_lock(packages, table, where)
+    _require_user_files(lock, request, where)
+    return lock
+
+
+def _require_user_files(lock: Lock, request: Request, where: str) -> None:
+    """Raise UserFault where other files of the user's own are asked for than those of a lock."""
+    differences = user_files.list_differences(lock.user_files or (), request.user_files) if request.user_files else ()
+    if text := "; ".join(differences):
+        remedy = "--script and --workdir with the files that it was made of, or leave them out, or make a new lock"
+        raise UserFault(f"{where} is for other files of your own", text, remedy)
 
 
 def parse_lock(content: str, where: str) -> Lock:
@@ -119,6 +129,7 @@ def _make_lock(packages: Sequence[Package], table: Mapping[str, Any], where: str
         lock = TypeAdapter(Lock).validate_python(rest)
         _require_sense(lock)
         _require_user_packages(lock)
+        user_files.require_rows(lock.user_files or ())
     except ValidationError as error:
         first = error.errors()[0]
         value = f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}"

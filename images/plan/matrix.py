@@ -26,6 +26,7 @@ MOST = 50  # lines that `plan` prints of a list; a directory may have thousands 
 DECIDED = (
     "platform", "torch", "transformers", "python", "base", "glibc", "backend", "bindings", "module", "ipex", "intel",
     "as_of", "family_as_of", "examples", "tag", "requirements", "flags", "notes", "sources",
+    "support",
 )  # fmt: skip
 # What `list --json` says of a row of the table, beside what is made of it.
 OF_TORCH = {"version", "released", "python", "backend", "bindings", "ipex", "notes", "source"}
@@ -41,8 +42,8 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
     base = shown(plan.base_reference or f"debian:{plan.base_suite}")
     module, examples = plan.module if plan.bindings else None, shown(plan.examples) if plan.examples else None
     chosen = {name: getattr(plan, name) for name, usual in asdict(Content()).items() if getattr(plan, name) != usual}
-    chosen |= {"support": plan.support} if plan.support else {}
     chosen |= {"user_packages": plan.user_packages} if plan.user_packages else {}
+    chosen |= {"user_files": tuple(one.path for one in plan.user_files)} if plan.user_files else {}
     return {**fields, **days, "base": base, "module": module, "examples": examples, **chosen}
 
 

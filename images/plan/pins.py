@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 
 from images.content import Content
 from images.foreign.grammars import Address, Backend, Line, Minor, Module, Release, Word
+from images.host.store import key_of
+from images.plan.user_files import UserFile
 from images.platforms import PLATFORMS, Platform
 
 
@@ -53,7 +56,12 @@ class Pins(Origins, Content, Versions):
     """What a plan and its lock both say; a lock has the fields from the last of these classes to the first."""
 
 
-def tag_of(pins: Pins) -> str:
-    """Return what an image is called where nobody says otherwise; one for the usual platform is not named after it."""
+def tag_of(pins: Pins, files: Iterable[UserFile] = ()) -> str:
+    """Return what an image is called where nobody says otherwise; one for the usual platform is not named after it.
+
+    With files of the user's own it is named after them, too: another image has the name without.
+    """
     suffix = "" if pins.platform == PLATFORMS[0] else f"-{pins.platform.architecture}"
+    own = [astuple(one) for one in files]
+    suffix += f"-{key_of(own)[:8]}" if own else ""
     return f"multinode:torch{pins.torch}-transformers{pins.transformers}{suffix}"

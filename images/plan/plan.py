@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from images.plan.pins import Pins
+from images.plan.user_files import UserFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +25,7 @@ class Plan(Pins):
     cpu_suffix: bool
     requirements: tuple[str, ...]
     user_packages: tuple[str, ...] = ()
+    user_files: Mapping[UserFile, Path] = field(default_factory=dict)
     intel: tuple[str, ...]
     base_reference: str | None
     base_suite: str

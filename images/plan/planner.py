@@ -61,6 +61,7 @@ def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetim
         cpu_suffix=torch.cpu_suffix,
         requirements=requirements,
         user_packages=_user_packages(request, chosen, platform),
+        user_files=request.user_files,
         intel=tuple(requirement for requirement in torch.intel if requirement in requirements),
         base_reference=base.reference,
         base_suite=base.base.suite,
@@ -73,7 +74,7 @@ def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetim
         sources={"torch": torch.source, "transformers": transformers.source},
         support=_support(request, chosen, catalog, today),
     )
-    return replace(plan, tag=request.tag or tag_of(plan))
+    return replace(plan, tag=request.tag or tag_of(plan, plan.user_files))
 
 
 def require_same_releases(plans: Sequence[Plan]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from images.content import Value
+from images.plan.user_files import UserFile
 from images.platforms import Platform
 
 
@@ -14,7 +16,7 @@ class Request:
     """What the user asked for; None and () stand for the default, as does what `content` does not have.
 
     `index` are the platforms of the images that make one index together, this one among them. `user_packages` are lines
-    of plan/requirements.py.
+    of plan/requirements.py. `user_files` maps each file to where it lies here.
     """
 
     platform: Platform | None = None
@@ -30,3 +32,4 @@ class Request:
     as_of: str | None = None
     content: Mapping[str, Value] = field(default_factory=dict)
     user_packages: tuple[str, ...] = ()
+    user_files: Mapping[UserFile, Path] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from images.lock.lock import Examples, Lock
 from images.oci.descriptors import Descriptor, digest_of
 from images.oci.manifest import Manifest
 from images.oci.media_types import CONFIGS
+from images.plan.user_files import UserFile
 from tests.support.locks import artifact, lock
 
 DIGEST = "sha256:" + "d" * 64
@@ -91,3 +92,10 @@ def test_where_the_files_came_from_makes_no_other_provenance() -> None:
     assert provenance.write_statement(lock(elsewhere, undated=("torch",)), DIGEST) == provenance.write_statement(
         lock(), DIGEST
     )
+
+
+def test_the_users_own_files_are_named_with_their_sha256() -> None:
+    found = predicate(lock(user_files=(UserFile("a.py", "7" * 64), UserFile("b", target="a.py"))))
+
+    assert found["externalParameters"]["user-files"] == ["a.py", "b"]
+    assert found["resolvedDependencies"][-1] == {"name": "workspace/a.py", "digest": {"sha256": "7" * 64}}

@@ -15,6 +15,7 @@ from images.check import components, sbom
 from images.debian.debs import Deb
 from images.host.store import Store
 from images.lock.lock import Examples, Lock
+from images.plan.user_files import UserFile
 from tests.support.bases import MANIFEST, base
 from tests.support.locks import artifact, lock
 from tests.support.stand_in import PACKAGES, SYSTEM
@@ -58,6 +59,15 @@ def test_a_pulled_base_brings_its_own_packages_and_debian_the_added_ones(tmp_pat
     assert found["pkg:pypi/intel-extension-for-pytorch"] == []
     assert "pkg:pypi/six" not in found  # it is replaced by a wheel, of which there is none here
     assert {"pkg:generic/multinode", "pkg:generic/transformers-examples"} <= found.keys()
+
+
+def test_each_file_of_the_users_own_is_a_file_with_its_sha256(tmp_path: Path) -> None:
+    locked = replace(LOCK, user_files=(UserFile("a.py", "7" * 64), UserFile("b", target="a.py")))
+
+    found = [row for row in parts(locked, UBUNTU, Store(tmp_path)) if row["bom-ref"].startswith("file:")]
+
+    hashes = [{"alg": "SHA-256", "content": "7" * 64}]
+    assert found == [{"type": "file", "bom-ref": "file:/workspace/a.py", "name": "/workspace/a.py", "hashes": hashes}]
 
 
 @pytest.mark.parametrize(

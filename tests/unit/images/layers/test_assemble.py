@@ -15,11 +15,15 @@ from images.host.blobs import sha256
 from images.host.store import Store
 from images.layers import assemble
 from images.layers.assemble import Extra, Ingredients
+from images.layers.entrypoint_layer import GID, UID
 from images.lock.lock import BINDINGS, IPEX, UserPackages
+from images.oci import compression
 from images.oci.layer import Layer
 from images.oci.layer_writer import LayerWriter
+from images.oci.tars import EPOCH
+from images.plan.user_files import USER_FILE, UserFile
 from images.wheels.wheel import Wheel
-from tests.support import locks
+from tests.support import locks, stores
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM, Directory
 from tests.support.wheels import pack
@@ -119,6 +123,28 @@ def test_what_is_there_only_for_the_users_own_packages_is_a_layer_above_the_othe
     assert [*found] == ["torch", "libraries", "transformers", "your packages", "multinode"]
     assert {layer.name for layer in found.values() if not layer.reused} == {"your packages", "multinode"}
     assert found["libraries"] == replace(usual["libraries"], reused=True)
+
+
+def test_the_users_own_files_are_the_last_layer_whose_directories_stay_as_they_are(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    digest = stores.keep(store, b"1", USER_FILE)
+    files = (UserFile("run", digest, executable=True), UserFile("src/a.py", digest), UserFile("src/b", target="a.py"))
+    parts = ingredients(tmp_path / "wheels", "torch", user_files=files)
+
+    first, again = made(parts, store.root), made(parts, store.root)
+    other = replace(parts, lock=replace(parts.lock, user_files=files[1:]))
+
+    assert [*first][-2:] == ["multinode", "your files"] and again["your files"].reused
+    assert not made(other, store.root)["your files"].reused
+    with compression.open_layer_tar(store.place(first["your files"].written.digest)) as (tar, _):
+        found = {info.name: (info.mode, info.uid, info.gid, int(info.mtime), info.linkname) for info in tar}
+    assert found == {
+        "workspace": (0o775, UID, GID, EPOCH, ""),
+        "workspace/run": (0o755, 0, 0, EPOCH, ""),
+        "workspace/src": (0o755, 0, 0, EPOCH, ""),
+        "workspace/src/a.py": (0o644, 0, 0, EPOCH, ""),
+        "workspace/src/b": (0o777, 0, 0, EPOCH, "a.py"),
+    }
 
 
 def test_a_layer_that_was_removed_is_written_again(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from images.lock import bundle, collect
 from images.lock.lock import Examples, Lock
 from images.oci import tars
 from images.plan.pins import SourceOnly
+from images.plan.user_files import USER_FILE, UserFile
 from tests.support import locks, stores
 from tests.support.hostile import END, entry
 
@@ -34,7 +35,10 @@ def locked(store: Store) -> Lock:
         artifacts.append(replace(locks.artifact(name, version, file, keep(store, file)), url=""))
     debs = (Deb("tini", "1", "amd64", "tini_1_amd64.deb", keep(store, "tini_1_amd64.deb")),)
     scripts = Examples("examples.tar", keep(store, "examples.tar"))
-    return locks.lock(artifacts, debs, examples=scripts, source_only=(SourceOnly("seqeval", "1", ()),))
+    own = stores.keep(store, b"train", USER_FILE)
+    mine = (UserFile("a/__init__.py", own), UserFile("b/__init__.py", own), UserFile("c", target="a"))
+    rows = (SourceOnly("seqeval", "1", ()),)
+    return locks.lock(artifacts, debs, examples=scripts, source_only=rows, user_files=mine)
 
 
 def test_a_bundle_fills_another_store(locked: Lock, store: Store, tmp_path: Path) -> None:

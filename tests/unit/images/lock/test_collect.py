@@ -16,9 +16,10 @@ from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
 from images.lock import collect, index_pages
+from images.plan.user_files import USER_FILE, UserFile
 from images.platforms import AMD64
 from images.wheels.wheel import Wheel
-from tests.support import locks
+from tests.support import locks, stores
 from tests.support.wheels import pack
 
 
@@ -62,6 +63,21 @@ def test_a_damaged_file_is_missing(tmp_path: Path) -> None:
     assert collect.list_missing_files(locked, store) == []
     kept.write_bytes(b"damaged")
     assert collect.list_missing_files(locked, store) == [path.name]
+
+
+@pytest.mark.parametrize("pip", [None, Sources()])
+def test_a_file_of_the_users_own_that_is_missing_is_named_and_not_looked_for(
+    tmp_path: Path, pip: Sources | None
+) -> None:
+    store = Store(tmp_path)
+    files = (UserFile("a.deb", "7" * 64), UserFile("b", stores.keep(store, b"1", USER_FILE)))
+    locked = locks.lock([], debs=(), user_files=files)
+
+    with pytest.raises(WorldFault, match="files of the lock are missing") as caught:
+        collect.collect_packages(locked, locks.context(store, pip, {}))
+
+    assert "/workspace/a.deb (a file of your own)" in caught.value.value and "/workspace/b" not in caught.value.value
+    assert "--script FILE or --workdir DIR" in caught.value.remedy
 
 
 @pytest.mark.parametrize("pip", [None, Sources()])

@@ -20,6 +20,7 @@ from images.lock.lock import Examples, Lock, UserPackages
 from images.oci.descriptors import Descriptor
 from images.oci.manifest import Manifest
 from images.plan.request import Request
+from images.plan.user_files import UserFile
 from images.platforms import ARM64
 from tests.support import locks
 
@@ -61,6 +62,7 @@ def on_image(lock: Lock, name: str | None) -> Lock:
 
 
 OWN = UserPackages(("peft==1 --hash=sha256:" + "0" * 64, "protobuf<7 --constraint"), ("peft",))
+FILES = (UserFile("run", "8" * 64, executable=True), UserFile("src/a.py", "9" * 64), UserFile("src/b", target="a.py"))
 WITH_PEFT = (*locks.lock().artifacts, locks.artifact("peft", "1"))
 
 
@@ -77,6 +79,7 @@ def without_places(lock: Lock) -> Lock:
         {"index": "https://host/x"},
         {"platform": ARM64, "twin": (locks.TINI,)},
         {"user_packages": OWN, "artifacts": WITH_PEFT},
+        {"user_files": FILES},
     ],
 )
 def test_what_is_written_is_read_back(lock: Lock, changes: dict[str, Any]) -> None:
@@ -184,6 +187,9 @@ WHEEL = {"name": "torch-2.13.0+cpu-py3-none-any.whl", "path": "x", "hashes": {"s
         (f"{OURS}/user-packages", {"requirements": ["a b"], "names": []}, "damaged", "a b"),
         (f"{OURS}/user-packages", {"requirements": ["a --pre"], "names": []}, "damaged", "a --pre"),
         (f"{OURS}/user-packages", {"requirements": [], "names": ["peft"]}, "damaged", "peft, which is not in it"),
+        (f"{OURS}/user-files", [{"path": "../x", "sha256": "0" * 64}], "damaged", "leaves its directory"),
+        (f"{OURS}/user-files", [{"path": "x", "sha256": "../x"}], "damaged", "../x"),
+        (f"{OURS}/user-files", [{"path": "x", "sha256": "0" * 64, "mode": 4}], "does not know", "user-files.0.mode"),
         (f"{OURS}/torch", "2.12.0", "damaged", "torch 2.12.0 with the file of torch 2.13.0"),
         (f"{OURS}/transformers", "5..1", "damaged", "5..1"),
         ("packages", [], "damaged", "torch"),
@@ -263,6 +269,31 @@ def test_every_option_that_a_lock_differs_from_is_named(locked: Lock, asked: Req
         lockfile.read_lock(lockfile.format_lock(locked), "my.lock", asked)
 
     assert all(words in caught.value.value for words in said)
+
+
+@pytest.mark.parametrize(
+    ("locked", "asked", "said"),
+    [
+        (FILES, (replace(FILES[1], sha256="a" * 64), *FILES[::2]), ["src/a.py: sha256:aaaa", "sha256:9999"]),
+        (FILES, (replace(FILES[0], executable=False), *FILES[1:]), [f"run: sha256:{'8' * 64} here", ", a program in"]),
+        (FILES, FILES[:1], ["src/a.py: none here", "src/b: none here, a link to a.py in the lock"]),
+        (None, FILES[:1], ["run: sha256:8888", "none in the lock"]),
+    ],
+)
+def test_every_file_that_a_lock_differs_from_is_named(
+    lock: Lock, locked: tuple[UserFile, ...] | None, asked: tuple[UserFile, ...], said: list[str]
+) -> None:
+    text, request = (
+        lockfile.format_lock(replace(lock, user_files=locked)),
+        Request(user_files=dict.fromkeys(asked, Path())),
+    )
+
+    with pytest.raises(UserFault, match=r"my\.lock is for other files") as caught:
+        lockfile.read_lock(text, "my.lock", request)
+
+    assert all(words in caught.value.value for words in said)
+    same = lockfile.read_lock(lockfile.format_lock(replace(lock, user_files=asked)), "x", request)
+    assert same.user_files == asked
 
 
 def test_what_the_lock_says_may_be_asked_for_again(lock: Lock) -> None:

@@ -1,0 +1,109 @@
+"""An image with a script and a directory of the user's own: started without a mount, and built again from its lock."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from images.lock import lockfile
+from images.plan.request import Request
+from tests.support.harness import HARDENED, ROOT, assert_three_parts, build, built, call, run
+from tests.support.stores import SMALL
+
+SCRIPT = ROOT / "tests/data/offline/train.py"
+MARK, OTHER = b"SEED = 41  # of this project", b"SEED = 42  # of this project"
+
+
+class Own(NamedTuple):
+    """An image, what was printed of it, the options that it was made with, and its archive."""
+
+    name: str
+    answer: dict[str, Any]
+    files: tuple[str, ...]
+    archive: Path
+
+
+@pytest.fixture(scope="module")
+def own(engine: None, module_path: Path, module_tag: Callable[[str], str]) -> Own:
+    """Build one, as a user does."""
+    root = module_path / "project"
+    (root / "data").mkdir(parents=True)
+    (root / "module.py").write_bytes(MARK + b"\n")
+    (root / "data/large.bin").write_bytes(b"1")
+    (root / ".dockerignore").write_text("data\n")
+    name, archive = module_tag("files"), module_path / "own.tar"
+    files = ("--script", str(SCRIPT), "--workdir", str(root))
+    return Own(name, built(*SMALL, *files, "--tag", name, "--load", "--output", str(archive)), files, archive)
+
+
+def test_the_script_trains_without_a_mount(own: Own) -> None:
+    done = run(
+        own.name, "train.py", "--max_steps", "2", "--save_steps", "2", "--output_dir", "/tmp/out", options=HARDENED
+    )
+
+    assert done.code == 0 and "rank 0 ends at step 2" in done.out, done.text
+
+
+def test_files_are_as_copy_leaves_them_and_those_of_the_image_are_as_they_were(own: Own) -> None:
+    done = run(own.name, "sh", "-c", "touch output/a .cache/a b && stat -c '%n %a %u:%g %Y' module.py train.py . data")
+
+    assert done.out.splitlines() == [
+        "module.py 644 0:0 1704067200", "train.py 644 0:0 1704067200", done.out.splitlines()[-1],
+    ]  # fmt: skip
+    assert done.out.splitlines()[-1].startswith(". 775 1000:0") and "data" in done.err
+
+
+def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer(own: Own) -> None:
+    lock = lockfile.read_lock(lockfile.path_for(own.archive).read_text(), "the lock", Request())
+    bill = json.loads(build("sbom", str(own.archive)).out)
+    stated = json.loads(build("provenance", str(own.archive)).out)["predicate"]["buildDefinition"]
+
+    assert lock.user_files and [row.path for row in lock.user_files] == ["module.py", "train.py"]
+    assert own.answer["layers"][-1]["name"] == "your files"
+    listed = {part["name"]: part["hashes"] for part in bill["components"] if part["type"] == "file"}
+    assert listed["/workspace/train.py"] == [{"alg": "SHA-256", "content": lock.user_files[1].sha256}]
+    named = {row["name"]: row["digest"]["sha256"] for row in stated["resolvedDependencies"]}
+    assert named["workspace/module.py"] == lock.user_files[0].sha256
+
+
+def test_it_is_built_again_from_its_lock_and_the_same_files(own: Own, module_path: Path) -> None:
+    copied = module_path / "copied"
+    shutil.copytree(module_path / "project", copied, copy_function=shutil.copyfile)
+
+    verdict = build("verify", own.name, "--json", "--script", str(SCRIPT), "--workdir", str(copied))
+
+    assert verdict.code == 0 and json.loads(verdict.out)["digest"] == own.answer["digest"]
+
+
+def test_a_changed_byte_is_found_by_the_name_of_its_file(own: Own, module_path: Path) -> None:
+    changed = module_path / "changed"
+    shutil.copytree(module_path / "project", changed)
+    (changed / "module.py").write_bytes(OTHER + b"\n")
+    saved = module_path / "saved.tar"
+    assert call(["docker", "save", "--output", str(saved), own.name]).code == 0
+    saved.write_bytes(saved.read_bytes().replace(MARK, OTHER))
+
+    of_files = build("verify", own.name, *own.files[:2], "--workdir", str(changed))
+    of_image = build("verify", str(saved))
+
+    assert_three_parts(of_files, 2, "module.py: sha256:", "--script and --workdir")
+    assert_three_parts(of_image, 1, "layer your files, /workspace/module.py: sha256:", "who changed it")
+
+
+@pytest.mark.slow
+def test_elsewhere_the_files_come_from_the_bundle_or_are_asked_for(own: Own, module_path: Path) -> None:
+    lock, bundle = str(lockfile.path_for(own.archive)), str(module_path / "bundle.tar")
+    assert build("bundle", "--lock", lock, "--output", bundle).code == 0
+    elsewhere = {"XDG_CACHE_HOME": str(module_path / "elsewhere")}
+    no = ("--no-load", "--output", str(module_path / "again.tar"))
+
+    missing = build("--lock", lock, "--offline", *no, env=elsewhere)
+    again = built("--offline", bundle, *no, env=elsewhere)
+
+    assert_three_parts(missing, 1, "/workspace/train.py (a file of your own)", "--script FILE or --workdir DIR")
+    assert again["digest"] == own.answer["digest"]
