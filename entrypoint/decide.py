@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from entrypoint.facts import Facts
 from entrypoint.machine.certificates import trust_certificate
@@ -34,7 +34,7 @@ class Plan:
     """All that was decided for a command.
 
     batch: how many examples a step takes in each process, as the arguments say; None where they do not; run: a training
-    and its directory, if it has one.
+    and its directory, if it has one; arguments: those of its program, by name.
     """
 
     facts: Facts
@@ -45,6 +45,7 @@ class Plan:
     reasons: dict[str, str]
     batch: int | None = None
     run: Run | None = None
+    arguments: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def world(self) -> World:
@@ -105,6 +106,7 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         reasons={each.name: each.why for each in [*forced, *defaults]},
         batch=read_batch(program.arguments) if command.trains else None,
         run=ahead.run,
+        arguments=program.arguments,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from entrypoint.decide import Plan
 from entrypoint.errors import one_row
@@ -14,6 +15,9 @@ from entrypoint.settings import OURS
 from entrypoint.tasks.command import NOTES, PLACE
 from entrypoint.tuning.gradients import SENT, read_choice
 from entrypoint.world.model import ALONE
+
+if TYPE_CHECKING:
+    from entrypoint.memory.advice import Needed
 
 
 def print_start(plan: Plan) -> None:
@@ -103,6 +107,7 @@ def list_facts(plan: Plan) -> dict[str, object]:
     why = places.pop("why")
     launcher = places.pop("launcher")
     low, high = world.sizes
+    needed = find_memory(plan)
     places.update(size=low if low == high else None, sizes=[low, high], nodes=list(world.nodes))
     return {
         "launcher": launcher,
@@ -112,9 +117,22 @@ def list_facts(plan: Plan) -> dict[str, object]:
         "backend": plan.backend,
         "set": plan.prepared.added,
         "kept": plan.prepared.kept,
-        "notes": plan.notes,
+        **({"memory": {"rank": needed.rank, "node": needed.node, "limit": needed.limit}} if needed else {}),
+        "notes": [*plan.notes, *list_warnings(needed)],
         "argv": hide(plan.argv),
     }
+
+
+def find_memory(plan: Plan) -> Needed | None:
+    """Return what the training takes of memory; None where that is not known."""
+    from entrypoint.memory.advice import find_needed  # a start does not ask
+
+    return find_needed(plan.situation, plan.facts, plan.arguments)
+
+
+def list_warnings(needed: Needed | None) -> list[str]:
+    """List what is wrong with the memory that a training takes; empty where nothing is known to be."""
+    return [needed.note] if needed and needed.note else []
 
 
 def plan_as_json(plan: Plan) -> str:
@@ -126,6 +144,7 @@ def plan_as_text(plan: Plan) -> str:
     """Return everything for people, a line for each variable, with its reason."""
     world, machine, prepared = plan.world, plan.machine, plan.prepared
     quota = "no limit" if machine.quota is None else f"{machine.quota:g} processors"
+    needed = find_memory(plan)
     nodes = " | ".join(write_cpus(node) for node in machine.nodes)
     rows = [
         ("launcher", f"{world.launcher}: {world.why}"),
@@ -139,7 +158,8 @@ def plan_as_text(plan: Plan) -> str:
         *([("gradients", SENT[read_choice(plan.facts.environ).name])] if plan.situation.meets_others else []),
         *(("set", f"{name}={value}  # {plan.reasons.get(name, '')}") for name, value in prepared.added.items()),
         *(("kept", f"{name}={value}  # yours") for name, value in prepared.kept.items()),
-        *(("note", note) for note in plan.notes),
+        *([("memory", needed.text)] if needed else []),
+        *(("note", note) for note in (*plan.notes, *list_warnings(needed))),
         ("command", " ".join(quote(word) for word in hide(plan.argv))),
     ]
     return "\n".join(f"{name:11} {one_row(text)}" for name, text in rows)

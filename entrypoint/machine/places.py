@@ -122,12 +122,17 @@ def find_closed(caches: Iterable[str], writable: Asked) -> list[str]:
     return [path for path in there if writable(os.path.dirname(path)) and not writable(path)]
 
 
+def find_models(environ: Mapping[str, str], transformers: str) -> str:
+    """Return the directory of downloaded models."""
+    names = HUB_CACHES if release(transformers) >= WITHOUT_OLD_CACHE else (OLD_CACHE, *HUB_CACHES)
+    return expand_user(first_set(environ, names) or f"{find_downloads(environ)}/hub", environ.get("HOME", ""))
+
+
 def list_caches(environ: Mapping[str, str], transformers: str) -> dict[str, str]:
     """Return where models and data sets are kept, by name; one directory where both are in HF_HOME."""
     home, user = find_downloads(environ), environ.get("HOME", "")
     data = expand_user(environ.get("HF_DATASETS_CACHE") or f"{home}/datasets", user)  # datasets/config.py
-    names = HUB_CACHES if release(transformers) >= WITHOUT_OLD_CACHE else (OLD_CACHE, *HUB_CACHES)
-    models = expand_user(first_set(environ, names) or f"{home}/hub", user)
+    models = find_models(environ, transformers)
     if all(path.startswith(f"{home}/") for path in (models, data)):
         return {"caches": home}
     return {"models": models, "data sets": data}

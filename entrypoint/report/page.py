@@ -257,7 +257,7 @@ def describe_model(facts: Mapping[str, object]) -> str:
 
 def describe_ranks(facts: Mapping[str, str]) -> str:
     """Return how many ranks there are, with how many threads."""
-    threads = f" of {facts['threads']} threads" if facts.get("threads", "") not in ("", "1") else ""
+    threads = f", with {facts['threads']} threads each" if facts.get("threads", "") not in ("", "1") else ""
     return f"{facts['ranks']}{threads}" if "ranks" in facts else ""
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from benchmarks.report import pages as figures
-from scripts.pages import picture, reference, tables
+from scripts.pages import memory, picture, reference, tables
 
 MARK = re.compile(r"(?m)^<!-- made: (.+) -->$")
 PARTS: Mapping[str, Callable[[], list[str]]] = {
@@ -28,6 +28,7 @@ PARTS: Mapping[str, Callable[[], list[str]]] = {
     "images": tables.images,
     "ends": tables.ends,
     "curves of smoke": picture.curves,
+    "memory of ranks": memory.table,
     **{f"figures of {name}": figures.maker(name) for name in figures.ON_THE_PAGE},
 }
 

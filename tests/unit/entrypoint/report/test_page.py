@@ -33,8 +33,9 @@ def test_the_table_says_what_was_trained() -> None:
     page = write_page([training(loss=[(20, 2.0), (30, 1.0)], eval_loss=[(30, 1.5)], eval_runtime=[(30, 3.0)])])
 
     assert {name: value for name, [value] in cells(page).items()} == {
-        "script": "train.py", "model": "MiniLM, 22.7M weights", "ranks": "2 of 4 threads", "examples of a step": "64",
-        "computes in": "bfloat16", "gradients": "bf16", "torch": "2.13.0", "transformers": "5.23.0", "took": "20 s",
+        "script": "train.py", "model": "MiniLM, 22.7M weights", "ranks": "2, with 4 threads each",
+        "examples of a step": "64", "computes in": "bfloat16", "gradients": "bf16", "torch": "2.13.0",
+        "transformers": "5.23.0", "took": "20 s",
         "steps": "30 of 40, started again at step 10", "samples per second": "64", "waiting": "25% of the time",
         "most memory of rank 0": "1.5 GB", "last loss": "1", "eval f1": "88.5", "eval loss": "1.5",
     }  # fmt: skip

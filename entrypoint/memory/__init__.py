@@ -1,0 +1,1 @@
+"""What a training takes of memory, estimated before it starts: only `--explain` asks."""
