@@ -165,7 +165,7 @@ def test_the_text_of_an_error_leads_to_its_remedy(page: Page, heading: str, line
     results.nth(place).click()
 
     assert place < 2  # after its page
-    assert page.get_by_role("heading", name=heading).is_visible()
+    page.get_by_role("heading", name=heading).wait_for()
 
 
 @pytest.mark.slow
