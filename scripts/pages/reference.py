@@ -61,8 +61,9 @@ def list_options(parsers: Mapping[str, argparse.ArgumentParser]) -> list[str]:
 
 
 def write_help(text: str, defaults: Iterable[object]) -> str:
-    """Return the help of an option, with all the defaults that it has."""
-    return text.replace("%(default)s", " or ".join(dict.fromkeys(f"`{each}`" for each in defaults)))
+    """Return the help of an option, with the default that it has wherever there is one."""
+    found = list(dict.fromkeys(f"`{each}`" for each in defaults))
+    return text.replace("%(default)s", found[0] if len(found) == 1 else "another one for each")
 
 
 def spell(action: argparse.Action) -> str:
