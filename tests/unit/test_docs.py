@@ -19,7 +19,7 @@ from tests.support.harness import ROOT
 from tests.support.library_wheels import LIBRARIES, PINS, read_pins
 
 # Programs that the pages start in a container, beside the entrypoint's own commands.
-PROGRAMS = ("bash", "chmod", "hf", "true")
+PROGRAMS = ("aws", "bash", "chmod", "hf", "ls", "tensorboard", "true")
 IMAGE = re.compile(r"IMAGE|multinode:\S+")
 TRIED = (ROOT / "tests/cluster/test_libraries.py").read_text()
 SHOWN = [shown for each in pages() for shown in each.shown]

@@ -8,12 +8,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
+from tests.support.definitions import schema
 from tests.support.documents import Page, page, pages
-from tests.support.manifests import run
+from tests.support.manifests import list_pods, run
 
 
 def shown_in(page: Page) -> list[dict[str, Any]]:
@@ -37,7 +39,7 @@ def test_a_pod_keeps_its_cores_and_mounts_what_it_has(each: dict[str, Any]) -> N
 
 
 def test_kubernetes_takes_what_is_its_own() -> None:
-    for each in PODS:
+    for each in SHOWN:
         kubernetes_validate.validate(each, "1.37", strict=True)
 
 
@@ -49,8 +51,9 @@ NAMED = re.compile(r"\b(pvc|job|trainjob|pod)(?:/| -n training )([\w-]+)")
 
 @pytest.fixture(autouse=True)
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be in a directory with the script that the pages speak of."""
-    (tmp_path / "train.py").touch()
+    """Be in a directory with the scripts that the pages speak of."""
+    for name in ("train.py", "sweep.py"):
+        (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
 
 
@@ -59,6 +62,29 @@ def made() -> list[dict[str, Any]]:
     printed = [re.split(" [|>] ", each)[0] for each in TYPED if each.startswith("python scripts/manifest.py ")]
     manifests = [run(*shlex.split(each.replace("<DIGEST>", "0" * 64))[2:]).manifest for each in printed]
     return [*manifests, *PODS]
+
+
+@pytest.mark.parametrize("name", ["smoke", "qa", "mine"])
+def test_the_definition_of_its_kind_takes_what_a_page_prints(name: str) -> None:
+    printed = [each for each in made() if each["metadata"]["name"] == name and each["kind"] == "TrainJob"]
+
+    for each in printed:
+        jsonschema.validate(each, schema(each["kind"]))
+    assert len(printed) == 1
+
+
+def test_a_newcomer_finds_how_a_script_runs_on_tainted_nodes_with_an_account() -> None:
+    [line] = [each for each in TYPED if "--toleration" in each and each.startswith("python scripts/manifest.py ")]
+    words = shlex.split(re.split(" [|>] ", line)[0].replace("<DIGEST>", "0" * 64))[2:]
+
+    config, job = run(*words).objects
+
+    [pod] = list_pods(job)
+    assert pod["tolerations"] == [{"key": "dedicated", "operator": "Equal", "value": "training"}]
+    assert pod["serviceAccountName"] == "trainer"
+    mounted = {"name": "scripts", "configMap": {"name": config["metadata"]["name"], "defaultMode": 0o555}}
+    assert mounted in pod["volumes"]
+    assert job["spec"]["trainer"]["args"][0] == "/workspace/job/train.py" and [*config["data"]] == ["train.py"]
 
 
 @pytest.mark.parametrize("typed", [each for each in TYPED if each.startswith("kubectl ")])

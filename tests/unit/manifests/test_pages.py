@@ -17,8 +17,9 @@ SHOWN = [shown for each in pages() for shown in each.shown if shown.text.startsw
 
 @pytest.fixture(autouse=True)
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Be in a directory with the script that the pages speak of."""
-    (tmp_path / "train.py").touch()
+    """Be in a directory with the scripts that the pages speak of."""
+    for name in ("train.py", "sweep.py"):
+        (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
 
 
