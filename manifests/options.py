@@ -173,8 +173,8 @@ def read_patch(text: str) -> dict[str, Any]:
 ALL, PODS, TRAINING, NAMED = "all", "pods", "training", "named"
 
 
-class PodRow(NamedTuple):
-    """An option that becomes a field of the pods' specification; join: what makes the field of all values typed."""
+class FieldRow(NamedTuple):
+    """An option that becomes a field of a specification; join: what makes the field of all values typed."""
 
     option: str
     metavar: str
@@ -185,16 +185,21 @@ class PodRow(NamedTuple):
 
 
 POD_ROWS = (
-    PodRow("--node-selector", "KEY=VALUE", "label of the nodes to run on", "nodeSelector", read_pair, dict),
-    PodRow("--node-affinity", "KEY=A,B", "label of the nodes, one of these", "affinity", read_pair, require_nodes),
-    PodRow("--toleration", "KEY[=VALUE][:EFFECT]", "taint of nodes to run on", "tolerations", read_toleration, list),
-    PodRow("--service-account", "NAME", "account of the pods, such as a cloud's identity", "serviceAccountName"),
-    PodRow(
+    FieldRow("--node-selector", "KEY=VALUE", "label of the nodes to run on", "nodeSelector", read_pair, dict),
+    FieldRow("--node-affinity", "KEY=A,B", "label of the nodes, one of these", "affinity", read_pair, require_nodes),
+    FieldRow("--toleration", "KEY[=VALUE][:EFFECT]", "taint of nodes to run on", "tolerations", read_toleration, list),
+    FieldRow("--service-account", "NAME", "account of the pods, such as a cloud's identity", "serviceAccountName"),
+    FieldRow(
         "--pull-secret", "NAME", "login to the registry of the image", "imagePullSecrets",
         lambda name: {"name": name}, list,
     ),
-    PodRow("--priority-class", "NAME", "which pods go before others", "priorityClassName"),
+    FieldRow("--priority-class", "NAME", "which pods go before others", "priorityClassName"),
 )  # fmt: skip
+# Fields of jobs that Jobs, both old operators and TrainJobs call alike; which kinds have one, their own rows say.
+JOB_ROWS = (
+    FieldRow("--deadline", "SECONDS", "how long the job may run", "activeDeadlineSeconds", at_least(1)),
+    FieldRow("--ttl", "SECONDS", "how long the job is kept after its end", "ttlSecondsAfterFinished", at_least(0)),
+)
 
 
 def make_parser() -> Parser:
@@ -258,12 +263,18 @@ def add_options(parser: Parser, kind: ManifestKind) -> None:
     bounds = "fewest and most pods, or off; default: 1 and --workers, for a script --workers alone"
     add("--elastic", "MIN:MAX", bounds, NAMED, type=read_elastic)
     add("--max-restarts", "N", "restarts before the job fails", NAMED, type=at_least(0), default=10)
-    add("--deadline", "SECONDS", "how long the job may run", NAMED, type=at_least(1))
-    add("--ttl", "SECONDS", "how long the job is kept after its end", NAMED, type=at_least(0))
+    for row in JOB_ROWS:
+        add(row.option, row.metavar, row.help, NAMED, type=row.read, **many)
     add("--runtime", "NAME", "ClusterTrainingRuntime, one of torch", NAMED, default=TORCH_DISTRIBUTED)
     add("--patch", "FILE", "fields that replace and complete those of the job, as YAML", ALL, type=read_patch)
     add("--size", "BYTES", "size of the storage", NAMED, default="30Gi")
     add("--storage-class", "NAME", "class of the storage; default: the cluster's", NAMED)
+
+
+def take_fields(rows: Sequence[FieldRow], typed: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that options set, and take these out of what was typed."""
+    values = {row: typed.pop(row.option[2:].replace("-", "_"), None) for row in rows}
+    return {row.field: row.join(given) for row, given in values.items() if given}
 
 
 def make_request(typed: dict[str, Any]) -> Request:
@@ -276,10 +287,9 @@ def make_request(typed: dict[str, Any]) -> Request:
     for name, text in typed["script"].items():
         check_script(name, text)
     check_patch(typed.get("patch") or {})
-    dests = {row: row.option[2:].replace("-", "_") for row in POD_ROWS}
-    values = {row: typed.pop(dest, None) for row, dest in dests.items()}
+    pod, limits = take_fields(POD_ROWS, typed), take_fields(JOB_ROWS, typed)
     typed["kind"] = KINDS[typed["kind"]]
-    request = Request(**keep(**typed), pod={row.field: row.join(given) for row, given in values.items() if given})
+    request = Request(**keep(**typed), pod=pod, limits=limits)
     places = [each.path for each in request.claims]
     if len({*places}) < len(places):
         raise Refusal("two claims would be mounted in one directory", ", ".join(places), "--volume CLAIM:ANOTHER")

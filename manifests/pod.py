@@ -145,7 +145,7 @@ def write_rest(request: Request, container: Mapping[str, Any]) -> dict[str, Any]
 
 def write_limits(request: Request, **more: Any) -> dict[str, Any]:
     """Return how long a job may run, and when it is removed, by the names that Jobs and both old operators share."""
-    return keep(**more, activeDeadlineSeconds=request.deadline, ttlSecondsAfterFinished=request.ttl)
+    return keep(**more, **request.limits)
 
 
 def limit_restarts(restarts: int, pods: int) -> int:

@@ -65,8 +65,8 @@ class Request:
 
     nproc: processes of each pod, None where nobody has said; elastic: the fewest and the most pods, None for a
     job that starts with all of them; env_secret: by variable, the name of a Secret and a key in it; env_from: Secrets
-    and ConfigMaps all of whose keys are variables; script: texts of files of this machine, by their names; pod, patch:
-    fields of the pods' specification, and of the job, by their names.
+    and ConfigMaps all of whose keys are variables; script: texts of files of this machine, by their names; pod,
+    limits, patch: fields by their names, of the pods' specification, of how long a job runs and stays, and of the job.
     """
 
     kind: ManifestKind
@@ -95,8 +95,7 @@ class Request:
     disk: str | None = None
     elastic: tuple[int, int] | None = None
     max_restarts: int = 0
-    deadline: int | None = None
-    ttl: int | None = None
+    limits: Mapping[str, Any] = field(default_factory=dict)
     runtime: str = TORCH_DISTRIBUTED
     size: str = ""
     storage_class: str | None = None

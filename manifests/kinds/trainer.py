@@ -50,7 +50,7 @@ def write_trainjob(request: Request) -> dict[str, Any]:
         "numProcPerNode": request.processes,
         "resourcesPerNode": write_sizes(request),
     }
-    spec = keep(runtimeRef={"name": request.runtime}, activeDeadlineSeconds=request.deadline, trainer=trainer)
+    spec = keep(runtimeRef={"name": request.runtime}, **request.limits, trainer=trainer)
     return {
         "apiVersion": API,
         "kind": "TrainJob",
