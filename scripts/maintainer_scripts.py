@@ -77,13 +77,13 @@ def _run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     unknown = {
         (one.name, one.key): one for system in systems for one in maintainer_scripts.list_unknown(system.packages)
     }
-    said = dict(_said(text, systems) for text in options.known)
-    if absent := said.keys() - {one.name for one in unknown.values()}:
+    answers = dict(_said(text, systems) for text in options.known)
+    if absent := answers.keys() - {one.name for one in unknown.values()}:
         raise UserFault("--known names no script that is unknown", ", ".join(sorted(absent)), "leave it out")
-    accepted = [one for one in unknown.values() if one.name in said]
+    accepted = [one for one in unknown.values() if one.name in answers]
     if accepted:
         write_whole(maintainer_scripts.KNOWN, maintainer_scripts.with_known(accepted).encode())
-    if left := [one for one in unknown.values() if one.name not in said]:
+    if left := [one for one in unknown.values() if one.name not in answers]:
         _print(left)
         names = dict.fromkeys(one.name for one in left)  # of suites a script may have several texts
         remedy = "read them above, write their rows, then " + " ".join(f"--known {name}=nothing" for name in names)
@@ -103,8 +103,8 @@ def _rows(suite: str | None) -> Sequence[BaseRow]:
 
 
 def _system(row: BaseRow, platform: Platform, more: Sequence[str], context: Context) -> System:
-    made = packages.resolve_base(row.suite, (*row.packages, *more), platform, context)
-    places = (context.store.place(deb.sha256, deb.filename) for deb in made.debs)
+    base = packages.resolve_base(row.suite, (*row.packages, *more), platform, context)
+    places = (context.store.place(deb.sha256, deb.filename) for deb in base.debs)
     added = packages.resolve_single(row.suite, additions.packages_of(list(additions.PIECES)), platform, context)
     return System(
         row, platform, [load_package(place).without_data() for place in places], [deb.package for deb in added]
@@ -135,13 +135,13 @@ def _print(scripts: Iterable[Script]) -> None:
 
 def _record(systems: Iterable[System]) -> str:
     """Write what was found for each row: keys of scripts, and the packages that bases of others get."""
-    found: dict[str, dict[str, object]] = {}
+    record: dict[str, dict[str, object]] = {}
     for row, platform, members, added in systems:
         scripts = {one.name: one.key for member in members for one in maintainer_scripts.scripts(member)}
-        found.setdefault(row.suite, {})[str(platform)] = {
+        record.setdefault(row.suite, {})[str(platform)] = {
             "asked": row.packages, "scripts": scripts, "additions": added,
         }  # fmt: skip
-    return json.dumps(found, indent=1) + "\n"
+    return json.dumps(record, indent=1) + "\n"
 
 
 if __name__ == "__main__":

@@ -47,9 +47,13 @@ def _audit(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     context = program.context(environ, pip_config.read_sources(environ))
     allowed = findings.read_allowed(options.allow, context.today)
     lock = lockfile.parse_lock(options.lock.read_text(encoding="utf-8", errors="replace"), str(options.lock))
-    used = of_debian.sources(lock, context)
-    found = of_debian.findings(of_debian.tracked(options.tracker, context), lock.debian.suite, used) if used else []
-    found += of_python.findings(lock, options.osv, environ)
+    used = of_debian.list_sources(lock, context)
+    found = (
+        of_debian.find_in_debian(of_debian.read_tracker(options.tracker, context), lock.debian.suite, used)
+        if used
+        else []
+    )
+    found += of_python.find_in_python(lock, options.osv, environ)
     left, idle = findings.without_allowed(found, allowed)
     for finding in sorted(left):
         print(finding.line)

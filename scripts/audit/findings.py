@@ -65,14 +65,14 @@ def read_allowed(path: Path, today: datetime.date) -> tuple[Allowed, ...]:
         value = f"{path}: {' '.join(str(error).split())}"
         raise UserFault("the list of what is allowed cannot be read", value, remedy) from error
     if expired := [row for row in allowed if row.until < today]:
-        said = "; ".join(f"{row.id} of {row.package} until {row.until} ({row.reason})" for row in expired)
+        listed = "; ".join(f"{row.id} of {row.package} until {row.until} ({row.reason})" for row in expired)
         remedy = f"remove the row and build with what mends it, or look at it again and give a later day: {path}"
-        raise UserFault("what was allowed for a time is not any more", said, remedy)
+        raise UserFault("what was allowed for a time is not any more", listed, remedy)
     return allowed
 
 
-def without_allowed(found: Sequence[Finding], allowed: Sequence[Allowed]) -> tuple[list[Finding], list[Allowed]]:
+def without_allowed(findings: Sequence[Finding], allowed: Sequence[Allowed]) -> tuple[list[Finding], list[Allowed]]:
     """Return what no row covers, and the rows that cover nothing."""
-    left = [finding for finding in found if not any(row.covers(finding) for row in allowed)]
-    idle = [row for row in allowed if not any(row.covers(finding) for finding in found)]
+    left = [finding for finding in findings if not any(row.covers(finding) for row in allowed)]
+    idle = [row for row in allowed if not any(row.covers(finding) for finding in findings)]
     return left, idle

@@ -48,7 +48,7 @@ class Issue(BaseModel):
 Sources = set[tuple[str, str]]
 
 
-def sources(lock: Lock, context: Context) -> Sources:
+def list_sources(lock: Lock, context: Context) -> Sources:
     """Return name and version of the sources of a lock's packages, which are downloaded where they are not here.
 
     Raises WorldFault for a package that cannot be had any more.
@@ -61,7 +61,7 @@ def sources(lock: Lock, context: Context) -> Sources:
     return {control.source({**each, **own}) for each, own in zip(said, named, strict=True)}
 
 
-def tracked(url: str, context: Context) -> dict[str, Any]:
+def read_tracker(url: str, context: Context) -> dict[str, Any]:
     """Download what the tracker knows; of its 80 MB nothing is kept.
 
     Raises WorldFault where it cannot be had.
@@ -76,7 +76,7 @@ def tracked(url: str, context: Context) -> dict[str, Any]:
             raise WorldFault("cannot read Debian's security tracker", why, AGAIN) from error
 
 
-def findings(known: Mapping[str, Any], suite: str, used: Sources) -> list[Finding]:
+def find_in_debian(known: Mapping[str, Any], suite: str, used: Sources) -> list[Finding]:
     """Return what counts of the vulnerabilities of some sources in a suite.
 
     Raises WorldFault where nothing is known of the suite, or what is known cannot be read.
@@ -85,10 +85,10 @@ def findings(known: Mapping[str, Any], suite: str, used: Sources) -> list[Findin
         if not any(suite in issue["releases"] for issues in known.values() for issue in issues.values()):
             remedy = "a suite that Debian still follows: python build.py list; or --tracker with one that knows it"
             raise WorldFault("Debian's security tracker knows nothing of this suite", suite, remedy)
-        return [each for source in sorted(used) for each in _of_source(known, suite, *source)]
+        return [finding for source in sorted(used) for finding in _of_source(known, suite, *source)]
     except (ValidationError, AttributeError, KeyError, TypeError) as error:
-        said = str(error).splitlines()[0]
-        raise WorldFault("Debian's security tracker has another form than this release reads", said, AGAIN) from error
+        reason = str(error).splitlines()[0]
+        raise WorldFault("Debian's security tracker has another form than this release reads", reason, AGAIN) from error
 
 
 def _of_source(known: Mapping[str, Any], suite: str, source: str, version: str) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ OSV = "https://api.osv.dev/v1/query"
 AGAIN = "check the network and the proxy (HTTPS_PROXY), or name a mirror: --osv URL"
 
 
-def findings(lock: Lock, url: str, environ: Mapping[str, str]) -> list[Finding]:
+def find_in_python(lock: Lock, url: str, environ: Mapping[str, str]) -> list[Finding]:
     """Return what is known against the Python packages of a lock; a local version, such as +cpu, is left out.
 
     Raises WorldFault where that cannot be asked.
@@ -33,9 +33,9 @@ def findings(lock: Lock, url: str, environ: Mapping[str, str]) -> list[Finding]:
     with tempfile.TemporaryDirectory() as directory:
         listed = Path(directory) / "requirements.txt"
         listed.write_text("".join(f"{one.name}=={Version(one.version).public}\n" for one in lock.artifacts))
-        asked = ["-r", str(listed), "--no-deps", "--disable-pip", "-s", "osv", "--osv-url", url]
+        options = ["-r", str(listed), "--no-deps", "--disable-pip", "-s", "osv", "--osv-url", url]
         shown = ["-f", "json", "-o", "-", "--desc", "off", "--aliases", "on", "--progress-spinner", "off"]
-        done = process.run([sys.executable, "-m", pip_audit.__name__, *asked, *shown], environ, AGAIN)
+        done = process.run([sys.executable, "-m", pip_audit.__name__, *options, *shown], environ, AGAIN)
     try:
         return list(_read(json.loads(done.out)))
     except (ValueError, KeyError, TypeError) as error:  # it ends with 1 whether it found something or failed
@@ -43,8 +43,8 @@ def findings(lock: Lock, url: str, environ: Mapping[str, str]) -> list[Finding]:
         raise WorldFault("cannot ask for advisories of Python packages", f"{url} ({why})", AGAIN) from error
 
 
-def _read(found: Any) -> Iterator[Finding]:
-    for package in found["dependencies"]:
+def _read(report: Any) -> Iterator[Finding]:
+    for package in report["dependencies"]:
         for one in package["vulns"]:
             names = (one["id"], *sorted(one["aliases"]))
             fixed = one["fix_versions"]

@@ -113,9 +113,9 @@ def outcomes(plans: Iterable[Plan], context: Context, jobs: int) -> Iterator[Out
     """
     anew = replace(context, today=datetime.date.min)  # no day is over then, and what is not is not kept
     with background(jobs) as start:
-        found = [start(partial(_outcome, plan, anew)) for plan in plans]
-        for each in found:
-            yield each.result()
+        tasks = [start(partial(_outcome, plan, anew)) for plan in plans]
+        for task in tasks:
+            yield task.result()
 
 
 def _outcome(plan: Plan, context: Context) -> Outcome:

@@ -46,9 +46,9 @@ def test_what_counts_by_urgency(urgency: str, with_fix: bool, still_open: bool) 
     fixed = tracker(status="resolved", fixed_version=NEWER, urgency=urgency)
     unfixed = tracker(status="open", urgency=urgency)
 
-    found = of_debian.findings(fixed, SUITE, {("openssl", HERE)})
+    found = of_debian.find_in_debian(fixed, SUITE, {("openssl", HERE)})
     assert [(each.names, each.fixed) for each in found] == ([(("CVE-2026-1",), NEWER)] if with_fix else [])
-    assert bool(of_debian.findings(unfixed, SUITE, {("openssl", HERE)})) is still_open
+    assert bool(of_debian.find_in_debian(unfixed, SUITE, {("openssl", HERE)})) is still_open
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_what_counts_by_urgency(urgency: str, with_fix: bool, still_open: bool) 
 def test_what_is_mended_or_was_never_there_does_not_count(release: dict[str, str]) -> None:
     version = "3.0.16-1" if release.get("fixed_version") == OLDER else HERE
 
-    assert of_debian.findings(tracker(**release), SUITE, {("openssl", version), ("zlib", "1")}) == []
+    assert of_debian.find_in_debian(tracker(**release), SUITE, {("openssl", version), ("zlib", "1")}) == []
 
 
 def test_another_suite_says_nothing_of_this_one() -> None:
     known = tracker(status="resolved", fixed_version="0")
     known["zlib"] = {"CVE-2026-2": {"releases": {"sid": {"status": "open", "urgency": "high"}}}}
 
-    assert of_debian.findings(known, SUITE, {("zlib", "0.1")}) == []
+    assert of_debian.find_in_debian(known, SUITE, {("zlib", "0.1")}) == []
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,6 @@ def test_another_suite_says_nothing_of_this_one() -> None:
 )
 def test_silence_is_no_good_news(known: dict[str, Any], fact: str) -> None:
     with pytest.raises(WorldFault) as caught:
-        of_debian.findings(known, SUITE, {("openssl", HERE)})
+        of_debian.find_in_debian(known, SUITE, {("openssl", HERE)})
 
     assert fact in caught.value.fact
