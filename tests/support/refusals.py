@@ -101,6 +101,7 @@ REFUSED = (
     Row("--explain launch --hosts 192.0.2.1:1,192.0.2.2:1 smoke", {"MULTINODE_WORLD_SIZE": "4"}, "2 of 4"),
     Row("torchrun --nproc_per_node 2 x.py", {"MULTINODE_WORLD_SIZE": "4"}, "2 of 4"),
     Row("python3 -m torch.distributed.run x.py", {"MULTINODE_WORLD_SIZE": "4"}, "1 of 4"),
+    Row("smoke", {"K_MPI_JOB_ROLE": "worker"}, "smoke"),
     Row("python3 train.py", LAUNCHER, "K_MPI_JOB_ROLE is launcher"),
     Row("python3 -m torch.distributed.run train.py", LAUNCHER, "K_MPI_JOB_ROLE is launcher"),
     Row(
@@ -132,6 +133,7 @@ REFUSED = (
     Row("torchrun --nnodes two --node-rank 0 --master-addr node0 x.py", {}, "'two'"),
     # tasks that would fail after minutes
     Row("qa --output_dir HOME/stack.json/results", {}, "HOME/stack.json/results"),
+    Row("qa --output_dir ''", {}, "output_dir ''"),
     Row("qa HOME/missing.json", {}, "HOME/missing.json"),
     Row("qa squad", {}, "squad"),
 )
