@@ -15,8 +15,6 @@ from images.plan.request import Request
 from tests.support.harness import build, built, call, run
 from tests.support.stores import SMALL
 
-# Of the image that other tests load, all of whose layers are below the one of these packages.
-WHOLE = ("--examples", "none")
 # Two that need what the image has, and bring more.
 FILE = "peft>=0.18  # adapters\n-r more.txt\n-c bounds.txt\n"
 MORE, BOUNDS = {"more.txt": "tensorboard\n"}, {"bounds.txt": "protobuf<7\n"}
@@ -59,7 +57,7 @@ def own(engine: None, module_path: Path, module_tag: Callable[[str], str]) -> Ow
     for name, text in {"mine.txt": FILE, **MORE, **BOUNDS}.items():
         (module_path / name).write_text(text)
     name, archive = module_tag("own"), module_path / "own.tar"
-    options = (*WHOLE, "--requirements", str(module_path / "mine.txt"), "--tag", name)
+    options = (*SMALL, "--requirements", str(module_path / "mine.txt"), "--tag", name)
     answer = built(*options, "--load", "--output", str(archive))
     text = lockfile.path_for(archive).read_text()
     return Own(name, answer, options, lockfile.read_lock(text, "the lock", Request()))
@@ -95,7 +93,7 @@ def test_the_lock_is_asked_for_again_by_the_same_options_alone(own: Own, module_
     lock = str(lockfile.path_for(module_path / "own.tar"))
     no = ("--no-load", "--output", str(module_path / "again.tar"))
 
-    again = built(*own.options, *no, "--lock", lock)
+    again = built(*own.options[len(SMALL) :], *SMALL[2:], *no, "--lock", lock)
     other = build("--package", "peft==0.18.0", *no, "--lock", lock)
 
     assert again["digest"] == own.answer["digest"]
