@@ -80,6 +80,7 @@ def test_it_is_built_again_from_its_lock_and_the_same_files(own: Own, module_pat
     assert verdict.code == 0 and json.loads(verdict.out)["digest"] == own.answer["digest"]
 
 
+@pytest.mark.slow  # two more rebuilds of the image
 def test_a_changed_byte_is_found_by_the_name_of_its_file(own: Own, module_path: Path) -> None:
     changed = module_path / "changed"
     shutil.copytree(module_path / "project", changed)
