@@ -23,7 +23,7 @@ KINDS: Mapping[str, tuple[int, float, str]] = {
     "float32": (2, 1, "float32"), "bfloat16": (2, 1, "bf16"), "four bfloat16": (4, 0.5, "bf16"),
 }  # fmt: skip
 GIGABITS: Mapping[str, float | None] = {"unlimited": None, "10gbit": 10, "1gbit": 1, "300mbit": 0.3}
-CHOICES = ("off", "default", "bf16", "int8")
+CHOICES = ("off", "default", "bf16")  # of `int8` the time of the processor is not in the model
 SHOWN = 1  # Gbit/s in the table and the plot of many nodes
 
 
@@ -105,7 +105,7 @@ def write(parts: Mapping[str, Any]) -> str:
 def write_points(found: Sequence[Point]) -> str:
     """Return the table of what was measured, with what the model says."""
     rows = [
-        (f"{each.ranks} ranks of {each.cores:g} cores, {each.sent}, "
+        (f"{each.ranks} ranks, {'a core' if each.cores == 1 else f'{each.cores:g} cores'} each, {each.sent}, "
          f"{f'{each.gigabits:g} Gbit/s' if each.gigabits else 'no limit'}",
          f"{each.alone:.2f} s", f"{each.seconds:.2f} s", f"{predict(each):.2f} s",
          f"{round(100 * predict(each) / each.seconds) - 100:+d}%")

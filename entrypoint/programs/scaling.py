@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 # Of a step: a backward pass computes two products where the forward pass computes one.
 BACKWARD = 2 / 3
-# Seconds of a core for each byte that it sends, to copy and to add: 3.17 s a step of two ranks without a limit of the
-# network and 2.91 s apart, for 265 MB (docs/benchmarks.md, "On paper").
+# Seconds of a core for each byte that it sends, to copy and to add. Two ranks without a limit, and apart, took 3.17 and
+# 2.91 s a step on one EPYC, for 265 MB, and on a slower one 4.67 and 4.09 s, twice as much.
 SPENT = 1e-9
 
 

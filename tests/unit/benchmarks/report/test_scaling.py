@@ -19,7 +19,7 @@ POINTS = scaling.points(PARTS)
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point.alone}-{point.gigabits}-{point.sent}")
 def test_the_model_is_near_what_was_measured(point: scaling.Point) -> None:
-    assert scaling.predict(point) == pytest.approx(point.seconds, rel=0.15)
+    assert scaling.predict(point) == pytest.approx(point.seconds, rel=0.1)
 
 
 def test_points_and_curves_come_from_the_figures_of_the_part() -> None:
