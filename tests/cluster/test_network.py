@@ -30,6 +30,7 @@ def read_rate(text: str) -> float:
     return float(found)
 
 
+@pytest.mark.slow  # the same measurement as by launch, started in the other way
 def test_the_network_between_two_nodes_that_meet_by_variables(cluster: Cluster) -> None:
     limit(cluster, 300)
 

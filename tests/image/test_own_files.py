@@ -71,6 +71,7 @@ def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer
     assert named["workspace/module.py"] == lock.user_files[0].sha256
 
 
+@pytest.mark.slow  # as test_own_packages.py rebuilds one from its lock
 def test_it_is_built_again_from_its_lock_and_the_same_files(own: Own, module_path: Path) -> None:
     copied = module_path / "copied"
     shutil.copytree(module_path / "project", copied, copy_function=shutil.copyfile)
