@@ -38,6 +38,7 @@ PRIVATE = re.compile(
 SAMPLE = re.compile(r".*\.env\.(?:example|sample|template|dist)")
 SECRET = re.compile(
     rb"\b(hf_|gh[opsu]_)[A-Za-z0-9]{30}|\b(github_pat_)\w{22}|\b(glpat-)[\w-]{20}|\b(AKIA)[0-9A-Z]{16}\b"
+    rb"|\b(sk-)(?=[\w-]{0,60}\d)[\w-]{32}|\b(xox[abprs]-)[\w-]{20}"
     rb"|(-----BEGIN [A-Z ]*PRIVATE KEY-----)\s+[\w+/=:, -]{16}"
 )
 AT_START = "give it to the container at its start: docker run --env-file FILE, or -v FILE:/run/secrets/NAME:ro"
