@@ -87,4 +87,4 @@ def end_together(args: Any, state: Any) -> None:
 
 def watch_end(module: Any) -> None:
     """Let every Trainer ask; module: transformers.trainer."""
-    module.DEFAULT_CALLBACKS = [*module.DEFAULT_CALLBACKS, LastCheckpoint]
+    module.DEFAULT_CALLBACKS.append(LastCheckpoint)
