@@ -27,8 +27,8 @@ WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # What a token or a key is not: a number, a flag, the path of a file with a suffix (no alphabet of keys has a dot).
 TELLS_NOTHING = re.compile(r"""['"]?(\d{1,9}|[Tt]rue|[Ff]alse|[Nn]one|null|)['"]?""")
 PATH = re.compile(r"""['"]?~?/[\w/-]*\.[\w./-]+['"]?""")
-# What is a secret whatever its name is: tokens of Hugging Face, GitHub, GitLab, OpenAI, Slack and AWS, those of OAuth in
-# a header, JSON web tokens and other JSON in base64, and private keys.
+# What is a secret whatever its name is: tokens of Hugging Face, GitHub, GitLab, OpenAI, Slack and AWS, those of OAuth
+# in a header, JSON web tokens and other JSON in base64, and private keys.
 SHAPES = re.compile(
     r"""\b(?:hf_\w{16,}|gh[opsu]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}
     |AKIA[0-9A-Z]{16}\b)
