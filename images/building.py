@@ -12,11 +12,11 @@ from rich.console import Console
 
 from images import inputs, pipeline, report
 from images.check import attached, import_check
+from images.context import Context, World
 from images.deliver import engine as engines
 from images.deliver import output, referrers, skopeo, transfer
 from images.deliver.engine import Engine
 from images.host.background import background
-from images.host.context import Context, World
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import bundle, lockfile
 from images.oci import reference
@@ -43,11 +43,11 @@ def build(options: argparse.Namespace, world: World, out: Console) -> None:
     with background() as tasks:
         locked = inputs.make_locks(options, requests, context, tasks)
         tags = tuple(read_names(options)) or (locked[0].lock.tag,)
-        finished = [_make(one, tags, options.compression, context, named=len(locked) > 1) for one in locked]
+        finished = [_make(one, tags, context, named=len(locked) > 1) for one in locked]
         if place:
-            _save(finished, place, options.compression, context)
+            _save(finished, place, context)
         _load(finished, engine, options.load, context)
-        pushed = tuple(_push(finished, target, options.compression, context) for target in targets)
+        pushed = tuple(_push(finished, target, context) for target in targets)
     outcome = report.Outcome(
         tuple(one.image for one in finished),
         options.output,
@@ -60,15 +60,15 @@ def build(options: argparse.Namespace, world: World, out: Console) -> None:
     report.show_outcome(outcome, out)
 
 
-def _make(locked: Locked, tags: tuple[str, ...], compression: str, context: Context, *, named: bool) -> Finished:
+def _make(locked: Locked, tags: tuple[str, ...], context: Context, *, named: bool) -> Finished:
     if named:
         context.progress.say(f"for {locked.lock.platform}:")
-    return pipeline.build_image(locked, pipeline.fetch_files(locked.lock, context), tags, context, compression)
+    return pipeline.build_image(locked, pipeline.fetch_files(locked.lock, context), tags, context)
 
 
-def _save(finished: Sequence[Finished], place: output.Target, compression: str, context: Context) -> None:
+def _save(finished: Sequence[Finished], place: output.Target, context: Context) -> None:
     """Write the images, and their locks beside them: what follows may fail."""
-    output.save_images(place, [one.image for one in finished], context.store, compression)
+    output.save_images(place, [one.image for one in finished], context.store, context.settings.compression)
     for one in finished:
         name = place.path.name if len(finished) == 1 else f"{place.path.name}-{one.lock.platform.architecture}"
         bundle.write_lock(one.lock, lockfile.path_for(place.path.with_name(name)))
@@ -84,10 +84,10 @@ def _load(finished: Sequence[Finished], engine: Engine | None, wanted: bool | No
         _check_imports(one, engine, wanted, context)
 
 
-def _push(finished: Sequence[Finished], target: reference.Remote, compression: str, context: Context) -> str:
+def _push(finished: Sequence[Finished], target: reference.Remote, context: Context) -> str:
     images = [one.image for one in finished]
     with context.progress.step(f"pushing to {target}"):
-        transfer.push(images, target, context.store, context.access, compression)
+        transfer.push(images, target, context.store, context.access, context.settings.compression)
     name = f"{target}@{published_digest(images)}"
     context.progress.say(f"pushed {name}")  # what comes next may fail, and then there is no report
     with context.progress.step(f"attaching SBOM and provenance at {target}"):

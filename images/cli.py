@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from images import terminal
-from images.host.context import World
+from images.context import World
 from images.host.errors import Fault, WorldFault, system_fault
 from images.options import COMMANDS, parse_words
 

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from images import building, inputs, pipeline, report
 from images.check import attached, opened, provenance, verify
+from images.context import Context, World
 from images.host import whole_files
-from images.host.context import Context, World
 from images.host.errors import UserFault, WorldFault
 from images.lock import bundle, lockfile
 from images.lock.lock import Lock
@@ -70,7 +70,7 @@ def _verify(options: argparse.Namespace, world: World, out: Console) -> None:
 def _verdict(inside: opened.Inside, lock: Lock, context: Context) -> report.Verdict:
     """Build an image again from its lock, and compare."""
     files = pipeline.fetch_files(lock, context)
-    built = pipeline.build_image(Locked(lock), files, (inside.name,), context, "zstd")
+    built = pipeline.build_image(Locked(lock), files, (inside.name,), context)
     paths = [context.store.place(layer.written.digest) for layer in built.image.layers]
     difference = verify.compare_images(inside, built.image, paths)
     there = attached.Attached({}, ())

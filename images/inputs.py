@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import platform
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +11,9 @@ from pathlib import Path
 from rich.console import Console
 
 from images import pipeline
+from images.context import Access, Context, Settings, World
 from images.host import pip_config
 from images.host.background import Start
-from images.host.context import Access, Context, World
 from images.host.errors import UserFault
 from images.host.progress import Progress
 from images.host.store import Store, default_root
@@ -32,11 +33,13 @@ def make_context(options: argparse.Namespace, world: World) -> Context:
     Raises a Fault where pip's configuration or its certificates cannot be used.
     """
     pip = None if options.offline is not None else pip_config.read_sources(world.environ)
+    settings = Settings(**{one.name: getattr(options, one.name) for one in dataclasses.fields(Settings)})
     progress = Progress(Console(stderr=True, emoji=False))
-    access = Access(environ=world.environ, certificate=pip.certificate if pip else None, say=progress.say)
+    certificate = pip.certificate if pip else None
+    access = Access(environ=world.environ, certificate=certificate, say=progress.say, settings=settings)
     return Context(
         store=Store(default_root(world.environ)), environ=world.environ, today=world.today, progress=progress,
-        jobs=options.jobs, pip=pip, access=access, wheelhouse=options.wheelhouse,
+        pip=pip, access=access, settings=settings,
         base=options.base if lockfile.is_base_on_disk(options.base) else None,
         examples=None if options.examples == "none" else options.examples,
         native=next((one for one in PLATFORMS if one.runs_on(platform.system(), platform.machine())), None),

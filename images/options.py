@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from images import content
+from images.context import Settings
 from images.host.errors import UserFault, require_text
+from images.host.option_fields import EVERY, kind_of, option_key
 from images.oci import reference
-from images.oci.media_types import PUBLISHED
 from images.platforms import PLATFORMS, Platform, platform_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ COMMANDS = {
     "provenance": "print what an image was made of, and how (in-toto, SLSA)",
 }
 PURPOSE = "Build a version-pinned, reproducible image for training Hugging Face models on CPU servers."
-JOBS = min(2, os.cpu_count() or 1)  # each layer takes two threads to compress, and memory of its own
 
 
 class Parser(argparse.ArgumentParser):
@@ -85,12 +84,15 @@ def _row(commands: str, option: str, metavar: str | None, text: str, **settings:
     return set(commands.split()), option, {"help": text, **settings}
 
 
-def _of_content(one: dataclasses.Field[object]) -> tuple[set[str], str, Any]:
-    option, text, metavar = f"--{content.option_key(one.name)}", one.metadata["help"], one.metadata["metavar"]
-    return _row(MADE, option, metavar, text, **({"action": BOTH} if content.is_switch(one.name) else {}))
+def _of_field(one: dataclasses.Field[Any], default: object = None) -> tuple[set[str], str, Any]:
+    """Return the row of an option that is declared as a field of Content, or of Settings with its default."""
+    rest, takes = one.metadata, kind_of(one)
+    settings: dict[str, Any] = {"default": default}
+    settings |= {"action": BOTH} if takes == "bool" else {"type": _count} if takes == "int" else {}
+    settings |= {"choices": rest["choices"]} if rest["choices"] else {}
+    return _row(rest["commands"], f"--{option_key(one.name)}", rest["metavar"], rest["help"], **settings)
 
 
-MADE = "build plan lock bundle"  # what has a request
 EITHER = " or ".join(map(str, PLATFORMS))
 BOTH = argparse.BooleanOptionalAction
 # The commands, the option, and what it takes; a command that has no such option sees its default.
@@ -101,45 +103,40 @@ OPTIONS = (
          f"what the image is for: {EITHER} (default: the first; of an image, what it is)", type=_parse_platform),
     _row("build", "--platform", "OS/ARCHITECTURE[,...]",
          f"what the image is for: {EITHER} (default: the first); both make one index", type=_platforms),
-    _row(MADE, "--torch", "VERSION", "release of PyTorch (default: the newest that the tests train)"),
-    _row(MADE, "--transformers", "VERSION",
+    _row(EVERY, "--torch", "VERSION", "release of PyTorch (default: the newest that the tests train)"),
+    _row(EVERY, "--transformers", "VERSION",
          "release of transformers (default: the newest for that torch); ccl needs one below 5.1"),
-    _row(MADE, "--python", "3.N", "Python of the image (default: the base's)"),
-    _row(f"{MADE} verify", "--base", "debian|intel|IMAGE",
+    _row(EVERY, "--python", "3.N", "Python of the image (default: the base's)"),
+    _row(f"{EVERY} verify", "--base", "debian|intel|IMAGE",
          "the base image (default: Intel's, if there is one); of a lock: a layout or an archive with it"),
-    _row(MADE, "--backend", None, "backend of distributed training (default: ccl where it can be)",
+    _row(EVERY, "--backend", None, "backend of distributed training (default: ccl where it can be)",
          choices=("ccl", "gloo")),
-    _row(MADE, "--as-of", "YYYY-MM-DD", "resolve as of this day (default: that of the releases)"),
-    _row(MADE, "--tasks", "A,B", "examples whose requirements go in (default: all of text)",
+    _row(EVERY, "--as-of", "YYYY-MM-DD", "resolve as of this day (default: that of the releases)"),
+    _row(EVERY, "--tasks", "A,B", "examples whose requirements go in (default: all of text)",
          type=_split_names, default=()),
-    _row(f"{MADE} verify", "--examples", "PATH|URL|none", "example scripts (default: the release's archive)"),
-    _row(f"{MADE} verify", "--wheelhouse", "DIR",
-         "directory of wheels; preferred over an index that has the same version"),
-    _row(MADE, "--tag", "NAME:TAG",
+    _row(f"{EVERY} verify", "--examples", "PATH|URL|none", "example scripts (default: the release's archive)"),
+    _row(EVERY, "--tag", "NAME:TAG",
          "name of the image, more than once for more names (default: multinode:torchX-transformersY)",
          action="append", default=[]),
-    _row(MADE, "--requirements", "FILE",
+    _row(EVERY, "--requirements", "FILE",
          "packages of your own, more than once for more: a requirements file, or pyproject.toml[GROUP,...]",
          action="append", default=[]),
-    _row(MADE, "--package", "NAME==VERSION", "a package of your own, more than once for more", action="append",
+    _row(EVERY, "--package", "NAME==VERSION", "a package of your own, more than once for more", action="append",
          default=[]),
-    _row(f"{MADE} verify", "--script", "FILE", "a file of your own, more than once for more: it goes into /workspace",
+    _row(f"{EVERY} verify", "--script", "FILE", "a file of your own, more than once for more: it goes into /workspace",
          action="append", default=[]),
-    _row(f"{MADE} verify", "--workdir", "DIR",
+    _row(f"{EVERY} verify", "--workdir", "DIR",
          "a directory whose files go into /workspace, but for those that its .dockerignore names"),
-    *map(_of_content, content.FIELDS),
+    *map(_of_field, content.FIELDS),
+    *(_of_field(one, one.default) for one in fields(Settings)),
     _row("build bundle verify", "--lock", "FILE", "use exactly the files of this lock"),
     _row("build bundle verify", "--offline", "BUNDLE", "fetch nothing; take the files from a bundle", nargs="?",
          const=False),
     _row("build", "--output", "FILE|DIR/", "write an archive, or an OCI layout where it ends in /"),
     _row("lock", "--output", "FILE", "write the lock there instead of on stdout"),
     _row("bundle", "--output", "FILE.tar", "where the bundle goes", required=True),
-    _row("build", "--compression", None,
-         "compression of layers in an OCI layout or a push; Docker before 23.0 needs gzip",
-         choices=PUBLISHED, default=PUBLISHED[0]),
     _row("build", "--push", "HOST/NAME:TAG", "push it to a registry", action="append", default=[]),
     _row("build", "--load", None, "load it into an engine (default: if one answers)", action=BOTH),
-    _row("build bundle verify", "--jobs", "N", "layers written at once", type=_count, default=JOBS),
     _row("build plan list bundle verify", "--json", None, "print one JSON object on stdout, all else on stderr",
          action="store_true"),
 )  # fmt: skip

@@ -10,10 +10,10 @@ from images.base import additions, debian, pulled, replaced
 from images.base.base import Base, BaseImage
 from images.base.image import PulledImage, pull_image, pull_locked
 from images.check import import_check, sbom
+from images.context import Context
 from images.debian import packages
 from images.debian.debs import Deb, Debian
 from images.host.background import Start, background
-from images.host.context import Context
 from images.host.errors import Damaged, UserFault
 from images.layers import assemble, compiler, entrypoint_layer, examples, on_base, oneccl, user_files
 from images.lock import collect
@@ -148,9 +148,7 @@ def fetch_files(lock: Lock, context: Context) -> LockFiles:
     return LockFiles(tuple(collect.collect_packages(lock, context)), taken, base)
 
 
-def build_image(
-    locked: Locked, files: LockFiles, tags: tuple[str, ...], context: Context, compression: str
-) -> Finished:
+def build_image(locked: Locked, files: LockFiles, tags: tuple[str, ...], context: Context) -> Finished:
     """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
     lock, store = locked.lock, context.store
     choice = compiler.choose_compiler(lock, context)
@@ -164,7 +162,7 @@ def build_image(
     with background() as start:
         bill = start(lambda: sbom.write_sbom(lock, files.wheels, base, store, controls))
         above = assemble.write_layers(ingredients, extras, bill, context)
-    finished = _write_image(ingredients, above, tags, context, compression)
+    finished = _write_image(ingredients, above, tags, context)
     return Finished(finished, base, lock, bill.result(), import_check.wanted_of(store, files.wheels))
 
 
@@ -176,13 +174,13 @@ def _compile_beside(locked: Locked, files: LockFiles, context: Context) -> None:
 
 
 def _write_image(
-    ingredients: assemble.Ingredients, above: Sequence[Layer], tags: tuple[str, ...], context: Context, compression: str
+    ingredients: assemble.Ingredients, above: Sequence[Layer], tags: tuple[str, ...], context: Context
 ) -> Image:
     lock, base = ingredients.lock, ingredients.base
-    layers = (*base.layers, *above)
+    layers, store, compression = (*base.layers, *above), context.store, context.settings.compression
     settings, day = entrypoint_layer.container_settings(lock, base), f"{lock.family_as_of}T00:00:00Z"
     config = oci.write_config(layers, lock.platform, settings, day, base.history)
-    return Image(tags, config, oci.registry_manifest(config, layers, context.store, compression), layers)
+    return Image(tags, config, oci.registry_manifest(config, layers, store, compression), layers)
 
 
 def _make_base(locked: Locked, files: LockFiles, context: Context) -> Base:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from rich.console import Console
 
-from images.host.context import World
+from images.context import World
 from images.options import read_request
 from images.plan import catalog, matrix, planner
 from images.platforms import PLATFORMS

@@ -28,11 +28,11 @@ if __name__ == "__main__":
 
 try:
     from images.base import additions
+    from images.context import Context
     from images.debian import maintainer_scripts, packages, suites
     from images.debian.deb import Package, load_package
     from images.debian.maintainer_scripts import Script
     from images.host import pip_config
-    from images.host.context import Context
     from images.host.errors import UserFault, WorldFault
     from images.host.text import shown
     from images.host.whole_files import write_whole

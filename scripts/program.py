@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from rich.console import Console
 
 from images import terminal
-from images.host.context import Access, Context
+from images.context import Access, Context, Settings
 from images.host.errors import Fault, system_fault
 from images.host.pip_config import Sources
 from images.host.progress import Progress
@@ -38,5 +38,5 @@ def context(environ: Mapping[str, str], sources: Sources) -> Context:
     """Return what steps of a build work with, for today (UTC), with pip's settings and without progress."""
     return Context(
         store=Store(default_root(environ)), environ=environ, today=datetime.datetime.now(datetime.timezone.utc).date(),
-        progress=Progress(Console(quiet=True)), jobs=1, pip=sources, access=Access(environ=environ),
+        progress=Progress(Console(quiet=True)), pip=sources, access=Access(environ=environ), settings=Settings(jobs=1),
     )  # fmt: skip

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from images.base.base import BaseImage
+from images.context import Access
 from images.deliver import transfer
 from images.foreign import documents
 from images.host import limits
 from images.host.blobs import BLOB, Advance
-from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from images.oci import reference, selection

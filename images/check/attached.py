@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from images.check import provenance
+from images.context import Access
 from images.deliver import referrers
 from images.deliver.referrers import Attachment
-from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.text import shortened, shown
 from images.lock.lock import Lock

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from images.base.image import fetch_image, open_source
+from images.context import Access
 from images.deliver import engine as engines
 from images.deliver.transfer import Repository
 from images.foreign.paths import below_root
 from images.foreign.tars import Readable
 from images.host import limits
-from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.layers.entrypoint_layer import MULTINODE, SBOM

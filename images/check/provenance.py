@@ -11,6 +11,7 @@ from packageurl import PackageURL
 from images import content
 from images.base.base import BaseImage
 from images.check.sbom import name_suite
+from images.host.option_fields import option_key
 from images.lock import lockfile
 from images.lock.lock import Lock
 from images.oci import reference
@@ -23,7 +24,7 @@ BUILD = "urn:multinode:build:v1"  # what externalParameters and resolvedDependen
 BUILDER = "urn:multinode:build.py"  # on whatever machine; who ran it is said by a signature
 
 # What was asked for, as the lock has it, so that the words of different requests do not make it differ.
-ASKED = (*lockfile.ASKED, *(content.option_key(one.name) for one in content.FIELDS), "as-of", "family-as-of", "machine")
+ASKED = (*lockfile.ASKED, *(option_key(one.name) for one in content.FIELDS), "as-of", "family-as-of", "machine")
 
 
 def write_statement(lock: Lock, digest: str) -> str:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pysequoia
 
+from images.context import Context
 from images.debian import control, deb, mirrors
 from images.debian.mirrors import Source
 from images.host import download, limits
-from images.host.context import Context
 from images.host.errors import Fault, WorldFault
 from images.host.store import key_of
 

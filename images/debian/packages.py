@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from images.context import Context
 from images.debian import archive, deb, mirrors, snapshot, solve
 from images.debian.archive import Index, Paragraph, Unverified
 from images.debian.control import parse_paragraphs, parse_provides
 from images.debian.debs import Deb, Debian
 from images.debian.solve import Universe
 from images.host.background import background
-from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 from images.platforms import Platform

@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterable
 from urllib.parse import quote
 
+from images.context import Context
 from images.debian import archive, mirrors
 from images.debian.debs import Deb
 from images.host import limits
-from images.host.context import Context
 from images.host.download import MOVED
 from images.host.errors import WorldFault
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from images.context import Access
 from images.deliver.registry import Registry
 from images.deliver.skopeo import Server
-from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.oci import indexes

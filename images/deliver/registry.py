@@ -11,11 +11,11 @@ from urllib.parse import urljoin, urlsplit
 import requests
 from requests.utils import parse_dict_header
 
+from images.context import Access
 from images.deliver import logins
 from images.deliver.refusals import SILENT, explain_refusal, refusal_fault
 from images.foreign import documents
 from images.host import certificates, download, limits
-from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.oci import reference

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from images.context import Access
 from images.deliver import logins
 from images.deliver.refusals import OTHERWISE, SILENT, explain_refusal, refusal_fault
 from images.host import limits, process
 from images.host.certificates import trusted
-from images.host.context import Access
 from images.host.errors import Fault, WorldFault
 from images.oci.reference import Remote
 

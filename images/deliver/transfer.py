@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from images.context import Access
 from images.deliver.skopeo import Server
-from images.host.context import Access
 from images.host.download import Advance
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store

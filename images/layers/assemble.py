@@ -12,8 +12,8 @@ from pathlib import Path
 
 from images.base.base import Base
 from images.content import Content
+from images.context import Context
 from images.host.background import side_by_side
-from images.host.context import Context
 from images.host.store import Store, key_of
 from images.layers import bytecode, constraints, entrypoint_layer, examples, oneccl, trim, user_files
 from images.layers import wheel as wheels
@@ -89,7 +89,7 @@ def write_layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Future
         write = partial(user_files.write_user_files, files=files, store=store)
         rows = [astuple(row) for row in files]
         tasks.append(partial(_layer, store, user_files.NAME, rows, user_files.directories_below(below), write))
-    return side_by_side(context.progress, "writing layers", tasks, context.jobs)
+    return side_by_side(context.progress, "writing layers", tasks, context.settings.jobs)
 
 
 def compile_beside(
@@ -108,7 +108,7 @@ def compile_beside(
 
     ordered = sorted(members, key=lambda wheel: -wheel.path.stat().st_size)
     tasks = [partial(compile_, wheel) for wheel in ordered]
-    side_by_side(context.progress, "compiling modules while the base is made", tasks, max(1, context.jobs - 1))
+    side_by_side(context.progress, "compiling modules while the base is made", tasks, max(1, context.settings.jobs - 1))
 
 
 def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | None) -> Layer:

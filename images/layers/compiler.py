@@ -17,12 +17,12 @@ from pathlib import Path
 from images.base.base import Base
 from images.base.facts import Site
 from images.base.inspect import debian_site
+from images.context import Context
 from images.debian import packages
 from images.debian.debs import Deb
 from images.deliver import engine as engines
 from images.deliver.engine import Engine
 from images.host import process
-from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store, key_of
 from images.layers import interpreter

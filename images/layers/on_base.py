@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from images.base import additions, replaced
 from images.base.base import Base
-from images.host.context import Context
+from images.context import Context
 from images.layers.assemble import Extra
 from images.lock.lock import Lock
 from images.oci.layer_writer import LayerWriter

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from images.context import Context
 from images.debian import packages as debian
 from images.debian.debs import Deb
 from images.host.background import background, side_by_side
 from images.host.blobs import BLOB
-from images.host.context import Context
 from images.host.download import MOVED, download_file
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources, check_addresses, directories, local_path
@@ -36,8 +36,8 @@ def collect_packages(lock: Lock, context: Context) -> list[Wheel]:
     Raises WorldFault that names every file of the lock that is still missing, or a wheel that cannot be installed.
     """
     lost = list_missing_files(lock, context.store)
-    if lost and context.wheelhouse:
-        lost = _take(wheelhouse.require_directory(context.wheelhouse), lost, lock, context)
+    if lost and context.settings.wheelhouse:
+        lost = _take(wheelhouse.require_directory(context.settings.wheelhouse), lost, lock, context)
     if lost and (context.pip is None or not {*lost}.isdisjoint(_name_user_files(lock).values())):
         raise files_missing(lost)
     places = {artifact.filename: artifact.url for artifact in lock.added}
@@ -45,7 +45,7 @@ def collect_packages(lock: Lock, context: Context) -> list[Wheel]:
         places |= find_addresses(lock, unknown, context)
     for platform, part in lock.debs.items():
         _bring(lock.debian.suite, [deb for deb in part if deb.filename in lost], platform, context)
-    at_once = max(DOWNLOADS, context.jobs) if lost else 1
+    at_once = max(DOWNLOADS, context.settings.jobs) if lost else 1
     try:
         return _fetch_wheels(lock, places, at_once, context)
     except Fault as fault:
@@ -72,7 +72,7 @@ def _take(directory: Path, lost: Sequence[str], lock: Lock, context: Context) ->
             )
             taken.add(name)
     if tasks:
-        side_by_side(context.progress, "copying from the wheelhouse", tasks, context.jobs)
+        side_by_side(context.progress, "copying from the wheelhouse", tasks, context.settings.jobs)
     return [name for name in lost if name not in taken]
 
 

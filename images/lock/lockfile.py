@@ -21,6 +21,7 @@ from images import content as content_of
 from images.foreign import documents
 from images.host import fingerprint
 from images.host.errors import UserFault
+from images.host.option_fields import option_key
 from images.host.store import FileName, Sha256
 from images.host.toml import tomllib
 from images.lock import uv
@@ -237,7 +238,7 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
         yield f"--platform {request.platform}, but the lock is for {table.get('machine')}"
     requested = {name: getattr(request, name) for name in ASKED}
     for name, value in {**requested, "base": _as_locked(request.base), **request.content}.items():
-        key = content_of.option_key(name)
+        key = option_key(name)
         if isinstance(value, bool) and value is not table.get(key):
             yield f"--{'' if value else 'no-'}{key}, but the lock was made with --{'no-' if value else ''}{key}"
         elif isinstance(value, str) and not _same(value, table.get(key)):

@@ -17,10 +17,10 @@ from packaging.utils import parse_wheel_filename
 
 from images.base import debian
 from images.base.base import Base
+from images.context import Context
 from images.debian import packages as debs
 from images.debian.debs import Deb, Debian
 from images.host.background import Start
-from images.host.context import Context
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.pip_config import Sources, directories, is_absent
 from images.lock import uv, wheelhouse
@@ -113,15 +113,15 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
     decisive = {name: getattr(plan, name) for name in DECISIVE}
     rows = [asdict(row) for row in plan.source_only]
     # A directory of wheels has no days, so a change of it makes another question.
-    inputs = [str(plan.platform), decisive, rows, context.wheelhouse, asdict(sources), listing, version("uv")]
+    inputs = [str(plan.platform), decisive, rows, context.settings.wheelhouse, asdict(sources), listing, version("uv")]
 
     def ask() -> tuple[list[dict[str, str]], tuple[str, ...]]:
         answer = uv.ask_sources(plan, sources, context, (*plan.requirements, *users.parse_wanted(plan.user_packages)))
-        if unfit := uv.for_gpu(answer, plan, context.wheelhouse):
+        if unfit := uv.for_gpu(answer, plan, context.settings.wheelhouse):
             remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
             remedy = "packages of your own that need no GPU" if plan.user_packages else remedy
             raise UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
-        artifacts, undated = choose_files(answer, plan, context.wheelhouse)
+        artifacts, undated = choose_files(answer, plan, context.settings.wheelhouse)
         return [asdict(artifact) for artifact in artifacts], undated
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
@@ -242,5 +242,5 @@ def with_wheelhouse(context: Context) -> Sources:
     links = context.pip.links
     for link in filter(is_absent, links):
         context.progress.say(f"note: a place of pip's find-links is not there, and is left out: {link}")
-    own = (str(wheelhouse.require_directory(context.wheelhouse)),) if context.wheelhouse else ()
+    own = (str(wheelhouse.require_directory(context.settings.wheelhouse)),) if context.settings.wheelhouse else ()
     return replace(context.pip, links=(*own, *(link for link in links if not is_absent(link))))

@@ -16,9 +16,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from images.context import Context
 from images.host import process
 from images.host.certificates import trusted
-from images.host.context import Context
 from images.host.errors import UserFault
 from images.host.pip_config import Sources, directories, local_path, without_login
 from images.host.store import UV
@@ -65,12 +65,12 @@ def ask_sources(pins: Plan, sources: Sources, context: Context, requirements: Se
     sources.refuse_insecure()
     sources = with_bindings(pins, sources, requirements)
     answer = ask(pins, sources, context, requirements)
-    while (wider := with_torch_index(sources, answer.said, answer.found, pins, context.wheelhouse)) != sources:
+    while (wider := with_torch_index(sources, answer.said, answer.found, pins, context.settings.wheelhouse)) != sources:
         if answer.found is None:  # maybe because an index that was asked has not answered
             _require_answers(answer, sources)
         sources, answer = wider, ask(pins, wider, context, requirements)
     if answer.found is None:
-        fault = explain(answer.said, pins, sources, context.store.root, context.wheelhouse)
+        fault = explain(answer.said, pins, sources, context.store.root, context.settings.wheelhouse)
         if isinstance(fault, UserFault):  # else uv has named who cannot be reached
             _note_empty(_require_answers(answer, sources), context)
         raise fault

@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from images.context import Context
 from images.debian import control, packages
 from images.host import download
-from images.host.context import Context
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.lock.lock import Lock

@@ -10,8 +10,8 @@ from itertools import groupby
 
 from packaging.version import Version
 
+from images.context import Context
 from images.host.background import background
-from images.host.context import Context
 from images.host.errors import Fault, WorldFault
 from images.lock import resolve
 from images.plan import choose, compatibility, planner

@@ -24,13 +24,13 @@ import zstandard
 from images.base import additions, debian
 from images.base.base import Base
 from images.content import Content
+from images.context import Context
 from images.debian import packages, rootfs, suites
 from images.debian.deb import load_package, read_entries
 from images.debian.debs import Deb, Debian
 from images.debian.rootfs import DIRTY
 from images.deliver import engine as engines
 from images.host.blobs import sha256
-from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from images.context import Context
 from images.debian import maintainer_scripts as known
-from images.host.context import Context
 from images.plan.catalog import BaseRow
 from images.platforms import Platform
 from scripts import maintainer_scripts as command

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from images.context import Access
 from images.deliver import transfer
-from images.host.context import Access
 from images.host.errors import Damaged, WorldFault
 from images.host.store import Store
 from images.oci import reference

@@ -16,10 +16,10 @@ import pytest
 import requests
 
 from images.check import attached
+from images.context import Access
 from images.deliver import referrers, transfer
 from images.deliver.referrers import Attachment
 from images.host import limits
-from images.host.context import Access
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.oci import indexes, reference

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from images.context import Context
 from images.host.certificates import BUNDLES
-from images.host.context import Context
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store
@@ -365,7 +365,7 @@ def test_bindings_that_their_own_index_lacks_are_not_taken_from_another(
 
 def with_wheels(directory: str, store: Store, sources: Sources) -> Context:
     """Return a context with a wheelhouse."""
-    return dataclasses.replace(locks.context(store, sources, os.environ), wheelhouse=directory)
+    return locks.context(store, sources, os.environ, directory)
 
 
 def test_bindings_of_a_wheelhouse_need_no_index(squatted: Sources, store: Store, tmp_path: Path) -> None:

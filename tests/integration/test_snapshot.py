@@ -11,9 +11,9 @@ from urllib.parse import unquote
 
 import pytest
 
+from images.context import Context
 from images.debian import archive, mirrors, packages, snapshot
 from images.debian.debs import Deb
-from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.pip_config import Sources
 from images.host.store import Store

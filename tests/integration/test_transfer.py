@@ -15,9 +15,9 @@ import pytest
 from images.base.base import Base, BaseImage
 from images.base.image import pull_image, pull_locked
 from images.base.pulled import read_base
+from images.context import Access
 from images.deliver import skopeo
 from images.host import limits
-from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci import reference

@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
+from images.context import Access, Context, Settings
 from images.debian.debs import Deb, Debian
-from images.host.context import Access, Context
 from images.host.pip_config import Sources
 from images.host.progress import Progress
 from images.host.store import Store
@@ -45,8 +45,8 @@ def lock(artifacts: Sequence[Artifact] = (), debs: Sequence[Deb] = (TINI,), **ch
 def context(store: Store, pip: Sources | None, environ: Mapping[str, str], wheelhouse: str | None = None) -> Context:
     """Make what every step of a build works with; it prints nothing."""
     return Context(
-        store=store, environ=environ, today=TODAY, progress=Progress(Console(quiet=True)), jobs=1, pip=pip,
-        access=Access(environ=environ), wheelhouse=wheelhouse, native=AMD64,
+        store=store, environ=environ, today=TODAY, progress=Progress(Console(quiet=True)), pip=pip,
+        access=Access(environ=environ), settings=Settings(jobs=1, wheelhouse=wheelhouse), native=AMD64,
     )  # fmt: skip
 
 

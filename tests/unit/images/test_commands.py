@@ -15,8 +15,8 @@ import pytest
 from images import building, cli, inputs, pipeline
 from images.check import opened, provenance
 from images.check.opened import BILL, LOCK
+from images.context import Access
 from images.deliver import engine, output, referrers, skopeo, transfer
-from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.lock import lockfile

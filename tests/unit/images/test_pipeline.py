@@ -13,8 +13,8 @@ from images import pipeline
 from images.base import debian
 from images.base.base import Base, BaseImage
 from images.base.image import pull_image
+from images.context import Context
 from images.host.blobs import sha256
-from images.host.context import Context
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.host.store import Store
 from images.layers import examples

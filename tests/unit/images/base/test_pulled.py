@@ -12,8 +12,8 @@ from images.base import inspect, pulled
 from images.base.base import Base, BaseImage
 from images.base.facts import Site
 from images.base.image import PulledImage, pull_image, pull_locked
+from images.context import Access
 from images.host import limits
-from images.host.context import Access
 from images.host.errors import WorldFault
 from images.host.limits import Limit
 from images.host.store import Store

@@ -22,11 +22,11 @@ from images.base.image import PulledImage, pull_image
 from images.check import components, verify
 from images.check.opened import LOCK, Inside, read_images
 from images.check.sbom import _distro
+from images.context import Access
 from images.debian.control import parse_paragraphs
 from images.foreign import bounds
 from images.foreign.bounds import Bound
 from images.host import fingerprint
-from images.host.context import Access
 from images.host.errors import Fault, WorldFault
 from images.host.store import Store
 from images.oci import compression, image, reference

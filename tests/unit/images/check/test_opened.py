@@ -9,8 +9,8 @@ import pytest
 
 from images.check import opened
 from images.check.opened import Inside
+from images.context import Access
 from images.deliver import engine
-from images.host.context import Access
 from images.host.errors import UserFault, WorldFault
 from images.host.store import Store
 from tests.support.hostile import END, entry

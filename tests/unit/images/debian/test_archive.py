@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images.context import Context
 from images.debian import archive, mirrors, packages
 from images.debian.archive import Unverified, parse_release, verify_signature
 from images.debian.debs import Deb
 from images.host import limits
-from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.limits import Limit
 from images.host.pip_config import Sources

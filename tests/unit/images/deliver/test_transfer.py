@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from images.context import Access
 from images.deliver import refusals, transfer
 from images.deliver.refusals import OTHERWISE, REFUSALS
 from images.deliver.skopeo import Server
-from images.host.context import Access
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.store import Store
 from images.oci.descriptors import Descriptor

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from images.context import Context
 from images.host.background import background, side_by_side
 from images.host.certificates import trusted
-from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.stops import Stopped, end_if_stopped
 from images.host.store import Store

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from images.base.base import BaseImage
+from images.context import Context
 from images.debian import packages
-from images.host.context import Context
 from images.host.errors import WorldFault
 from images.host.store import Store
 from images.layers import compiler

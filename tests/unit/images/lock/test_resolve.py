@@ -10,6 +10,7 @@ import pytest
 from packaging.pylock import Pylock
 from rich.console import Console
 
+from images.context import Settings
 from images.host.errors import UserFault
 from images.host.pip_config import Sources
 from images.host.progress import Progress
@@ -134,7 +135,8 @@ def test_a_source_archive_is_taken_unless_a_directory_of_the_user_has_its_wheel(
     monkeypatch.setattr(uv, "ask_sources", search)
     sources = Sources() if is_wheelhouse else Sources(links=(str(wheels),))
     context = locks.context(Store(tmp_path / "store"), sources, {})
-    resolve.resolve_packages(PLAN, replace(context, wheelhouse=str(wheels) if is_wheelhouse else None))
+    settings = Settings(wheelhouse=str(wheels) if is_wheelhouse else None)
+    resolve.resolve_packages(PLAN, replace(context, settings=settings))
 
     assert [row.name for row in asked[0].source_only] == archives
 

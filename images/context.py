@@ -1,18 +1,24 @@
-"""What every step of a build works with: settings of this machine and of the command, as values."""
+"""What every step of a command works with: what was typed of how it works, and this machine, as values."""
 
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from images.host.option_fields import EVERY, option
+from images.oci.media_types import PUBLISHED
 
 if TYPE_CHECKING:  # --help does without
     from images.host.pip_config import Sources
     from images.host.progress import Progress
     from images.host.store import Store
     from images.platforms import Platform
+
+JOBS = min(2, os.cpu_count() or 1)  # each layer takes two threads to compress, and memory of its own
 
 
 @dataclass(frozen=True)
@@ -25,25 +31,40 @@ class World:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a command works, which changes nothing in an image: each field is an option of build.py, and in no lock."""
+
+    wheelhouse: str | None = option(
+        None, "directory of wheels; preferred over an index that has the same version", "DIR",
+        commands=f"{EVERY} verify",
+    )  # fmt: skip
+    compression: str = option(
+        PUBLISHED[0], "compression of layers in an OCI layout or a push; Docker before 23.0 needs gzip",
+        commands="build", choices=PUBLISHED,
+    )  # fmt: skip
+    jobs: int = option(JOBS, "layers written at once", "N", commands="build bundle verify")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Access:
     """How registries are reached.
 
     `certificate` is the file of trusted certificates (None: the usual ones); `say` tells the user what is waited for,
-    `wait` sleeps for some seconds before the next attempt.
+    `wait` sleeps for some seconds before the next attempt. `settings` are those of the context.
     """
 
     environ: Mapping[str, str]
     certificate: str | None = None
     say: Callable[[str], None] = lambda _: None
     wait: Callable[[float], None] = time.sleep
+    settings: Settings = Settings()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """The store and the world around it; `pip` is where packages come from, None where nothing may be downloaded.
 
-    `wheelhouse` is the user's directory of wheels. For a lock, `base` is the layout or archive that its base lies in,
-    and `examples` is where its examples come from.
+    For a lock, `base` is the layout or archive that its base lies in, and `examples` is where its examples come from.
     Where `compiles` is false, layers are made without bytecode, whatever the lock says: nothing of a base is run.
     `native` is the platform whose programs this machine can start, None on a system of another kind.
     """
@@ -52,10 +73,9 @@ class Context:
     environ: Mapping[str, str]
     today: datetime.date
     progress: Progress
-    jobs: int
     pip: Sources | None
     access: Access
-    wheelhouse: str | None = None
+    settings: Settings = Settings()
     base: str | None = None
     examples: str | None = None
     compiles: bool = False
