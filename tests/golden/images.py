@@ -2,7 +2,7 @@
 
 Every layer but the highest, which holds the program itself, is there with its diff_id, and with its entries, so that a
 difference can be found. Of the highest there are the entries, and the texts that are made for it, but neither sources
-nor the lock and the SBOM.
+nor the lock and the SBOM. The user that an image starts with is a word there: the number is in docs/reference.md.
 
 Not covered: Debian's own base (its packages change), what is added to a base that lacks something (it comes out of
 Debian's packages), and the content of bytecode, which differs between releases of Python (building.PROGRAMS says
@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from images.layers.entrypoint_layer import GID, UID
 from tests.golden import base, entries, wheels
 from tests.golden.building import Debian, built
 from tests.golden.data import as_json
@@ -53,7 +54,7 @@ def described(recipe: Debian) -> str:
     to_layout = dataclasses.replace(recipe, typed=f"{recipe.typed} --output layout/")
     with built(to_layout) as (said, place):
         assert said.code == 0, said.err
-        return as_json(_image(Layout(place / "layout")))
+        return as_json(_image(Layout(place / "layout"))).replace(f"{UID}:{GID}", "UID:GID")
 
 
 def _image(layout: Layout) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from tests.support.manifests import write
 
-OF_ALL = ("--pvc", "mine", "--mount", "/data", "--uid", "123456")
+USER = ("--uid", "123456")  # in all of them: the usual one is in docs/reference.md
+OF_ALL = ("--pvc", "mine", "--mount", "/data", *USER)
 EVERYTHING = (
     *OF_ALL,
     "--shm",
@@ -60,7 +61,7 @@ FORMS = {
     ),
     "pytorchjob, fixed": ("pytorchjob", *EVERYTHING, *JOB, "--elastic", "off", "--nproc", "2", *TASK),
     "pytorchjob, one": ("pytorchjob", "--workers", "1", "--elastic", "off"),
-    "script, all": ("pytorchjob", "--volume", "corpus:/corpus", "train.py", "--data", "/corpus"),
+    "script, all": ("pytorchjob", *USER, "--volume", "corpus:/corpus", "train.py", "--data", "/corpus"),
     "trainjob": ("trainjob",),
     "trainjob, all": ("trainjob", *EVERYTHING, *JOB, *ENDS[:2], "--nproc", "2", "--runtime", "multinode", *TASK),
     "runtime": ("runtime",),
@@ -68,7 +69,7 @@ FORMS = {
     "mpijob": ("mpijob",),
     "job": ("job",),
     "job, all": ("job", *EVERYTHING, *PODS, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
-    "job-sweep, all": ("job", *JOB, "--env", "MULTINODE_APART=1", "--max-restarts", "3", "glue", "--bf16"),
+    "job-sweep, all": ("job", *USER, *JOB, "--env", "MULTINODE_APART=1", "--max-restarts", "3", "glue", "--bf16"),
     "mpijob, all": ("mpijob", *EVERYTHING, *PODS, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
     "prefetch": ("prefetch",),
     "prefetch, all": ("prefetch", *EVERYTHING, *PODS, *ENDS, "--queue", "q", "--cpu", "2", "--memory", "8Gi", "qa"),

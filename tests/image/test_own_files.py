@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from images.layers.entrypoint_layer import GID, UID
 from images.lock import lockfile
 from images.plan.request import Request
 from tests.support.harness import HARDENED, ROOT, assert_three_parts, build, built, call, run
@@ -55,7 +56,7 @@ def test_files_are_as_copy_leaves_them_and_those_of_the_image_are_as_they_were(o
     assert done.out.splitlines() == [
         "module.py 644 0:0 1704067200", "train.py 644 0:0 1704067200", done.out.splitlines()[-1],
     ]  # fmt: skip
-    assert done.out.splitlines()[-1].startswith(". 775 1000:0") and "data" in done.err
+    assert done.out.splitlines()[-1].startswith(f". 775 {UID}:{GID}") and "data" in done.err
 
 
 def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer(own: Own) -> None:

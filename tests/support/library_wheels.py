@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from images.host.store import default_root
+from images.layers.entrypoint_layer import UID
 from tests.support.harness import ROOT, call
 
 LIBRARIES = ROOT / "tests/data/libraries"
@@ -20,7 +21,7 @@ FROM {image}
 USER 0
 COPY *.whl /wheels/
 RUN pip install --no-index --find-links /wheels /wheels/*.whl && pip check && rm -r /wheels
-USER 1000
+USER {uid}
 """
 
 
@@ -45,5 +46,5 @@ def build_libraries(image: str, tag: str, place: Path) -> None:
     """Put the libraries onto an image."""
     for wheel in fetch_wheels():
         shutil.copy(wheel, place)
-    (place / "Dockerfile").write_text(INSTALL.format(image=image))
+    (place / "Dockerfile").write_text(INSTALL.format(image=image, uid=UID))
     assert call(["docker", "build", "--network", "none", "--quiet", "--tag", tag, str(place)]).code == 0
