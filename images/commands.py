@@ -13,13 +13,13 @@ from rich.console import Console
 from images import building, inputs, pipeline, report
 from images.check import attached, opened, provenance, verify
 from images.context import Context, World
-from images.host import whole_files
 from images.host.errors import UserFault, WorldFault
 from images.lock import bundle, lockfile
 from images.lock.lock import Lock
 from images.options import read_request
 from images.pipeline import Locked
 from images.plan.request import Request
+from images.store import whole_files
 
 
 def _write_lock(options: argparse.Namespace, world: World, out: Console) -> None:

@@ -12,11 +12,9 @@ from rich.console import Console
 
 from images import pipeline
 from images.context import Access, Context, Settings, World
-from images.host import pip_config
 from images.host.background import Start
 from images.host.errors import UserFault
 from images.host.progress import Progress
-from images.host.store import Store, default_root
 from images.layers import user_files
 from images.lock import bundle, lockfile
 from images.lock.lock import Lock
@@ -25,6 +23,8 @@ from images.plan import catalog, planner
 from images.plan.plan import Plan
 from images.plan.request import Request
 from images.platforms import PLATFORMS
+from images.servers import pip_config
+from images.store.store import Store, default_root
 
 
 def make_context(options: argparse.Namespace, world: World) -> Context:

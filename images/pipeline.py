@@ -10,12 +10,13 @@ from images.base import additions, debian, pulled, replaced
 from images.base.base import Base, BaseImage
 from images.base.image import PulledImage, pull_image, pull_locked
 from images.check import import_check, sbom
+from images.compiling import compiler
 from images.context import Context
 from images.debian import packages
 from images.debian.debs import Deb, Debian
 from images.host.background import Start, background
 from images.host.errors import Damaged, UserFault
-from images.layers import assemble, compiler, entrypoint_layer, examples, on_base, oneccl, user_files
+from images.layers import assemble, entrypoint_layer, examples, on_base, oneccl, user_files
 from images.lock import collect
 from images.lock import resolve as resolving
 from images.lock.lock import EXAMPLES, Artifact, Examples, Lock

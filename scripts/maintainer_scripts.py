@@ -1,7 +1,7 @@
 """Name the scripts of Debian's packages that are not known, and write down those that somebody has read.
 
 No base is made of a package with such a script, and none is ever run: what one makes on an empty system is a row of
-images/debian/suites.py. So read what this prints, write the rows that are missing, and say of each script what it
+images/dpkg/suites.py. So read what this prints, write the rows that are missing, and say of each script what it
 makes: `rows` where those have it, `nothing` where an image needs nothing of it.
 
     python -m scripts.maintainer_scripts                              # the packages of images/versions.toml
@@ -29,17 +29,18 @@ if __name__ == "__main__":
 try:
     from images.base import additions
     from images.context import Context
-    from images.debian import maintainer_scripts, packages, suites
+    from images.debian import packages
     from images.debian.deb import Package, load_package
-    from images.debian.maintainer_scripts import Script
-    from images.host import pip_config
+    from images.dpkg import maintainer_scripts, suites
+    from images.dpkg.maintainer_scripts import Script
     from images.host.errors import UserFault, WorldFault
     from images.host.text import shown
-    from images.host.whole_files import write_whole
     from images.options import Parser
     from images.plan import catalog
     from images.plan.catalog import BaseRow
     from images.platforms import PLATFORMS, Platform
+    from images.servers import pip_config
+    from images.store.whole_files import write_whole
     from scripts import program
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e '.[test]'")
@@ -122,7 +123,7 @@ def _said(text: str, systems: Iterable[System]) -> tuple[str, str]:
     package = name.rpartition(".")[0]
     rows = (row for system in systems for row in suites.rows(system.row.suite, system.platform))
     if makes == "rows" and not any(row[0] == package for row in rows):
-        remedy = f"write what {name} makes into images/debian/suites.py, or say =nothing"
+        remedy = f"write what {name} makes into images/dpkg/suites.py, or say =nothing"
         raise UserFault("there are no rows of that package", package, remedy)
     return name, makes
 

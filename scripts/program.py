@@ -12,9 +12,9 @@ from rich.console import Console
 from images import terminal
 from images.context import Access, Context, Settings
 from images.host.errors import Fault, system_fault
-from images.host.pip_config import Sources
 from images.host.progress import Progress
-from images.host.store import Store, default_root
+from images.servers.pip_config import Sources
+from images.store.store import Store, default_root
 
 
 def ended(run: Callable[[], int]) -> int:

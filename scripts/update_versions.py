@@ -32,12 +32,12 @@ try:
     import tomlkit
     from packaging.version import Version
 
-    from images.host import pip_config
     from images.host.errors import UserFault
     from images.host.text import shown
-    from images.host.whole_files import write_whole
     from images.options import Parser
     from images.plan import catalog
+    from images.servers import pip_config
+    from images.store.whole_files import write_whole
     from scripts import program
     from scripts.versions import package_index, resolvable
     from scripts.versions.package_index import File, Releases

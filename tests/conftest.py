@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from images.host.store import Store
+from images.store.store import Store
 from tests.support.faults import Broken, find_fault
 from tests.support.harness import ALONE, EXAMPLES, IMAGES, alone, built, has_docker, remove_images, tags
 

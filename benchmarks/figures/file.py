@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from images.host.errors import UserFault, WorldFault
-from images.host.whole_files import write_whole
+from images.store.whole_files import write_whole
 
 PARTS = ("build", "image", "start", "train", "example", "settings", "network", "store")
 ANOTHER = "--json with another name"

@@ -13,7 +13,7 @@ from benchmarks.settings.pair import SMALL, Group, keep
 from benchmarks.settings.scenes import step
 from benchmarks.sides.multinode import Multinode
 from images.host.errors import UserFault
-from images.host.store import default_root
+from images.store.store import default_root
 
 VARIABLE = "MULTINODE_CCL"
 WHEELS = ("torch-2.4.0", "intel_extension_for_pytorch-2.4.0", "oneccl_bind_pt-2.4.0")

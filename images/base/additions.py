@@ -14,10 +14,10 @@ from images.base.inspect import newest_symbol
 from images.debian import packages as debian
 from images.debian.deb import load_package
 from images.debian.debs import Deb
-from images.debian.tree import FILE, PackageTree
+from images.dpkg.tree import FILE, PackageTree
 from images.host.errors import UserFault, WorldFault
-from images.host.store import Store
-from images.oci.layer_writer import LayerWriter
+from images.oci.writing.layer_writer import LayerWriter
+from images.store.store import Store
 
 TCMALLOC = "libtcmalloc.so.4"
 # By its path the Hugging Face guide loads tcmalloc, whatever release of it there is.

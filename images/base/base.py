@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from images.base.facts import Facts, Site
-from images.host.blobs import Blobs
 from images.oci.layer import Layer
 from images.oci.manifest import Manifest
+from images.store.blobs import Blobs
 
 
 @dataclass(frozen=True)

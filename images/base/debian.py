@@ -13,15 +13,16 @@ from typing import Any
 from images.base import additions, inspect
 from images.base.base import Base
 from images.base.inspect import debian_site
-from images.debian import rootfs
 from images.debian.debs import Debian
-from images.host import fingerprint, process
-from images.host.blobs import sha256
+from images.dpkg import rootfs
+from images.host import process
 from images.host.errors import Fault, UserFault, WorldFault, system_fault
-from images.host.store import Store
-from images.oci import packing
 from images.oci.layer import Layer, Written
+from images.oci.writing import packing
 from images.platforms import Platform, platform_of
+from images.store import fingerprint
+from images.store.blobs import sha256
+from images.store.store import Store
 
 REMAKE = "build.py lock makes a new lock"
 AGAIN = "run it again; it needs 250 MB of memory"

@@ -16,9 +16,7 @@ from images.context import Access
 from images.deliver import transfer
 from images.foreign import documents
 from images.host import limits
-from images.host.blobs import BLOB, Advance
 from images.host.errors import UserFault, WorldFault
-from images.host.store import Store
 from images.oci import reference, selection
 from images.oci.descriptors import DAMAGED
 from images.oci.manifest import Manifest
@@ -26,6 +24,8 @@ from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
 from images.oci.reference import Reference
 from images.platforms import PLATFORMS, Platform, platform_of
+from images.store.blobs import BLOB, Advance
+from images.store.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)

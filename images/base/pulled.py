@@ -11,9 +11,9 @@ from images.base.base import Base
 from images.base.facts import Site
 from images.base.image import PulledImage
 from images.base.inspect import require_usable
-from images.host.store import Store
 from images.oci import compression
 from images.oci.layer import Layer, Written
+from images.store.store import Store
 
 
 def read_base(image: PulledImage, python: str, glibc: str, store: Store) -> Base:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from images.host.errors import WorldFault
-from images.host.store import Store
 from images.host.text import shortened
 from images.oci.image import Image
+from images.store.store import Store
 from images.wheels.content import read_content
 from images.wheels.wheel import Wheel
 

@@ -18,7 +18,6 @@ from images.foreign.paths import below_root
 from images.foreign.tars import Readable
 from images.host import limits
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store
 from images.layers.entrypoint_layer import MULTINODE, SBOM
 from images.lock import lockfile
 from images.oci import compression, descriptors, reference, selection
@@ -26,6 +25,7 @@ from images.oci.manifest import Manifest
 from images.oci.reading.files import OnDisk
 from images.oci.reference import ArchiveReference, LayoutReference, Reference, Remote
 from images.platforms import Platform
+from images.store.store import Store
 
 LOCK, BILL = f"{MULTINODE}/{lockfile.NAME}", f"{MULTINODE}/{SBOM}"
 REGISTRY = "docker://"  # as skopeo has it: a name in a registry, whatever an engine here calls so

@@ -10,11 +10,11 @@ from images.base.base import Base
 from images.base.facts import Facts
 from images.debian.control import parse_paragraphs
 from images.debian.debs import Deb
-from images.debian.suites import SUITES
-from images.host.store import Store
+from images.dpkg.suites import SUITES
 from images.lock import lockfile
 from images.lock.lock import Lock
 from images.plan.user_files import WORKSPACE
+from images.store.store import Store
 from images.wheels.content import read_content
 from images.wheels.wheel import Wheel
 

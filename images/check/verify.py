@@ -14,9 +14,9 @@ from typing import TypeVar
 from images.base.overlay import EACH, LARGEST, too_many_files
 from images.check.opened import Inside, read_layer_entries
 from images.foreign.tars import Readable
-from images.host.blobs import CHUNK, copied
 from images.oci import compression, manifest
 from images.oci.image import Image
+from images.store.blobs import CHUNK, copied
 
 REMEDY = "build.py verify of the release of multinode that made the image; else find out who changed it"
 ABSENT, TWICE = "absent", "there twice"

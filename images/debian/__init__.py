@@ -1,1 +1,1 @@
-"""Debian packages, read and unpacked by our own code: which are chosen, and the root file system that they make."""
+"""Debian's archive: which packages there are, which of them are chosen, and what is in one."""

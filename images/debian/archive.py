@@ -17,9 +17,10 @@ import pysequoia
 from images.context import Context
 from images.debian import control, deb, mirrors
 from images.debian.mirrors import Source
-from images.host import download, limits
+from images.host import limits
 from images.host.errors import Fault, WorldFault
-from images.host.store import key_of
+from images.servers import download
+from images.store.store import key_of
 
 KEYRING = Path(__file__).with_name("keyring.gpg")  # of the package debian-archive-keyring, 2025.1
 REACH = f"check the network and the proxy (HTTPS_PROXY), or name another mirror: {mirrors.VARIABLE}=http://HOST/debian"

@@ -17,8 +17,8 @@ from images.debian.debs import Deb, Debian
 from images.debian.solve import Universe
 from images.host.background import background
 from images.host.errors import WorldFault
-from images.host.store import Store, key_of
 from images.platforms import Platform
+from images.store.store import Store, key_of
 
 SIGNED = "signed debs"  # records of what indexes signed by Debian had
 # apt's own control file calls it important, the archive's index required; an image without it could not be extended.

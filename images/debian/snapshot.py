@@ -14,8 +14,8 @@ from images.context import Context
 from images.debian import archive, mirrors
 from images.debian.debs import Deb
 from images.host import limits
-from images.host.download import MOVED
 from images.host.errors import WorldFault
+from images.servers.download import MOVED
 
 SERVER = f"https://snapshot.{mirrors.DOMAIN}"
 

@@ -12,9 +12,9 @@ from typing import IO
 
 from images.host import process
 from images.host.errors import WorldFault
-from images.host.store import Store
-from images.oci.archive import write_archive
 from images.oci.image import Image
+from images.oci.writing.archive import write_archive
+from images.store.store import Store
 
 # Exit codes of a program itself, of the container's command not among them (podman-run(1), Exit Status).
 NOT_STARTED = (125, 126, 127)

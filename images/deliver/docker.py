@@ -17,12 +17,12 @@ from requests import RequestException
 
 from images.host import process
 from images.host.background import background
-from images.host.download import reason
 from images.host.errors import UserFault, WorldFault
-from images.host.store import Store
-from images.oci.archive import archived_manifest, file_archive, stream_archive
 from images.oci.descriptors import digest_of
 from images.oci.image import Image
+from images.oci.writing.archive import archived_manifest, file_archive, stream_archive
+from images.servers.download import reason
+from images.store.store import Store
 
 GIVEN = "/given"  # in a container
 SOCKET = "/var/run/docker.sock"  # where nothing names another one

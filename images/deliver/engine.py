@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 
 from images.deliver import command_line, docker
 from images.host.errors import Fault
-from images.host.store import Store
 from images.oci.image import Image
+from images.store.store import Store
 
 KEEP = "--output FILE"
 

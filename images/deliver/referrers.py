@@ -16,12 +16,12 @@ from images.context import Access
 from images.deliver.registry import Registry
 from images.deliver.skopeo import Server
 from images.host.errors import WorldFault
-from images.host.store import Store
 from images.oci import indexes
 from images.oci.descriptors import described, digest_of, encode
 from images.oci.indexes import LAYOUT
 from images.oci.media_types import INDEXES, MANIFESTS
 from images.oci.reference import Remote
+from images.store.store import Store
 
 EMPTY = "application/vnd.oci.empty.v1+json"  # a configuration for who has none ("Guidance for an Empty Descriptor")
 NOTHING = b"{}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from images.host.certificates import TRUST
 from images.host.errors import ROOM, Fault, UserFault, WorldFault
+from images.servers.certificates import TRUST
 
 NETWORK = "check the address, the network and proxy settings (HTTPS_PROXY), or name a mirror (registries.conf)"
 LATER = "run it again later; what is there is kept"

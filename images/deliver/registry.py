@@ -15,13 +15,14 @@ from images.context import Access
 from images.deliver import logins
 from images.deliver.refusals import SILENT, explain_refusal, refusal_fault
 from images.foreign import documents
-from images.host import certificates, download, limits
+from images.host import limits
 from images.host.errors import WorldFault
-from images.host.pip_config import Sources
 from images.oci import reference
 from images.oci.manifest import LIMIT, ON_THE_WAY
 from images.oci.media_types import INDEXES, MANIFESTS
 from images.oci.reference import Remote
+from images.servers import certificates, download
+from images.servers.pip_config import Sources
 
 HUB = "registry-1.docker.io"  # where the registry of docker.io is
 UNAUTHORIZED = 401

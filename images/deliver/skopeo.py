@@ -15,9 +15,9 @@ from images.context import Access
 from images.deliver import logins
 from images.deliver.refusals import OTHERWISE, SILENT, explain_refusal, refusal_fault
 from images.host import limits, process
-from images.host.certificates import trusted
 from images.host.errors import Fault, WorldFault
 from images.oci.reference import Remote
+from images.servers.certificates import trusted
 
 OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"

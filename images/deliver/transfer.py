@@ -12,16 +12,16 @@ from pathlib import Path
 
 from images.context import Access
 from images.deliver.skopeo import Server
-from images.host.download import Advance
 from images.host.errors import Fault, WorldFault
-from images.host.store import Store
-from images.host.whole_files import hard_link
 from images.oci import manifest
 from images.oci.descriptors import Descriptor, digest_of
 from images.oci.image import Image, published_digest
-from images.oci.layout_writer import write_layout
 from images.oci.manifest import ON_THE_WAY, Manifest
 from images.oci.reference import Remote
+from images.oci.writing.layout_writer import write_layout
+from images.servers.download import Advance
+from images.store.store import Store
+from images.store.whole_files import hard_link
 
 
 class Repository:

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from images.foreign import tars
 from images.foreign.paths import HOPS, below_root
-from images.host.blobs import CHUNK, Blobs, copied
 from images.host.errors import UserFault, WorldFault
+from images.store.blobs import CHUNK, Blobs, copied
 
 AGAIN = "copy or save it again: it is damaged"
 MOST = 20_000  # entries of a tar: an image has two for each layer, a bundle some hundreds

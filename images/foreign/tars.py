@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from images.foreign.paths import find_excess
-from images.host.blobs import CHUNK
+from images.store.blobs import CHUNK
 
 BLOCK = tarfile.BLOCKSIZE
 # Bytes of all headers that go before one entry and are read whole: real ones hold a path and some attributes.

@@ -1,1 +1,1 @@
-"""The machine that builds: errors, the store, processes, downloads, pip's configuration."""
+"""The machine that builds: errors, processes, work side by side, and how much is read of what comes from outside."""

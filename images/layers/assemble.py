@@ -11,20 +11,21 @@ from functools import partial
 from pathlib import Path
 
 from images.base.base import Base
+from images.compiling import bytecode
+from images.compiling.compiler import Compiler
 from images.content import Content
 from images.context import Context
 from images.host.background import side_by_side
-from images.host.store import Store, key_of
-from images.layers import bytecode, constraints, entrypoint_layer, examples, oneccl, trim, user_files
+from images.layers import constraints, entrypoint_layer, examples, oneccl, trim, uncompiled, user_files
 from images.layers import wheel as wheels
-from images.layers.compiler import Compiler
 from images.layers.wheel import Parts
 from images.lock import lockfile
 from images.lock.lock import BINDINGS, Lock
-from images.oci import packing
 from images.oci.layer import Directories, Layer, Written
-from images.oci.layer_writer import LayerWriter
+from images.oci.writing import packing
+from images.oci.writing.layer_writer import LayerWriter
 from images.plan.planner import FAMILY
+from images.store.store import Store, key_of
 from images.wheels.content import read_content
 from images.wheels.wheel import Wheel
 
@@ -104,7 +105,7 @@ def compile_beside(
 
     def compile_(wheel: Wheel) -> None:
         if not making.done():
-            bytecode.compile_jobs(context.store, [bytecode.wheel_job(wheel, site, options)], compiler)
+            bytecode.compile_jobs(context.store, [_wheel_job(wheel, site, options)], compiler)
 
     ordered = sorted(members, key=lambda wheel: -wheel.path.stat().st_size)
     tasks = [partial(compile_, wheel) for wheel in ordered]
@@ -126,11 +127,15 @@ def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | 
     return _layer(store, BASE_BYTECODE, [modules, compiled, base.site.python], base.facts.directories, fill)
 
 
+def _wheel_job(wheel: Wheel, site: str, options: Content) -> bytecode.Job:
+    return bytecode.wheel_job(wheel, site, uncompiled.uncompiled_pattern(wheel.project, options))
+
+
 def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
     """Write a layer of some of the wheels, or of the examples, or of both."""
     lock, base, archive, compiler = part.lock, part.base, part.examples, part.compiler
     digests = [wheel.sha256 for wheel in part.wheels]
-    jobs = [bytecode.wheel_job(wheel, base.site.directory, lock) for wheel in part.wheels]
+    jobs = [_wheel_job(wheel, base.site.directory, lock) for wheel in part.wheels]
     compiled = dict(zip(digests, bytecode.compile_jobs(store, jobs, compiler), strict=True)) if compiler else {}
     paths = {wheel.project: wheel.path for wheel in part.wheels}
     module = lock.module if BINDINGS in paths else None

@@ -12,13 +12,14 @@ from packaging.version import Version
 
 from images.base.base import Base
 from images.base.facts import Site
-from images.host.store import Store
-from images.layers import bytecode, oneccl
-from images.layers.compiler import Compiler
+from images.compiling import bytecode
+from images.compiling.compiler import Compiler
+from images.layers import oneccl
 from images.layers.examples import PLACE
 from images.lock.lock import Lock
-from images.oci.layer_writer import LayerWriter
+from images.oci.writing.layer_writer import LayerWriter
 from images.plan.user_files import WORKSPACE
+from images.store.store import Store
 
 HERE = Path(__file__).parents[1]
 NAME = "multinode"  # of the layer
@@ -39,7 +40,7 @@ USER = f"multinode:*:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 # as import does, from its bytecode: runpy writes to sys.argv, which a program that embeds Python may have left empty,
 # or deleted. `_load` is what pydoc takes for a file.
 PROGRAM = "entrypoint/programs/at_exit.py"
-AT_EXIT = Template((HERE / "layers/programs/at_exit.pth").read_text()).substitute(path=f"/{MULTINODE}/{PROGRAM}")
+AT_EXIT = Template((HERE / "layers/at_exit.pth").read_text()).substitute(path=f"/{MULTINODE}/{PROGRAM}")
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")

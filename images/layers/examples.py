@@ -9,14 +9,14 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from images.host.blobs import sha256
-from images.host.download import Advance, download_file
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.pip_config import Sources
-from images.host.store import Store, key_of
 from images.lock.lock import EXAMPLES
-from images.oci.layer_writer import LayerWriter
+from images.oci.writing.layer_writer import LayerWriter
 from images.plan.planner import ARCHIVE
+from images.servers.download import Advance, download_file
+from images.servers.pip_config import Sources
+from images.store.blobs import sha256
+from images.store.store import Store, key_of
 from images.wheels import source_archive
 from images.wheels.source_archive import ArchiveFile
 

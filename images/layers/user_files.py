@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from images.host.blobs import CHUNK, copied
 from images.host.errors import WorldFault
-from images.host.store import Store
 from images.layers.entrypoint_layer import DIRECTORIES, GID, UID, WRITABLE
 from images.oci.layer import Directories
-from images.oci.layer_writer import LayerWriter
+from images.oci.writing.layer_writer import LayerWriter
 from images.plan.user_files import USER_FILE, WORKSPACE, UserFile
+from images.store.blobs import CHUNK, copied
+from images.store.store import Store
 
 NAME = "your files"  # of the layer, the last one
 

@@ -18,8 +18,8 @@ from installer.scripts import Script
 from installer.utils import Scheme, construct_record_file, fix_shebang
 
 from images.base.facts import Site
-from images.layers import bytecode
-from images.oci.layer_writer import LayerWriter
+from images.compiling import bytecode
+from images.oci.writing.layer_writer import LayerWriter
 from images.wheels import archive
 from images.wheels.archive import WheelArchive
 from images.wheels.members import WheelMember

@@ -12,17 +12,17 @@ from images.context import Context
 from images.debian import packages as debian
 from images.debian.debs import Deb
 from images.host.background import background, side_by_side
-from images.host.blobs import BLOB
-from images.host.download import MOVED, download_file
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.pip_config import Sources, check_addresses, directories, local_path
-from images.host.store import Store
 from images.lock import index_pages, resolve, source_only, wheelhouse
 from images.lock.index_pages import Page
 from images.lock.lock import BINDINGS, EXAMPLES, Artifact, Lock
 from images.plan.catalog import TORCH_INDEX
 from images.plan.user_files import USER_FILE, WORKSPACE
 from images.platforms import Platform
+from images.servers.download import MOVED, download_file
+from images.servers.pip_config import Sources, check_addresses, directories, local_path
+from images.store.blobs import BLOB
+from images.store.store import Store
 from images.wheels.content import read_content
 from images.wheels.wheel import Wheel
 

@@ -19,12 +19,13 @@ from urllib.parse import unquote, urljoin, urlsplit
 import requests
 from packaging.utils import canonicalize_name
 
-from images.host import download, limits
+from images.host import limits
 from images.host.background import background
-from images.host.certificates import TRUST
 from images.host.errors import WorldFault
-from images.host.pip_config import Sources, local_path, without_login
 from images.lock.lock import Artifact
+from images.servers import download
+from images.servers.certificates import TRUST
+from images.servers.pip_config import Sources, local_path, without_login
 
 LOGIN = (401, 403, 407)  # a server, or a proxy, wants a login or another one (RFC 9110, 15.5)
 NOT_THERE = 404

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from images.base.base import BaseImage
 from images.debian.debs import Deb, Debian
 from images.foreign.grammars import Line, Word
-from images.host.blobs import BLOB
 from images.plan.pins import Pins, tag_of
 from images.plan.user_files import USER_FILE, UserFile
 from images.platforms import TWIN, Platform
+from images.store.blobs import BLOB
 
 # What Intel's index has of a oneCCL stack: the bindings, and IPEX.
 BINDINGS, IPEX = "oneccl-bind-pt", "intel-extension-for-pytorch"

@@ -19,18 +19,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from images import content as content_of
 from images.foreign import documents
-from images.host import fingerprint
 from images.host.errors import UserFault
 from images.host.option_fields import option_key
-from images.host.store import FileName, Sha256
 from images.host.toml import tomllib
 from images.lock import uv
 from images.lock.lock import Artifact, Lock
-from images.oci import packing, reference
-from images.oci.tars import EPOCH
+from images.oci import reference
+from images.oci.writing import packing
+from images.oci.writing.tars import EPOCH
 from images.plan import requirements, user_files
 from images.plan.request import Request
 from images.platforms import PLATFORMS, TWIN, Platform
+from images.store import fingerprint
+from images.store.store import FileName, Sha256
 
 NAME = "pylock.toml"  # PEP 751: this name, or pylock.NAME.toml with no dot in NAME
 FORMAT = 1  # of the table [tool.multinode]

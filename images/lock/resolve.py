@@ -22,7 +22,6 @@ from images.debian import packages as debs
 from images.debian.debs import Deb, Debian
 from images.host.background import Start
 from images.host.errors import Damaged, UserFault, WorldFault
-from images.host.pip_config import Sources, directories, is_absent
 from images.lock import uv, wheelhouse
 from images.lock.lock import Artifact, UserPackages
 from images.plan import markers
@@ -31,6 +30,7 @@ from images.plan.catalog import TORCH_INDEX
 from images.plan.pins import SourceOnly
 from images.plan.plan import Plan
 from images.platforms import TWIN
+from images.servers.pip_config import Sources, directories, is_absent
 
 Making = Future[Base] | None  # a base that is being made
 # What of a plan decides which packages are found.

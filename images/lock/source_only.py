@@ -7,10 +7,10 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from images.host.blobs import sha256
 from images.host.errors import WorldFault
-from images.host.store import Store
 from images.plan.pins import SourceOnly
+from images.store.blobs import sha256
+from images.store.store import Store
 from images.wheels import record, source_archive
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"

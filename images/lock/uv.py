@@ -18,10 +18,7 @@ from packaging.version import Version
 
 from images.context import Context
 from images.host import process
-from images.host.certificates import trusted
 from images.host.errors import UserFault
-from images.host.pip_config import Sources, directories, local_path, without_login
-from images.host.store import UV
 from images.host.toml import tomllib
 from images.lock import index_pages, wheelhouse
 from images.lock.lock import BINDINGS, IPEX
@@ -31,6 +28,9 @@ from images.plan.catalog import TORCH_INDEX
 from images.plan.pins import SourceOnly
 from images.plan.plan import Plan
 from images.plan.planner import FAMILY
+from images.servers.certificates import trusted
+from images.servers.pip_config import Sources, directories, local_path, without_login
+from images.store.store import UV
 
 # Those of uv's own variables that say how a server is reached, and not what is chosen (uv documentation, "Environment
 # variables").

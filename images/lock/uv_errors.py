@@ -9,13 +9,13 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.pip_config import Sources
-from images.host.store import UV
 from images.host.text import shortened
 from images.lock import wheelhouse
 from images.lock.index_pages import REACH
 from images.plan import requirements as users
 from images.plan.plan import Plan
+from images.servers.pip_config import Sources
+from images.store.store import UV
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".
 USUAL = "PyPI"

@@ -15,9 +15,9 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from images.host.errors import UserFault
-from images.host.pip_config import local_path
-from images.host.store import Store
 from images.platforms import Platform
+from images.servers.pip_config import local_path
+from images.store.store import Store
 
 INSTALLED_FROM = (".whl", ".tar.gz", ".zip")
 LETTERS = re.compile(r"[\w.+!-]+")  # of a wheel's name (PEP 427), where packaging takes "any (1)" for a platform

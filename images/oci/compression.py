@@ -15,9 +15,9 @@ import zstandard
 
 from images.foreign import bounds
 from images.foreign.tars import Tar
-from images.host.blobs import CHUNK, Blobs, sha256
 from images.host.errors import Damaged, WorldFault
 from images.oci.layer import Layer
+from images.store.blobs import CHUNK, Blobs, sha256
 
 # RFC 1952, 2.3.1; RFC 8878, 3.1.1. A zstd file may begin with a skippable frame (3.1.2), 0x184D2A50 to 5F.
 GZIP = b"\x1f\x8b"

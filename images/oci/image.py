@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from images.host.blobs import Blobs
 from images.oci import indexes, manifest
 from images.oci.compression import pack_layer
 from images.oci.descriptors import digest_of, encode
 from images.oci.layer import Layer
 from images.platforms import PLATFORMS, Platform
+from images.store.blobs import Blobs
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import astuple, dataclass
 
 from images.content import Content
 from images.foreign.grammars import Address, Backend, Line, Minor, Module, Release, Word
-from images.host.store import key_of
 from images.plan.user_files import UserFile
 from images.platforms import PLATFORMS, Platform
+from images.store.store import key_of
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from images.host.errors import UserFault, require_text
-from images.host.pip_config import without_login
 from images.host.toml import tomllib
 from images.plan import markers
 from images.plan.catalog import TORCH_INDEX
 from images.platforms import Platform
+from images.servers.pip_config import without_login
 
 CONSTRAINT = "--constraint"
 PLACE = re.compile(r"[./~]|[\w+]+://|[^;]*@|.*\.(whl|zip|tar\.gz)$")  # a path or an address, also behind a name

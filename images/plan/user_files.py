@@ -18,10 +18,10 @@ from typing import IO, NoReturn
 
 from images.foreign import paths
 from images.foreign.grammars import Line
-from images.host.blobs import CHUNK
 from images.host.errors import UserFault, named
 from images.plan import ignored
 from images.plan.ignored import Pattern
+from images.store.blobs import CHUNK
 
 USER_FILE = "file"  # what one is called in the store: of two that are equal there is one
 WORKSPACE = "workspace"  # the working directory of an image

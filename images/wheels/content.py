@@ -20,7 +20,7 @@ from packaging.version import Version
 
 from images.foreign import bounds
 from images.foreign.paths import find_flaw
-from images.host.blobs import Blobs
+from images.store.blobs import Blobs
 from images.wheels import archive, record
 from images.wheels.archive import WheelArchive
 from images.wheels.members import WheelMember

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple, cast
 
 from isal import isal_zlib
 
-from images.host.blobs import CHUNK
+from images.store.blobs import CHUNK
 
 HEADER = struct.Struct("<4s5H3L2H")  # before the name of a file and its extra field
 SIGNATURE = b"PK\x03\x04"

@@ -16,10 +16,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from images.context import Context
 from images.debian import control, packages
-from images.host import download
 from images.host.errors import Fault, WorldFault
-from images.host.store import Store
 from images.lock.lock import Lock
+from images.servers import download
+from images.store.store import Store
 from scripts.audit.findings import Finding
 
 TRACKER = "https://security-tracker.debian.org/tracker/data/json"

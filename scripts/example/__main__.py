@@ -16,10 +16,11 @@ from pathlib import Path
 
 try:
     from images.debian import archive, mirrors
-    from images.host import pip_config, process
+    from images.host import process
     from images.host.errors import UserFault, WorldFault
     from images.options import Parser
     from images.plan import catalog
+    from images.servers import pip_config
     from scripts import program
     from scripts.example.texts import choose_texts, write_texts
 except ModuleNotFoundError as missing:

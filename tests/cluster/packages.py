@@ -13,8 +13,8 @@ import pytest
 
 from images.debian import packages
 from images.host.errors import WorldFault
-from images.host.store import Store, default_root
 from images.platforms import AMD64
+from images.store.store import Store, default_root
 from tests.cluster.nodes import MEET
 from tests.support import locks
 from tests.support.harness import call

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from images.host.store import Store, default_root
 from images.oci import compression
+from images.store.store import Store, default_root
 from tests.support import locks
 from tests.support.harness import IMAGES, build, built, run
 from tests.support.registry import fill, mirrored, running

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from images.debian.debs import Deb
-from images.host.blobs import sha256
-from images.host.store import Store
 from images.lock import lockfile
+from images.store.blobs import sha256
+from images.store.store import Store
 from tests.support.harness import Done, assert_three_parts, call
 from tests.support.locks import lock
 from tests.support.packages import package

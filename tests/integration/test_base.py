@@ -23,22 +23,22 @@ import zstandard
 
 from images.base import additions, debian
 from images.base.base import Base
-from images.content import Content
+from images.compiling import bytecode, compiler
+from images.compiling.compiler import Choice
 from images.context import Context
-from images.debian import packages, rootfs, suites
+from images.debian import packages
 from images.debian.deb import load_package, read_entries
 from images.debian.debs import Deb, Debian
-from images.debian.rootfs import DIRTY
 from images.deliver import engine as engines
-from images.host.blobs import sha256
+from images.dpkg import rootfs, suites
+from images.dpkg.rootfs import DIRTY
 from images.host.errors import WorldFault
-from images.host.pip_config import Sources
-from images.host.store import Store
-from images.layers import bytecode, compiler
-from images.layers.compiler import Choice
 from images.plan import catalog
 from images.plan.catalog import BaseRow as Row
 from images.platforms import AMD64, PLATFORMS, Platform
+from images.servers.pip_config import Sources
+from images.store.blobs import sha256
+from images.store.store import Store
 from images.wheels.wheel import Wheel
 from tests.support import emulation, locks, mmdebstrap
 from tests.support.base_facts import facts_of
@@ -149,7 +149,7 @@ def test_apt_works_in_its_root(fresh: Fresh, tmp_path: Path) -> None:
 AS_NOBODY = f"""
 import os, sys
 from images.base.debian import _main
-from images.debian import maintainer_scripts
+from images.dpkg import maintainer_scripts
 maintainer_scripts.read_known()
 os.setgroups([]), os.setgid({NOBODY}), os.setuid({NOBODY}), os.umask(0o077)
 sys.exit(_main())
@@ -192,7 +192,7 @@ def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path)
     ]
     files = [(library.fullmatch(path), data) for each in found for path, _, data in read_entries(each)]
     wheel = pack(tmp_path, {f"a/{match[1]}": data for match, data in files if match and data})
-    job = bytecode.wheel_job(Wheel("a", "1.0", "0" * 64, wheel), "usr/lib/site", Content(trim=False))
+    job = bytecode.wheel_job(Wheel("a", "1.0", "0" * 64, wheel), "usr/lib/site", re.compile("(?!)"))
 
     lock, made = locks.lock(debian=fresh.recipe), list[Mapping[str, bytes]]()
     engine = engines.find_engine(os.environ).engine

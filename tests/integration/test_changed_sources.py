@@ -10,7 +10,7 @@ import pytest
 from tests.support import checkout
 from tests.support.checkout import REQUEST, Built, Checkout
 
-LAYER = "images/oci/layer_writer.py"
+LAYER = "images/oci/writing/layer_writer.py"
 # What is changed: the source, a text in it, and what stands there instead.
 CHANGES = {
     "the mode of files": (LAYER, "mode: int = 0o644", "mode: int = 0o640"),

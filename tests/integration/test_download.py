@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from images.host.background import side_by_side
-from images.host.download import download_file
 from images.host.errors import UserFault, WorldFault
-from images.host.pip_config import Sources
-from images.host.store import Store
+from images.servers.download import download_file
+from images.servers.pip_config import Sources
+from images.store.store import Store
 from tests.support import locks
 from tests.support.certificates import certificate as certify
 from tests.support.web import Server, serving

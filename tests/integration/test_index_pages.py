@@ -15,15 +15,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from images.host import download, limits
+from images.host import limits
 from images.host.errors import Fault, WorldFault
 from images.host.limits import Limit
-from images.host.pip_config import Sources
 from images.host.progress import Progress
-from images.host.store import Store
 from images.lock import collect, index_pages, resolve
 from images.plan import catalog, planner
 from images.plan.request import Request
+from images.servers import download
+from images.servers.pip_config import Sources
+from images.store.store import Store
 from tests.support import locks, wheels
 from tests.support.web import Reply, listening
 from tests.support.web import Request as Asked

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from images.compiling import interpreter
+from images.compiling.interpreter import Packaged
 from images.debian.debs import Deb
 from images.host.errors import WorldFault
-from images.host.store import Store
-from images.layers import interpreter
-from images.layers.interpreter import Packaged
 from images.platforms import AMD64
+from images.store.store import Store
 from tests.support.packages import make
 
 LIBRARY = "lib/x86_64-linux-gnu"

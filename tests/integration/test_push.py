@@ -12,10 +12,10 @@ import pytest
 from images.context import Access
 from images.deliver import transfer
 from images.host.errors import Damaged, WorldFault
-from images.host.store import Store
 from images.oci import reference
 from images.oci.compression import pack_layer
 from images.oci.image import Image
+from images.store.store import Store
 from tests.support.cut_connection import connection_to
 from tests.support.finished_images import SMALL, finished
 from tests.support.registry import manifest, needed, running

@@ -21,12 +21,12 @@ from images.deliver import referrers, transfer
 from images.deliver.referrers import Attachment
 from images.host import limits
 from images.host.errors import Fault, WorldFault
-from images.host.store import Store
 from images.oci import indexes, reference
 from images.oci.descriptors import described, digest_of
 from images.oci.image import Image
 from images.oci.media_types import MANIFESTS
 from images.oci.reference import Remote
+from images.store.store import Store
 from tests.support import listing_registry, locks
 from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Reply, answering

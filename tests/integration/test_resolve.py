@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from images.context import Context
-from images.host.certificates import BUNDLES
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.pip_config import Sources
-from images.host.store import Store
 from images.lock import collect, resolve, wheelhouse
 from images.lock.lock import UserPackages
 from images.plan import catalog, planner
 from images.plan.request import Request
+from images.servers.certificates import BUNDLES
+from images.servers.pip_config import Sources
+from images.store.store import Store
 from tests.support import locks, wheels
 from tests.support.certificates import certificate as certify
 from tests.support.web import Server, serving

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from images.layers import bytecode
+from images.compiling import bytecode
 
 OLD = [name for name in ("python3.8", "python3.9", "python3.10") if shutil.which(name)]
 MODULES = {

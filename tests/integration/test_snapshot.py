@@ -15,9 +15,9 @@ from images.context import Context
 from images.debian import archive, mirrors, packages, snapshot
 from images.debian.debs import Deb
 from images.host.errors import WorldFault
-from images.host.pip_config import Sources
-from images.host.store import Store
 from images.platforms import AMD64
+from images.servers.pip_config import Sources
+from images.store.store import Store
 from tests.support import locks
 from tests.support.packages import Archive, simple
 from tests.support.web import Reply, Request, listening

@@ -19,9 +19,9 @@ from images.context import Access
 from images.deliver import skopeo
 from images.host import limits
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store
 from images.oci import reference
 from images.platforms import AMD64
+from images.store.store import Store
 from tests.support.certificates import certificate as certify
 from tests.support.cut_connection import connection_to
 from tests.support.fault_server import Faulty, Reply, serving

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from images.base.inspect import debian_site
+from images.compiling import bytecode, compiler, interpreter
+from images.compiling.bytecode import Job
+from images.compiling.compiler import Compiler
 from images.debian import deb, packages
 from images.debian.debs import Deb, Debian
 from images.host import process
-from images.host.pip_config import Sources
-from images.host.store import Store
-from images.layers import bytecode, compiler, interpreter
-from images.layers.bytecode import Job
-from images.layers.compiler import Compiler
 from images.plan import catalog
 from images.plan.catalog import BaseRow as Row
 from images.platforms import ARM64, TWIN
+from images.servers.pip_config import Sources
+from images.store.store import Store
 from tests.support import emulation, locks
 
 SUITES = catalog.load().suites

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from images.debian import packages
-from images.host.pip_config import Sources
-from images.host.store import Store
 from images.platforms import AMD64
+from images.servers.pip_config import Sources
+from images.store.store import Store
 from tests.support import locks
 from tests.support.harness import call
 

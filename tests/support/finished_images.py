@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import zstandard
 
-from images.host.store import Store
 from images.oci import image as oci
 from images.oci import manifest
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
 from images.platforms import AMD64, Platform
+from images.store.store import Store
 from tests.support.stand_in import Files, digest, layer
 from tests.support.stores import keep
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from images.host.store import default_root
 from images.layers.entrypoint_layer import UID
+from images.store.store import default_root
 from tests.support.harness import ROOT, call
 
 LIBRARIES = ROOT / "tests/data/libraries"

@@ -11,13 +11,13 @@ from rich.console import Console
 
 from images.context import Access, Context, Settings
 from images.debian.debs import Deb, Debian
-from images.host.pip_config import Sources
 from images.host.progress import Progress
-from images.host.store import Store
 from images.lock import lockfile
 from images.lock.lock import Artifact, Lock
 from images.plan.request import Request
 from images.platforms import AMD64
+from images.servers.pip_config import Sources
+from images.store.store import Store
 
 DAY = datetime.date(2026, 1, 1)
 TODAY = datetime.date(9999, 1, 1)  # after the days of every plan

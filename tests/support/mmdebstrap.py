@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from images.debian.tree import DPKG_OPTIONS
-from images.host.blobs import sha256
+from images.dpkg.tree import DPKG_OPTIONS
 from images.platforms import Platform
+from images.store.blobs import sha256
 from tests.support.harness import call
 
 # What the package usrmerge does with a program in Perl. Made first, these links let usr-is-merged take its place.

@@ -10,8 +10,8 @@ from pathlib import Path
 import pysequoia
 
 from images.debian.debs import Deb
-from images.host.blobs import sha256
-from images.host.store import Store
+from images.store.blobs import sha256
+from images.store.store import Store
 from tests.support.stand_in import Files, layer
 
 # With an epoch, a tilde and a plus, which are written in other ways in the name of a file.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.settings.oneccl import VARIABLE, has_wheels
-from images.host.store import default_root
+from images.store.store import default_root
 from tests.support.harness import call
 
 MOST_SECONDS = 600  # downloads 900 MB and repacks a wheel of 800 MB

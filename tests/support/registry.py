@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from images.host.store import default_root
+from images.store.store import default_root
 from tests.support.containers import Started
 from tests.support.harness import call
 

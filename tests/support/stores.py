@@ -7,8 +7,8 @@ import re
 import shutil
 from pathlib import Path
 
-from images.host.blobs import sha256
-from images.host.store import Store, default_root
+from images.store.blobs import sha256
+from images.store.store import Store, default_root
 
 # The image that is made soonest.
 SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load", "--no-bytecode")

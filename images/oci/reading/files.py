@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images.foreign.files import Files
-from images.host.blobs import BLOB, Advance, Blobs
 from images.oci.descriptors import Descriptor
 from images.oci.manifest import Manifest
+from images.store.blobs import BLOB, Advance, Blobs
 
 REMEDY = "oci:DIRECTORY with index.json in it, or archive:FILE from docker save"
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from images.foreign import files as foreign
 from images.foreign.files import Files, open_tar
-from images.host.blobs import Blobs
 from images.host.errors import UserFault
 from images.oci import indexes, manifest
 from images.oci.descriptors import encode
@@ -19,6 +18,7 @@ from images.oci.manifest import LIMIT
 from images.oci.reading import saved
 from images.oci.reading.files import REMEDY, OnDisk, list_tags
 from images.oci.reference import ArchiveReference, LayoutReference
+from images.store.blobs import Blobs
 
 INDEX = "index.json"
 SEVERAL = "oci:DIRECTORY:TAG, or a layout with only that image"

@@ -8,12 +8,12 @@ from typing import Any
 from images.foreign import documents
 from images.foreign.files import Files
 from images.foreign.paths import below_root
-from images.host.blobs import Blobs, copied
 from images.host.errors import Fault, UserFault, WorldFault
 from images.oci import manifest
 from images.oci.descriptors import digest_of
 from images.oci.manifest import LIMIT, Manifest
 from images.oci.reading.files import REMEDY, OnDisk, list_tags
+from images.store.blobs import Blobs, copied
 
 AGAIN = "docker save it again"
 KEYS = ("Config", "RepoTags", "Layers", "Parent", "LayerSources")

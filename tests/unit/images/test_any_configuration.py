@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.deliver import docker, logins
-from images.host import pip_config
 from images.host.errors import Fault
-from images.host.store import default_root
+from images.servers import pip_config
+from images.store.store import default_root
 from tests.support import hostile
 from tests.support.hostile import watched
 

@@ -18,12 +18,12 @@ from images.check.opened import BILL, LOCK
 from images.context import Access
 from images.deliver import engine, output, referrers, skopeo, transfer
 from images.host.errors import WorldFault
-from images.host.store import Store
 from images.lock import lockfile
 from images.oci.image import Image
-from images.oci.layout_writer import write_layout
 from images.oci.reference import Remote
+from images.oci.writing.layout_writer import write_layout
 from images.platforms import PLATFORMS, Platform
+from images.store.store import Store
 from tests.support import locks, stand_in
 from tests.support.finished_images import EMPTY, SMALL, finished
 

@@ -14,9 +14,7 @@ from images.base import debian
 from images.base.base import Base, BaseImage
 from images.base.image import pull_image
 from images.context import Context
-from images.host.blobs import sha256
 from images.host.errors import Damaged, UserFault, WorldFault
-from images.host.store import Store
 from images.layers import examples
 from images.lock.lock import Examples, Lock
 from images.oci import reference
@@ -24,6 +22,8 @@ from images.pipeline import Locked
 from images.plan import catalog, planner
 from images.plan.request import Request
 from images.platforms import AMD64
+from images.store.blobs import sha256
+from images.store.store import Store
 from tests.golden.command import NO_ENGINE
 from tests.support import locks
 from tests.support.bases import base

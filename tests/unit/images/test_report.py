@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from images import report
-from images.host.store import Store
+from images.store.store import Store
 from tests.support.finished_images import SMALL, finished
 
 

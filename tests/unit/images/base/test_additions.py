@@ -11,8 +11,8 @@ from images.base.additions import PIECES
 from images.base.facts import Facts
 from images.debian.debs import Deb
 from images.host.errors import UserFault, WorldFault
-from images.host.store import Store
 from images.layers.entrypoint_layer import USER, with_user
+from images.store.store import Store
 from tests.support.base_facts import facts_of
 from tests.support.elf import library
 from tests.support.packages import make, package

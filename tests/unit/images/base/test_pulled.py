@@ -16,10 +16,10 @@ from images.context import Access
 from images.host import limits
 from images.host.errors import WorldFault
 from images.host.limits import Limit
-from images.host.store import Store
 from images.oci import compression as compressed
 from images.oci import reference
 from images.platforms import AMD64
+from images.store.store import Store
 from tests.support.stand_in import SITE, Image, layout, write
 
 

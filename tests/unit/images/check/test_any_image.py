@@ -26,14 +26,14 @@ from images.context import Access
 from images.debian.control import parse_paragraphs
 from images.foreign import bounds
 from images.foreign.bounds import Bound
-from images.host import fingerprint
 from images.host.errors import Fault, WorldFault
-from images.host.store import Store
 from images.oci import compression, image, reference
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
-from images.oci.layer_writer import LayerWriter
+from images.oci.writing.layer_writer import LayerWriter
 from images.platforms import AMD64
+from images.store import fingerprint
+from images.store.store import Store
 from tests.support import hostile, stand_in
 from tests.support.hostile import named, watched
 from tests.support.stand_in import SETTINGS, SYSTEM, digest

@@ -11,8 +11,8 @@ import pytest
 
 from images.check import import_check
 from images.host.errors import WorldFault
-from images.host.store import Store
 from images.oci.image import Image
+from images.store.store import Store
 from images.wheels.wheel import Wheel
 from tests.support.wheels import pack
 

@@ -12,7 +12,7 @@ from images.check.opened import Inside
 from images.context import Access
 from images.deliver import engine
 from images.host.errors import UserFault, WorldFault
-from images.host.store import Store
+from images.store.store import Store
 from tests.support.hostile import END, entry
 
 HAS = "host:5000/a/b:1"  # what the engine has

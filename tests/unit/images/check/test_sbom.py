@@ -13,9 +13,9 @@ import pytest
 from images.base.base import Base
 from images.check import components, sbom
 from images.debian.debs import Deb
-from images.host.store import Store
 from images.lock.lock import Examples, Lock
 from images.plan.user_files import UserFile
+from images.store.store import Store
 from tests.support.bases import MANIFEST, base
 from tests.support.locks import artifact, lock
 from tests.support.stand_in import PACKAGES, SYSTEM

@@ -13,10 +13,10 @@ import pytest
 from images.base import overlay
 from images.check import verify
 from images.check.opened import Inside
-from images.host.blobs import sha256
 from images.host.errors import WorldFault
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
+from images.store.blobs import sha256
 from tests.support.hostile import END, entry
 
 Files = dict[str, str]

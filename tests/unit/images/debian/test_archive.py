@@ -20,9 +20,9 @@ from images.debian.debs import Deb
 from images.host import limits
 from images.host.errors import WorldFault
 from images.host.limits import Limit
-from images.host.pip_config import Sources
-from images.host.store import Store
 from images.platforms import AMD64
+from images.servers.pip_config import Sources
+from images.store.store import Store
 from tests.support import locks
 from tests.support.packages import WRITTEN, Archive, simple
 

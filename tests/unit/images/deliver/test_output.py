@@ -11,7 +11,7 @@ import pytest
 
 from images.deliver import output
 from images.host.errors import UserFault
-from images.host.store import Store
+from images.store.store import Store
 from tests.support.finished_images import image_in
 
 

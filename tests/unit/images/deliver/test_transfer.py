@@ -14,11 +14,11 @@ from images.deliver import refusals, transfer
 from images.deliver.refusals import OTHERWISE, REFUSALS
 from images.deliver.skopeo import Server
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store
 from images.oci.descriptors import Descriptor
 from images.oci.manifest import Manifest
 from images.oci.media_types import LAYERS
 from images.oci.reference import Remote
+from images.store.store import Store
 from tests.support.finished_images import SMALL, finished
 
 

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from images.base.base import Base
-from images.host.blobs import sha256
-from images.host.store import Store
 from images.layers import assemble
 from images.layers.assemble import Extra, Ingredients
 from images.layers.entrypoint_layer import GID, UID
 from images.lock.lock import BINDINGS, IPEX, UserPackages
 from images.oci import compression
 from images.oci.layer import Layer
-from images.oci.layer_writer import LayerWriter
-from images.oci.tars import EPOCH
+from images.oci.writing.layer_writer import LayerWriter
+from images.oci.writing.tars import EPOCH
 from images.plan.user_files import USER_FILE, UserFile
+from images.store.blobs import sha256
+from images.store.store import Store
 from images.wheels.wheel import Wheel
 from tests.support import locks, stores
 from tests.support.bases import base

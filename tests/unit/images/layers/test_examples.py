@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from images.host.blobs import sha256
 from images.host.errors import UserFault, WorldFault
-from images.host.pip_config import Sources
-from images.host.store import Store
 from images.layers import examples
 from images.lock.lock import EXAMPLES
 from images.oci.layer import Directories
-from images.oci.layer_writer import LayerWriter
+from images.oci.writing.layer_writer import LayerWriter
 from images.plan.planner import ARCHIVE
+from images.servers.pip_config import Sources
+from images.store.blobs import sha256
+from images.store.store import Store
 
 
 def tar(path: Path, *names: str) -> Path:

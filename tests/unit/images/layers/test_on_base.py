@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from images.host.store import Store
 from images.layers import on_base
 from images.lock.lock import Lock
+from images.store.store import Store
 from tests.support.bases import base
 from tests.support.locks import artifact, context, lock
 from tests.support.stand_in import LIBRARY, PACKAGES, SYSTEM, Files

@@ -13,11 +13,11 @@ import zstandard
 from images.base.inspect import debian_site
 from images.content import Content
 from images.host.errors import WorldFault
-from images.host.store import Store
 from images.layers import trim
 from images.layers import wheel as wheels
 from images.oci.layer import Directories
-from images.oci.layer_writer import LayerWriter
+from images.oci.writing.layer_writer import LayerWriter
+from images.store.store import Store
 from images.wheels.content import read_content
 from tests.support.wheels import pack
 

@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.base.base import BaseImage
-from images.host import fingerprint
 from images.host.errors import Fault, UserFault
-from images.host.store import Store
 from images.lock import bundle, collect, lockfile
 from images.lock.lock import Examples, Lock
 from images.oci.descriptors import Descriptor
 from images.oci.manifest import Manifest
 from images.plan.pins import SourceOnly
 from images.plan.request import Request
+from images.store import fingerprint
+from images.store.store import Store
 from tests.support import hostile, locks
 from tests.support.hostile import END, entry, named, watched
 

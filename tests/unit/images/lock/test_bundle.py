@@ -12,12 +12,12 @@ import pytest
 
 from images.debian.debs import Deb
 from images.host.errors import Fault, UserFault, WorldFault, system_fault
-from images.host.store import Store
 from images.lock import bundle, collect
 from images.lock.lock import Examples, Lock
-from images.oci import tars
+from images.oci.writing import tars
 from images.plan.pins import SourceOnly
 from images.plan.user_files import USER_FILE, UserFile
+from images.store.store import Store
 from tests.support import locks, stores
 from tests.support.hostile import END, entry
 

@@ -10,14 +10,14 @@ import pytest
 
 from images.debian import packages as debian
 from images.debian.archive import Unverified
-from images.host import download
-from images.host.blobs import sha256
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.pip_config import Sources
-from images.host.store import Store
 from images.lock import collect, index_pages
 from images.plan.user_files import USER_FILE, UserFile
 from images.platforms import AMD64
+from images.servers import download
+from images.servers.pip_config import Sources
+from images.store.blobs import sha256
+from images.store.store import Store
 from images.wheels.wheel import Wheel
 from tests.support import locks, stores
 from tests.support.wheels import pack

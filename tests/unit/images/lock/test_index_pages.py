@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from images.host.pip_config import Sources
 from images.lock import index_pages
+from images.servers.pip_config import Sources
 from tests.support import locks
 
 

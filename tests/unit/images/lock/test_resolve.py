@@ -12,13 +12,13 @@ from rich.console import Console
 
 from images.context import Settings
 from images.host.errors import UserFault
-from images.host.pip_config import Sources
 from images.host.progress import Progress
-from images.host.store import Store
 from images.lock import resolve, uv
 from images.plan import catalog, planner
 from images.plan.plan import Plan
 from images.plan.request import Request
+from images.servers.pip_config import Sources
+from images.store.store import Store
 from tests.support import locks
 
 PLAN = planner.make_plan(Request(), catalog.load())

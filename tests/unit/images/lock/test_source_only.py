@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from images.host.blobs import sha256
 from images.host.errors import WorldFault
-from images.host.store import Store
 from images.lock.source_only import to_wheel
 from images.plan.pins import SourceOnly
+from images.store.blobs import sha256
+from images.store.store import Store
 
 ROW = SourceOnly(name="rouge-score", version="0.1.2", requires=("numpy", "six>=1.14.0"))
 FILES = {

@@ -13,14 +13,14 @@ from packaging.pylock import Pylock
 
 from images.host import process
 from images.host.errors import UserFault, WorldFault
-from images.host.pip_config import Sources
-from images.host.store import Store
 from images.lock import uv
 from images.plan import catalog, planner
 from images.plan.catalog import TORCH_INDEX
 from images.plan.plan import Plan
 from images.plan.request import Request
 from images.platforms import ARM64
+from images.servers.pip_config import Sources
+from images.store.store import Store
 from tests.support import locks
 
 if sys.version_info >= (3, 11):

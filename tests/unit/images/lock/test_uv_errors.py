@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from images.host.errors import Fault, WorldFault
-from images.host.pip_config import Sources
 from images.lock import uv_errors
 from images.plan import catalog, planner
 from images.plan.request import Request
+from images.servers.pip_config import Sources
 
 PLAN = planner.make_plan(Request(), catalog.load())
 SOURCES = Sources(index="https://me:secret@mirror/simple")

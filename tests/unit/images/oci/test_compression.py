@@ -12,11 +12,11 @@ import pytest
 import zstandard
 
 from images.host.errors import Damaged, WorldFault
-from images.host.store import Store
 from images.oci import compression
 from images.oci.compression import detect, open_layer, stream_uncompressed
 from images.oci.layer import Layer, Written
 from images.oci.media_types import PUBLISHED
+from images.store.store import Store
 from tests.support.stores import keep
 
 ONE, TWO = b"a tar, " * 500, b"or a part of it" * 500

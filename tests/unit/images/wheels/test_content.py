@@ -12,7 +12,7 @@ import pytest
 
 from images.foreign import bounds
 from images.host.errors import WorldFault
-from images.host.store import Store
+from images.store.store import Store
 from images.wheels import archive, record
 from images.wheels.content import ALGORITHMS, WheelContent, read_content
 from tests.support.elf import library

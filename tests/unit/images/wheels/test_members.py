@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from images.host.blobs import CHUNK
+from images.store.blobs import CHUNK
 from images.wheels import members
 from images.wheels.archive import UNREADABLE
 from images.wheels.members import WheelMember

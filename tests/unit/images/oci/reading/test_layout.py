@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from images.host.errors import Fault, UserFault, WorldFault
-from images.host.store import Store
 from images.oci import reference
 from images.oci.manifest import Manifest
 from images.oci.reading import layout
 from images.oci.reading.files import OnDisk
 from images.oci.selection import find_manifest
 from images.platforms import AMD64
+from images.store.store import Store
 from tests.support.hostile import END, entry, pax
 from tests.support.stand_in import SYSTEM, Image, digest, saved, write, write_tar
 from tests.support.stand_in import layout as laid_out

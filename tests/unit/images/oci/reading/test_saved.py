@@ -11,12 +11,12 @@ import pytest
 
 from images.foreign.files import Files
 from images.host.errors import Fault, WorldFault
-from images.host.store import Store
 from images.oci import selection
 from images.oci.manifest import MOST_LAYERS
 from images.oci.reading import saved
 from images.oci.reading.files import OnDisk
 from images.platforms import AMD64
+from images.store.store import Store
 
 GOOD: dict[str, Any] = {"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["1/layer.tar", "2/layer.tar"]}
 NO_STORE = cast("Store", None)  # nothing is copied here

@@ -1,0 +1,1 @@
+"""Modules -> bytecode, by the base's own Python: where it runs, and what it is given."""

@@ -1,0 +1,1 @@
+"""What dpkg makes of packages, without running anything of them: the tree, what install scripts do, the records."""

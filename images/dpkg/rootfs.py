@@ -1,0 +1,125 @@
+"""A root file system from exact packages, straight into a layer: nothing of them is run."""
+
+from __future__ import annotations
+
+import re
+import stat
+import zipfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from images.debian import control
+from images.debian.deb import Package, load_package
+from images.debian.debs import Debian
+from images.debian.packages import ALWAYS
+from images.dpkg import database, ldcache, maintainer_scripts, suites
+from images.dpkg.tree import DPKG_OPTIONS, FILE, PackageTree
+from images.host.errors import WorldFault
+from images.oci.layer import Directories, Written
+from images.oci.writing import packing
+from images.oci.writing.layer_writer import LayerWriter
+from images.platforms import Platform
+
+AT_ONCE = 2  # packages that are unpacked at the same time; what unpacks them lets others run
+AHEAD = 2
+C_LIBRARY = "libc-bin"  # has ldconfig
+# What an image must not have: pattern over paths, reason.
+CLEANED = (
+    (r"dev/.", "devices are the engine's"),
+    (r"etc/ssh/ssh_host_", "a host key in an image is everybody's key"),
+    (r"etc/(hostname|resolv\.conf|machine-id)$", "of one machine"),
+    (r"var/log/.+", "logs of an installation"),
+    (r"var/cache/(apt|ldconfig)|var/lib/apt/lists/.", "caches, and lists of a day"),
+    (r"(tmp|run)/.", "of the moment"),
+)
+DIRTY = re.compile("|".join(f"(?:{pattern})" for pattern, _ in CLEANED))
+MODULES = re.compile(r"usr/(?:lib/python3[^/]*|share/python3)/.*\.py$")
+
+
+def make_tree(recipe: Debian, debs: Sequence[Path], platform: Platform) -> PackageTree:
+    """Return the tree of the packages of a recipe, which lie at `debs`.
+
+    Raises WorldFault for what no image can have, and for a script that is not known.
+    """
+    tree, packages, listed = PackageTree(), dict[str, Package](), dict[str, list[str]]()
+    paths = sorted(debs, key=lambda path: path.name)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for at in range(0, len(paths), AHEAD):
+            for package in pool.map(load_package, paths[at : at + AHEAD]):
+                _require_fitting(package, platform, packages)
+                listed[package.name] = tree.unpack(package)
+                packages[package.name] = package.without_data()
+    packages = dict(sorted(packages.items()))
+    maintainer_scripts.require_known(packages.values())
+    suites.apply(tree, packages, recipe.suite, platform)
+    _configure(tree, packages, listed, recipe, platform)
+    _clean(tree)
+    return tree
+
+
+def write_tree(tree: PackageTree, out: Path) -> Written:
+    """Write a tree as a layer."""
+    with LayerWriter(out, Directories(), packing.BASE) as layer:
+        tree.write(layer)
+        return layer.finish()
+
+
+def write_modules(tree: PackageTree, out: Path) -> None:
+    """Write the Python modules of a tree to an archive, by their paths, so that they can be compiled."""
+    with zipfile.ZipFile(out, "w") as archive:
+        for path in sorted(filter(MODULES.match, tree.entries)):
+            real = tree.entries.get(tree.real(path))
+            if real and real.kind == FILE:
+                archive.writestr(zipfile.ZipInfo(path), real.data)
+
+
+def _require_fitting(package: Package, platform: Platform, others: Mapping[str, Package]) -> None:
+    if package.name in others:
+        raise WorldFault("a base has a Debian package twice", package.name, "make a new lock (build.py lock)")
+    if package.about["Architecture"] not in (platform.architecture, "all"):
+        value = f"{package.name} ({package.about['Architecture']})"
+        raise WorldFault("a Debian package is for another machine", value, "make a new lock (build.py lock)")
+
+
+def _configure(
+    tree: PackageTree,
+    packages: Mapping[str, Package],
+    listed: Mapping[str, Sequence[str]],
+    recipe: Debian,
+    platform: Platform,
+) -> None:
+    """Write what apt, dpkg and ldconfig look into."""
+    tree.file("etc/apt/sources.list", recipe.sources)
+    tree.file("etc/fstab", "# UNCONFIGURED FSTAB FOR BASE SYSTEM\n")  # what scripts of packages look into
+    tree.file("etc/dpkg/dpkg.cfg.d/99multinode", "".join(f"{option}\n" for option in DPKG_OPTIONS))
+    try:
+        if C_LIBRARY in packages:
+            ldcache.write_cache(tree, platform)
+        database.write_database(tree, packages, listed, platform)
+    except (LookupError, ValueError) as error:
+        fact = "a Debian package lacks what dpkg or ldconfig need"
+        raise WorldFault(fact, error, "make a new lock (build.py lock)") from error
+    database.mark_automatic(tree, packages.keys() - _wanted(packages, recipe.packages), platform)
+
+
+def _clean(tree: PackageTree) -> None:
+    """Remove what no image has, and let nothing run as another user."""
+    for path in [path for path in tree.entries if DIRTY.match(path)]:
+        del tree.entries[path]
+    tree.complete()
+    for entry in tree.entries.values():  # what is started as root has all rights anyway, and others need none of those
+        entry.mode &= ~(stat.S_ISUID | stat.S_ISGID)
+
+
+def _wanted(packages: Mapping[str, Package], named: Sequence[str]) -> set[str]:
+    """Return the packages that stay: those that were named, or have what was, and what no system is without."""
+    virtual = {*named} - packages.keys()
+    kept = {
+        name
+        for name, package in packages.items()
+        if package.about.get("Essential") == "yes"
+        or package.about.get("Priority") == "required"
+        or not virtual.isdisjoint(control.parse_provides(package.about.get("Provides", "")))
+    }
+    return kept | {*named, *ALWAYS}

@@ -1,0 +1,1 @@
+"""Layers, layouts and archives, as they are written."""

@@ -1,0 +1,1 @@
+"""How servers are reached: pip's configuration, certificates, and downloads."""

@@ -1,0 +1,84 @@
+"""How a base's Python is run, by what it is made of and what is there; and what is said where it cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from images.base.base import BaseImage
+from images.compiling import compiler
+from images.compiling.compiler import FOREIGN, UNSIGNED
+from images.context import Context
+from images.debian import packages
+from images.host.errors import WorldFault
+from images.lock.lock import Lock
+from images.platforms import AMD64, ARM64, Platform
+from images.store.store import Store
+from tests.golden.command import NO_ENGINE
+from tests.support import locks
+from tests.support.bases import base
+from tests.support.stand_in import SYSTEM
+
+WORKS = "#!/bin/sh\nexit 0\n"
+
+
+def machine(tmp_path: Path, *programs: str, native: Platform | None = AMD64) -> Context:
+    """Have a machine with these programs, each of which says that all is well."""
+    for name in programs:
+        (tmp_path / name).write_text(WORKS)
+        (tmp_path / name).chmod(0o755)
+    environ = {**NO_ENGINE, "PATH": str(tmp_path)}
+    return replace(locks.context(Store(tmp_path / "store"), None, environ), compiles=True, native=native)
+
+
+def pulled() -> Lock:
+    manifest = base(SYSTEM).manifest
+    assert manifest
+    return locks.lock(bytecode=True, base="a/b:1", base_image=BaseImage(manifest, ()))
+
+
+OWN = locks.lock(bytecode=True)
+TWIN = locks.lock(platform=ARM64, bytecode=True, twin=(locks.TINI,))
+
+
+@pytest.mark.parametrize(
+    ("lock", "native", "signed", "refusal"),
+    [
+        (OWN, AMD64, True, None),
+        (OWN, AMD64, False, UNSIGNED),
+        (OWN, ARM64, True, FOREIGN),
+        (OWN, None, True, FOREIGN),
+        (pulled(), AMD64, True, UNSIGNED),
+        (pulled(), None, True, FOREIGN),
+        (TWIN, AMD64, True, None),  # the same Python for this machine
+        (TWIN, ARM64, True, None),  # its own
+        (replace(TWIN, twin=None), AMD64, True, FOREIGN),
+        (TWIN, None, True, FOREIGN),
+    ],
+)
+def test_a_python_runs_as_it_is_only_where_debian_signed_it_else_in_an_engine(
+    tmp_path: Path, lock: Lock, native: Platform | None, signed: bool, refusal: str | None
+) -> None:
+    context = machine(tmp_path, native=native)
+    if signed:
+        context.store.write_record(packages.SIGNED, locks.TINI.sha256, "")
+
+    if refusal is None:
+        assert compiler.choose_compiler(lock, context)
+    else:
+        with pytest.raises(WorldFault, match="nothing here may run the Python of the base") as caught:
+            compiler.choose_compiler(lock, context)
+        assert caught.value.value.startswith(f"{lock.base} ({refusal}; Docker cannot be used")
+        assert "--no-bytecode" in caught.value.remedy
+        assert compiler.choose_compiler(lock, machine(tmp_path, "podman", native=native))
+
+
+@pytest.mark.parametrize(("wanted", "compiles"), [(False, True), (True, False)])
+def test_nothing_is_compiled_for_an_image_without_bytecode_or_where_nothing_may_run(
+    tmp_path: Path, wanted: bool, compiles: bool
+) -> None:
+    context = replace(machine(tmp_path, native=None), compiles=compiles)
+
+    assert compiler.choose_compiler(locks.lock(bytecode=wanted), context) is None

@@ -1,0 +1,93 @@
+"""Layouts that hold other images already, and that other builds write to."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from images.deliver import output
+from images.oci import image, indexes, manifest
+from images.oci.descriptors import digest_of
+from images.oci.image import Image
+from images.oci.indexes import LAYOUT
+from images.platforms import AMD64
+from images.store.store import Store
+from tests.support.finished_images import SMALL, finished, image_in
+
+
+def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
+    store, place = Store(tmp_path / "store"), output.parse_target(f"{tmp_path}/layout/")
+    for tags, label in ((("a:1", "a:2"), "first"), (("a:2",), "second")):
+        config = image.write_config((), AMD64, {"Labels": {"which": label}}, "2026-01-01T00:00:00Z")
+        written = manifest.write_manifest(config, [])
+        output.save_images(place, [Image(tags, config, written, ())], store, "zstd")
+
+    index = json.loads((tmp_path / "layout/index.json").read_bytes())
+    found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
+    assert [name for name, _ in found] == ["docker.io/library/a:1", "docker.io/library/a:2"]
+    assert found[0][1] != found[1][1]
+
+
+@pytest.mark.parametrize("compression", ["zstd", "gzip"])
+def test_a_layout_is_in_the_form_of_a_registry(tmp_path: Path, compression: str) -> None:
+    store, blobs = Store(tmp_path / "store"), tmp_path / "layout/blobs/sha256"
+    made = finished(store, SMALL, compression=compression)
+
+    output.save_images(output.parse_target(f"{tmp_path}/layout/"), [made], store, compression)
+
+    [first, *_] = json.loads((tmp_path / "layout/index.json").read_bytes())["manifests"]
+    layers = json.loads((blobs / first["digest"].removeprefix("sha256:")).read_bytes())["layers"]
+    data = [(blobs / row["digest"].removeprefix("sha256:")).read_bytes() for row in layers]
+    assert first["digest"] == made.digest and {row["mediaType"].rpartition("+")[2] for row in layers} == {compression}
+    assert [(row["digest"], row["size"]) for row in layers] == [(digest_of(each), len(each)) for each in data]
+
+
+def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
+    store, place = Store(tmp_path / "store"), output.parse_target(f"{tmp_path}/layout/")
+    made = image_in(store)
+    output.save_images(place, [made], store, "zstd")
+    blob = tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest
+    blob.write_bytes(b"a l@yer")
+
+    output.save_images(place, [made], store, "zstd")
+
+    assert blob.read_bytes() == b"a layer"
+
+
+def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, place = Store(tmp_path / "store"), output.parse_target(f"{tmp_path}/layout/")
+    made, copy = image_in(store), shutil.copyfile
+
+    def copied_while_another_build_does_all(source: Path, aside: Path) -> None:
+        copy(source, aside)
+        with monkeypatch.context() as other:
+            other.setattr(shutil, "copyfile", copy)
+            output.save_images(place, [made], store, "zstd")
+
+    monkeypatch.setattr(shutil, "copyfile", copied_while_another_build_does_all)
+
+    output.save_images(place, [made], store, "zstd")
+
+    assert (tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest).read_bytes() == b"a layer"
+
+
+def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
+    store, place = Store(tmp_path / "store"), output.parse_target(f"{tmp_path}/layout/")
+    made, index = image_in(store), tmp_path / "layout/index.json"
+    (tmp_path / "layout").mkdir()
+    with (tmp_path / "layout/oci-layout").open("ab") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        thread = threading.Thread(target=output.save_images, args=(place, [made], store, "zstd"))
+        thread.start()
+        thread.join(timeout=0.5)
+        index.write_bytes(indexes.write_index([(b"other", AMD64)], ["b:1"]))
+    thread.join(timeout=10)
+
+    names = [row["annotations"]["io.containerd.image.name"] for row in json.loads(index.read_bytes())["manifests"]]
+    assert names == ["docker.io/library/b:1", "docker.io/library/a:1"]
+    assert (tmp_path / "layout/oci-layout").read_bytes() == LAYOUT
