@@ -1,6 +1,6 @@
 """What trainings have left in their directories for results, read with bounds and without trust.
 
-Three files tell of one: the history that a training of an image keeps (programs/history.py), the state of the Trainer
+Three files tell of one: the history that a training of an image keeps (hooks/history.py), the state of the Trainer
 in the directory or in its newest checkpoint, and the metrics that the example scripts write at their end. Where the
 first two tell of the same step, the history counts.
 """

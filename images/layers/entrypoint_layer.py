@@ -39,7 +39,7 @@ USER = f"multinode:*:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 # has started. Packages may be read where the entrypoint is not, as in an image that copied them. It loads the program
 # as import does, from its bytecode: runpy writes to sys.argv, which a program that embeds Python may have left empty,
 # or deleted. `_load` is what pydoc takes for a file.
-PROGRAM = "entrypoint/programs/at_exit.py"
+PROGRAM = "entrypoint/hooks/at_exit.py"
 AT_EXIT = Template((HERE / "layers/at_exit.pth").read_text()).substitute(path=f"/{MULTINODE}/{PROGRAM}")
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.

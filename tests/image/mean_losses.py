@@ -11,7 +11,7 @@ import torch
 
 sys.path.insert(0, "/opt/multinode")
 
-from entrypoint.programs import mean_loss
+from entrypoint.hooks import mean_loss
 
 LABELS = torch.tensor([[1, 2, -100], [3, -100, -100]])
 MINE, ALL, RANKS = 3, torch.tensor(4), 2  # labels of this rank's batch, and of all ranks

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.errors import Refusal
+from entrypoint.hooks.one_job import count_meant
 from entrypoint.machine.cpus import Machine
 from entrypoint.machine.image import Stack
-from entrypoint.programs.one_job import count_meant
 from entrypoint.tuning.context import ANY, RANKS, SINGLE, UNKNOWN, Process
 from entrypoint.tuning.local_size import read_threads, set_local_size
 from entrypoint.tuning.variables import find_node, set_rank_variables, settle_size, tune, was_launched

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.programs.at_exit import VARIABLE
+from entrypoint.hooks.at_exit import VARIABLE
 from images.base.facts import Site
 from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, labels, read_entrypoint
@@ -103,7 +103,7 @@ print(getattr(sys, "argv", None))
 def test_the_program_runs_in_a_training_whatever_sys_argv_is(
     tmp_path: Path, argv: str, left: str, value: str | None, there: bool
 ) -> None:
-    path = tmp_path / "entrypoint/programs/at_exit.py"
+    path = tmp_path / "entrypoint/hooks/at_exit.py"
     path.parent.mkdir(parents=True)
     if there:
         path.write_text(PROGRAM)

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-NAME = "entrypoint.programs.progress"
+NAME = "entrypoint.hooks.progress"
 BATCH = SimpleNamespace(train_batch_size=3, gradient_accumulation_steps=2, world_size=2)
 ALONE = SimpleNamespace(train_batch_size=3, gradient_accumulation_steps=2, world_size=1)
 

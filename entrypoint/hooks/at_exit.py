@@ -139,10 +139,10 @@ def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
     """Print why this process ends, if that is known."""
     while RESERVED:
         os.close(RESERVED.pop())
+    from entrypoint.hooks.diagnose import Place, explain
     from entrypoint.machine.disks import find_disk, find_full
     from entrypoint.machine.files import read_text
     from entrypoint.printing.streams import print_error
-    from entrypoint.programs.diagnose import Place, explain
 
     reason = explain(error, Place(environ, read_text, find_disk, lambda: find_full(read_text)))
     if reason is not None:

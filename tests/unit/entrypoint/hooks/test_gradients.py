@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-NAME = "entrypoint.programs.gradients"
+NAME = "entrypoint.hooks.gradients"
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from entrypoint.programs.group_of_one import PLACE, SIZE, find_missing, serve_alone
+from entrypoint.hooks.group_of_one import PLACE, SIZE, find_missing, serve_alone
 from entrypoint.world import size
 
 ALONE = {SIZE: "1"}

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-NAME = "entrypoint.programs.last_checkpoint"
+NAME = "entrypoint.hooks.last_checkpoint"
 STATE = SimpleNamespace(global_step=7)
 
 

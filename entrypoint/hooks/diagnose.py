@@ -1,7 +1,7 @@
 """Say in words what ended a process of a training, after Python has printed its traceback.
 
 What upstream says well is left to it: here are the errors that mislead, and those whose cause is a limit of the
-container. programs/at_exit.py asks at the end of every rank, and of torchrun's agent, which outlives a rank.
+container. hooks/at_exit.py asks at the end of every rank, and of torchrun's agent, which outlives a rank.
 """
 
 from __future__ import annotations

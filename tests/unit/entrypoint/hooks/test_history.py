@@ -16,7 +16,7 @@ import pytest
 
 from entrypoint.report.trainings import SPEED, WAITING, read_training
 
-NAME = "entrypoint.programs.history"
+NAME = "entrypoint.hooks.history"
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER
+from entrypoint.hooks.diagnose import Place, explain
 from entrypoint.machine.disks import Disk
-from entrypoint.programs.diagnose import Place, explain
 
 HOST = socket.gethostname()
 FILES = {

@@ -14,8 +14,8 @@ from unittest import mock
 
 import pytest
 
-from entrypoint.programs import at_exit
-from entrypoint.programs.at_exit import (
+from entrypoint.hooks import at_exit
+from entrypoint.hooks.at_exit import (
     DISTRIBUTED,
     VARIABLE,
     describe_job,
@@ -130,7 +130,7 @@ NO_THREAD = (
 )
 def test_a_program_ends_as_it_would_have_and_its_last_words_are_ours(last: str, code: int, said: str) -> None:
     root = Path(__file__).parents[4]
-    text = ENDS.format(path=str(root / "entrypoint/programs/at_exit.py"), name=DISTRIBUTED, last=last)
+    text = ENDS.format(path=str(root / "entrypoint/hooks/at_exit.py"), name=DISTRIBUTED, last=last)
 
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env={**os.environ, **RANK_0}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from entrypoint.programs.lost_batch import WORKER, end_worker
+from entrypoint.hooks.lost_batch import WORKER, end_worker
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from entrypoint.hooks.bf16_units import allow_bf16
 from entrypoint.machine.limits import BF16_UNITS
-from entrypoint.programs.bf16_units import allow_bf16
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from entrypoint import settings
-from entrypoint.programs import one_job
-from entrypoint.programs.one_job import ACCELERATE, APART, DISTRIBUTED, SIZE, count_meant, find_fault
+from entrypoint.hooks import one_job
+from entrypoint.hooks.one_job import ACCELERATE, APART, DISTRIBUTED, SIZE, count_meant, find_fault
 from entrypoint.world import size
 from entrypoint.world.table import MPIS
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from entrypoint.programs.after_import import Finder
+from entrypoint.hooks.after_import import Finder
 
 NAME = "watched_by_us"
 TEXT = "import threading\nTIMES = 1\nclass Here: pass\n"
