@@ -11,7 +11,7 @@ from images.base.additions import PIECES
 from images.base.facts import Facts
 from images.debian.debs import Deb
 from images.host.errors import UserFault, WorldFault
-from images.layers.entrypoint_layer import USER, with_user
+from images.layers.entrypoint_layer import UID, USER, with_user
 from images.store.store import Store
 from tests.support.base_facts import facts_of
 from tests.support.elf import library
@@ -115,7 +115,7 @@ def test_links_lead_to_what_the_base_has_elsewhere_and_replace_nothing() -> None
     [
         ("root:x:0:0::/root:/bin/sh\n", True),
         ("", True),
-        ("ubuntu:x:1000:1000::/home/ubuntu:/bin/sh\n", False),
+        (f"ubuntu:x:{UID}:{UID}::/home/ubuntu:/bin/sh\n", False),
         ("multinode:x:7:7::/:/bin/sh\n", False),
         ("odd\n", True),
     ],
