@@ -169,8 +169,9 @@ def read_patch(text: str) -> dict[str, Any]:
     return fields
 
 
-# Which kinds have an option: all, those with pods, those whose pods train, or those that name it in their row.
-ALL, PODS, TRAINING, NAMED = "all", "pods", "training", "named"
+# Which kinds have an option: all, those with pods, those whose pods train, those that run to an end, or those that name
+# it in their row.
+ALL, PODS, TRAINING, JOBS, NAMED = "all", "pods", "training", "jobs", "named"
 
 
 class FieldRow(NamedTuple):
@@ -195,7 +196,7 @@ POD_ROWS = (
     ),
     FieldRow("--priority-class", "NAME", "which pods go before others", "priorityClassName"),
 )  # fmt: skip
-# Fields of jobs that Jobs, both old operators and TrainJobs call alike; which kinds have one, their own rows say.
+# Fields of jobs that Jobs, both old operators and TrainJobs call alike; a kind without one says that it `lacks` it.
 JOB_ROWS = (
     FieldRow("--deadline", "SECONDS", "how long the job may run", "activeDeadlineSeconds", at_least(1)),
     FieldRow("--ttl", "SECONDS", "how long the job is kept after its end", "ttlSecondsAfterFinished", at_least(0)),
@@ -217,9 +218,8 @@ def make_parser() -> Parser:
 
 def has_option(kind: ManifestKind, option: str, group: str) -> bool:
     """Return whether a kind has an option of a group."""
-    if group == NAMED:
-        return option in kind.options
-    return {ALL: True, PODS: kind.has_pods and option not in kind.lacks, TRAINING: kind.trains}[group]
+    of_group = {ALL: True, PODS: kind.has_pods, TRAINING: kind.trains, JOBS: kind.runs, NAMED: False}[group]
+    return option in kind.options or (of_group and option not in kind.lacks)
 
 
 def add_options(parser: Parser, kind: ManifestKind) -> None:
@@ -236,7 +236,7 @@ def add_options(parser: Parser, kind: ManifestKind) -> None:
 
     many: Any = {"action": "append"}
     add("--name", "NAME", "name of the object", ALL, default=kind.default_name or f"transformers-{kind.name}")
-    add("--namespace", "NAME", "its namespace; default: that of kubectl", NAMED)
+    add("--namespace", "NAME", "its namespace; default: that of kubectl", JOBS)
     add("--image", "IMAGE", "image, best with @sha256:...", required=True)
     add("--workers", "N", "number of pods that train", TRAINING, type=at_least(1), default=4)
     processes = "processes of each pod, one for each NUMA node that its cores fill"
@@ -253,7 +253,7 @@ def add_options(parser: Parser, kind: ManifestKind) -> None:
     add("--script", "FILE", "a file of this machine, in a ConfigMap, for all pods", NAMED, type=read_script, **many)
     for row in POD_ROWS:
         add(row.option, row.metavar, row.help, type=row.read, **many)
-    add("--queue", "NAME", "queue of Kueue", NAMED)
+    add("--queue", "NAME", "queue of Kueue", JOBS)
     add("--label", "KEY=VALUE", "label of the job and of its pods", type=read_pair, **many)
     add("--annotation", "KEY=VALUE", "annotation of the job and of its pods", type=read_pair, **many)
     add("--env", "NAME=VALUE", "variable of every pod", type=read_variable, **many)
@@ -264,7 +264,7 @@ def add_options(parser: Parser, kind: ManifestKind) -> None:
     add("--elastic", "MIN:MAX", bounds, NAMED, type=read_elastic)
     add("--max-restarts", "N", "restarts before the job fails", NAMED, type=at_least(0), default=10)
     for row in JOB_ROWS:
-        add(row.option, row.metavar, row.help, NAMED, type=row.read, **many)
+        add(row.option, row.metavar, row.help, JOBS, type=row.read, **many)
     add("--runtime", "NAME", "ClusterTrainingRuntime, one of torch", NAMED, default=TORCH_DISTRIBUTED)
     add("--patch", "FILE", "fields that replace and complete those of the job, as YAML", ALL, type=read_patch)
     add("--size", "BYTES", "size of the storage", NAMED, default="30Gi")

@@ -33,10 +33,10 @@ class ManifestKind(NamedTuple):
     know of it before it runs; default_name: that of the object, where it does not follow from the kind's.
 
     has_pods, trains: whether there are pods, and whether they train; is_job: whether it is applied for one training,
-    whose results have a directory; starts_ranks: whether one pod starts ranks in all others; counts_cores: whether each
-    pod counts its processes itself where nobody says how many; sweeps: whether each pod may train by itself, with its
-    number for a parameter; options: those that not every kind with pods has;
-    lacks: those of every other kind with pods.
+    whose results have a directory; runs: whether it runs to an end, and has the options of jobs; starts_ranks: whether
+    one pod starts ranks in all others; counts_cores: whether each pod counts its processes itself where nobody says how
+    many; sweeps: whether each pod may train by itself, with its number for a parameter; options: those of its own;
+    lacks: those of other kinds with pods, or that run.
     """
 
     name: str
@@ -48,15 +48,12 @@ class ManifestKind(NamedTuple):
     has_pods: bool = True
     trains: bool = True
     is_job: bool = True
+    runs: bool = True
     starts_ranks: bool = False
     counts_cores: bool = False
     sweeps: bool = False
     options: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
-
-
-# Options of every job, and of the Job that fetches.
-OF_JOBS = ("--namespace", "--queue", "--deadline")
 
 
 @dataclass(frozen=True)

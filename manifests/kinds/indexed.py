@@ -14,7 +14,7 @@ from typing import Any
 from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_USER, NOT_EXECUTABLE, NOT_FOUND
 from manifests.pod import check_pod_names, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import INDEX, OF_JOBS, ManifestKind, Request, keep
+from manifests.request import INDEX, ManifestKind, Request, keep
 
 # The controller labels the pods of a Job (pkg/apis/batch/v1/types.go, JobNameLabel), since 1.27 by this name as well as
 # by `job-name`, and gives each a host name with its number, known below the Service that the pods name as subdomain.
@@ -97,5 +97,5 @@ KIND = ManifestKind(
     write_needed=lambda request: [] if request.is_sweep else [write_service(request)],
     sweeps=True,
     counts_cores=True,
-    options=(*OF_JOBS, "--script", "--max-restarts", "--ttl"),
+    options=("--script", "--max-restarts"),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from entrypoint.mpi.keys import MOUNT, read_ssh_port
 from manifests.pod import check_pod_names, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import OF_JOBS, ManifestKind, Request
+from manifests.request import ManifestKind, Request
 
 # One core is enough for the launcher: it starts ranks on the workers and none in its own pod.
 SMALL = {"cpu": "1", "memory": "1Gi"}
@@ -68,5 +68,5 @@ KIND = ManifestKind(
     "an MPIJob",
     write_mpijob,
     starts_ranks=True,
-    options=(*OF_JOBS, "--script", "--max-restarts", "--ttl"),
+    options=("--script", "--max-restarts"),
 )

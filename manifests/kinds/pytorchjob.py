@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from manifests.pod import check_pod_names, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import OF_JOBS, ManifestKind, Request
+from manifests.request import ManifestKind, Request
 
 CONTAINER = "pytorch"  # PyTorchJobDefaultContainerName; without it the webhook refuses the job
 MASTER, WORKER = "Master", "Worker"
@@ -67,5 +67,5 @@ KIND = ManifestKind(
     write_pytorchjob,
     list_notes=list_notes,
     counts_cores=True,
-    options=(*OF_JOBS, "--script", "--elastic", "--max-restarts", "--ttl"),
+    options=("--script", "--elastic", "--max-restarts"),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from entrypoint.tasks.command import PREFETCH
 from manifests.pod import write_container, write_limits, write_metadata, write_template
-from manifests.request import OF_JOBS, ManifestKind, Request, keep
+from manifests.request import ManifestKind, Request, keep
 
 RETRIES = 3  # a hub that is busy, or a pod that is moved
 
@@ -43,6 +43,7 @@ CLAIM = ManifestKind(
     has_pods=False,
     trains=False,
     is_job=False,
+    runs=False,
     options=("--namespace", "--size", "--storage-class"),
 )
 FETCH = ManifestKind(
@@ -51,5 +52,4 @@ FETCH = ManifestKind(
     write_prefetch,
     trains=False,
     is_job=False,
-    options=(*OF_JOBS, "--ttl"),
 )

@@ -19,7 +19,7 @@ from manifests.pod import (
     write_template,
     write_variables,
 )
-from manifests.request import OF_JOBS, TORCH_DISTRIBUTED, ManifestKind, Request, keep
+from manifests.request import TORCH_DISTRIBUTED, ManifestKind, Request, keep
 
 API = "trainer.kubeflow.org/v1alpha1"
 # The replicated job, and the container, that the plugins look for (pkg/constants/constants.go).
@@ -132,8 +132,8 @@ TRAINJOB = ManifestKind(
     "a TrainJob of Trainer v2",
     write_trainjob,
     list_notes=list_job_notes,
-    options=(*OF_JOBS, "--script", "--runtime"),
-    lacks=("--priority-class", "--env-from"),
+    options=("--script", "--runtime"),
+    lacks=("--priority-class", "--env-from", "--ttl"),
 )
 RUNTIME = ManifestKind(
     "runtime",
@@ -142,5 +142,6 @@ RUNTIME = ManifestKind(
     list_notes=list_runtime_notes,
     default_name="multinode",
     is_job=False,
+    runs=False,
     options=("--max-restarts",),
 )

@@ -1,11 +1,14 @@
 """The manifests of all kinds with nearly all options: what is typed, and how their golden data are made.
 
-One function writes the pods of all kinds, so all options of pods are in the golden data of one kind alone: a new one
-changes one file. That the others have them, too, is in tests/unit/manifests/test_definitions.py.
+One function writes the pods of all kinds, and one the fields of jobs, so all their options are in the golden data of
+one kind alone: a new one changes one file. That the others have them, too, is in
+tests/unit/manifests/test_definitions.py.
 """
 
 from __future__ import annotations
 
+from manifests.kinds import KINDS
+from manifests.options import JOBS, has_option
 from tests.support.manifests import write
 
 USER = ("--uid", "123456")  # in all of them: the usual one is in docs/reference.md
@@ -43,7 +46,16 @@ EVERYTHING = (
 )
 PODS = ("--priority-class", "low", "--env-from", "wandb", "--env-from", "configmap/settings")  # fmt: skip
 JOB = ("--namespace", "kubeflow", "--queue", "training", "--workers", "3")
-ENDS = ("--deadline", "3600", "--ttl", "60")
+ENDS = {"--deadline": "3600", "--ttl": "60"}  # what is typed for each row of options.JOB_ROWS
+
+
+def list_ends(kind: str) -> tuple[str, ...]:
+    """Return what is typed for the fields of jobs that a kind has."""
+    return tuple(
+        word for option, value in ENDS.items() if has_option(KINDS[kind], option, JOBS) for word in (option, value)
+    )
+
+
 TASK = ("qa", "--bf16", "--output_dir", "/data/qa")
 FORMS = {
     "pytorchjob": ("pytorchjob",),
@@ -52,7 +64,7 @@ FORMS = {
         *EVERYTHING,
         *PODS,
         *JOB,
-        *ENDS,
+        *list_ends("pytorchjob"),
         "--elastic",
         "2:5",
         "--max-restarts",
@@ -63,16 +75,49 @@ FORMS = {
     "pytorchjob, one": ("pytorchjob", "--workers", "1", "--elastic", "off"),
     "script, all": ("pytorchjob", *USER, "--volume", "corpus:/corpus", "train.py", "--data", "/corpus"),
     "trainjob": ("trainjob",),
-    "trainjob, all": ("trainjob", *EVERYTHING, *JOB, *ENDS[:2], "--nproc", "2", "--runtime", "multinode", *TASK),
+    "trainjob, all": (
+        "trainjob",
+        *EVERYTHING,
+        *JOB,
+        *list_ends("trainjob"),
+        "--nproc",
+        "2",
+        "--runtime",
+        "multinode",
+        *TASK,
+    ),
     "runtime": ("runtime",),
     "runtime, all": ("runtime", *EVERYTHING, *PODS, "--workers", "3", "--max-restarts", "3", *TASK),
     "mpijob": ("mpijob",),
     "job": ("job",),
-    "job, all": ("job", *EVERYTHING, *PODS, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
+    "job, all": ("job", *EVERYTHING, *PODS, *JOB, *list_ends("job"), "--nproc", "2", "--max-restarts", "3", *TASK),
     "job-sweep, all": ("job", *USER, *JOB, "--env", "MULTINODE_APART=1", "--max-restarts", "3", "glue", "--bf16"),
-    "mpijob, all": ("mpijob", *EVERYTHING, *PODS, *JOB, *ENDS, "--nproc", "2", "--max-restarts", "3", *TASK),
+    "mpijob, all": (
+        "mpijob",
+        *EVERYTHING,
+        *PODS,
+        *JOB,
+        *list_ends("mpijob"),
+        "--nproc",
+        "2",
+        "--max-restarts",
+        "3",
+        *TASK,
+    ),
     "prefetch": ("prefetch",),
-    "prefetch, all": ("prefetch", *EVERYTHING, *PODS, *ENDS, "--queue", "q", "--cpu", "2", "--memory", "8Gi", "qa"),
+    "prefetch, all": (
+        "prefetch",
+        *EVERYTHING,
+        *PODS,
+        *list_ends("prefetch"),
+        "--queue",
+        "q",
+        "--cpu",
+        "2",
+        "--memory",
+        "8Gi",
+        "qa",
+    ),
     "pvc": ("pvc",),
     "pvc, all": ("pvc", "--namespace", "a", "--size", "1Ti", "--storage-class", "nfs"),
 }
@@ -89,6 +134,8 @@ def produce() -> dict[str, str]:
 
 
 def shorten(words: tuple[str, ...]) -> list[str]:
-    """Return what is typed for a kind without most options of pods."""
-    text = "\0".join(words)
-    return text.replace("\0".join(EVERYTHING), "\0".join(OF_ALL)).replace("\0".join(["", *PODS]), "").split("\0")
+    """Return what is typed for a kind without most options of pods and of jobs."""
+    text = "\0".join(words).replace("\0".join(EVERYTHING), "\0".join(OF_ALL))
+    for left_out in (PODS, list_ends(words[0])):
+        text = text.replace("\0".join(["", *left_out]), "")
+    return text.split("\0")

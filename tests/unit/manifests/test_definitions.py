@@ -14,10 +14,10 @@ from kubeflow_trainer_api import models
 
 from entrypoint.world.table import detect
 from manifests.kinds import KINDS as ROWS
-from manifests.options import POD_ROWS
+from manifests.options import JOB_ROWS, JOBS, POD_ROWS, has_option
 from manifests.request import ManifestKind
 from tests.golden import data, manifests
-from tests.golden.manifests import EVERYTHING, FORMS, PODS
+from tests.golden.manifests import ENDS, EVERYTHING, FORMS, PODS
 from tests.support.definitions import schema
 from tests.support.manifests import list_pods, write
 
@@ -83,6 +83,15 @@ def test_the_pods_of_every_kind_have_each_field_that_an_option_sets(kind: Manife
     assert f"{kind.name}, all" in FORMS, "tests/golden/manifests.py has a form of each kind"
     for pod in list_pods(form(f"{kind.name}, all")):
         assert wanted <= pod.keys()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ROWS.values() if kind.runs], ids=lambda kind: kind.name)
+def test_every_kind_of_job_has_each_field_that_an_option_sets(kind: ManifestKind) -> None:
+    assert {row.option for row in JOB_ROWS} == ENDS.keys(), "ENDS has each option of jobs"
+
+    text = json.dumps(form(f"{kind.name}, all"))
+    lacking = [row.field for row in JOB_ROWS if has_option(kind, row.option, JOBS) and f'"{row.field}"' not in text]
+    assert lacking == []
 
 
 def test_the_pods_of_an_indexed_job_find_each_other() -> None:
