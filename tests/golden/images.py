@@ -2,7 +2,8 @@
 
 Every layer but the highest, which holds the program itself, is there with its diff_id, and with its entries, so that a
 difference can be found. Of the highest there are the entries, and the texts that are made for it, but neither sources
-nor the lock and the SBOM. The user that an image starts with is a word there: the number is in docs/reference.md.
+nor the lock and the SBOM. What every image has of variables and labels is in the data of one. The user that an image
+starts with is a word there: the number is in docs/reference.md.
 
 Not covered: Debian's own base (its packages change), what is added to a base that lacks something (it comes out of
 Debian's packages), and the content of bytecode, which differs between releases of Python (building.PROGRAMS says
@@ -14,13 +15,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from images.layers.entrypoint_layer import GID, UID
+from images.layers.entrypoint_layer import ENVIRONMENT, GID, UID
 from tests.golden import base, entries, wheels
 from tests.golden.building import Debian, built
 from tests.golden.data import as_json
 from tests.support.stand_in import Layout
 
 HOME = "opt/multinode"
+WHOLE = "newest"  # the image with all variables and labels
 # Files of the highest layer that are made for each image: their content is compared, too.
 TEXTS = ("etc/passwd", f"{HOME}/constraints.txt", f"{HOME}/stack.json")
 # Not in the list of the highest layer: sources, bytecode and the lock.
@@ -54,17 +56,24 @@ def described(recipe: Debian) -> str:
     to_layout = dataclasses.replace(recipe, typed=f"{recipe.typed} --output layout/")
     with built(to_layout) as (said, place):
         assert said.code == 0, said.err
-        return as_json(_image(Layout(place / "layout"))).replace(f"{UID}:{GID}", "UID:GID")
+        return as_json(_image(Layout(place / "layout"), whole=recipe is IMAGES[WHOLE])).replace(
+            f"{UID}:{GID}", "UID:GID"
+        )
 
 
-def _image(layout: Layout) -> dict[str, Any]:
+def _image(layout: Layout, *, whole: bool) -> dict[str, Any]:
     """Describe an image."""
     config = layout.config
+    settings = config["config"]
+    if not whole:
+        usual = {f"{name}={value}" for name, value in ENVIRONMENT.items()}
+        settings = {**settings, "Env": [line for line in settings["Env"] if line not in usual]}
+        del settings["Labels"]
     *lower, highest = [entries.read(path) for path in layout.layers]
     *names, top = [row["created_by"] for row in config["history"]]
     return {
         "created": config["created"],
-        "config": config["config"],
+        "config": settings,
         "layers": [
             {"name": name, "diff_id": diff_id, "entries": [entry.line for entry in layer]}
             for name, diff_id, layer in zip(names, config["rootfs"]["diff_ids"][:-1], lower, strict=True)
