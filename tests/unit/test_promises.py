@@ -7,6 +7,7 @@ import re
 import pytest
 
 from entrypoint import settings
+from entrypoint.results.identity import OUTPUTS
 from entrypoint.tasks.command import OWN, read_command
 from images import report
 from images.base.facts import Site
@@ -63,6 +64,12 @@ def test_pages_name_the_user_by_the_same_uid() -> None:
     stale = [f"{each.path}: {match[0]}" for each in pages() for match in named.finditer(each.text)]
 
     assert [said for said in stale if not said.endswith(f" {UID}")] == [], f"the uid of the image's user is {UID}"
+
+
+def test_the_page_of_scripts_names_every_flag_for_results() -> None:
+    text = page("docs/script.md").text
+
+    assert [name for name in OUTPUTS if f"`--{name}`" not in text] == []
 
 
 def test_the_lock() -> None:
