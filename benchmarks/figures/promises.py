@@ -213,8 +213,9 @@ PROMISES: Sequence[Promise] = (
     ),
     *(
         Promise(
-            "network", f"speed of two containers together, against two apart, 1 Gbit/s, {dtype}", f"apart {dtype}",
-            "a core each, a distilbert-sized model, 8 x 128; a token bucket on both interfaces",
+            "network", f"speed of two containers together, against two apart, 1 Gbit/s, {dtype}",
+            f"{dtype} apart 1gbit",
+            "a core each, a distilbert-sized model, 8 x 128; a token bucket on both interfaces; a step of each in turn",
             f"{dtype} default 1gbit", least=least, amx=amx,
         )
         for dtype, least, amx in (("float32", 0.88, None), ("bfloat16", 0.75, True), ("bfloat16", 0.85, False))
@@ -222,7 +223,7 @@ PROMISES: Sequence[Promise] = (
     *(
         Promise(
             "network", f"speed of what is sent by default, against plain DistributedDataParallel, no limit, {dtype}",
-            f"{dtype} off unlimited", "seconds of a step of the same trainings", f"{dtype} default unlimited",
+            f"{dtype} off unlimited", "a step of each in turn", f"{dtype} default unlimited",
             least=0.98,
         )
         for dtype in ("float32", "bfloat16")

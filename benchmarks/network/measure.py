@@ -1,65 +1,78 @@
-"""The part `network`: containers with a limit of what each sends, and what ranks send chosen.
+"""The part `network`: containers with a limit of what each sends, that train in some ways in turn, a step each.
 
 Two containers have a core each, four have half a core each.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from benchmarks.figures.measured import Figures
 from benchmarks.host.scratch import Scratch
 from benchmarks.settings.measure import check_units
 from benchmarks.settings.pair import SMALL, Group
-from benchmarks.settings.scenes import step
+from benchmarks.settings.scenes import WARM
 from benchmarks.sides.multinode import Multinode
 from entrypoint.machine.files import read_text
 from images.host.errors import UserFault
 
-RUNS = 2
-DTYPES = ("float32", "bfloat16")
-RATES = ("", "10gbit", "1gbit", "300mbit")
-# What is chosen under every limit: `default` is what nobody has chosen, `off` what DistributedDataParallel does itself;
-# and what under the smallest limit alone.
-FEW = ("default", "off")
-MORE: Mapping[str, Sequence[str]] = {"float32": ("bf16", "int8"), "bfloat16": ("int8",), "four bfloat16": ()}
+RUNS = 1
 FOUR = 4
+DTYPES = ("float32", "bfloat16")
+KINDS = (*DTYPES, f"four {DTYPES[1]}")
+RATES = ("", "10gbit", "1gbit", "300mbit")
+TURNS = Path(__file__).with_name("turns.py")
+MOST = 600.0  # seconds of all ways under a limit
+# Ways of turns.py under every limit: `apart` sends nothing, `default` is what nobody has chosen, `off` what
+# DistributedDataParallel does itself; and further ways under some limits.
+WAYS = ("apart", "default", "off")
+OPTIONS = ("8 MB buckets", "50 MB buckets", "static graph", "unused parameters")
+MORE: Mapping[tuple[str, str], Sequence[str]] = {
+    ("float32", "300mbit"): ("bf16", "int8"),
+    ("bfloat16", "300mbit"): ("int8",),
+    ("bfloat16", "1gbit"): OPTIONS,
+    ("bfloat16", ""): OPTIONS,
+}
 
 
 def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
-    """Train apart, by every choice under every limit, and apart again; first in float32."""
+    """Train in float32, and in bfloat16 where the processor has units for it."""
     if (os.cpu_count() or 1) < 2:
         raise UserFault("two containers of a core each need two cores", os.cpu_count(), "run it on a larger machine")
     image = scratch.image("network")
     scratch.say("the image")
     Multinode(scratch.directory, shared=True).run("--tag", image)
-    two, four = Group(scratch, image), Group(scratch, image, FOUR)
     for number in scratch.rounds(runs):
-        measure_type(two, figures, DTYPES[0], number)
+        scratch.say(f"run {number + 1}")
+        measure_kind(open_group(scratch, image, KINDS[0]), figures, KINDS[0])
         with figures.optional("trainings in bfloat16"):
             check_units(read_text("/proc/cpuinfo") or "")
-            measure_type(two, figures, DTYPES[1], number)
-            measure_type(four, figures, DTYPES[1], number)
+            for kind in KINDS[1:]:
+                measure_kind(open_group(scratch, image, kind), figures, kind)
 
 
-def measure_type(group: Group, figures: Figures, dtype: str, number: int) -> None:
-    """Train in a type; a limit and its choices alternate, so that a machine that gets slower favours none of them."""
-    shape, kind = replace(SMALL, dtype=dtype), f"four {dtype}" if group.count == FOUR else dtype
-    figures.add(f"apart {kind}", statistics.mean(group.apart(shape)))
+def open_group(scratch: Scratch, image: str, kind: str) -> Group:
+    """Return the containers of one of KINDS."""
+    return Group(scratch, image, FOUR if kind == KINDS[2] else 2, TURNS, MOST)
+
+
+def measure_kind(group: Group, figures: Figures, kind: str) -> None:
+    """Train under every limit."""
+    shape = replace(SMALL, steps=6, dtype=kind.rpartition(" ")[2])
     for rate in RATES:
-        chosen = (*FEW, *MORE[kind]) if rate == RATES[-1] else FEW
-        with figures.optional(f"a network with {rate or 'no limit'}, {kind}"):
-            for choice in chosen if number % 2 == 0 else reversed(chosen):
-                group.scratch.say(f"{kind}, {choice}, {rate or 'no limit'}, run {number + 1}")
-                environ = {} if choice == "default" else {"MULTINODE_GRADIENTS": choice}
-                seconds = step(group.together(shape.words, rate, environ))
-                figures.add(name(kind, choice, rate), seconds)
-    figures.add(f"apart {kind}", statistics.mean(group.apart(shape)))
+        limit = rate or "no limit"
+        group.scratch.say(f"{kind}, {limit}")
+        with figures.optional(f"a network with {limit}, {kind}"):
+            text = group.together([*shape.words, *WAYS, *MORE.get((kind, rate), ())], rate)
+            for way, seconds in json.loads(text.strip().splitlines()[-1]).items():
+                for each in seconds[WARM:]:
+                    figures.add(name(kind, way, rate), each)
 
 
-def name(kind: str, choice: str, rate: str) -> str:
-    """Return the name of the figure of a choice under a limit: `float32 off 1gbit`."""
-    return f"{kind} {choice} {rate or 'unlimited'}"
+def name(kind: str, way: str, rate: str) -> str:
+    """Return the name of the figure of a way under a limit: `float32 off 1gbit`."""
+    return f"{kind} {way} {rate or 'unlimited'}"

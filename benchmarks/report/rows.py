@@ -217,26 +217,34 @@ EXAMPLE = (
     ),
 )  # fmt: skip
 SENT = {
-    "default": "what is sent by default", "off": "plain DDP", "bf16": "`bf16`", "int8": "`int8`",
+    "apart": "apart", "default": "what is sent by default", "off": "plain DDP", "bf16": "`bf16`", "int8": "`int8`",
 }  # fmt: skip
 
 
 def _sent(*kinds: str) -> tuple[Row, ...]:
     """Return the rows of each limit and choice: for each kind the seconds, and those apart against them."""
-    chosen = [(choice, rate) for rate in RATES for choice in SENT if rate == "300mbit" or choice in ("default", "off")]
-    apart = Row("apart", tuple(cell for kind in kinds for cell in (f"apart {kind}", None)))
-    rows = [
+    few = ("apart", "default", "off")
+    chosen = [(choice, rate) for rate in RATES for choice in SENT if rate == "300mbit" or choice in few]
+    return tuple(
         Row(
             f"{RATES[rate]}: {SENT[choice]}",
             tuple(
                 cell
                 for kind in kinds
-                for cell in (f"{kind} {choice} {rate}", (f"apart {kind}", f"{kind} {choice} {rate}"))
+                for cell in (
+                    f"{kind} {choice} {rate}",
+                    None if choice == "apart" else (f"{kind} apart {rate}", f"{kind} {choice} {rate}"),
+                )
             ),
         )
         for choice, rate in chosen
-    ]
-    return apart, *rows
+    )
+
+
+def _told(option: str) -> Row:
+    """Return the row of what DistributedDataParallel can be told: the default's seconds against those with it."""
+    names = ((f"bfloat16 default {rate}", f"bfloat16 {option} {rate}") for rate in ("unlimited", "1gbit"))
+    return Row(option, tuple(names))
 
 
 NETWORK = (
@@ -245,6 +253,11 @@ NETWORK = (
         ("float32", "efficiency", "bfloat16", "efficiency"), _sent("float32", "bfloat16"),
     ),
     Table("Four containers of half a core each", ("bfloat16", "efficiency"), _sent("four bfloat16")),
+    Table(
+        "What DistributedDataParallel can be told, two containers in bfloat16: the default's seconds / those with it",
+        ("no limit", "1 Gbit/s"),
+        tuple(map(_told, ("8 MB buckets", "50 MB buckets", "static graph", "unused parameters"))),
+    ),
 )  # fmt: skip
 STORE = (
     Table(

@@ -57,7 +57,7 @@ def points(parts: Mapping[str, Any]) -> list[Point]:
     """Return what the part `network` has measured and the model describes."""
     figures, found = of_json(parts.get("network", {})), list[Point]()
     for (kind, (ranks, cores, usual)), choice, rate in itertools.product(KINDS.items(), CHOICES, GIGABITS):
-        alone, seconds = figures.median(f"apart {kind}"), figures.median(f"{kind} {choice} {rate}")
+        alone, seconds = figures.median(f"{kind} apart {rate}"), figures.median(f"{kind} {choice} {rate}")
         if alone and seconds:
             sent = usual if choice == "default" else choice
             found.append(Point(ranks, cores, alone, GIGABITS[rate], sent, seconds))
@@ -83,7 +83,7 @@ def compare_times(work: Work, gigabits: float) -> float:
 def works(parts: Mapping[str, Any]) -> dict[str, Work]:
     """Return the steps apart that were measured on a core, by the type that computes."""
     figures = of_json(parts.get("network", {}))
-    found = {kind: figures.median(f"apart {kind}") for kind in ("float32", "bfloat16")}
+    found = {kind: figures.median(f"{kind} apart unlimited") for kind in ("float32", "bfloat16")}
     return {kind: Work(DISTILBERT, step) for kind, step in found.items() if step}
 
 

@@ -6,6 +6,7 @@ import contextlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
@@ -43,33 +44,38 @@ LARGE, SMALL = Shape(12, 384), Shape(8, 128, 5)
 
 @dataclass(frozen=True)
 class Group:
-    """An image of which some containers are started: two with a core each, or more with a share of one."""
+    """An image of which some containers are started: two with a core each, or more with a share of one.
+
+    script: what each runs; most: seconds that it may take.
+    """
 
     scratch: Scratch
     image: str
     count: int = len(CORES)
+    script: Path = STEPS
+    most: float = MOST
 
     def apart(self, shape: Shape) -> list[float]:
         """Return the seconds of a step of containers that train at the same time, each for itself."""
         with contextlib.ExitStack() as stack:
             made = [stack.enter_context(self._start(limits, shape.words)) for limits in Ranks(self.count).limits()]
-            return [step(outcome(each, MOST)) for each in made]
+            return [step(outcome(each, self.most)) for each in made]
 
     def together(self, words: Sequence[str], rate: str = "", environ: Mapping[str, str] | None = None) -> str:
         """Train as one job and return what rank 0 printed.
 
         rate: one of BUCKETS, for all interfaces; environ: variables of all ranks.
         """
-        given = Setting(environ=environ or {}, mounts={STEPS: PLACE})
-        return together(self.scratch, self.image, [PLACE, *words], given, MOST, Ranks(self.count, limit(rate)))
+        given = Setting(environ=environ or {}, mounts={self.script: PLACE})
+        return together(self.scratch, self.image, [PLACE, *words], given, self.most, Ranks(self.count, limit(rate)))
 
     def alone(self, shape: Shape) -> float:
         """Return the seconds of a step of one container with both cores."""
-        given = Setting(("--cpuset-cpus", ",".join(CORES)), mounts={STEPS: PLACE})
-        return step(run(self.scratch, self.image, [PLACE, *shape.words], given, MOST))
+        given = Setting(("--cpuset-cpus", ",".join(CORES)), mounts={self.script: PLACE})
+        return step(run(self.scratch, self.image, [PLACE, *shape.words], given, self.most))
 
     def _start(self, limits: tuple[str, ...], words: Sequence[str]) -> contextlib.AbstractContextManager[str]:
-        return started(self.scratch, self.image, [PLACE, *words], Setting(limits, mounts={STEPS: PLACE}))
+        return started(self.scratch, self.image, [PLACE, *words], Setting(limits, mounts={self.script: PLACE}))
 
 
 def limit(rate: str) -> Callable[[str], None]:

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.figures import file as figures
 from benchmarks.host.scratch import Scratch
+from benchmarks.network.measure import OPTIONS, TURNS
 from benchmarks.report import plots
 from benchmarks.settings.pair import Group, Shape
 from benchmarks.settings.scenes import WARM
@@ -26,6 +27,16 @@ def test_two_containers_apart_and_as_ranks_with_less_of_a_network(bare_image: st
 
     assert len(apart) == 2 and min(apart) > 0
     assert together["world"] == 2 and len(together["steps"]) == WARM + TINY.steps
+
+
+def test_ranks_that_train_in_every_way_in_turn(bare_image: str, tmp_path: Path) -> None:
+    two = Group(Scratch(tmp_path, new_name(), time.monotonic()), bare_image, script=TURNS)
+    ways = ["apart", "default", "off", "int8", *OPTIONS]
+    words = ["--batch", "1", "--length", "8", "--layers", "1", "--steps", "3", "--dtype", "float32"]
+
+    seconds = json.loads(two.together([*words, *ways], "1gbit").splitlines()[-1])
+
+    assert {way: len(each) for way, each in seconds.items()} == dict.fromkeys(ways, 3)
 
 
 @pytest.mark.slow
