@@ -30,9 +30,10 @@ SHOWN = 1  # Gbit/s in the table and the plot of many nodes
 class Point(NamedTuple):
     """A step that was measured: its ranks and the cores of each, seconds apart, the limit in Gbit/s, seconds together.
 
-    sent: a key of SENT; gigabits: None without a limit.
+    kind: one of KINDS; sent: a key of SENT; gigabits: None without a limit.
     """
 
+    kind: str
     ranks: int
     cores: float
     alone: float
@@ -60,7 +61,7 @@ def points(parts: Mapping[str, Any]) -> list[Point]:
         alone, seconds = figures.median(f"{kind} apart {rate}"), figures.median(f"{kind} {choice} {rate}")
         if alone and seconds:
             sent = usual if choice == "default" else choice
-            found.append(Point(ranks, cores, alone, GIGABITS[rate], sent, seconds))
+            found.append(Point(kind, ranks, cores, alone, GIGABITS[rate], sent, seconds))
     return found
 
 
