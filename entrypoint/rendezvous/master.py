@@ -60,7 +60,7 @@ def check_master(world: World) -> None:
         return
     error = try_port(world.port)
     if error is not None and not isinstance(error, PermissionError):  # torch says that it may not
-        other = PORT if world.port == LAST_PORT else world.port + 1
+        other = world.port + 1 if world.port < LAST_PORT else PORT
         name = "PET_MASTER_PORT" if world.launcher == TORCHRUN else "MASTER_PORT"
         remedy = f"export {name}={other} on every node"
         raise Refusal("the port where rank 0 has to listen is in use", world.port, remedy, LATER)

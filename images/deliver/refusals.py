@@ -28,8 +28,9 @@ class Refusal(NamedTuple):
 
 
 _STATUS = r"status(?: ?code)?(?: from registry)?:? "
-OTHERWISE = Refusal("otherwise", "", WorldFault, "a transfer from or to a registry failed", f"{NETWORK}, then {LATER}")
-SILENT = Refusal("silent", "context deadline exceeded", WorldFault, "the registry does not answer", OTHERWISE.remedy)
+AGAIN = f"{NETWORK}, then {LATER}"
+OTHERWISE = Refusal("otherwise", "", WorldFault, "a transfer from or to a registry failed", AGAIN)
+SILENT = Refusal("silent", "context deadline exceeded", WorldFault, "the registry does not answer", AGAIN)
 # The first that is found counts. Another attempt helps against none of them.
 REFUSALS = (
     Refusal(

@@ -204,7 +204,8 @@ def _project(path: str, groups: Sequence[str]) -> Iterator[Own]:
     wanted = ["", *(str(canonicalize_name(group)) for group in groups)]
     if unknown := [group for group in wanted if group not in listed]:
         known = ", ".join(filter(None, listed)) or "none"
-        raise UserFault("the project has no such optional group", f"{path}: {unknown[0]} (it has: {known})", path)
+        value = f"{path}: {unknown[0]} (it has: {known})"
+        raise UserFault("the project has no such optional group", value, f"one that it has, or --requirements {path}")
     requirements = list(_of_groups(wanted, listed, str(project.get("name", "")), path))
     _require_no_sources(table, requirements, path)
     yield from requirements

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,6 +17,8 @@ ERRORS = ("Refusal", "Fault", "UserFault", "WorldFault")
 PLACES = {3: (0, 2), 4: (0, 2), 5: (3, 4)}
 # What stands where a message has a value.
 VALUE = "..."
+# How many names and functions are followed from a message to its words.
+DEPTH = 6
 
 
 class Message(NamedTuple):
@@ -24,62 +28,168 @@ class Message(NamedTuple):
     remedy: str
 
 
+class Scope(NamedTuple):
+    """What the names of a place in a module stand for.
+
+    texts: what is assigned to each; functions: by name; imports: the module and the name there, None for a module.
+    """
+
+    texts: Mapping[str, list[ast.expr]]
+    functions: Mapping[str, ast.FunctionDef]
+    imports: Mapping[str, tuple[str, str | None]]
+
+    def enter(self, nodes: Iterable[ast.AST]) -> Scope:
+        """Return the scope of a part of the module, whose own names count first."""
+        return self._replace(texts={**self.texts, **read_texts(nodes)})
+
+
 def read_messages() -> list[Message]:
     """List the messages of all programs, each fact once, in the order of their words."""
-    found: dict[str, str] = {}
+    remedies: dict[str, str] = {}
     for program in PROGRAMS:
         for path in sorted((ROOT / program).rglob("*.py")):
             for message in find_messages(ast.parse(path.read_text())):
-                found[message.fact] = found.get(message.fact) or message.remedy
-    return [Message(fact, remedy) for fact, remedy in sorted(found.items()) if fact.strip(" .")]
+                remedies[message.fact] = remedies.get(message.fact) or message.remedy
+    return [Message(fact, remedy) for fact, remedy in sorted(remedies.items()) if fact.strip(" .")]
 
 
 def find_messages(module: ast.Module) -> Iterator[Message]:
     """Yield the messages of the errors that a module makes."""
-    everywhere = read_texts(module.body)
+    everywhere = read_scope(module)
     errors = {*ERRORS, *(node.name for node in ast.walk(module) if isinstance(node, ast.ClassDef) and is_error(node))}
-    for place in module.body:
-        names = {**everywhere, **read_texts(ast.walk(place))}
-        for node in ast.walk(place):
+    for part in module.body:
+        scope = everywhere.enter(ast.walk(part))
+        for node in ast.walk(part):
             if isinstance(node, ast.Call) and name_of(node.func) in errors and len(node.args) in PLACES:
                 fact, remedy = (node.args[place] for place in PLACES[len(node.args)])
-                for text in write(fact, names):
-                    yield Message(text, whole(next(iter(write(remedy, names)), "")))
+                for text in write(fact, scope):
+                    yield Message(text, next(filter(None, map(clean, write(remedy, scope))), ""))
 
 
 def is_error(made: ast.ClassDef) -> bool:
     return any(name_of(base) in ERRORS for base in made.bases)
 
 
-def whole(remedy: str) -> str:
-    """Return a remedy without a first way that is all values; an empty text where it ends in a value, or is one."""
+def clean(remedy: str) -> str:
+    """Return a remedy without a first way that is all values; an empty text for one that has no word of its own."""
     text = re.sub(r"^(\.\.\.)?[,;] (or |then )?", "", remedy)
-    is_cut = text.startswith((VALUE, "=")) or text.rstrip("'").endswith((VALUE, "=", ":"))
-    return "" if is_cut else text
+    return text if re.search("[a-z]", text) else ""
+
+
+@functools.cache
+def read_module(name: str) -> Scope | None:
+    """Return the scope of a module of ours, by its name in an import; None for one of others, or a package."""
+    path = ROOT / f"{name.replace('.', '/')}.py"
+    return read_scope(ast.parse(path.read_text())) if path.is_file() else None
+
+
+def read_scope(module: ast.Module) -> Scope:
+    functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
+    imports: dict[str, tuple[str, str | None]] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for each in node.names:
+                inside = f"{node.module}.{each.name}"
+                is_module = (ROOT / f"{inside.replace('.', '/')}.py").is_file()
+                imports[each.asname or each.name] = (inside, None) if is_module else (node.module, each.name)
+    return Scope(read_texts(module.body), functions, imports)
 
 
 def read_texts(nodes: Iterable[ast.AST]) -> Mapping[str, list[ast.expr]]:
-    """Return what is assigned to each name."""
-    found: dict[str, list[ast.expr]] = {}
+    """Return what is assigned to each name, and what a parameter is where a caller says nothing."""
+    texts: dict[str, list[ast.expr]] = {}
     for node in nodes:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            found.setdefault(node.targets[0].id, []).append(node.value)
-    return found
+        if isinstance(node, ast.Assign):
+            for target, value in pair(node.targets[0], node.value):
+                if isinstance(target, ast.Name):
+                    texts.setdefault(target.id, []).append(value)
+        elif isinstance(node, ast.arguments) and node.defaults:
+            for argument, default in zip(node.args[-len(node.defaults) :], node.defaults, strict=False):
+                texts.setdefault(argument.arg, []).append(default)
+    return texts
+
+
+def pair(target: ast.expr, value: ast.expr) -> Iterable[tuple[ast.expr, ast.expr]]:
+    """Return each target of an assignment with its value."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return zip(target.elts, value.elts, strict=True)
+    return [(target, value)]
 
 
 def name_of(called: ast.expr) -> str:
     return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
 
 
-def write(node: ast.expr, names: Mapping[str, list[ast.expr]], deep: int = 0) -> list[str]:
+def write(node: ast.expr, scope: Scope, depth: int = DEPTH) -> list[str]:
     """Return the texts that an expression may be; a part that only a run knows is a value."""
     if isinstance(node, ast.Constant):
-        return [str(node.value)]
+        return [VALUE if node.value is None else str(node.value)]
     if isinstance(node, ast.IfExp):
-        return [*write(node.body, names, deep), *write(node.orelse, names, deep)]
-    if isinstance(node, ast.Name) and node.id in names and deep < 3:
-        return [text for each in names[node.id] for text in write(each, names, deep + 1)]
+        return [*write(node.body, scope, depth), *write(node.orelse, scope, depth)]
+    if isinstance(node, ast.BoolOp):
+        return [text for each in node.values for text in write(each, scope, depth)]
     if isinstance(node, ast.JoinedStr):
         parts = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
-        return ["".join(next(iter(write(part, names, deep + 1)), VALUE) for part in parts)]
+        return list(map("".join, itertools.product(*(write(part, scope, depth) for part in parts))))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        sides = write(node.left, scope, depth), write(node.right, scope, depth)
+        return [text if re.search("[a-z]", text) else VALUE for text in map("".join, itertools.product(*sides))]
+    if depth and isinstance(node, ast.Name | ast.Attribute):
+        return write_name(node, scope, depth - 1)
+    if depth and isinstance(node, ast.Call):
+        return write_call(node, scope, depth - 1)
     return [VALUE]
+
+
+def write_name(node: ast.Name | ast.Attribute, scope: Scope, depth: int) -> list[str]:
+    """Return the texts of a name of this module, or of one that it imports."""
+    name, place = follow(node, scope)
+    values = place.texts.get(name, []) if place else []
+    return [text for value in values for text in write(value, place or scope, depth)] or [VALUE]
+
+
+def write_call(node: ast.Call, scope: Scope, depth: int) -> list[str]:
+    """Return the texts that a function of ours returns, or a method of texts or of a table of them."""
+    if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+        return METHODS[node.func.attr](node.func.value, node.args, scope, depth)
+    name, place = follow(node.func, scope)
+    function = place.functions.get(name) if place else None
+    if place is None or function is None:
+        return [VALUE]
+    inside = place.enter(ast.walk(function))
+    ends = [each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None]
+    return [text for end in ends for text in write(end, inside, depth)]
+
+
+def write_format(text: ast.expr, given: list[ast.expr], scope: Scope, depth: int) -> list[str]:
+    return [re.sub(r"\{\w*\}", VALUE, form) for form in write(text, scope, depth)]
+
+
+def write_default(table: ast.expr, given: list[ast.expr], scope: Scope, depth: int) -> list[str]:
+    return write(given[1], scope, depth) if len(given) > 1 else [VALUE]
+
+
+def write_joined(between: ast.expr, given: list[ast.expr], scope: Scope, depth: int) -> list[str]:
+    """Return a list that stands in a message as one text, if it is written out."""
+    if not isinstance(given[0], ast.List):
+        return [VALUE]
+    [comma, *_] = write(between, scope, depth)
+    return [comma.join(parts) for parts in itertools.product(*(write(each, scope, depth) for each in given[0].elts))]
+
+
+METHODS = {"format": write_format, "get": write_default, "join": write_joined}
+
+
+def follow(node: ast.expr, scope: Scope) -> tuple[str, Scope | None]:
+    """Return a name, and the scope that it belongs to: this one, or that of the module that it comes from."""
+    if isinstance(node, ast.Attribute):
+        owner = scope.imports.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        return node.attr, read_module(owner[0]) if owner and owner[1] is None else None
+    name, place = node.id if isinstance(node, ast.Name) else "", scope
+    while name in place.imports and name not in place.texts and name not in place.functions:
+        module, inside = place.imports[name]
+        found = read_module(module)
+        if inside is None or found is None:
+            return name, None
+        name, place = inside, found
+    return name, place

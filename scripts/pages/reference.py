@@ -24,7 +24,7 @@ from scripts.pages import messages
 from scripts.pages.tables import ROOT, write_table
 
 REMEDIES = ROOT / "docs/troubleshooting.md"
-UNKNOWN = "What to type depends on the value: the line `try:` says it."
+UNKNOWN = "What to type depends on the value. Type what the line `try:` says."
 MODULES = ("images", "entrypoint", "manifests")
 # A start in which nearly every variable is set: two nodes, oneCCL and Intel MPI, under a quota, with a log.
 USUAL = Context(
@@ -140,9 +140,9 @@ def other_messages() -> list[str]:
 
 
 def explains(titles: Iterable[str], fact: str) -> bool:
-    """Return whether a heading has the words of a fact, without the value that it may begin with."""
+    """Return whether a heading has the words of a fact, without the values that it may begin and end with."""
     pattern = ".+".join(map(re.escape, call(fact).split(messages.VALUE)))
-    return any(re.fullmatch(pattern, title) for title in titles)
+    return any(re.fullmatch(pattern, title) or fact.startswith(f"{title} on {messages.VALUE}") for title in titles)
 
 
 def show(message: messages.Message) -> list[str]:

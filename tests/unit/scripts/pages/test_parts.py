@@ -83,6 +83,16 @@ def test_a_message_that_is_printed_is_on_the_page() -> None:
     assert [lines[0] for lines in SAID.values() if not any_of_them.match(lines[0])] == []
 
 
+def test_nearly_every_message_has_its_remedy_on_the_page() -> None:
+    """A remedy of another module is read there, and one that a function returns in its body."""
+    remedies = {each.fact: each.remedy for each in MESSAGES}
+    page = made("other messages")
+
+    assert "TMPDIR" in remedies["the disk is full"] and ".dockerignore" in remedies["a file cannot be in an image"]
+    assert remedies["this is not a private ssh key without a passphrase"].startswith("ssh-keygen ")
+    assert page.count(reference.UNKNOWN) <= 10, "a remedy is a text, a constant, or what a function of ours returns"
+
+
 def test_each_message_is_a_heading_or_is_explained_by_one() -> None:
     titles = re.findall(r"(?m)^### (.+)$", f"{reference.REMEDIES.read_text()}\n{made('other messages')}")
 
