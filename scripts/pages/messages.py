@@ -6,7 +6,7 @@ import ast
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ PROGRAMS = ("entrypoint", "manifests", "images")
 ERRORS = ("Refusal", "Fault", "UserFault", "WorldFault")
 # Where the fact and the remedy stand among so many arguments; five are those of a row of images/deliver/refusals.py.
 PLACES = {3: (0, 2), 4: (0, 2), 5: (3, 4)}
+# What makes a rule of entrypoint/programs/diagnose.py, of a fact, a remedy and perhaps an exit code.
+RULE = "say"
 # What stands where a message has a value.
 VALUE = "..."
 # How many names and functions are followed from a message to its words.
@@ -60,10 +62,17 @@ def find_messages(module: ast.Module) -> Iterator[Message]:
     for part in module.body:
         scope = everywhere.enter(ast.walk(part))
         for node in ast.walk(part):
-            if isinstance(node, ast.Call) and name_of(node.func) in errors and len(node.args) in PLACES:
-                fact, remedy = (node.args[place] for place in PLACES[len(node.args)])
+            if isinstance(node, ast.Call) and (places := find_places(node, errors)):
+                fact, remedy = (node.args[place] for place in places)
                 for text in write(fact, scope):
                     yield Message(text, next(filter(None, map(clean, write(remedy, scope))), ""))
+
+
+def find_places(call: ast.Call, errors: Collection[str]) -> tuple[int, int] | None:
+    """Return which arguments of a call are the fact and the remedy of a message; None if it makes none."""
+    if name_of(call.func) == RULE and len(call.args) > 1:
+        return 0, 1
+    return PLACES.get(len(call.args)) if name_of(call.func) in errors else None
 
 
 def is_error(made: ast.ClassDef) -> bool:
