@@ -52,7 +52,7 @@ def read_host(text: str, name: str) -> str:
 
 
 def read_port(text: str, remedy: str = f"export MASTER_PORT={PORT}") -> int | None:
-    """Return where the master listens, None if nobody said. Raise Refusal for what is no port: torchrun waits at 0."""
+    """Return the port of the master, None if the text is empty. Raise Refusal for no port: torchrun would wait at 0."""
     if not text.strip():
         return None
     port = whole(text)

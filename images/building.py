@@ -26,7 +26,7 @@ from images.pipeline import Finished, Locked
 
 
 def build(options: argparse.Namespace, world: World, out: Console) -> None:
-    """Build what was asked for, bring it to where it was asked for, and say so."""
+    """Build the image that the options describe, deliver it, and report."""
     start = world.clock()
     targets = [reference.push_target(text) for text in options.push]
     if targets:

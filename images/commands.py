@@ -86,7 +86,7 @@ def _lock_inside(image: opened.Inside, shown: str, wanted: Request, context: Con
 
 
 def _only(images: Sequence[opened.Inside], platform: str | None = None) -> opened.Inside:
-    """Return the one image of a name; raise UserFault where there are several, that for a `platform` is asked for."""
+    """Return the only image of a name, or the one for `platform`; raise UserFault if several are left."""
     if len(images) > 1:
         value = f"{images[0].name} ({', '.join(image.platform for image in images)})"
         remedy = f"--platform {platform or images[0].platform}"

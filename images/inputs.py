@@ -1,4 +1,4 @@
-"""What a command works with: the settings of this machine, and a lock that was named or is made now."""
+"""The inputs of a command: the settings of this machine, and a lock, given or resolved now."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def _new_lock(planned: Plan, context: Context, tasks: Start | None, *, named: bo
 
 
 def read_given_lock(options: argparse.Namespace, request: Request, context: Context) -> Lock | None:
-    """Return the lock that was named, or that of the bundle, whose files come into the store; None without either.
+    """Return the lock of --lock, or that of the bundle after adding its files to the store; None without either.
 
-    So do the user's own files, which have to be those of the lock.
+    The user's files are added to the store as well, and have to be those of the lock.
     """
     if options.offline:
         if options.lock:
@@ -91,7 +91,7 @@ def read_given_lock(options: argparse.Namespace, request: Request, context: Cont
 
 
 def take_lock(text: str, where: str, request: Request, context: Context) -> Lock:
-    """Return a lock as lockfile.read_lock does; the user's own files that are asked for are in the store then."""
+    """Add the user's files of the request to the store, then return the lock as lockfile.read_lock does."""
     lock = lockfile.read_lock(text, where, request)
     user_files.keep_user_files(request.user_files, context.store)
     return lock

@@ -119,7 +119,7 @@ def read_told(cmdline: bytes, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe_wait(cmdline: bytes, environ: Mapping[str, str]) -> str:
-    """Return what an agent waits for, in what its own node was told."""
+    """Return what an agent waits for, with the values that this node has."""
     told = read_told(cmdline, environ)
     same = ", ".join(told[name] for name in SAME if name in told)
     return (
@@ -152,8 +152,8 @@ def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
 def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: int) -> str:
     """Return what rank 0 of several knows of its job at its end; empty where it knows nothing for certain.
 
-    torch keeps how a group was made also when it has been destroyed; one that is made by the variables of the ranks is
-    made only when all of them have come. Whoever trains apart has been ended by one_job.py.
+    torch remembers how a group was formed, also after it was destroyed. A group by the variables of the ranks forms
+    only when all ranks have come. A rank that trains apart was ended by one_job.py.
     """
     one_job, distributed = load("one_job"), modules[DISTRIBUTED]
     if environ.get("RANK") != "0" or one_job.count_meant(environ) == 1:
@@ -212,7 +212,7 @@ def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mappin
 
 
 def lacks_thread() -> bool:
-    """Return whether no thread can be started, for want of which OpenBLAS interrupts its own process, as ^C does."""
+    """Return whether no thread can be started: then OpenBLAS interrupts its process, as ^C does."""
     import _thread
 
     try:

@@ -1,4 +1,4 @@
-"""Let the Trainer take bf16 on a processor that computes with it, though nobody has said use_cpu.
+"""Let the Trainer use bf16 on a processor that has units for it, without use_cpu.
 
 It asks for a GPU then (transformers/training_args.py, __post_init__), also where there is none; trl's default is bf16.
 """

@@ -40,7 +40,7 @@ def watch_queues(queues: Any) -> None:
 
 
 def stay_apart(module: Any) -> None:
-    """Let each worker have a group of its own; module: torch.utils.data._utils.worker."""
+    """Take each worker out of the process group that signals reach; module: torch.utils.data._utils.worker."""
     run = module._worker_loop
 
     @functools.wraps(run)

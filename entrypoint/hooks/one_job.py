@@ -1,7 +1,7 @@
 """End a process that trains by itself, though it was meant to be one of several, at the first step of its optimizer.
 
-Only there is it known for certain: a library may form its group as late as that. How many were meant says WORLD_SIZE,
-as it is set for each rank, and MULTINODE_WORLD_SIZE, as the entrypoint has found the world of this container.
+Not earlier: a library may form its group as late as that. WORLD_SIZE of a rank says how many processes the job has, and
+MULTINODE_WORLD_SIZE says it where the entrypoint has detected the world of this container.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def find_fault(modules: Mapping[str, Any], environ: Mapping[str, str]) -> Fault 
 
 
 def check_agent(nodes: str, environ: Mapping[str, str]) -> None:
-    """End an agent of torchrun that is told of no other node, in each of several processes of mpirun.
+    """End an agent of torchrun that knows of no other node, in each of several processes of mpirun.
 
-    Each would train a model, as a job of its own. A torchrun that is typed is refused in the same words before its
+    Each would train a separate model. A torchrun that is typed is refused in the same words before its
     start (world/alone.py); this one was started by Python. nodes: how many it was told, such as `--nnodes 1:4`.
     """
     several = next((name for name in SIZES[1:] if environ.get(name, "").isdecimal() and int(environ[name]) > 1), "")

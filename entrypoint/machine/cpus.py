@@ -90,7 +90,9 @@ def find_launcher_status(files: Files, parent: int) -> str:
 
 
 def read_container(files: Files, starter: str) -> frozenset[int]:
-    """Return the processors of the container, or those that a launcher has for its ranks; starter: as it was found.
+    """Return the processors of the container, or those that a launcher has for its ranks.
+
+    starter: the status of the process above this one (`find_launcher_status`).
 
     A shell whose launcher is out of sight has the mask of the rank, so the cgroup counts as well. Somebody may have
     given a launcher fewer, as `taskset -c 0 mpirun` does, and then its ranks share those.

@@ -89,8 +89,8 @@ def name_by_content(name: str, text: str, uid: int | None = None) -> str:
 def make_private(directory: str, base: str = TEMPORARY) -> str:
     """Make a directory that nobody else may read or exchange, and return it.
 
-    Everybody may write in `base`, so each directory below it is checked: another user who has made one of them first
-    could put another in the place of what is in it, at any later time. Raises Refusal where somebody has.
+    Everybody may write in `base`, so each directory below it is checked: another user who created one of them first
+    could replace its content at any later time. Raises Refusal for a directory of another user.
     """
     path = base
     for name in PurePath(directory).relative_to(base).parts:
@@ -164,13 +164,13 @@ def write_private(path: str, text: str) -> str:
 
 
 def write_in_private(path: str, text: str, base: str = TEMPORARY) -> None:
-    """Write a private file; its directory is made where it is missing, and nobody else may read that either."""
+    """Write a private file; create its directory if it is missing, which nobody else may read either."""
     make_private(os.path.dirname(path), base)
     write_private(path, text)
 
 
 def explain_private(directory: str, error: OSError) -> Refusal:
-    """Return why a private directory could not be made, or no file in it."""
+    """Return why a private directory, or a file in it, could not be created."""
     above = os.path.dirname(directory)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         remedy = f"remove what is not needed there, or a larger tmpfs (docker run --tmpfs {above}:size=64m)"

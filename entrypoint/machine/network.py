@@ -39,7 +39,7 @@ def find_interface(host: str | None) -> str | None:
 
 
 def name_interface(address: str) -> str | None:
-    """Return the interface that has an address; None where it is loopback, which may have others than its own."""
+    """Return the interface that has an address; None for loopback, which may have addresses of other hosts."""
     rows = list_ipv6(read_text("/proc/net/if_inet6")) if ":" in address else list_ipv4()
     return next((name for name, each in rows if each == address and name != "lo"), None)
 

@@ -49,7 +49,7 @@ HYDRAS = {"I_MPI_HYDRA": "BOOTSTRAP_EXEC_EXTRA_ARGS", "HYDRA": "LAUNCHER_EXTRA_A
 
 
 class Job(NamedTuple):
-    """What `launch` was asked for.
+    """The job of a command line of `launch`.
 
     hosts: those that get ranks, rank 0 first, and how many; words: what the ranks run; timeout: how long hosts are
     waited for, in seconds.
@@ -202,8 +202,8 @@ def make_bootstrap_variables(
 ) -> dict[str, str]:
     """Return the variables by which hydra reaches the other hosts, and they reach it; an operator's arguments stay.
 
-    Without an interface hydra tells the others the name that it finds for its own address, and that may be another's
-    there: podman writes host.containers.internal into every /etc/hosts.
+    Without an interface hydra sends the others the name that its address resolves to, which may be another host for
+    them: podman writes host.containers.internal into every /etc/hosts.
     """
     variables: dict[str, str] = {}
     for hydra, more in HYDRAS.items():

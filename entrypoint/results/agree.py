@@ -80,7 +80,7 @@ def lead(world: World, job: str, offer: str, end: float) -> str:
 
 
 class Callers:
-    """Who has called rank 0, and has not said yet who that is; none of them keeps another waiting."""
+    """Open calls at rank 0 from ranks that have not sent their name yet; a slow one does not delay the others."""
 
     def __init__(self, server: socket.socket) -> None:
         """Take the socket on which they call."""
@@ -90,7 +90,7 @@ class Callers:
         self.selector.register(server, selectors.EVENT_READ)
 
     def hear(self, seconds: float) -> Iterator[tuple[socket.socket, str]]:
-        """Wait for somebody to call or to speak, and yield who has said a whole line, with that."""
+        """Wait for new calls and data, and yield each connection that has sent a whole line, with the line."""
         for key, _ in self.selector.select(seconds):
             caller = key.fileobj
             if caller is self.server:

@@ -160,9 +160,9 @@ def list_differences(run: Run, old: Record) -> list[str]:
 
 
 def check_run(run: Run, old: Record | None) -> None:
-    """Raise Refusal if the directory holds results of another run, which this one would take for its own.
+    """Raise Refusal if the directory holds results of another run, which this one would continue.
 
-    Also where this run's own cannot be read.
+    Also if the checkpoints of this run cannot be read.
     """
     named = run.resume_from if run.handover != NEVER else ""  # some scripts ignore it
     if named and not os.path.exists(named):

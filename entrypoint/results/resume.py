@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 def check_directory(run: Run, world: World) -> None:
     """Raise Refusal if the directory holds another run, before anybody waits.
 
-    A node with a directory of its own has parts of checkpoints, and the record is where rank 0 is.
+    If nodes have separate directories, each has parts of checkpoints, and only that of rank 0 has the record.
     """
     old = load_record(run.directory)
     if is_first(world) or old is not None:

@@ -130,7 +130,7 @@ def open_shared(path: str) -> Shared | None:
 
 
 def make_shared(path: str) -> Shared:
-    """Return our directory, made where it is missing; the group may write too, whatever the umask."""
+    """Return our directory; create it if it is missing, writable for the group whatever the umask is."""
     with contextlib.suppress(FileExistsError):
         os.makedirs(path)
     shared = see_ours(path)

@@ -168,7 +168,7 @@ def read_command(
 
 
 def read_own(kind: Kind, words: list[str]) -> Command:
-    """Return a command of ours, which has no help of its own; `launch` and `ssh` have a command behind their words."""
+    """Return a command of ours; all share one help. `launch` and `ssh` have another command behind their words."""
     options = [] if kind == SMOKE else words if kind == PREFETCH else words[:1]
     if not HELPS.isdisjoint(options):
         return Command(USAGE, kind.name, words)

@@ -76,7 +76,7 @@ def parse_nodes(text: str) -> tuple[int, int]:
 def count_nodes(environ: Mapping[str, str], meeting: str) -> tuple[int, int]:
     """Return the fewest and the most nodes; without PET_NNODES it is WORLD_SIZE, which operators count in nodes.
 
-    Torchrun takes one node where nothing is said, so that every node of a rendezvous would train alone.
+    Torchrun's default is one node, with which every node of a rendezvous would train alone.
     """
     if text := environ.get("PET_NNODES", "").strip():
         low, high = parse_nodes(text)

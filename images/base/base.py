@@ -28,9 +28,9 @@ class BaseImage:
 class Base:
     """A base image in the store, made here or pulled; its layers are in order from the lowest.
 
-    `name` is what labels call it, None for an image from disk, and `manifest` is that of a pulled image,
-    and `modules` the sha256 of an archive of the modules that a base made here has without bytecode. `links`
-    (path -> target) are made in the highest layer. `environment` and `history` are those of the image's configuration.
+    `name` is the name in labels, None for an image from disk; `manifest` is that of a pulled image; `modules` is the
+    sha256 of an archive of modules without bytecode, of a base that was built here. `links` (path -> target) go into
+    the highest layer. `environment` and `history` are those of the image's configuration.
     """
 
     name: str | None

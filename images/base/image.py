@@ -116,7 +116,7 @@ def pull_image(named: Reference, platform: Platform, store: Store, access: Acces
 def pull_locked(
     known: BaseImage, platform: Platform, store: Store, access: Access | None, advance: Advance
 ) -> PulledImage:
-    """Bring the base of a lock into the store; only what the store lacks is asked of the registry that it is in.
+    """Bring the base of a lock into the store, and download from its registry only what the store lacks.
 
     Raises WorldFault when something is not in the store and there is no registry, or no `access` to it.
     """

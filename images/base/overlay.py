@@ -24,9 +24,9 @@ Keep = Callable[[str, Readable], "str | None"]
 
 @dataclass(slots=True)
 class Node:
-    """A file, directory or link: `kind` is d, l, f, h for a hard link that is still to be found, or o for all others.
+    """A file, directory or link: `kind` is d, l, f, h for a hard link that is not resolved yet, or o for all others.
 
-    `text` is what was kept of a file.
+    `text` is the content of a file, where it was kept.
     """
 
     kind: str
@@ -138,7 +138,7 @@ class OverlayTree:
         directory.children[name] = node
 
     def _directory(self, path: str) -> tuple[str, Node]:
-        """Find the directory that an entry goes to, as engines do: through links; made where a layer left it out."""
+        """Return the directory of an entry: follow links as engines do, and create what a layer left out."""
         place, node = "", self.root
         for name in filter(None, path.split("/")):
             inner = f"{place}/{name}".lstrip("/")

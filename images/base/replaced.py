@@ -29,8 +29,8 @@ def compare_packages(facts: Facts, python: str, planned: Sequence[tuple[str, str
     """Compare planned projects, given as (project, version), with what this Python would import.
 
     A version of the base with a local part, such as 2.4.0+cpu, is as good as the plain one (PyPA, "Version specifiers",
-    version matching). What is only in a directory that pip does not write to, such as Debian's own, is neither removed
-    nor in the way: what is added is found before it.
+    version matching). A package in a directory that pip does not write to, such as Debian's, stays: Python imports
+    the one that is added before it.
     Raises UserFault when something must be replaced that has no list of its files.
     """
     own, *_ = sites = facts.sites[python]

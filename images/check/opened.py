@@ -110,9 +110,9 @@ def read_layer_entries(layer: Path) -> Iterator[tuple[tarfile.TarInfo, Readable 
 def open_image(name: str, platform: Platform | None, store: Store, access: Access) -> Iterator[list[Inside]]:
     """Open an image by what the user calls it: a path, a name in an engine here, a name in a registry.
 
-    Without a platform it is opened for each that it is there for. A name is looked for in this order; after
-    `docker://` it is one in a registry. The layers are copied aside and gone afterwards.
-    Raises UserFault when that is no name of an image, WorldFault when an engine here cannot be asked.
+    Without a platform, every platform of the image is opened. A name is searched in this order; after `docker://` only
+    in a registry. The layers are copied to a temporary place, which is removed afterwards.
+    Raises UserFault when that is no name of an image, WorldFault when an engine here does not answer.
     """
     with store.temporary(directory=True) as place:
         named, where = _find(name, place / "image.tar", access)

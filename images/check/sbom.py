@@ -69,7 +69,7 @@ def _fields(deb: Deb, control: str) -> dict[str, str]:
 
 
 def name_suite(suite: str) -> str:
-    """Name a suite as `_distro` names the base that is made of it; one without a number yet goes by its own name."""
+    """Return the name of a suite as `_distro` writes it: its number, or its codename while it has none."""
     known = SUITES.get(suite)
     return f"debian-{known.number if known else suite}"
 
@@ -85,7 +85,7 @@ def _distro(facts: Facts) -> str:
 
 
 def _list_kept(facts: Facts, locked: Lock) -> list[tuple[str, str]]:
-    """List the Python packages of the base that are still found in the image, as (project, version)."""
+    """List the Python packages of the base that the image still has, as (project, version)."""
     added = {str(canonicalize_name(artifact.name)) for artifact in locked.added}
     installed = (d for d in facts.distributions if d.directory in facts.sites[locked.python])
     return sorted({(d.name, d.version) for d in installed if d.name not in added})

@@ -65,7 +65,7 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """What the index of a suite says of one package, read where it is asked: as dictionaries they took 100 MB."""
+    """The entry of one package in the index of a suite; fields are parsed on access, for dictionaries took 100 MB."""
 
     suite: str
     text: bytes
@@ -73,7 +73,7 @@ class Paragraph:
     end: int
 
     def get(self, name: str) -> str:
-        """Return a field of one line, empty where it is not said."""
+        """Return a field of one line; empty if the entry lacks it."""
         field = f"\n{name}: ".encode()
         if (at := self.text.find(field, self.start - 1, self.end)) == -1:
             return ""

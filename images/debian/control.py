@@ -33,7 +33,7 @@ def parse_paragraphs(text: str) -> Iterator[dict[str, str]]:
 
 
 def source(paragraph: Mapping[str, str]) -> tuple[str, str]:
-    """Return name and version of a package's source, which advisories name: its own where nothing else is said."""
+    """Return name and version of a package's source, which advisories name: by default its own."""
     match = SOURCE.fullmatch(paragraph.get("source", ""))
     return (match[1], match[2] or paragraph["version"]) if match else (paragraph["package"], paragraph["version"])
 

@@ -29,7 +29,7 @@ PYTHON = ("python{0}-minimal", "libpython{0}-minimal", "libc6", "libexpat1", "zl
 
 
 class Question(NamedTuple):
-    """Which packages of a suite are asked for: with all that a system of them needs, or `alone`."""
+    """The packages to resolve in a suite: with all that a system of them needs, or `alone`."""
 
     suite: str
     platform: Platform
@@ -78,7 +78,7 @@ def python_packages(python: str) -> list[str]:
 def download_packages(suite: str, debs: Iterable[Deb], platform: Platform, context: Context) -> None:
     """Download packages that are known by their sha256, as far as a mirror still has them, or Debian's snapshots do.
 
-    A mirror that the user names is the only place that is asked. Raises WorldFault where no mirror can be reached.
+    If the user names a mirror, nothing else is used. Raises WorldFault where no mirror can be reached.
     """
     debs = list(debs)
     wanted = {one.sha256: one for one in debs}
@@ -134,9 +134,9 @@ def require_package(store: Store, package: Deb) -> Path:
 
 
 def list_unsigned(suite: str, debs: Sequence[Deb], platform: Platform, context: Context) -> list[Deb]:
-    """Return the packages that no index signed by Debian has or had; one is asked where it may be.
+    """Return the packages that are in no index signed by Debian, now or earlier.
 
-    A bundle or a stranger's lock named them.
+    A bundle or a lock of somebody else named them. Indexes are downloaded only if a network is allowed.
     """
     if (unrecorded := list_unrecorded(context.store, debs)) and context.pip is not None:
         try:
@@ -204,7 +204,7 @@ def _deb_of_row(row: Paragraph) -> Deb:
 
 
 def _indexes(suite: str, platform: Platform, context: Context) -> list[Index]:
-    """Ask the mirror that the user names, else Debian's own."""
+    """Download the indexes of a suite: from the mirror that the user names, else from Debian's."""
     sources = mirrors.choose_mirrors(suite, context.environ)
     return [archive.fetch_index(source, platform.architecture, context) for source in sources]
 

@@ -63,7 +63,7 @@ ENGINES = (
 
 
 class Search(NamedTuple):
-    """The engine that was found, or None; `faults` are those of the engines before it."""
+    """The engine that answers, or None; `faults` are those of the engines that were tried before."""
 
     engine: Engine | None
     faults: Sequence[Fault] = ()
@@ -105,10 +105,10 @@ def connect_all(environ: Mapping[str, str], seconds: int = 10) -> Iterator[Engin
 def choose_engine(
     wanted: bool | None, environ: Mapping[str, str], say: Callable[[str], None], *, elsewhere: bool = False
 ) -> Engine | None:
-    """Return the engine to load into, as asked: one that must be there (True), none (False), any that is there (None).
+    """Return the engine to load into; wanted: True requires one, False takes none, None takes one if it answers.
 
-    An image that is kept nowhere is said to be, unless it goes `elsewhere` too.
-    Raises Fault when there has to be an engine and is none.
+    Warns that the image will be kept nowhere, unless it goes `elsewhere` too.
+    Raises Fault when an engine is required and none answers.
     """
     if wanted is False:
         return None

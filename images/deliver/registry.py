@@ -70,7 +70,7 @@ class Registry:
     def ask(
         self, method: str, path: str, index: bytes | None = None, *, refusals: Container[int] = (), most: int = LIMIT
     ) -> Answer:
-        """Return the answer to a request below the repository; where a login is wanted it is asked once more with it.
+        """Send a request below the repository, if needed once more with the login, and return the answer.
 
         Raises a Fault where there is none, it has more than `most` bytes, or it is a refusal whose status code is not
         among `refusals`.
@@ -114,7 +114,7 @@ class Registry:
         return self._session.request(method, url, headers=headers, stream=True, timeout=download.TIMEOUT, **options)
 
     def _read(self, answer: requests.Response, most: int) -> bytes:
-        """Return the content of an answer, unpacked where it was sent in gzip though nobody had asked for that.
+        """Return the content of an answer, unpacked if the registry sent it in gzip without a request for that.
 
         Raises WorldFault for more than `most` bytes, and where they are not there in time.
         """
@@ -127,10 +127,10 @@ class Registry:
             raise refusal_fault(SILENT, value, self._remote.host)
 
     def _authorization(self, header: str) -> str | None:
-        """Return what answers a refusal (RFC 7235), None where nothing does.
+        """Return the header that a refusal demands (RFC 7235); None if we cannot produce it.
 
-        A token is asked for as the refusal says (distribution, "Token Authentication"; by OAuth2 for one of ours);
-        without a login it is one for everybody. Where the registry is asked over TLS, so is who gives out its tokens.
+        A token is requested as the refusal says (distribution, "Token Authentication"; with an identity token by
+        OAuth2), without a login an anonymous one. If the registry uses TLS, its token server has to use it, too.
         """
         scheme, _, rest = header.partition(" ")
         login = logins.find(self._remote, self._access.environ) or {}

@@ -44,7 +44,7 @@ def apply(tree: PackageTree, packages: Mapping[str, Package], suite: str, platfo
 def rows(suite: str, platform: Platform) -> list[Row]:
     """Return the rows of a suite in their order: the lists of accounts first, which others add to.
 
-    No other effect reads what one has made, so that only lines which several rows add to one list have an order, that
+    No other effect reads what one has written. Order matters only where several rows add lines to one list: it is that
     of the table. Raises WorldFault for a suite that is not among SUITES.
     """
     if suite not in SUITES:

@@ -43,8 +43,8 @@ REMEDY = "make a new lock (build.py lock); Debian's own packages go together"
 class Entry:
     """What is at a path, of the user root; files that are one (hard links) have one entry.
 
-    `read` returns the content of a file, `link` is the target of a symbolic link, and `owner` the package, empty for
-    what a script would have made.
+    `read` returns the content of a file, `link` is the target of a symbolic link, and `owner` the package; it is empty
+    for what an install script would create.
     """
 
     kind: bytes

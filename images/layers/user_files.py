@@ -32,7 +32,7 @@ def keep_user_files(files: Mapping[UserFile, Path], store: Store) -> None:
 
 
 def directories_below(base: Directories) -> Directories:
-    """Return the directories under this layer: those of the base, and those that the layers between have made."""
+    """Return the directories that exist below this layer: those of the base and of the layers between."""
     return replace(base, owners={**base.owners, **dict.fromkeys(DIRECTORIES, (WRITABLE, UID, GID))})
 
 

@@ -77,9 +77,9 @@ def _take(directory: Path, lost: Sequence[str], lock: Lock, context: Context) ->
 
 
 def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
-    """Return where files of a lock can be downloaded, as file name -> address: each place is asked for itself.
+    """Return where files of a lock can be downloaded, as file name -> address, from each source separately.
 
-    Raises WorldFault that names what no place has any more, where it normally comes from, and who did not answer.
+    Raises WorldFault with the files that no source has any more, where they usually come from, and which source failed.
     """
     check_addresses("the lock's index", filter(None, (lock.index, lock.find_links)))  # whoever wrote it
     sources, faults = resolve.with_wheelhouse(context), dict[str, Fault]()
@@ -106,7 +106,7 @@ def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) 
 
 
 def _places(lock: Lock, sources: Sources, store: Store) -> dict[str, Callable[[Artifact], str | None]]:
-    """Return what may have files of a lock, in the order in which it is asked, and how it says where a file is."""
+    """Return the sources of files of a lock, in order of preference, each with a function that returns an address."""
     usual = (None, None, None) if sources.no_index else (TORCH_INDEX, lock.index, lock.find_links)
     indexes = (*index_pages.list_indexes(sources), *filter(None, usual[:2]))
     links = (*sources.links, *filter(None, usual[2:]))
@@ -131,9 +131,9 @@ def _places(lock: Lock, sources: Sources, store: Store) -> dict[str, Callable[[A
 
 
 def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
-    """Ask again where files are, of which a resolution was kept whose addresses may have changed since.
+    """Look up again where files are: the addresses of a kept resolution may have changed since.
 
-    Raises the fault where that cannot be its cause, or nothing better is to be said.
+    Raises `fault` itself if that cannot be its cause.
     """
     lost = list_missing_files(lock, context.store)
     listed = [artifact for artifact in lock.added if artifact.url and artifact.filename in lost]

@@ -76,7 +76,7 @@ class Page(NamedTuple):
 
 
 def list_indexes(sources: Sources) -> list[str]:
-    """Return every index that is asked, in order; without one of pip's own it is pip's usual one."""
+    """Return all indexes in order: those of pip's configuration, or pip's default."""
     from pypi_simple import PYPI_SIMPLE_ENDPOINT  # it brings an HTML parser, which few builds need
 
     return [] if sources.no_index else [sources.index or PYPI_SIMPLE_ENDPOINT, *sources.extra]

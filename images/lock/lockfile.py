@@ -107,7 +107,7 @@ def read_lock(content: str, where: str, request: Request) -> Lock:
 
 
 def _require_user_files(lock: Lock, request: Request, where: str) -> None:
-    """Raise UserFault where other files of the user's own are asked for than those of a lock."""
+    """Raise UserFault if the request has other files of the user than the lock."""
     differences = user_files.list_differences(lock.user_files or (), request.user_files) if request.user_files else ()
     if text := "; ".join(differences):
         remedy = "--script and --workdir with the files that it was made of, or leave them out, or make a new lock"
@@ -280,7 +280,7 @@ def is_base_on_disk(base: str | None) -> bool:
 
 
 def _as_locked(base: str | None) -> str | None:
-    """Write the base that was asked for as a lock does; one on disk is compared by its digest, later."""
+    """Return the base of a request as a lock writes it; a base on disk is compared by its digest, later."""
     if base in (None, "debian", "intel"):
         return base
     return None if is_base_on_disk(base) else str(reference.parse_reference(str(base)))

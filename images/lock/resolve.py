@@ -46,9 +46,9 @@ class Resolved(NamedTuple):
 
 
 def choose_debs(planned: Plan, context: Context, background: Start | None) -> tuple[Callable[[], Debian], Making]:
-    """Choose Debian's packages; with `background`, begin this and the making of their base in the background.
+    """Choose Debian's packages; with `background`, do this and build their base in the background.
 
-    Return what waits for the choice, and the base that is being made; None without `background`.
+    Return a function that waits for the choice, and the build of the base, which is None without `background`.
     """
     text = "choosing Debian's packages"
 
@@ -130,10 +130,10 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
 
 
 def resolve_with_users(planned: Plan, context: Context) -> tuple[Resolved, UserPackages | None]:
-    """Resolve a plan as `resolve_packages` does, and say which packages are there only for the user's own.
+    """Resolve a plan as `resolve_packages` does, and return which packages only the user's packages need.
 
-    Those of the image alone are resolved first: what fails afterwards is between the two. Raises UserFault where a file
-    has another sha256 than the user has said, too.
+    The image alone is resolved first, so that a later failure is a conflict of the two. Raises UserFault also for a
+    file whose sha256 is not the one that the user requires.
     """
     alone = resolve_packages(replace(planned, user_packages=()), context)
     if not planned.user_packages:
@@ -146,7 +146,7 @@ def resolve_with_users(planned: Plan, context: Context) -> tuple[Resolved, UserP
 
 
 def _with_torch_of(alone: Resolved, planned: Plan) -> Plan:
-    """Ask for the very build of torch that the image has alone: then only the user's own can bring one for a GPU."""
+    """Require the build of torch that the image alone has: then only the user's packages can bring one for a GPU."""
     build = next(artifact.version for artifact in alone.artifacts if artifact.name == "torch")
     others = (text for text in planned.requirements if not text.startswith("torch=="))
     return replace(planned, requirements=(f"torch=={build}", *others))
@@ -172,7 +172,7 @@ def _require_hashes(planned: Plan, resolved: Resolved) -> None:
 def choose_files(pylock: Pylock, plan: Plan, directory: str | None = None) -> Resolved:
     """Choose the file of each package that fits the image best, as an installer would (PEP 751, "Installation").
 
-    One of the user's own wheelhouse wins over others of the same release.
+    A wheel of the user's wheelhouse wins over others of the same release.
     Raises UserFault when none fits, or when those of the wheelhouse cannot be used.
     """
     if directory:
@@ -194,7 +194,7 @@ def choose_files(pylock: Pylock, plan: Plan, directory: str | None = None) -> Re
 
 
 def _preferred(package: Package, directory: str | None, tags: frozenset[Tag]) -> Package:
-    """Leave of a package the wheels of the user's own directory, where one of them fits."""
+    """Keep only the wheels of the user's directory, if one of them fits."""
     if directory is None:
         return package
     of_users = [wheel for wheel in package.wheels or () if wheelhouse.is_file_of(directory, wheel.url)]
@@ -218,7 +218,7 @@ def _require_sha256(file: PackageWheel | PackageSdist) -> str:
 
 
 def address(file: PackageWheel | PackageSdist) -> str:
-    """Return where uv found a file: an address, or a path."""
+    """Return the location of a file in uv's answer: an address, or a path."""
     return str(file.url or file.path)
 
 

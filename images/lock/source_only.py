@@ -18,7 +18,7 @@ REMEDY = "--wheelhouse with a wheel of it, or the archive as its maker published
 
 
 def to_wheel(store: Store, archive: Path, digest: str, row: SourceOnly) -> tuple[str, str]:
-    """Return the sha256 and the file name of the wheel, which is made unless the store has it.
+    """Return the sha256 and the file name of the wheel; build it if the store lacks it.
 
     Raises WorldFault when the archive cannot be read, or has no package of that name.
     """

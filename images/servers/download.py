@@ -214,7 +214,7 @@ def _copy(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advan
 
 
 def _download_to(url: str, file: IO[bytes], most: int, sources: Sources, advance: Advance) -> str:
-    """Download a file; one that is cut short is begun again, as often as an answer is asked for again."""
+    """Download a file; after a cut connection begin again, as often as any request is retried."""
     retry, opened = RETRY, session(sources)
     while True:
         file.seek(0)

@@ -54,7 +54,7 @@ class FileName(str):
 
 
 class Store:
-    """Blobs by sha256, and small JSON records by the hash of what they were made from.
+    """Blobs by sha256, and small JSON records by the hash of their inputs.
 
     root/blobs/<sha256>/<name>   downloads and compressed layers
     root/records/<kind>/<key>    a line with the sha256 of the rest, and JSON; replaced in one step
@@ -145,9 +145,9 @@ class Store:
     def cached(
         self, kind: str, inputs: object, make: Callable[[], Any], usable: Callable[[Any], bool] = lambda _: True
     ) -> Cached:
-        """Return what `make` makes of `inputs`, or what it made in an earlier build, if that is still `usable`.
+        """Return the result of `make` for `inputs`, or that of an earlier build, if it is still `usable`.
 
-        A change of our own sources, or of a package whose release shows in the bytes, makes everything anew.
+        After a change of our sources, or of a package whose release affects the bytes, no earlier result is used.
         """
         if (known := self.known(kind, inputs, usable)) is not None:
             return Cached(known, True)
@@ -156,7 +156,7 @@ class Store:
         return Cached(value, False)
 
     def known(self, kind: str, inputs: object, usable: Callable[[Any], bool]) -> Any | None:
-        """Return what `cached` has made of `inputs` earlier; None where nothing is, or that is not `usable`."""
+        """Return an earlier result of `cached` for `inputs`; None if there is none, or it is not `usable`."""
         record = self.record(kind, key_of([inputs, self._makers]))
         return record if record is not None and usable(record) else None
 
@@ -265,5 +265,5 @@ def canonical(value: object) -> bytes:
 
 
 def key_of(value: object) -> str:
-    """Return the name of what something was made from: a sha256 in hexadecimal."""
+    """Return the key of the inputs of a record: a sha256 in hexadecimal."""
     return hashlib.sha256(canonical(value)).hexdigest()
