@@ -1,6 +1,8 @@
 """The wheels of a real oneCCL stack, which no package index has whole; MULTINODE_CCL names what makes them.
 
-`python -m tests.support.real_ccl` makes them ahead of the tests.
+That is a directory with a program `wheelhouse`, which puts three wheels for Python 3.11 into a directory that it is
+given: torch 2.4.0 for the CPU, IPEX 2.4.0 and the oneCCL bindings 2.4.0. Without it the tests of the stack are skipped.
+`python -m tests.support.real_ccl` makes the wheels ahead of the tests.
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ def errors() -> list[str]:
 
 
 def words_of_programs() -> str:
-    """Join every string of the entrypoint and of the builder, with what stands between the values of a message."""
-    files = [path for name in ("entrypoint", "images") for path in (ROOT / name).rglob("*.py")]
+    """Join every string of the three programs, with what stands between the values of a message."""
+    files = [path for name in ("entrypoint", "manifests", "images") for path in (ROOT / name).rglob("*.py")]
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
     return "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 

@@ -24,18 +24,6 @@ def shown_in(page: Page) -> list[dict[str, Any]]:
 
 
 SHOWN = [each for page in pages() for each in shown_in(page)]
-PODS = [each for each in SHOWN if each["kind"] == "Pod"]
-
-
-@pytest.mark.parametrize("each", PODS, ids=lambda each: each["metadata"]["name"])
-def test_a_pod_keeps_its_cores_and_mounts_what_it_has(each: dict[str, Any]) -> None:
-    """A namespace with a quota takes no container without limits."""
-    volumes = {volume["name"] for volume in each["spec"].get("volumes", [])}
-    for container in each["spec"]["containers"]:
-        assert {mount["name"] for mount in container.get("volumeMounts", [])} == volumes
-        sizes = container["resources"]
-        assert sizes["requests"].keys() == {"cpu", "memory"}
-        assert sizes["requests"] == sizes["limits"]
 
 
 def test_kubernetes_takes_what_is_its_own() -> None:
@@ -45,8 +33,8 @@ def test_kubernetes_takes_what_is_its_own() -> None:
 
 # What the pages on Kubernetes type, in their order: what makes objects, and what names them.
 TYPED = [each.text for path in ("docs/kubernetes.md", "docs/kubernetes-reference.md") for each in page(path).shown]
-KINDS = {"pvc": "PersistentVolumeClaim", "job": "Job", "trainjob": "TrainJob", "pod": "Pod"}
-NAMED = re.compile(r"\b(pvc|job|trainjob|pod)(?:/| -n training )([\w-]+)")
+KINDS = {"pvc": "PersistentVolumeClaim", "job": "Job", "trainjob": "TrainJob"}
+NAMED = re.compile(r"\b(pvc|job|trainjob)(?:/| -n training )([\w-]+)")
 
 
 @pytest.fixture(autouse=True)
@@ -58,10 +46,9 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def made() -> list[dict[str, Any]]:
-    """List the objects that the commands of these pages print, and those that the pages show."""
+    """List the objects that the commands of these pages print."""
     printed = [re.split(" [|>] ", each)[0] for each in TYPED if each.startswith("python scripts/manifest.py ")]
-    manifests = [run(*shlex.split(each.replace("<DIGEST>", "0" * 64))[2:]).manifest for each in printed]
-    return [*manifests, *PODS]
+    return [run(*shlex.split(each.replace("<DIGEST>", "0" * 64))[2:]).manifest for each in printed]
 
 
 @pytest.mark.parametrize("name", ["smoke", "qa", "mine"])
@@ -92,8 +79,7 @@ def test_kubectl_names_what_a_page_has_made(typed: str) -> None:
     there = [each for each in made() if each["metadata"].get("namespace") == "training"]
     named = {(KINDS[kind], name) for kind, name in NAMED.findall(typed)}
     named |= {("TrainJob", name) for name in re.findall(r"jobset-name=([\w-]+)", typed)}
-    named |= {("Pod", name) for name in re.findall(r"training/([\w-]+):", typed)}
-    saved = {*re.findall(r"> (\S+\.yaml)", "\n".join(TYPED)), "copy.yaml"}
+    saved = {*re.findall(r"> (\S+\.yaml)", "\n".join(TYPED))}
 
     assert named <= {(each["kind"], each["metadata"]["name"]) for each in there}
     assert {*re.findall(r"-f (\S+\.yaml)", typed)} <= saved
