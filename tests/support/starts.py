@@ -142,12 +142,13 @@ class Started:
 class Container:
     """A container in a directory, with the examples' scripts, on a machine: two sockets of 28 cores.
 
-    has: what is there beside the directory.
+    has: what is there beside the directory; taken: why ports cannot be had.
     """
 
     home: Path
     box: Box = SERVER
     has: tuple[str, ...] = INTERFACES
+    taken: Mapping[int, OSError] = field(default_factory=dict)
 
     def furnish(self, **stack: object) -> Container:
         """Write what the image has, and return the container; stack: other values in stack.json."""
@@ -196,7 +197,7 @@ class Container:
             raise _Replaced(argv, environ)
 
         with (
-            network(),
+            network(taken=self.taken),
             mock.patch("entrypoint.facts.read_text", read),
             mock.patch("entrypoint.facts.exists", self.has.__contains__),
             mock.patch("os.sched_getaffinity", lambda _: self.box.cpus(range(self.box.total))),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -144,11 +146,24 @@ def test_a_probe_that_died_leaves_its_last_words(line: str) -> None:
     assert read_probe(line, "Segmentation fault") == Probe(error="Segmentation fault")
 
 
-def test_a_probe_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "No such file" in run_probe(["/no/such/python3"], {}).error
-    assert run_probe(["sh", "-c", "echo bad >&2; exit 3"], {"PATH": "/bin:/usr/bin"}).error == "bad"
-    monkeypatch.setattr(timeouts, "PROBE", 0.1)
-    assert run_probe(["sleep", "9"], {"PATH": "/bin:/usr/bin"}).error.startswith("no answer within")
+@pytest.mark.parametrize(
+    ("ended", "error"),
+    [
+        (subprocess.CompletedProcess([], 3, b"", b"first\nbad\n"), "bad"),
+        (subprocess.CompletedProcess([], -9, b"", b""), "exit code -9"),
+        (subprocess.TimeoutExpired([], 1), f"no answer within {timeouts.PROBE} s"),
+        (FileNotFoundError(2, "No such file or directory"), "python3: No such file or directory"),
+    ],
+)
+def test_a_probe_that_does_not_answer(ended: Any, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", mock.Mock(side_effect=[ended]))
+    assert run_probe(["python3"], {}) == Probe(error=error)
+
+
+def test_the_last_object_that_a_probe_prints_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = subprocess.CompletedProcess([], 0, b'{"python": "3.10"}\n{"python": "3.11"}\na warning\n', b"")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    assert run_probe(["python3"], {}) == Probe(python="3.11")
 
 
 def test_other_words_are_refused() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -67,7 +65,7 @@ def test_rank_0_says_whether_its_job_was_one(
     assert found.startswith(said) and bool(found) == bool(said)
 
 
-@pytest.mark.parametrize(("waited", "said"), [(None, ""), (20, ""), (30, ", waiting for gradients 30% of the time")])
+@pytest.mark.parametrize(("waited", "said"), [(None, ""), (19, ""), (21, ", waiting for gradients 21% of the time")])
 def test_rank_0_says_how_long_it_has_waited(waited: int | None, said: str) -> None:
     modules = {DISTRIBUTED: torch(2), "multinode.gradients": SimpleNamespace(SEEN=SimpleNamespace(waited=waited))}
 
@@ -96,48 +94,6 @@ def test_groups_of_oneccl_are_never_freed(where: str, bindings: str, backend: st
     assert sys.getrefcount(group) == before + kept
     for _ in range(kept):
         ctypes.pythonapi.Py_DecRef(ctypes.py_object(group))
-
-
-# A Python of an image in which torch was imported.
-ENDS = """\
-import importlib.util, os, signal, sys, time, types
-import importlib._bootstrap
-importlib._bootstrap._load(importlib.util.spec_from_file_location("multinode.at_exit", {path!r}))
-sys.modules[{name!r}] = types.SimpleNamespace(
-    is_initialized=lambda: True, get_world_size=lambda: 2, _default_pg_init_method="env://"
-)
-{last}
-"""
-
-
-NO_THREAD = (
-    "import _thread; _thread.start_new_thread = lambda *_: exec('raise RuntimeError(\"can\\'t start new thread\")')"
-)
-
-
-@pytest.mark.usefixtures("foreground")
-@pytest.mark.parametrize(
-    ("last", "code", "said"),
-    [
-        pytest.param("pass", 0, f"multinode: {ONE}\n", id="done"),
-        pytest.param("sys.exit()", 0, f"multinode: {ONE}\n", id="done, as it says itself"),
-        pytest.param("sys.exit(3)", 3, "", id="an exit code of its own"),
-        pytest.param("raise OSError(24, 'Too many open files')", 1, "multinode: rank 0 on ", id="a known error"),
-        pytest.param("raise ValueError('no')", 1, "ValueError: no\n", id="an error that speaks for itself"),
-        pytest.param("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", -2, "KeyboardInterrupt\n", id="^C"),
-        pytest.param(f"{NO_THREAD}; raise KeyboardInterrupt", 1, "could start no more processes", id="no thread"),
-    ],
-)
-def test_a_program_ends_as_it_would_have_and_its_last_words_are_ours(last: str, code: int, said: str) -> None:
-    root = Path(__file__).parents[4]
-    text = ENDS.format(path=str(root / "entrypoint/hooks/at_exit.py"), name=DISTRIBUTED, last=last)
-
-    done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env={**os.environ, **RANK_0}
-    )
-
-    assert done.returncode == code
-    assert said in "".join(done.stderr.splitlines(keepends=True)[-2:]) and bool(said) == bool(done.stderr)
 
 
 @pytest.mark.parametrize(

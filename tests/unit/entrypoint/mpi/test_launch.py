@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -87,38 +86,6 @@ def test_hydra_reaches_the_others_by_our_ssh(environ: dict[str, str], interface:
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == found["HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
     assert found["HYDRA_LAUNCHER_EXTRA_ARGS"] == "-F /c"
     assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
-
-
-HYDRA = """#!/bin/sh
-echo "$@" > {0}/argv
-cat {1} > {0}/hosts
-env > {0}/environ
-exit 7
-"""
-
-
-@pytest.mark.usefixtures("foreground")
-def test_hydra_is_started_with_the_hosts_and_what_all_ranks_get(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "mpiexec.hydra").write_text(HYDRA.format(tmp_path, '"$3"'))
-    (tmp_path / "mpiexec.hydra").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile", "I_MPI_PERHOST": "1"}
-
-    facts = make_facts(environ, root=str(tmp_path))
-
-    code = launch(["--hosts", "127.0.0.1:2", "true"], {**environ, "MULTINODE_SET": "A=1", "A": "1"}, facts)
-
-    assert code == 7
-    words = (tmp_path / "argv").read_text().split()
-    assert words[:2] == ["-disable-auto-cleanup", "-machinefile"]
-    assert words[3:] == ["-n", "2", "python3", "-I", "-S", str(tmp_path), "true"]
-    assert (tmp_path / "hosts").read_text() == "127.0.0.1:2\n"
-    assert not Path(words[2]).exists()
-    given = dict(line.split("=", 1) for line in (tmp_path / "environ").read_text().splitlines())
-    assert given["MULTINODE_WORLD_SIZE"] == "2" and given["MULTINODE_SUPERVISED"] == "1" and given["I_MPI_PIN"] == "0"
-    assert not given.keys() & {"A", "I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST"}
 
 
 def test_a_task_that_the_image_lacks_is_refused_before_hosts_are_looked_for() -> None:

@@ -1,9 +1,8 @@
-"""Ranks agree on one offer, over the network of this machine."""
+"""Ranks agree on one offer, each in a thread of its own."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import threading
 import time
@@ -17,18 +16,8 @@ from entrypoint.errors import EXIT_USER, LATER, Refusal
 from entrypoint.results.agree import LONGEST, Ranks, admit, agree, choose_meeting_port, introduce, receive, tell_refused
 from entrypoint.world.model import MPI, World
 
-# Two tests at once need ports of their own.
-PORTS = count(10000 + os.getpid() * 16 % 30000)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def loopback() -> None:
-    """Skip where a machine does not reach itself: the ranks would call each other for minutes."""
-    try:
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            socket.create_connection(server.getsockname(), 5).close()
-    except OSError as error:
-        pytest.skip(f"NOT TESTED: this machine does not reach itself at 127.0.0.1: {error}")
+pytestmark = pytest.mark.usefixtures("meeting")
+PORTS = count(10000)  # another for each test: a rank may still call when its own has ended
 
 
 @pytest.fixture

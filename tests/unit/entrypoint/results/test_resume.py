@@ -35,8 +35,7 @@ SNIPPET = 'trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME
 
 Variables = Mapping[str, str]
 NONE: Variables = {}
-# Two tests at once need ports of their own.
-NEXT = count(10000 + os.getpid() * 16 % 30000)
+NEXT = count(20000)  # another port for each job: a rank may still call when its own has ended
 
 
 @dataclass
@@ -448,6 +447,7 @@ def ranks(hands: str, *directories: Path) -> list[str | None]:
         return list(pool.map(one, range(len(directories))))
 
 
+@pytest.mark.usefixtures("meeting")
 @pytest.mark.parametrize("hands", ["flag", "variable"])
 def test_ranks_never_go_on_from_different_steps(tmp_path: Path, hands: str) -> None:
     shared, own, link = Start(tmp_path / "shared", tmp_path), Start(tmp_path / "own", tmp_path), tmp_path / "mount"
@@ -484,6 +484,7 @@ def test_another_run_is_refused_before_anybody_waits(start: Start, tmp_path: Pat
             check_directory(run, world)
 
 
+@pytest.mark.usefixtures("meeting")
 def test_other_nodes_end_where_another_job_has_the_directory_of_rank_0(start: Start, tmp_path: Path) -> None:
     """A node that has another directory cannot know."""
     start.task("--seed", "2")

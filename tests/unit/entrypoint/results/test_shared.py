@@ -1,29 +1,17 @@
-"""A directory of ours on a volume of others: what is opened there, and who has it."""
+"""A directory of ours on a volume of others: what is opened there."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from entrypoint.errors import LATER, Refusal
-from entrypoint.results.shared import Busy, make_shared, open_shared
-from tests.support.harness import ROOT
-
-# Takes the lock, says so, and becomes another program, which starts a child that outlives it.
-HOLDER = """\
-import os, sys
-from entrypoint.results.shared import make_shared
-make_shared(sys.argv[1]).lock(0)
-print("has it", flush=True)
-os.execvp("sh", ["sh", "-c", "sleep 300 >/dev/null & exec sleep 300"])
-"""
+from entrypoint.errors import Refusal
+from entrypoint.results.shared import make_shared, open_shared
 
 
 @pytest.fixture
@@ -66,22 +54,6 @@ def test_it_keeps_the_bits_of_its_volume(place: Path, mode: int, expected: int) 
     assert own.read("run.json") == "text" and own.read("none") is None
     assert stat.S_IMODE(place.stat().st_mode) == expected
     assert [each.name for each in place.iterdir()] == ["run.json"]
-
-
-def test_who_has_it_keeps_it_until_he_ends(place: Path) -> None:
-    """The lock stays where he becomes another program, and goes with him, whatever his children do."""
-    command = [sys.executable, "-c", HOLDER, str(place)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as holder:
-        assert holder.stdout is not None and holder.stdout.readline() == b"has it\n"
-        try:
-            own = make_shared(str(place))
-            with pytest.raises(Busy) as error:
-                own.lock(0)
-            assert error.value.code == LATER and error.value.value.endswith(os.uname().nodename)
-            holder.kill()
-            assert own.lock(20) is not None
-        finally:
-            os.killpg(holder.pid, 9)
 
 
 def test_an_error_of_the_volume_is_not_called_a_stranger(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -57,37 +55,6 @@ def test_of_many_modules_the_first_and_the_last_are_named(store: Store) -> None:
         look(store, Python(said))
 
     assert caught.value.value.startswith("m0 (") and "m499" in caught.value.value and len(caught.value.value) < 2000
-
-
-@pytest.mark.parametrize(
-    ("wanted", "said"),
-    [
-        (["a_b", "A.b==1"], ""),
-        (["A.b==2", "nowhere==1"], "A.b (1 instead of 2); nowhere (none instead of 1)"),
-        (["c", "a_b"], "c (ModuleNotFoundError: No module named 'c')"),
-        (["stops"], "stops (SystemExit: 3)"),
-        (["lines"], "lines (ImportError: no git: set PATH)"),
-    ],
-)
-def test_python_says_which_modules_and_releases_it_does_not_find(
-    tmp_path: Path, wanted: Sequence[str], said: str
-) -> None:
-    files = {
-        "a_b.py": "",
-        "stops.py": "raise SystemExit(3)",
-        "lines.py": "raise ImportError('no git:\\n  set PATH\\n')",
-        "A.b-1.dist-info/METADATA": "Name: A.b\nVersion: 1\n",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    start = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", start + import_check.SCRIPT, *wanted], capture_output=True, text=True, check=False
-    )
-
-    assert (done.returncode, done.stderr.strip()) == (int(bool(said)), said)
 
 
 def test_what_is_wanted_is_what_wheels_have_and_say_in_order(tmp_path: Path, store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from images.compiling import compiler
 from images.compiling.compiler import FOREIGN, UNSIGNED
 from images.context import Context
 from images.debian import packages
+from images.host import process
 from images.host.errors import WorldFault
 from images.lock.lock import Lock
 from images.platforms import AMD64, ARM64, Platform
@@ -41,6 +43,18 @@ def pulled() -> Lock:
 
 OWN = locks.lock(bytecode=True)
 TWIN = locks.lock(platform=ARM64, bytecode=True, twin=(locks.TINI,))
+
+
+@pytest.fixture(autouse=True)
+def answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a program that is there say that all is well, without starting it."""
+
+    def answer(command: Sequence[str], environ: Mapping[str, str], remedy: str, seconds: float) -> process.Result:
+        if not Path(environ["PATH"], command[0]).is_file():
+            raise WorldFault("cannot start a program", command[0], remedy)
+        return process.Result(0, "", "")
+
+    monkeypatch.setattr(process, "answer", answer)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from docker.errors import DockerException, ImageNotFound
@@ -241,6 +242,8 @@ def test_the_daemon_is_the_one_of_dockers_own_command(
     for name in ("DOCKER_HOST", "DOCKER_CONTEXT"):  # the client reads those of the process beside the configuration
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(docker, "SOCKET", str(tmp_path / "docker.sock"))
+    refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+    monkeypatch.setattr("urllib3.util.connection.create_connection", mock.Mock(side_effect=refused))
 
     if value is None:
         assert docker.connect_docker(environ, 5) is None

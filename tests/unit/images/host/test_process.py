@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
-import time
 
 import pytest
 
-from images.host.errors import WorldFault
-from images.host.process import ENDS, Idle, Result, answer, end_as_interrupted, uninterrupted
+from images.host.process import ENDS, Idle, Result, end_as_interrupted, uninterrupted
 
 
 @pytest.mark.parametrize(
@@ -114,29 +111,3 @@ def test_who_cannot_be_watched_is_never_idle() -> None:
     Idle(0, told.append, iter(range(9)).__next__)()
 
     assert told == [0]
-
-
-@pytest.mark.parametrize(
-    ("script", "seconds", "expected"),
-    [
-        ("echo out; echo err >&2; exit 3", 60, Result(3, "out\n", "err\n")),
-        ("cat", 60, Result(0, "", "")),
-        ("sleep 60", 0.1, None),
-        ("trap '' TERM INT; sleep 60 & wait; sleep 60", 0.1, None),
-    ],
-)
-def test_who_does_not_answer_in_time_is_killed(script: str, seconds: float, expected: Result | None) -> None:
-    begun = time.monotonic()
-
-    assert answer(["sh", "-c", script], {"PATH": os.defpath}, "install it", seconds) == expected
-    assert time.monotonic() - begun < 30
-
-
-def test_who_is_not_there_cannot_answer() -> None:
-    with pytest.raises(WorldFault, match=r"(?s)cannot start a program: nowhere .*try: install it"):
-        answer(["nowhere"], {"PATH": os.defpath}, "install it", 60)
-
-
-def test_what_no_program_can_be_given_is_named() -> None:
-    with pytest.raises(WorldFault, match=r"cannot start a program: true .*null byte"):
-        answer(["true"], {"PATH": os.defpath, "A": "\0"}, "install it", 60)

@@ -1,4 +1,4 @@
-"""How a job of hydra ends that does not end by itself: in bounded time, whatever its ranks do."""
+"""What hydra is started with, and how a job ends that does not end by itself: in bounded time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from entrypoint.mpi.launch import launch
 from tests.support.harness import ROOT
+from tests.support.starts import make_facts
 
 SECONDS = 30
 SOURCE = """
@@ -52,3 +55,35 @@ def test_further_signals_give_a_stubborn_job_no_more_time(number: signal.Signals
     assert job.returncode == code
     assert time.monotonic() - began < 10
     job.communicate(timeout=SECONDS)
+
+
+HYDRA = """#!/bin/sh
+echo "$@" > {0}/argv
+cat {1} > {0}/hosts
+env > {0}/environ
+exit 7
+"""
+
+
+@pytest.mark.usefixtures("foreground")
+def test_hydra_is_started_with_the_hosts_and_what_all_ranks_get(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mpiexec.hydra").write_text(HYDRA.format(tmp_path, '"$3"'))
+    (tmp_path / "mpiexec.hydra").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "I_MPI_HYDRA_HOST_FILE": "/etc/mpi/hostfile", "I_MPI_PERHOST": "1"}
+
+    facts = make_facts(environ, root=str(tmp_path))
+
+    code = launch(["--hosts", "127.0.0.1:2", "true"], {**environ, "MULTINODE_SET": "A=1", "A": "1"}, facts)
+
+    assert code == 7
+    words = (tmp_path / "argv").read_text().split()
+    assert words[:2] == ["-disable-auto-cleanup", "-machinefile"]
+    assert words[3:] == ["-n", "2", "python3", "-I", "-S", str(tmp_path), "true"]
+    assert (tmp_path / "hosts").read_text() == "127.0.0.1:2\n"
+    assert not Path(words[2]).exists()
+    given = dict(line.split("=", 1) for line in (tmp_path / "environ").read_text().splitlines())
+    assert given["MULTINODE_WORLD_SIZE"] == "2" and given["MULTINODE_SUPERVISED"] == "1" and given["I_MPI_PIN"] == "0"
+    assert not given.keys() & {"A", "I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST"}

@@ -1,0 +1,127 @@
+"""What this Python compiles in the place of a base's."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from images.base.facts import Site
+from images.compiling import bytecode
+from images.compiling.bytecode import Job
+from images.compiling.compiler import Compiler
+from images.content import Content
+from images.host import process
+from images.layers.uncompiled import uncompiled_pattern
+from images.store.store import Store
+from images.wheels.wheel import Wheel
+from tests.support.wheels import pack
+
+MTIME = 1_704_067_200
+HEADER = 16  # bytes (PEP 552)
+SITE = Site("3.11", "usr/lib/site", "/usr/bin/python")
+
+
+@dataclass
+class Running:
+    """This Python in the place of a base's."""
+
+    asked: list[Sequence[str]] = field(default_factory=list)
+
+    def __call__(self, arguments: Sequence[str], given: Path, out: Path) -> str | None:
+        self.asked.append(arguments)
+        with given.open("rb") as feed, out.open("wb") as written:
+            return process.run([sys.executable, *arguments, ""], {"PYTHONHASHSEED": "0"}, "", feed, out=written).failure
+
+
+def made(tmp_path: Path, *jobs: Job, running: Running | None = None) -> list[Mapping[str, bytes]]:
+    store = Store(tmp_path / "store")
+    digests = bytecode.compile_jobs(store, jobs, Compiler(SITE, "", running or Running()))
+    return [bytecode.read_bytecode(store, digest) for digest in digests]
+
+
+def wheel(tmp_path: Path, files: Mapping[str, bytes], project: str = "thing", *, trimmed: bool = True) -> Job:
+    path = pack(tmp_path, files, project)
+    left_out = uncompiled_pattern(project, Content(trim=trimmed))
+    return bytecode.wheel_job(Wheel(project, "1.0", path.name, path), "usr/lib/site", left_out)
+
+
+def test_bytecode_has_the_time_and_the_size_of_its_source_and_its_path_in_the_image(tmp_path: Path) -> None:
+    [found] = made(tmp_path, wheel(tmp_path, {"a/one.py": b"x = 1\n"}))
+
+    data = found["a/one.py"]
+    assert [int.from_bytes(data[at : at + 4], "little") for at in (4, 8, 12)] == [0, MTIME, len("x = 1\n")]
+    assert marshal.loads(data[HEADER:]).co_filename == "/usr/lib/site/a/one.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("one.py", "one.py"), ("thing-1.0.data/purelib/two.py", "two.py"), ("thing-1.0.data/platlib/b/c.py", "b/c.py"),
+        ("a/data.json", None), ("thing-1.0.data/scripts/run.py", None),
+    ],
+)  # fmt: skip
+def test_modules_of_a_wheel_lie_in_site_wherever_the_wheel_has_them(
+    tmp_path: Path, name: str, module: str | None
+) -> None:
+    [found] = made(tmp_path, wheel(tmp_path, {name: b""}))
+
+    assert [*found] == ([module] if module else [])
+
+
+@pytest.mark.parametrize("text", [b"def", b"x = '\0'", b"lambda:" * 1200 + b"0", b"\xff"])
+def test_a_module_that_does_not_compile_is_left_out_and_the_others_are_not(tmp_path: Path, text: bytes) -> None:
+    [found] = made(tmp_path, wheel(tmp_path, {"bad.py": text, "good.py": b"x = 1"}))
+
+    assert [*found] == ["good.py"]
+
+
+@pytest.mark.parametrize("trimmed", [True, False])
+def test_what_no_task_imports_is_left_out(tmp_path: Path, trimmed: bool) -> None:
+    files = {"torch/one.py": b"", "torch/_inductor/x.py": b""}
+
+    [found] = made(tmp_path, wheel(tmp_path, files, "torch", trimmed=trimmed))
+
+    assert found.keys() == ({"torch/one.py"} if trimmed else files.keys())
+
+
+def test_what_is_compiled_before_does_not_show(tmp_path: Path) -> None:
+    """marshal marks names that the process has elsewhere, too."""
+    shared = "\n".join(f"def rare_{n}(other_{n}): return other_{n}.rare_{n}" for n in range(99)).encode()
+    first, job = (wheel(tmp_path, {"a.py": shared}, name) for name in ("first", "second"))
+
+    [alone] = made(tmp_path / "alone", job)
+    _, behind = made(tmp_path / "behind", first, job)
+
+    assert alone == behind
+
+
+def test_each_is_compiled_once_and_again_when_it_changed_or_is_gone(tmp_path: Path) -> None:
+    running, one = Running(), wheel(tmp_path, {"a.py": b"a"}, "one")
+    others = [bytecode.files_job("ours", "opt/ours", {"b.py": text, "stays.txt": b""}) for text in (b"b", b"c")]
+
+    first = made(tmp_path, one, running=running)
+    both = made(tmp_path, one, others[0], running=running)
+    again = made(tmp_path, others[0], one, running=running)
+    assert ([first[0], both[1]], [both[1], both[0]], len(running.asked)) == (both, again, 2)
+    assert [*both[1]] == ["b.py"]
+
+    assert made(tmp_path, others[1], running=running) != [both[1]]
+    for path in (tmp_path / "store/blobs").glob("*/blob"):
+        path.unlink()
+    assert (made(tmp_path, one, running=running), len(running.asked)) == (first, 4)
+
+
+def test_a_process_that_dies_fails_all(tmp_path: Path) -> None:
+    program = bytecode.WORKER.read_text().replace("posix._exit(0)", "posix._exit(3)")
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, "0", ""], input=b"0 0\n", env=dict(os.environ), capture_output=True
+    )
+
+    assert (done.returncode, done.stderr.strip()) == (1, b"the process that compiles has failed")

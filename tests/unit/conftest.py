@@ -1,0 +1,37 @@
+"""Unit tests read nothing of this machine: what starts a process or reaches an address fails here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+PROCESSES = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
+ADDRESSES = ("socket.bind", "socket.connect")
+# Whether a test of this directory runs: others of the same process may do as they like, and a hook stays.
+running = [False]
+
+
+def forbid(event: str, args: tuple[object, ...]) -> None:
+    """Raise where a test does what depends on this machine; a socket with a name of its own process is none of that."""
+    if not running[0] or event not in (*PROCESSES, *ADDRESSES):
+        return
+    if event in PROCESSES or isinstance(args[1], tuple):
+        running[0] = False  # what reports this may do the same
+        raise AssertionError(f"{event} {args!r}: a test that needs it belongs to tests/integration")
+
+
+sys.addaudithook(forbid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Know when a test of this directory runs, with its fixtures."""
+    running[0] = HERE in item.path.parents
+    try:
+        return (yield)
+    finally:
+        running[0] = False
