@@ -19,7 +19,7 @@ from tests.support.harness import ALONE, EXAMPLES, IMAGES, alone, built, has_doc
 # All property tests together take half a minute of one core with so many examples each. MULTINODE_FUZZ_MINUTES says how
 # long they are to take instead, such as 60; that is about true. Only then are the examples new ones each time: a change
 # is tried with the examples of the change before it, and fails for what is in it.
-EACH, USUAL = 40, 0.5
+EACH, USUAL = 20, 0.5
 MINUTES = os.environ.get("MULTINODE_FUZZ_MINUTES")
 ASKED = float(MINUTES or USUAL)
 # How long an example takes says something about the machine, which may be busy, and nothing about the code.
@@ -28,6 +28,16 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("patient")
+
+
+# Files whose set-ups take longest, with images of their own: they begin first, each in another process, for most others
+# want the default image, which one process builds while the others would wait for it.
+FIRST = ("tests/cluster/test_real_ccl.py", "tests/image/test_pulled_base.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of FIRST first; all others stay in the order of their files."""
+    items.sort(key=lambda item: not item.path.as_posix().endswith(FIRST))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -125,9 +135,3 @@ def image(engine: None) -> str:
 def older_image(engine: None) -> str:
     """Build with the last release of transformers that knew ccl."""
     return load("older", "--torch", "2.13.0", "--transformers", "4.46.3", "--examples", str(EXAMPLES))
-
-
-@pytest.fixture(scope="session")
-def bare_image(engine: None) -> str:
-    """Build the same without examples."""
-    return load("bare", "--examples", "none")

@@ -1,26 +1,32 @@
-"""What nothing starts rots: what the benchmarks share is started at each landing, in its smallest size."""
+"""What nothing starts rots: what the benchmarks share is started at each landing, and each part at a release."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import PARTS
 from benchmarks.figures import file as figures
+from benchmarks.figures.measured import Figures
+from benchmarks.host import scratch
 from benchmarks.host.scratch import Scratch
 from benchmarks.network.measure import OPTIONS, TURNS
 from benchmarks.report import plots
+from benchmarks.settings import scenes
 from benchmarks.settings.pair import Group, Shape
-from benchmarks.settings.scenes import WARM
+from benchmarks.settings.scenes import WARM, Scene
+from benchmarks.train.measure import VARIABLE
 from tests.support.harness import ROOT, new_name
 
 TINY = Shape(1, 8, 1, "float32")
 
 
-def test_two_containers_apart_and_as_ranks_with_less_of_a_network(bare_image: str, tmp_path: Path) -> None:
-    two = Group(Scratch(tmp_path, new_name(), time.monotonic()), bare_image)
+def test_two_containers_apart_and_as_ranks_with_less_of_a_network(image: str, tmp_path: Path) -> None:
+    two = Group(Scratch(tmp_path, new_name(), time.monotonic()), image)
 
     apart = two.apart(TINY)
     together = json.loads(two.together(TINY.words, "1gbit", {"MULTINODE_GRADIENTS": "int8"}).splitlines()[-1])
@@ -47,3 +53,64 @@ def test_the_plots_are_drawn(tmp_path: Path) -> None:
 
     assert len(drawn) >= 2
     assert {path.read_bytes()[:4] for path in drawn} == {b"\x89PNG"}
+
+
+def check_nothing(cpuinfo: str) -> None:
+    """Take any processor: few words take seconds in bfloat16 everywhere."""
+
+
+FLOAT32 = scenes.MODELS["float32"]
+# The smallest sizes of each part, beside one run: what its modules have as constants. What a store of its own has to
+# download, and what builds from nothing take, stays.
+SMALLEST: Mapping[str, Mapping[str, object]] = {
+    "build": {"benchmarks.build.alone.FORGOTTEN": 0},
+    "image": {},
+    "start": {},
+    "train": {"benchmarks.train.scripts.SEEDS": ("1",), "benchmarks.train.bf16.STEPS": ()},
+    "example": {
+        "benchmarks.example.measure.RATES": ("1gbit",),
+        "benchmarks.example.measure.SPEEDS": ("1gbit",),
+        "benchmarks.example.measure.SEEDS": ("1",),
+    },
+    "settings": {
+        "benchmarks.settings.measure.check_units": check_nothing,
+        "benchmarks.settings.scenes.SCENES": (Scene("half", 0.5),),
+        "benchmarks.settings.scenes.MODELS": {**scenes.MODELS, "distilbert": FLOAT32},
+        "benchmarks.settings.pair.LARGE": TINY,
+        "benchmarks.settings.pair.SMALL": TINY,
+        "benchmarks.settings.oneccl.SMALL": TINY,
+    },
+    "network": {
+        "benchmarks.network.measure.check_units": check_nothing,
+        "benchmarks.network.measure.RATES": ("1gbit",),
+        "benchmarks.network.measure.SMALL": TINY,
+    },
+    "store": {},
+}
+# In the place of the real scripts of the examples, which GitHub has: it learns nothing, and says how it went.
+SCRIPT = """
+for name in ("train_samples_per_second", "train_loss", "eval_f1", "eval_accuracy"):
+    print(f"  {name} = 0.5")
+print({"eval_accuracy": "0.5"})
+"""
+SCRIPTS = ("question-answering/run_qa.py", "text-classification/run_glue.py")
+# What not every machine has the wheels for.
+MAY_BE_MISSING = {"oneCCL"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_measures_in_its_smallest_size(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, size in SMALLEST[part].items():
+        monkeypatch.setattr(place, size)
+    for script in (tmp_path / "examples/pytorch" / each for each in SCRIPTS):
+        script.parent.mkdir(parents=True)
+        script.write_text(SCRIPT)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    measured = Figures()
+
+    with scratch.opened() as opened:
+        PARTS[part].measure(opened, measured, 1)
+
+    assert measured.values and measured.missing.keys() <= MAY_BE_MISSING

@@ -50,14 +50,14 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def ends(bare_image: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def ends(image: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Start each script twice in one container."""
     place: Path = tmp_path_factory.mktemp("scripts")
     place.chmod(0o755)
     for name, text in {**SCRIPTS, "compare": COMPARE}.items():
         (place / f"{name}.py").write_text(text)
     done = run(
-        bare_image, "/scripts/compare.py", *SCRIPTS,
+        image, "/scripts/compare.py", *SCRIPTS,
         options=["--volume", f"{place}:/scripts:ro", "--entrypoint", "python3"],
     )  # fmt: skip
     assert done.code == 0, done.text

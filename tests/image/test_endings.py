@@ -66,9 +66,9 @@ Trainer(model=make_model(), args=arguments, train_dataset=Questions(64, 1)).trai
 
 
 @pytest.fixture(scope="module")
-def busy(bare_image: str) -> Iterator[str]:
+def busy(image: str) -> Iterator[str]:
     """Keep two cores busy in a container; whatever runs beside it is gone with it."""
-    words = ("--cpuset-cpus", "0,1", "--entrypoint", "tini", bare_image, "--", "bash", "-c", BUSY)
+    words = ("--cpuset-cpus", "0,1", "--entrypoint", "tini", image, "--", "bash", "-c", BUSY)
     with detached(*words) as container:
         yield container.name
 
@@ -88,25 +88,25 @@ def assert_ended_well(done: Done) -> None:
 
 
 @pytest.mark.slow
-def test_a_script_may_return_without_destroying_its_group(bare_image: str, module_path: Path) -> None:
-    assert_ended_well(end(bare_image, module_path, RETURNS, MPIRUN))
+def test_a_script_may_return_without_destroying_its_group(image: str, module_path: Path) -> None:
+    assert_ended_well(end(image, module_path, RETURNS, MPIRUN))
 
 
-def test_a_script_may_end_with_its_training(bare_image: str, module_path: Path) -> None:
-    assert_ended_well(end(bare_image, module_path, TRAINS, TORCHRUN))
+def test_a_script_may_end_with_its_training(image: str, module_path: Path) -> None:
+    assert_ended_well(end(image, module_path, TRAINS, TORCHRUN))
 
 
-def test_ranks_that_form_no_group_are_said_to_work_apart(bare_image: str, module_path: Path) -> None:
-    done = end(bare_image, module_path, "import torch, torch.distributed", TORCHRUN)
+def test_ranks_that_form_no_group_are_said_to_work_apart(image: str, module_path: Path) -> None:
+    done = end(image, module_path, "import torch, torch.distributed", TORCHRUN)
 
     assert done.code == 0
     assert done.err.count("multinode: each of the 2 ranks has worked by itself, not as one job\n") == 1
 
 
-def test_nccl_is_told_what_to_take_here(bare_image: str, module_path: Path) -> None:
+def test_nccl_is_told_what_to_take_here(image: str, module_path: Path) -> None:
     script = "import torch.distributed as dist; dist.init_process_group('nccl')"
 
-    done = end(bare_image, module_path, script, TORCHRUN)
+    done = end(image, module_path, script, TORCHRUN)
 
     assert done.code == 1
     assert "multinode: this image trains on CPUs, and has no such backend: NCCL" in done.err
@@ -135,10 +135,10 @@ def test_two_ranks_end_cleanly_on_busy_cores(busy: str, command: tuple[str, ...]
     assert [len(re.findall(r"(?m)^smoke: passed: world_size=2 ", each.out)) for each in done] == [1] * TIMES
 
 
-def test_launch_lets_ranks_end_one_after_the_other(bare_image: str) -> None:
+def test_launch_lets_ranks_end_one_after_the_other(image: str) -> None:
     options = ["--env", "I_MPI_FABRICS=shm", "--env", "LD_LIBRARY_PATH=/usr/local/lib"]
 
-    done = run(bare_image, "launch", "--hosts", "localhost", "-n", "2", "python3", "-c", UNFINISHED, options=options)
+    done = run(image, "launch", "--hosts", "localhost", "-n", "2", "python3", "-c", UNFINISHED, options=options)
 
     assert done.code == 0
     assert sorted(done.out.split("\n")) == ["", "good work done by 0", "good work done by 1"]

@@ -78,8 +78,8 @@ def parse(image: str, version: str, folder: Path) -> tuple[str, list[str], list[
 @pytest.mark.parametrize(
     "version", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith(("4.46", "4.57"))) for name in RELEASES]
 )
-def test_the_release_parses_every_line_we_produce(bare_image: str, version: str, tmp_path: Path) -> None:
-    installed, fields, devices, left = parse(bare_image, version, tmp_path)
+def test_the_release_parses_every_line_we_produce(image: str, version: str, tmp_path: Path) -> None:
+    installed, fields, devices, left = parse(image, version, tmp_path)
 
     assert installed == version
     assert set(fields) == HISTORY[release(version)]

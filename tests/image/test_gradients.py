@@ -20,8 +20,8 @@ def train(image: str, ranks: int, what: str, *options: str, seconds: float = 420
 
 
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_gradients_are_those_of_plain_ddp(bare_image: str, ranks: int) -> None:
-    done = train(bare_image, ranks, "all")
+def test_gradients_are_those_of_plain_ddp(image: str, ranks: int) -> None:
+    done = train(image, ranks, "all")
 
     assert done.code == 0
     assert re.search(r"^\d\d cases are well$", done.out, re.MULTILINE)
@@ -34,23 +34,23 @@ def test_gradients_are_those_of_plain_ddp(bare_image: str, ranks: int) -> None:
     ("ranks", "choice"),
     [(2, ""), *(pytest.param(3, choice, marks=pytest.mark.slow) for choice in ("", "int8"))],
 )
-def test_a_lost_rank_ends_the_others(bare_image: str, ranks: int, choice: str) -> None:
-    done = train(bare_image, ranks, "lose", "--env", f"MULTINODE_GRADIENTS={choice}", seconds=120)
+def test_a_lost_rank_ends_the_others(image: str, ranks: int, choice: str) -> None:
+    done = train(image, ranks, "lose", "--env", f"MULTINODE_GRADIENTS={choice}", seconds=120)
 
     assert done.code == 1
     assert done.out.startswith("told of the lost rank: ")
 
 
-def test_ranks_that_choose_differently_are_refused(bare_image: str) -> None:
-    done = train(bare_image, 2, "disagree", seconds=120)
+def test_ranks_that_choose_differently_are_refused(image: str) -> None:
+    done = train(image, 2, "disagree", seconds=120)
 
     values = "MULTINODE_GRADIENTS=float32 on rank 0, MULTINODE_GRADIENTS=(not set) on rank 1"
     assert done.code != 0
     assert f"multinode: ranks would exchange gradients in different ways: {values}\n  try: " in done.err
 
 
-def test_a_value_that_is_not_known_starts_nothing(bare_image: str) -> None:
-    done = train(bare_image, 2, "all", "--env", "MULTINODE_GRADIENTS=fp8", seconds=60)
+def test_a_value_that_is_not_known_starts_nothing(image: str) -> None:
+    done = train(image, 2, "all", "--env", "MULTINODE_GRADIENTS=fp8", seconds=60)
 
     assert done.code == 2
     assert "multinode: MULTINODE_GRADIENTS has a value that is not known: 'fp8'\n  try: " in done.err

@@ -9,10 +9,10 @@ from tests.support.harness import run
 SCRIPT = Path(__file__).with_name("mean_losses.py")
 
 
-def test_a_mean_is_weighted_by_its_labels(bare_image: str) -> None:
+def test_a_mean_is_weighted_by_its_labels(image: str) -> None:
     options = ("--volume", f"{SCRIPT}:/workspace/losses.py:ro")
 
-    done = run(bare_image, "python3", "/workspace/losses.py", options=options, seconds=120)
+    done = run(image, "python3", "/workspace/losses.py", options=options, seconds=120)
 
     assert done.code == 0
     assert done.out.endswith(" losses are well\n")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
     ("model", "words"),
     [("MiniLM", "8 128"), ("DistilBERT", "8 128 --bf16"), ("DistilBERT", "4 384"), ("BERT", "8 128 --bf16")],
 )
-def test_a_rank_takes_about_as_much_as_was_estimated(bare_image: str, tmp_path: Path, model: str, words: str) -> None:
+def test_a_rank_takes_about_as_much_as_was_estimated(image: str, tmp_path: Path, model: str, words: str) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "config.json").write_text(json.dumps(MODELS[model]))
     batch, length, *more = words.split()
@@ -29,8 +29,8 @@ def test_a_rank_takes_about_as_much_as_was_estimated(bare_image: str, tmp_path: 
     sizes = ("--per_device_train_batch_size", batch, "--max_seq_length", length)
     command = ("peak.py", "--model_name_or_path", "/workspace/model", *sizes, *more)
 
-    explained = run(bare_image, "--explain=json", *command, options=(*options, "--memory", "600m"))
-    trained = run(bare_image, *command, options=options, seconds=400)
+    explained = run(image, "--explain=json", *command, options=(*options, "--memory", "600m"))
+    trained = run(image, *command, options=options, seconds=400)
 
     assert (explained.code, trained.code) == (0, 0)
     said, took = json.loads(explained.out), json.loads(trained.out.splitlines()[-1])

@@ -23,20 +23,20 @@ def test_sigterm_ends_the_first_process_of_a_pod_while_it_waits(image: str) -> N
         assert pod.code(60) == 143, "it waits for minutes otherwise"
 
 
-def test_tini_says_nothing_where_it_is_not_the_first_process(bare_image: str) -> None:
-    done = run(bare_image, "true", options=["--init"])
+def test_tini_says_nothing_where_it_is_not_the_first_process(image: str) -> None:
+    done = run(image, "true", options=["--init"])
 
     assert done.code == 0
     assert all(line.startswith("multinode: ") for line in done.err.splitlines())
 
 
-def test_an_address_that_can_be_bound_is_not_this_machine(bare_image: str) -> None:
+def test_an_address_that_can_be_bound_is_not_this_machine(image: str) -> None:
     """As with keepalived, all can be; hydra would run the ranks of every host here."""
     script = "import socket; socket.create_server(('10.77.0.9', 4000)); print('bound')"
     options = ["--sysctl", "net.ipv4.ip_nonlocal_bind=1", "--env", "MULTINODE_SSH_KEYS=/none", "--entrypoint", "bash"]
 
     command = f'python3 -c "{script}"; multinode ssh 10.77.0.9 echo here; multinode ssh 127.0.0.1 echo here'
-    done = run(bare_image, "-c", command, options=options)
+    done = run(image, "-c", command, options=options)
 
     assert done.out.splitlines() == ["bound", "here"]
 
@@ -45,13 +45,11 @@ ACCELERATE = "accelerate launch --cpu --num_processes 2 --num_machines 1 --mixed
 
 
 @pytest.mark.slow  # the start of accelerate shows the reason; tests/unit has the refusals
-def test_accelerate_that_would_start_one_process_is_refused(bare_image: str) -> None:
+def test_accelerate_that_would_start_one_process_is_refused(image: str) -> None:
     """What it does by itself is the reason: it starts one, with no word of the other."""
     typed, size = f"{ACCELERATE} /tmp/x.py", "import os; print(os.environ.get('WORLD_SIZE'))"
 
-    done = run(
-        bare_image, "-c", f'echo "{size}" > /tmp/x.py; {typed}; multinode {typed}', options=["--entrypoint", "bash"]
-    )
+    done = run(image, "-c", f'echo "{size}" > /tmp/x.py; {typed}; multinode {typed}', options=["--entrypoint", "bash"])
 
     assert done.out.splitlines() == ["None"]
     assert done.code == 2
@@ -66,8 +64,8 @@ print(json.dumps([name for each in get_args_parser()._actions if each.nargs == 0
 """
 
 
-def test_the_options_of_torchrun_without_a_value_are_known(bare_image: str) -> None:
+def test_the_options_of_torchrun_without_a_value_are_known(image: str) -> None:
     """After an option with a value the next word is that: a number of processes behind any other would be lost."""
-    done = run(bare_image, "-c", PARSERS, options=["--entrypoint", "python3"])
+    done = run(image, "-c", PARSERS, options=["--entrypoint", "python3"])
 
     assert {name[:2] + name[2:].replace("-", "_") for name in json.loads(done.out)} <= set(FLAGS)
