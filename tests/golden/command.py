@@ -15,8 +15,8 @@ from unittest import mock
 from images import cli
 
 TODAY = datetime.date(2026, 11, 20)
-# Neither Docker nor podman is found, and no socket is opened to look for them.
-NO_ENGINE = {"DOCKER_HOST": "tcp://127.0.0.1:9", "PATH": ""}
+# Neither Docker nor podman is found, and no address is called to look for them.
+NO_ENGINE = {"DOCKER_HOST": "unix:///nowhere/docker.sock", "PATH": ""}
 # rich reads this one by itself: set, it would print a moving line into a file, too.
 NO_TERMINAL = {"FORCE_COLOR": ""}
 

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -31,6 +32,13 @@ def schema(kind: str) -> dict[str, Any]:
     definition = yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     found: dict[str, Any] = strict(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
     return found
+
+
+@cache
+def validator(kind: str) -> Any:
+    """Return what validates manifests of a kind; the schema itself is not looked at each time, as by validate()."""
+    found = schema(kind)
+    return jsonschema.validators.validator_for(found)(found)
 
 
 def strict(node: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +19,15 @@ def left_by(*names: str) -> dict[str, str]:
     """Put the variables of launchers together, the innermost last; a file begins with where it comes from."""
     found: dict[str, str] = {}
     for name in names:
-        rows = DIRECTORY.joinpath(f"{name}.env").read_text("utf-8").splitlines()
-        found.update(row.partition("=")[::2] for row in rows if not row.startswith("#"))
+        found.update(read_environment(name))
     return found
+
+
+@cache
+def read_environment(name: str) -> Mapping[str, str]:
+    """Read the variables of one launcher."""
+    rows = DIRECTORY.joinpath(f"{name}.env").read_text("utf-8").splitlines()
+    return dict(row.partition("=")[::2] for row in rows if not row.startswith("#"))
 
 
 def names() -> list[str]:

@@ -15,6 +15,8 @@ from tests.support.admission import list_flaws
 IMAGE = f"registry.example/multinode@sha256:{'0' * 64}"
 SIZES = ("--cpu", "8", "--memory", "16Gi")
 KINDS = tuple(ROWS)
+# Reads the same as SafeLoader, ten times as fast.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 JOBS = tuple(name for name, kind in ROWS.items() if kind.is_job)
 
 
@@ -36,7 +38,7 @@ class Printed(NamedTuple):
     def objects(self) -> list[dict[str, Any]]:
         """Return all that is printed."""
         assert self.code == 0, self.err
-        return list(yaml.safe_load_all(self.out))
+        return list(yaml.load_all(self.out, LOADER))
 
 
 def run(*words: str) -> Printed:

@@ -99,6 +99,7 @@ def network(own: str = OWN, taken: Mapping[int, OSError] = {}) -> Iterator[None]
         mock.patch("entrypoint.machine.network.find_way", lambda to: (to[1][0], own)),
         mock.patch("entrypoint.machine.network.list_ipv4", lambda: [("lo", "127.0.0.1"), ("eth0", own)]),
         mock.patch("entrypoint.machine.network.try_port", taken.get),
+        mock.patch("entrypoint.rendezvous.master.try_port", taken.get),
     ):
         yield
 

@@ -6,6 +6,7 @@ import ast
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -44,8 +45,13 @@ def list_modules(program: str) -> dict[str, Path]:
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 
 
-def list_imports(path: Path) -> Iterator[str]:
-    """Yield the dotted names that a file imports; `from a import b` gives a and a.b."""
+@cache
+def list_imports(path: Path) -> tuple[str, ...]:
+    """List the dotted names that a file imports; `from a import b` gives a and a.b."""
+    return tuple(_find_imports(path))
+
+
+def _find_imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

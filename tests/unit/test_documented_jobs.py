@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
 
-from tests.support.definitions import schema
+from tests.support.definitions import validator
 from tests.support.documents import Page, page, pages
 from tests.support.manifests import list_pods, run
 
@@ -45,6 +45,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@cache
 def made() -> list[dict[str, Any]]:
     """List the objects that the commands of these pages print."""
     printed = [re.split(" [|>] ", each)[0] for each in TYPED if each.startswith("python scripts/manifest.py ")]
@@ -56,7 +57,7 @@ def test_the_definition_of_its_kind_takes_what_a_page_prints(name: str) -> None:
     printed = [each for each in made() if each["metadata"]["name"] == name and each["kind"] == "TrainJob"]
 
     for each in printed:
-        jsonschema.validate(each, schema(each["kind"]))
+        validator(each["kind"]).validate(each)
     assert len(printed) == 1
 
 

@@ -18,11 +18,17 @@ def decided() -> dict[str, str]:
     return explain.produce()
 
 
-@pytest.mark.parametrize("name", [case.name for case in explain.cases()])
-def test_a_decision_is_what_it_was(name: str, decided: dict[str, str]) -> None:
-    known = explain.read(data.recorded("explain"))
+@pytest.fixture(scope="module")
+def decisions(decided: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what each case was, and what it is."""
+    return explain.read(data.recorded("explain")), explain.read(decided)
 
-    different = data.compare(known.get(name, ""), explain.read(decided)[name], name)
+
+@pytest.mark.parametrize("name", [case.name for case in explain.cases()])
+def test_a_decision_is_what_it_was(name: str, decisions: tuple[dict[str, str], dict[str, str]]) -> None:
+    known, now = decisions
+
+    different = data.compare(known.get(name, ""), now[name], name)
     assert not different, f"{different}\n{data.REMEDY}"
 
 

@@ -27,7 +27,7 @@ COMMANDS = (
 EXPLAINED = (*COMMANDS, ["launch", "smoke"], ["worker"])
 MODES = {"--explain=json": EXPLAINED, "--explain": EXPLAINED, "": COMMANDS}
 HALF_GOOD = st.booleans().flatmap(lambda is_good: CHANGED if is_good else ENVIRONMENTS)
-FEWEST = 5  # decisions among the 40 examples of a mode; there are about 15
+FEWEST = 3  # decisions among the 20 examples of a mode; there are about 7
 HEADS = (
     "launcher", "world", "master", "processors", "NUMA nodes", "backend", "bf16", "quota", "gradients", "set",
     "kept", "note", "command",

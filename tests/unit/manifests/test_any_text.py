@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+import yaml
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.manifests import KINDS, list_options, write
@@ -20,12 +21,14 @@ OPTIONS = {option: kind for kind in KINDS for option in list_options(kind)}
 
 
 @pytest.mark.parametrize(("option", "kind"), OPTIONS.items())
+@settings(max_examples=settings().max_examples // 2)  # many options are read alike
 @given(text=VALUES)
 def test_a_value_is_taken_or_refused(option: str, kind: str, text: str) -> None:
     printed = write(kind, f"{option}={text}")
 
     if printed.code == 0:
-        assert printed.objects[-1]["kind"]
+        *_, last = yaml.safe_load_all(printed.out)  # libyaml takes no byte that is no text, as an argument may have one
+        assert last["kind"]
     else:
         first, second = printed.err.splitlines()
         assert (printed.code, printed.out) == (2, "")

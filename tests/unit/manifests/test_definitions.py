@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-import jsonschema
 import kubernetes_validate
 import pytest
 from kubeflow.training.api_client import ApiClient
@@ -18,12 +18,13 @@ from manifests.options import JOB_ROWS, JOBS, POD_ROWS, has_option
 from manifests.request import ManifestKind
 from tests.golden import data, manifests
 from tests.golden.manifests import ENDS, EVERYTHING, FORMS, PODS
-from tests.support.definitions import schema
+from tests.support.definitions import validator
 from tests.support.manifests import list_pods, write
 
 RELEASE = "1.37"
 
 
+@cache
 def form(name: str) -> dict[str, Any]:
     kind, *words = FORMS[name]
     return write(kind, *words).manifest
@@ -37,7 +38,7 @@ CUSTOM = [name for name in FORMS if "." in form(name)["apiVersion"]]
 def test_the_definition_of_its_kind_takes_a_manifest(name: str) -> None:
     manifest = form(name)
 
-    jsonschema.validate(manifest, schema(manifest["kind"]))
+    validator(manifest["kind"]).validate(manifest)
 
 
 @pytest.mark.parametrize("name", [name for name in CUSTOM if name.startswith(("trainjob", "runtime"))])

@@ -168,10 +168,10 @@ PARTS = [
 ]  # fmt: skip
 
 
-def measure(text: str) -> float:
-    """Return the seconds of this process that a text takes, the best of three: others use the machine too."""
+def measure(text: str, times: int) -> float:
+    """Return the seconds of this process that a text takes, the best of some times: others use the machine too."""
     best = 9.0
-    for _ in range(3):
+    for _ in range(times):
         began = time.process_time()
         hide([text])
         hide_text(text)
@@ -184,8 +184,9 @@ def measure(text: str) -> float:
 def test_twice_the_text_takes_twice_the_time(parts: list[str], end: str) -> None:
     """What is quadratic takes 16 times as long for four times the text."""
     unit = "".join(parts)
-    short, long = (measure(unit * (length // len(unit)) + end) for length in (4_000, 16_000))
-    assert long < 9 * short + 0.02
+    short, long = (unit * (length // len(unit)) + end for length in (4_000, 16_000))
+    if measure(long, 1) > 9 * measure(short, 1) + 0.02:  # by chance, maybe
+        assert measure(long, 3) < 9 * measure(short, 3) + 0.02
 
 
 @given(st.lists(st.text()))

@@ -283,7 +283,7 @@ RANKS = ("RANK", "LOCAL_RANK", "PET_NODE_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RAN
 MACHINES = st.sampled_from([look_at(Box(1, 2), docker(1.5)), look_at(Box(2, 28, 2))])
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(ENVIRONMENTS, MACHINES, st.sampled_from([None, 1, 3]))
 def test_any_environment_gives_a_decision_or_the_one_error(
     environ: dict[str, str], machine: Machine, nproc: int | None
