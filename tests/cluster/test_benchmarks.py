@@ -35,14 +35,14 @@ def test_two_containers_apart_and_as_ranks_with_less_of_a_network(image: str, tm
     assert together["world"] == 2 and len(together["steps"]) == WARM + TINY.steps
 
 
-def test_ranks_that_train_in_every_way_in_turn(bare_image: str, tmp_path: Path) -> None:
-    two = Group(Scratch(tmp_path, new_name(), time.monotonic()), bare_image, script=TURNS)
-    ways = ["apart", "default", "off", "int8", *OPTIONS]
-    words = ["--batch", "1", "--length", "8", "--layers", "1", "--steps", "3", "--dtype", "float32"]
+def test_ranks_that_train_in_every_way_in_turn(image: str, tmp_path: Path) -> None:
+    two = Group(Scratch(tmp_path, new_name(), time.monotonic()), image, script=TURNS)
+    ways = ["apart", "default", "off", OPTIONS[0]]
+    words = ["--batch", "1", "--length", "8", "--layers", "1", "--steps", "2", "--dtype", "float32"]
 
     seconds = json.loads(two.together([*words, *ways], "1gbit").splitlines()[-1])
 
-    assert {way: len(each) for way, each in seconds.items()} == dict.fromkeys(ways, 3)
+    assert {way: len(each) for way, each in seconds.items()} == dict.fromkeys(ways, 2)
 
 
 @pytest.mark.slow
@@ -69,7 +69,6 @@ SMALLEST: Mapping[str, Mapping[str, object]] = {
     "train": {"benchmarks.train.scripts.SEEDS": ("1",), "benchmarks.train.bf16.STEPS": ()},
     "example": {
         "benchmarks.example.measure.RATES": ("1gbit",),
-        "benchmarks.example.measure.SPEEDS": ("1gbit",),
         "benchmarks.example.measure.SEEDS": ("1",),
     },
     "settings": {

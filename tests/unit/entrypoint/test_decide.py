@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -11,7 +12,7 @@ from entrypoint.decide import Plan, assemble
 from entrypoint.errors import Refusal
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
-from entrypoint.preflight import note_places
+from entrypoint.preflight import look_ahead, note_places
 from entrypoint.settings import Setting, forget
 from entrypoint.tasks.arguments import Program
 from entrypoint.tasks.command import PLAIN, SCRIPT, SMOKE, TASK, Command, Kind
@@ -61,6 +62,19 @@ def test_one_rank_of_each_node_looks_whether_results_can_be_written(
         pytest.raises(Refusal) if is_refused else contextlib.nullcontext(),
     ):
         note_places(here, made, {}, make_facts({}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "local_rank", "told"),
+    [(SMOKE, "smoke", 0, True), (SMOKE, "smoke", 1, False), (PLAIN, "cat", 0, False), (PLAIN, "cat", 1, False)],
+)
+def test_one_rank_of_each_node_that_trains_tells_what_is_closed_in_a_cache(
+    tmp_path: Path, kind: Kind, name: str, local_rank: int, told: bool
+) -> None:
+    world = World(MPI, "", nodes=(2, 2), local_size=2, rank=2 + local_rank, local_rank=local_rank, size=4)
+    with mock.patch("entrypoint.preflight.find_closed", lambda *_: [str(tmp_path)]):
+        notes = look_ahead(place(world, Command(kind, name, [])), make_facts({})).notes
+    assert any(str(tmp_path) in each for each in notes) is told
 
 
 @pytest.mark.parametrize(
