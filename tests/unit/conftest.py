@@ -35,3 +35,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         running[0] = False
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Look no more: with the last test of a process, what others have made in an engine is removed."""
+    running[0] = False
