@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.figures.promises import LIMITS
+from benchmarks.network.measure import OPTIONS
 
 Cell = str | tuple[str, str] | None
 
@@ -256,7 +257,7 @@ NETWORK = (
     Table(
         "What DistributedDataParallel can be told, two containers in bfloat16: the default's seconds / those with it",
         ("no limit", "1 Gbit/s"),
-        tuple(map(_told, ("8 MB buckets", "50 MB buckets", "static graph", "unused parameters"))),
+        tuple(map(_told, OPTIONS)),
     ),
 )  # fmt: skip
 STORE = (
