@@ -1,4 +1,4 @@
-"""The page on an image of one's own, as it says: built by one command, trained in two containers, and verified."""
+"""The page on an image of one's own, as it says: built by one command, trained alone and by two nodes, and verified."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ NAMES = re.compile(r"\b(training|pod0|pod1|results)\b(?!/)")
 PLACE = "registry.example/team/mine:1"
 
 
+def two_nodes(command: str) -> str:
+    """Return the README's commands for two containers that train, with another image and command."""
+    nodes = next(lines for _, lines in page("README.md").blocks if lines[0].startswith("docker network create"))
+    return "\n".join(nodes).replace("IMAGE smoke --bf16", command)
+
+
 @pytest.fixture
 def own_registry(tmp_path: Path) -> Iterator[str]:
     """Run a registry that anybody may push to."""
@@ -30,8 +36,9 @@ def own_registry(tmp_path: Path) -> Iterator[str]:
 def test_one_command_makes_an_image_that_trains_in_two_containers_and_is_verified(
     engine: None, own_registry: str, tmp_path: Path
 ) -> None:
-    """The script is that of the page on libraries, with all that it imports in one file."""
+    """The script is that of the page on libraries, with all that it imports in one file; two nodes are the README's."""
     shown = "\n".join("\n".join(lines) for _, lines in page("docs/image.md").blocks).partition("FROM ")[0]
+    shown = f"{shown}\n{two_nodes('multinode:mine train.py')}"
     script = SHARED.sub("", (LIBRARIES / "trl_sft.py").read_text())
     (tmp_path / "train.py").write_text((LIBRARIES / "tiny.py").read_text() + script)
     ending, tag = f"-own-{tmp_path.name}", f"{IMAGES}:mine"
