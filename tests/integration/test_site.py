@@ -61,6 +61,15 @@ QUESTIONS = (
     ("exit code 138", "reference"),
     ("MULTINODE_TIMEOUT", "reference"),
     ("slurm sbatch", "slurm"),
+    ("python train.py other process", "script"),
+    ("script not mounted worker", "troubleshooting"),
+    ("other users cannot read files", "script"),
+    ("average_tokens_across_devices", "training"),
+    ("spot node checkpoint", "production"),
+    ("results to S3", "production"),
+    ("sweep", "production"),
+    ("quota Kueue team", "production"),
+    ("priority class", "kubernetes-reference"),
 )
 
 
