@@ -185,7 +185,7 @@ PROMISES: Sequence[Promise] = (
     Promise(
         "example", "how soon two nodes with 1 Gbit/s reach an accuracy, against the guide's command",
         "guide two 1gbit to goal", "half of the texts right of 1,000 that are not trained on; the start counts",
-        "ours two 1gbit to goal", least=3.0,
+        "ours two 1gbit to goal", least=3.0, in_readme=True,
     ),
     Promise(
         "settings", "speed of two containers together, against two apart, 12 x 384", "apart 12x384",
