@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install -e '.[test]'")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install -e '.[test,browser]'")
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no chromium: apt-get install chromium")

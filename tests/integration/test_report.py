@@ -30,7 +30,7 @@ CURVES = (
 @contextmanager
 def opened(browser: Browser, place: Path, width: int, scheme: str = "light") -> Iterator[Page]:
     """Show a file; what is said on the console, or asked of anybody, fails the test."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     said: list[str] = []
     page = context.new_page()
     page.on("console", lambda message: said.append(message.text))
