@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import errno
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +20,6 @@ import entrypoint.__main__ as program
 from entrypoint.decide import Plan, decide
 from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
-from entrypoint.machine.files import read_text
 from entrypoint.machine.identity import Identity
 from entrypoint.machine.image import Stack
 from entrypoint.machine.limits import Limits
@@ -36,6 +39,8 @@ CCL = Stack("2.4.0+cpu", "4.46.0", "3.11", "ccl", None, "/usr/lib/python3")
 PLENTY = Limits(1 << 30, 64 << 30, frozenset({"avx512_bf16"}))
 NODE0, OWN = "10.77.0.1", "10.77.0.2"
 SMOKE = Command(command.SMOKE, "smoke", [])
+SERVER = Box(2, 28, 2)
+MACHINE = look_at(SERVER)
 
 
 def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) -> Facts:
@@ -43,7 +48,7 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
     values: dict[str, Any] = {
         "root": "/opt/multinode",
         "files": lambda path: None,
-        "machine": look_at(Box(2, 28, 2)),
+        "machine": MACHINE,
         "limits": PLENTY,
         "identity": Identity({}, None, (), {}),
         "mounts": (),
@@ -110,12 +115,40 @@ KERNEL = {
     "/proc/cpuinfo": "processor: 0\nflags: fpu avx2 avx512f avx512_bf16\n",
     "/proc/self/mountinfo": "1 0 0:1 / / rw - overlay overlay rw\n",
 }
+SHM = 64 << 30
 INTERFACES = ("/sys/class/net/lo", "/sys/class/net/eth0")
 PROGRAMS = ("torchrun", "deepspeed", "accelerate", "mpirun", "python3", "sh", "bash", "true")
 PACKAGES = ("datasets-4.0.0", "evaluate-0.4", "nltk-3.9", "rouge_score-0.1", "seqeval-1.2")
 
 
-SERVER = Box(2, 28, 2)
+@contextmanager
+def kernel(box: Box = SERVER, has: Collection[str] = INTERFACES) -> Iterator[Counter[str]]:
+    """Replace what the kernel says of a machine and of this process, and count how often each file is opened.
+
+    has: what is there beside the files that are opened.
+    """
+    opened: Counter[str] = Counter()
+    files = {**box.files(), **KERNEL}
+    really_open = builtins.open
+
+    def open_file(path: Any, *args: Any, **more: Any) -> Any:
+        if isinstance(path, str):
+            opened[path] += 1
+        if not str(path).startswith(("/proc/", "/sys/")):
+            return really_open(path, *args, **more)
+        if path not in files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return io.StringIO(files[path])
+
+    with (
+        mock.patch.object(builtins, "open", open_file),
+        mock.patch("entrypoint.facts.exists", has.__contains__),
+        mock.patch("entrypoint.facts.measure_file_system", lambda _: (SHM, SHM)),
+        mock.patch("os.sched_getaffinity", lambda _: box.cpus(range(box.total))),
+        mock.patch("os.isatty", lambda _: True),
+        mock.patch("os.getppid", lambda: 7),
+    ):
+        yield opened
 
 
 class _Replaced(BaseException):
@@ -188,23 +221,15 @@ class Container:
 
     @contextmanager
     def _entered(self) -> Iterator[None]:
-        """Replace exec, the kernel's files, the processors and the network."""
-        files = {**self.box.files(), **KERNEL}
-
-        def read(path: str) -> str | None:
-            return files.get(path) if path.startswith(("/proc/", "/sys/")) else read_text(path)
+        """Replace exec, the kernel and the network."""
 
         def replace(_: str, argv: list[str], environ: Mapping[str, str]) -> None:
             raise _Replaced(argv, environ)
 
         with (
             network(taken=self.taken),
-            mock.patch("entrypoint.facts.read_text", read),
-            mock.patch("entrypoint.facts.exists", self.has.__contains__),
-            mock.patch("os.sched_getaffinity", lambda _: self.box.cpus(range(self.box.total))),
+            kernel(self.box, self.has),
             mock.patch("os.execvpe", replace),
             mock.patch("sys.stdin", None),
-            mock.patch("os.isatty", lambda _: True),
-            mock.patch("os.getppid", lambda: 7),
         ):
             yield

@@ -1,4 +1,4 @@
-"""Unit tests read nothing of this machine: what starts a process or reaches an address fails here."""
+"""Unit tests read nothing of this machine: what starts a process, reaches an address or asks the kernel fails here."""
 
 from __future__ import annotations
 
@@ -9,19 +9,37 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PROCESSES = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
-ADDRESSES = ("socket.bind", "socket.connect")
+KERNEL = ("/proc/", "/sys/")
+
+
+def is_always(args: tuple[object, ...]) -> bool:
+    return True
+
+
+def is_address(args: tuple[object, ...]) -> bool:
+    return isinstance(args[1], tuple)
+
+
+def is_of_kernel(args: tuple[object, ...]) -> bool:
+    return isinstance(args[0], str) and args[0].startswith(KERNEL)
+
+
+# What Python tells of what it is about to do, and whether it depends on this machine.
+FORBIDDEN = {
+    **dict.fromkeys(("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"), is_always),
+    **dict.fromkeys(("socket.bind", "socket.connect"), is_address),
+    **dict.fromkeys(("open", "os.listdir", "os.scandir"), is_of_kernel),
+}
 # Whether a test of this directory runs: others of the same process may do as they like, and a hook stays.
 running = [False]
 
 
 def forbid(event: str, args: tuple[object, ...]) -> None:
     """Raise where a test does what depends on this machine; a socket with a name of its own process is none of that."""
-    if not running[0] or event not in (*PROCESSES, *ADDRESSES):
+    if not running[0] or event not in FORBIDDEN or not FORBIDDEN[event](args):
         return
-    if event in PROCESSES or isinstance(args[1], tuple):
-        running[0] = False  # what reports this may do the same
-        raise AssertionError(f"{event} {args!r}: a test that needs it belongs to tests/integration")
+    running[0] = False  # what reports this may do the same
+    raise AssertionError(f"{event} {args!r}: a test that needs it belongs to tests/integration")
 
 
 sys.addaudithook(forbid)

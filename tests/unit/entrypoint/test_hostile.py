@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from entrypoint.__main__ import main
 from tests.support.environments import CHANGED, ENVIRONMENTS
-from tests.support.starts import Container
+from tests.support.starts import Container, kernel
 
 COMMANDS = (
     ["smoke"], ["--nproc", "2", "smoke"], ["python3", "train.py"], ["torchrun", "train.py"], ["sh"], ["qa"],
@@ -54,9 +54,9 @@ def root(module_path: Path) -> Path:
 
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
-    """Let no name server be asked, no program be started, and no name be waited for."""
+    """Have a machine and no network, let no program be started, and no name be waited for."""
     unknown = mock.Mock(side_effect=socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
-    with contextlib.ExitStack() as stack:
+    with kernel(), contextlib.ExitStack() as stack:
         for name, value in (
             ("socket.getaddrinfo", unknown),
             ("os.execvpe", mock.Mock(side_effect=SystemExit(0))),

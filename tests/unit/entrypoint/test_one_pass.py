@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import os
-from collections import Counter
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -15,10 +12,7 @@ import entrypoint.__main__ as program
 from entrypoint import decide, situation
 from entrypoint.world import table
 from tests.support.launchers import left_by
-from tests.support.starts import Container, network
-
-# What every process reads for itself: Python's own modules, and files that are not the kernel's.
-KERNEL = ("/proc/", "/sys/")
+from tests.support.starts import Container, kernel, network
 
 
 @pytest.mark.parametrize(
@@ -33,18 +27,10 @@ KERNEL = ("/proc/", "/sys/")
 )
 def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[str], environ: dict[str, str]) -> None:
     Container(tmp_path).furnish()
-    reads: Counter[str] = Counter()
-    really_open = builtins.open
-
-    def count(path: Any, *args: Any, **more: Any) -> Any:
-        if str(path).startswith(KERNEL) or str(path).endswith("stack.json"):
-            reads[str(path)] += 1
-        return really_open(path, *args, **more)
-
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), **environ}
     with (
         network(),
-        mock.patch.object(builtins, "open", count),
+        kernel() as opened,
         mock.patch.object(os, "execvpe", side_effect=SystemExit),
         mock.patch("entrypoint.__main__.detect_situation", wraps=situation.detect_situation) as detected,
         mock.patch("entrypoint.__main__.decide", wraps=decide.decide) as decided,
@@ -53,6 +39,6 @@ def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[st
     ):
         program.main(argv, environ, str(tmp_path))
 
-    assert reads[str(tmp_path / "stack.json")] == 1
-    assert {path: count for path, count in reads.items() if count > 1} == {}
+    assert opened[str(tmp_path / "stack.json")] == opened["/proc/meminfo"] == 1
+    assert {path: count for path, count in opened.items() if count > 1} == {}
     assert (found.call_count, detected.call_count, decided.call_count) == (1, 1, 1)

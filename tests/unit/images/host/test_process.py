@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -105,9 +106,10 @@ def test_a_process_is_idle_from_its_last_byte_on(
     assert told == seconds
 
 
-def test_who_cannot_be_watched_is_never_idle() -> None:
-    told = list[float]()
+def test_who_cannot_be_watched_is_never_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = Idle(0, (told := list[float]()).append, iter(range(9)).__next__)
+    monkeypatch.setattr(idle, "_counts", tmp_path / "none")
 
-    Idle(0, told.append, iter(range(9)).__next__)()
+    idle()
 
     assert told == [0]
