@@ -60,12 +60,15 @@ def find_messages(module: ast.Module) -> Iterator[Message]:
     everywhere = read_scope(module)
     errors = {*ERRORS, *(node.name for node in ast.walk(module) if isinstance(node, ast.ClassDef) and is_error(node))}
     for part in module.body:
-        scope = everywhere.enter(ast.walk(part))
-        for node in ast.walk(part):
-            if isinstance(node, ast.Call) and (places := find_places(node, errors)):
-                fact, remedy = (node.args[place] for place in places)
-                for text in write(fact, scope):
-                    yield Message(text, next(filter(None, map(clean, write(remedy, scope))), ""))
+        nodes = list(ast.walk(part))
+        calls = [
+            (node, places) for node in nodes if isinstance(node, ast.Call) and (places := find_places(node, errors))
+        ]
+        scope = everywhere.enter(nodes) if calls else everywhere
+        for call, places in calls:
+            fact, remedy = (call.args[place] for place in places)
+            for text in write(fact, scope):
+                yield Message(text, next(filter(None, map(clean, write(remedy, scope))), ""))
 
 
 def find_places(call: ast.Call, errors: Collection[str]) -> tuple[int, int] | None:

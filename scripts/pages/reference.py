@@ -141,8 +141,8 @@ def other_messages() -> list[str]:
 
 def explains(titles: Iterable[str], fact: str) -> bool:
     """Return whether a heading has the words of a fact, without the values that it may begin and end with."""
-    pattern = ".+".join(map(re.escape, call(fact).split(messages.VALUE)))
-    return any(re.fullmatch(pattern, title) or fact.startswith(f"{title} on {messages.VALUE}") for title in titles)
+    pattern = re.compile(".+".join(map(re.escape, call(fact).split(messages.VALUE))))
+    return any(pattern.fullmatch(title) or fact.startswith(f"{title} on {messages.VALUE}") for title in titles)
 
 
 def show(message: messages.Message) -> list[str]:

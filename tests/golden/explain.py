@@ -23,6 +23,7 @@ from pyfakefs.fake_filesystem import FakeFilesystem, set_uid
 from pyfakefs.fake_filesystem_unittest import Patcher
 
 from entrypoint.__main__ import main
+from entrypoint.machine.files import read_text
 from entrypoint.numbers import read_cpus
 from tests.golden import data
 from tests.support.launchers import left_by, names
@@ -282,7 +283,7 @@ def furnish(case: Case, system: FakeFilesystem) -> None:
     mine = {f"{ROOT}/stack.json": stack, "/workspace/train.py": "", "/workspace/arguments.json": ARGFILE}
     mine["/workspace/list.json"] = "[]"
     scripts = {f"{EXAMPLES}/examples/pytorch/{script}": text for script, text in SCRIPTS.items()}
-    texts = {**case.box.files(), **PROC, **ETC, **mine, **scripts, **case.limit}
+    texts = {**PROC, **ETC, **mine, **scripts, **case.limit}
     texts[f"/proc/{PARENT}/status"] = f"Cpus_allowed_list:\t{case.box.files()[ONLINE]}\n"
     for path, text in texts.items():
         system.create_file(path, contents=text)
@@ -300,11 +301,15 @@ def furnish(case: Case, system: FakeFilesystem) -> None:
 
 @contextlib.contextmanager
 def pretend(case: Case) -> Iterator[None]:
-    """Give the process a user, processors, a parent, and addresses to look up."""
+    """Give the process a user, processors, a parent, and addresses to look up.
+
+    The many files of the processors are no part of the fake file system, which would take longest to make.
+    """
     cpus = read_cpus(case.cpus) or case.box.cpus(range(case.box.total))
     user = pwd.struct_passwd(("multinode", "x", 1000, 0, "", "/home/multinode", "/bin/bash"))
     with contextlib.ExitStack() as stack:
         for name, value in (
+            ("entrypoint.facts.read_text", lambda path: case.box.files().get(path) or read_text(path)),
             ("os.sched_getaffinity", lambda _: cpus),
             ("os.getppid", lambda: PARENT),
             ("os.statvfs", lambda _: mock.Mock(f_frsize=1, f_blocks=case.shm, f_bavail=case.shm)),

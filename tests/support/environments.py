@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import ast
+import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import strategies as st
 
 from tests.support.launchers import left_by, names, read_cases, read_machines
+from tests.support.sources import read_source
 
 ENTRYPOINT = Path(__file__).parents[2] / "entrypoint"
 NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Za-z0-9]+)+")
@@ -19,9 +21,7 @@ APART = {"MULTINODE_SUPERVISED", "MULTI_CPU", "KILLED_BY_SIGNAL"}
 def names_in_sources() -> set[str]:
     """List what has the form of a variable's name among the strings of the entrypoint."""
     files = [path for path in ENTRYPOINT.rglob("*.py") if path.parent.name != "jobs"]
-    nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text())))
-    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return {text for text in texts if NAME.fullmatch(text)} - APART
+    return {text for path in files for text in read_source(path).strings if NAME.fullmatch(text)} - APART
 
 
 # Every variable that a launcher is recorded or documented to leave, and every one that the entrypoint knows.
@@ -42,11 +42,21 @@ TEXTS = (
 # What a variable of the system can hold: anything but NUL, and bytes that are no text as lone surrogates.
 TEXT = st.text(st.characters(blacklist_characters="\0"), max_size=8)
 VALUES = st.one_of(st.sampled_from(TEXTS), TEXT)
-# All at once, and one kind of garbage in all.
-HOSTILE = st.one_of(
-    st.fixed_dictionaries(dict.fromkeys(NAMES, VALUES)),
-    VALUES.map(lambda value: dict.fromkeys(NAMES, value)),
-    st.fixed_dictionaries({name: st.sampled_from(["0", "1", "2", "8"]) for name in NAMES}),
+
+
+def spread(values: Sequence[str], seed: int) -> dict[str, str]:
+    """Give every name one of some values, by chance: that each draws its own takes hypothesis a second."""
+    chance = random.Random(seed)
+    return {name: chance.choice(values) for name in NAMES}
+
+
+# All at once: one kind of garbage in all, several kinds, and numbers that contradict each other.
+HOSTILE = st.builds(
+    spread,
+    st.lists(VALUES, min_size=1, max_size=1)
+    | st.lists(VALUES, min_size=2, max_size=16)
+    | st.just(["0", "1", "2", "8"]),
+    st.integers(0, 1 << 32),
 )
 # What a launcher leaves, with one hostile variable: most are decided on, and few that hold more garbage.
 CHANGED = st.builds(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 from entrypoint.machine.cpus import Machine, read_machine
@@ -37,20 +39,26 @@ class Box(NamedTuple):
             return frozenset(core * self.threads + thread for core in cores for thread in range(self.threads))
         return frozenset(core + self.total * thread for core in cores for thread in range(self.threads))
 
-    def files(self) -> dict[str, str]:
+    def files(self) -> Mapping[str, str]:
         """Write /sys/devices/system/{cpu,node}."""
-        every = write_cpus(self.cpus(range(self.total)))
-        files = {f"{CPU}/online": f"{every}\n", f"{CPU}/possible": f"{every}\n"}
-        for core in range(self.total):
-            siblings = self.cpus(range(core, core + 1))
-            for cpu in siblings:
-                topology = f"{CPU}/cpu{cpu}/topology"
-                files[f"{topology}/thread_siblings_list"] = f"{write_cpus(siblings)}\n"
-        each = self.cores // self.nodes
-        for node in range(self.sockets * self.nodes):
-            files[f"{NODE}/node{node}/cpulist"] = f"{write_cpus(self.cpus(range(node * each, (node + 1) * each)))}\n"
-        files[f"{NODE}/online"] = f"{write_cpus(frozenset(range(self.sockets * self.nodes)))}\n"
-        return files
+        return write_files(self)
+
+
+@cache
+def write_files(box: Box) -> Mapping[str, str]:
+    """Write the files of a machine, once for all tests."""
+    every = write_cpus(box.cpus(range(box.total)))
+    files = {f"{CPU}/online": f"{every}\n", f"{CPU}/possible": f"{every}\n"}
+    for core in range(box.total):
+        siblings = box.cpus(range(core, core + 1))
+        for cpu in siblings:
+            topology = f"{CPU}/cpu{cpu}/topology"
+            files[f"{topology}/thread_siblings_list"] = f"{write_cpus(siblings)}\n"
+    each = box.cores // box.nodes
+    for node in range(box.sockets * box.nodes):
+        files[f"{NODE}/node{node}/cpulist"] = f"{write_cpus(box.cpus(range(node * each, (node + 1) * each)))}\n"
+    files[f"{NODE}/online"] = f"{write_cpus(frozenset(range(box.sockets * box.nodes)))}\n"
+    return files
 
 
 def pod(quota: float) -> dict[str, str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+from functools import cache
 from typing import Any, NamedTuple
+from unittest import mock
 
 import yaml
 
 from manifests import cli
 from manifests.kinds import KINDS as ROWS
-from manifests.options import Parser, add_options
+from manifests.options import Parser, add_options, make_parser
 from tests.support.admission import list_flaws
 
 IMAGE = f"registry.example/multinode@sha256:{'0' * 64}"
@@ -41,10 +43,15 @@ class Printed(NamedTuple):
         return list(yaml.load_all(self.out, LOADER))
 
 
+# A command line makes it once, a test session too.
+read_parser = cache(make_parser)
+
+
 def run(*words: str) -> Printed:
     """Return what a command line prints."""
     out, err = io.StringIO(), io.StringIO()
-    code = cli.main(words, out, err)
+    with mock.patch("manifests.cli.make_parser", read_parser):
+        code = cli.main(words, out, err)
     return Printed(code, out.getvalue(), err.getvalue())
 
 

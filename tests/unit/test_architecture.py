@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -14,6 +11,7 @@ import pytest
 
 from images.platforms import PLATFORMS
 from tests.support.harness import ROOT
+from tests.support.sources import read_source
 
 # Each program, and what it takes of others. Manifests say what the entrypoint is going to do, by its own code.
 PROGRAMS: dict[str, set[str]] = {
@@ -45,21 +43,6 @@ def list_modules(program: str) -> dict[str, Path]:
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 
 
-@cache
-def list_imports(path: Path) -> tuple[str, ...]:
-    """List the dotted names that a file imports; `from a import b` gives a and a.b."""
-    return tuple(_find_imports(path))
-
-
-def _find_imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
 def list_packages(graph: dict[str, set[str]]) -> dict[str, set[str]]:
     """Return the same graph between the packages of a program: the first two parts of each name."""
     arrows: dict[str, set[str]] = {}
@@ -73,7 +56,7 @@ def list_packages(graph: dict[str, set[str]]) -> dict[str, set[str]]:
 def test_imports_have_one_direction(program: str) -> None:
     """No module imports itself by a circle of others, and no package does."""
     modules = {name: path for name, path in list_modules(program).items() if name != program}
-    graph = {name: (set(list_imports(path)) & modules.keys()) - {name} for name, path in modules.items()}
+    graph = {name: (set(read_source(path).imports) & modules.keys()) - {name} for name, path in modules.items()}
     for each in (graph, list_packages(graph)):
         try:
             TopologicalSorter(each).prepare()
@@ -89,7 +72,9 @@ def test_libraries_stand_on_a_small_protocol_alone() -> None:
         name = ahead.pop()
         reached.add(name)
         ahead |= (
-            (set(list_imports(modules[name])) & modules.keys()) - reached - {"images", "images.host", "images.store"}
+            (set(read_source(modules[name]).imports) & modules.keys())
+            - reached
+            - {"images", "images.host", "images.store"}
         )
 
     others = {name for name in reached if not name.startswith(LIBRARIES)}
@@ -102,7 +87,7 @@ def test_the_programs_do_not_import_each_other(program: str) -> None:
     found = {
         f"{name}: {each}"
         for name, path in list_modules(program).items()
-        for each in list_imports(path)
+        for each in read_source(path).imports
         if each.split(".")[0] in others
     }
     assert found == set()
@@ -112,7 +97,7 @@ def test_the_entrypoint_needs_nothing_but_python() -> None:
     for path in list_modules("entrypoint").values():
         trains = any(path.is_relative_to(ROOT / place) for place in TRAINING)
         known = {"entrypoint", *sys.stdlib_module_names, *(BESIDE_TRAINING if trains else ())}
-        assert {each.split(".")[0] for each in list_imports(path)} <= known, path
+        assert {each.split(".")[0] for each in read_source(path).imports} <= known, path
 
 
 # What each command line, or each kind of replica, has.
@@ -123,8 +108,7 @@ ALIKE = {"main", "write_replica"}
 def test_no_two_functions_or_classes_have_one_name(program: str) -> None:
     """Programs that run beside torch, or in a base, are not looked at: each has names of its own."""
     paths = [path for path in list_modules(program).values() if not {"hooks", "programs"} & {*path.parts}]
-    bodies = [ast.parse(path.read_text()).body for path in paths]
-    names = Counter(node.name for body in bodies for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+    names = Counter(name for path in paths for name in read_source(path).defines)
 
     assert {name for name, count in names.items() if count > 1} - ALIKE == set(), "name them by what each does"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from images.plan import catalog
 from tests.support.documents import Page, Shown, page, pages
 from tests.support.harness import ROOT
 from tests.support.library_wheels import LIBRARIES, PINS, read_pins
+from tests.support.sources import read_source
 
 # Programs that the pages start in a container, beside the entrypoint's own commands.
 PROGRAMS = ("aws", "bash", "chmod", "hf", "ls", "tensorboard", "true")
@@ -125,8 +125,7 @@ def errors() -> list[str]:
 def words_of_programs() -> str:
     """Join every string of the three programs, with what stands between the values of a message."""
     files = [path for name in ("entrypoint", "manifests", "images") for path in (ROOT / name).rglob("*.py")]
-    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
-    return "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return "\n".join(text for path in files for text in read_source(path).strings)
 
 
 def test_an_error_is_called_by_the_words_that_are_printed() -> None:

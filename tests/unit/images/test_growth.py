@@ -104,18 +104,20 @@ def modules() -> Iterator[Path]:
 def patterns() -> Iterator[tuple[str, re.Pattern[Any], bool]]:
     """Yield the regular expressions of a module, and whether each begins to match at one place only."""
     sources = {path: path.read_text() for path in modules()}
-    everything = "\n".join(sources.values())
+    uses: dict[str, set[str]] = {}
+    for each, method in re.findall(r"\b(\w+)\.(?=(\w+))", "\n".join(sources.values())):
+        uses.setdefault(each, set()).add(method)
     for path, source in sources.items():
         name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
         if "re.compile(" in source and not name.endswith("__main__"):
             for known, value in vars(import_module(name)).items():
                 if isinstance(value, re.Pattern) and re.search(rf"^{known}\b.*= ?re\.compile", source, re.MULTILINE):
-                    uses = set(re.findall(rf"\b{known}\.(\w+)", everything))
-                    yield f"{name}.{known}", value, bool(uses) and uses <= {*WHOLE}
-        for call in ast.walk(ast.parse(source)):
-            if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("re.") and call.args:
-                method, first = ast.unparse(call.func)[3:], call.args[0]
-                if isinstance(first, ast.Constant) and method != "compile":
+                    yield f"{name}.{known}", value, known in uses and uses[known] <= {*WHOLE}
+        for call in ast.walk(ast.parse(source)) if "import re\n" in source else ():
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args:
+                method, first = call.func.attr, call.args[0]
+                of_re = isinstance(call.func.value, ast.Name) and call.func.value.id == "re"
+                if of_re and isinstance(first, ast.Constant) and method != "compile":
                     yield f"{name}:{call.lineno}", re.compile(first.value), method in WHOLE
 
 

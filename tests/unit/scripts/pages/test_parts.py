@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 
 import pytest
 
@@ -21,6 +22,7 @@ MESSAGES = messages.read_messages()
 SAID = json.loads((ROOT / "tests/data/golden/messages/starts.json").read_text())
 
 
+@cache
 def made(name: str) -> str:
     return "\n".join(PARTS[name]())
 
