@@ -30,9 +30,9 @@ settings.register_profile(
 settings.load_profile("patient")
 
 
-# Files whose set-ups take longest, with images of their own: they begin first, each in another process, for most others
-# want the default image, which one process builds while the others would wait for it.
-FIRST = ("tests/cluster/test_real_ccl.py", "tests/image/test_pulled_base.py")
+# Files whose set-ups take longest and want no default image: they begin first, each in another process, for most others
+# want that image, which one process builds while the others would wait for it.
+FIRST = ("tests/cluster/test_real_ccl.py", "tests/integration/test_base.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -25,6 +25,7 @@ from tests.support.harness import ROOT, new_name
 TINY = Shape(1, 8, 1, "float32")
 
 
+@pytest.mark.slow  # the next test has all of it but containers that train apart
 def test_two_containers_apart_and_as_ranks_with_less_of_a_network(image: str, tmp_path: Path) -> None:
     two = Group(Scratch(tmp_path, new_name(), time.monotonic()), image)
 

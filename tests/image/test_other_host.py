@@ -50,8 +50,7 @@ def host(module_path: Path) -> Iterator[str]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user takes root: run scripts/test as root")
 def test_a_machine_with_nothing_but_python_makes_the_same_image(host: str, module_path: Path) -> None:
     """As nobody, without a network, on a disk that is read-only but for the store."""
-    options = [word for word in SMALL if word != "--no-bytecode"]
-    done = build("--json", *options, "--output", str(module_path / "layout/"))
+    done = build("--json", *SMALL, "--output", str(module_path / "layout/"))
     store = module_path / "store"
     store.mkdir()
     shutil.copy(locks.path_beside(module_path / "layout"), store / "pylock.image.toml")

@@ -14,7 +14,7 @@ from images.layers.entrypoint_layer import GID, UID
 from images.lock import lockfile
 from images.plan.request import Request
 from tests.support.harness import HARDENED, ROOT, assert_three_parts, build, built, call, run
-from tests.support.stores import SMALL
+from tests.support.stores import USUAL
 
 SCRIPT = ROOT / "tests/data/offline/train.py"
 MARK, OTHER = b"SEED = 41  # of this project", b"SEED = 42  # of this project"
@@ -39,7 +39,7 @@ def own(engine: None, module_path: Path, module_tag: Callable[[str], str]) -> Ow
     (root / ".dockerignore").write_text("data\n")
     name, archive = module_tag("files"), module_path / "own.tar"
     files = ("--script", str(SCRIPT), "--workdir", str(root))
-    return Own(name, built(*SMALL, *files, "--tag", name, "--load", "--output", str(archive)), files, archive)
+    return Own(name, built(*USUAL, *files, "--tag", name, "--load", "--output", str(archive)), files, archive)
 
 
 def test_the_script_trains_without_a_mount(own: Own) -> None:

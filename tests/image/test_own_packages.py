@@ -13,7 +13,7 @@ from images.lock import lockfile
 from images.lock.lock import Lock
 from images.plan.request import Request
 from tests.support.harness import build, built, call, run
-from tests.support.stores import SMALL
+from tests.support.stores import USUAL
 
 # Two that need what the image has, and bring more.
 FILE = "peft>=0.18  # adapters\n-r more.txt\n-c bounds.txt\n"
@@ -57,7 +57,7 @@ def own(engine: None, module_path: Path, module_tag: Callable[[str], str]) -> Ow
     for name, text in {"mine.txt": FILE, **MORE, **BOUNDS}.items():
         (module_path / name).write_text(text)
     name, archive = module_tag("own"), module_path / "own.tar"
-    options = (*SMALL, "--requirements", str(module_path / "mine.txt"), "--tag", name)
+    options = (*USUAL, "--requirements", str(module_path / "mine.txt"), "--tag", name)
     answer = built(*options, "--load", "--output", str(archive))
     text = lockfile.path_for(archive).read_text()
     return Own(name, answer, options, lockfile.read_lock(text, "the lock", Request()))
@@ -92,7 +92,7 @@ def test_it_is_built_again_from_the_lock_inside_it(own: Own) -> None:
 def test_the_lock_is_asked_for_again_by_the_same_options_alone(own: Own, module_path: Path) -> None:
     lock = str(lockfile.path_for(module_path / "own.tar"))
 
-    again = built(*own.options[len(SMALL) :], *SMALL[2:], "--lock", lock)
+    again = built(*own.options, "--lock", lock)
     other = build("--package", "peft==0.18.0", "--no-load", "--lock", lock)
 
     assert again["digest"] == own.answer["digest"]
@@ -104,7 +104,7 @@ def test_what_others_ask_for_is_resolved_with_the_image(module_path: Path) -> No
     place = module_path / "pylock.others.toml"
     (module_path / "others.txt").write_text("\n".join(OTHERS))
 
-    done = build("lock", *SMALL[:4], "--requirements", str(module_path / "others.txt"), "--output", str(place))
+    done = build("lock", "--requirements", str(module_path / "others.txt"), "--output", str(place))
 
     assert done.code == 0, done.err
     found = lockfile.read_lock(place.read_text(), "the lock", Request())

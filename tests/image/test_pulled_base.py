@@ -19,6 +19,7 @@ from tests.support import locks
 from tests.support.harness import IMAGES, build, built, run
 from tests.support.registry import fill, mirrored, running
 from tests.support.stand_in import Files, Image, Layout, derived, layout, write
+from tests.support.stores import USUAL
 
 SITE = "usr/local/lib/python3.11/dist-packages"
 LIBRARY = "usr/lib/x86_64-linux-gnu"
@@ -37,15 +38,14 @@ OLD = {
 # What Debian's layer has and Intel's image has not.
 LACKING = ("usr/bin/tini", f"{LIBRARY}/libtcmalloc.so.4", f"{LIBRARY}/libnss_wrapper.so", f"{LIBRARY}/libunwind.so.8")
 # The tasks that need least: what goes on a base does not depend on how many packages there are.
-SMALL = ("--tasks", "text-generation", "--examples", "none")
-OPTIONS = ("--python", "3.11", *SMALL)
+OPTIONS = ("--python", "3.11", "--tasks", "text-generation", "--examples", "none")
 
 
 @pytest.fixture(scope="module")
 def debian(module_path: Path) -> Path:
     """Build on Debian, for its lowest layer and its lock."""
     place = module_path / "debian"
-    built("--no-load", *SMALL, "--no-bytecode", "--output", f"{place}/")
+    built(*USUAL, "--output", f"{place}/")
     return place
 
 

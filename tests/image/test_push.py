@@ -15,7 +15,7 @@ from tests.support.cut_connection import connection_to
 from tests.support.harness import EXAMPLES, IMAGES, ROOT, built, call
 from tests.support.registry import manifest, running
 from tests.support.stand_in import digest
-from tests.support.stores import SMALL
+from tests.support.stores import USUAL
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +28,14 @@ def registry(module_path: Path) -> Iterator[str]:
 def test_a_killed_push_leaves_no_tag_and_the_next_one_goes_on(registry: str) -> None:
     with connection_to(registry) as way:
         way.limit, way.stall = 150_000_000, True
-        command = [sys.executable, "build.py", *SMALL, "--push", f"{way.host}/team/image:1"]
+        command = [sys.executable, "build.py", *USUAL, "--push", f"{way.host}/team/image:1"]
         with subprocess.Popen(command, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL) as child:
             reached = way.reached.wait(timeout=600)
             os.killpg(child.pid, signal.SIGKILL)
         assert reached
         assert manifest(f"{registry}/team/image:1") is None
     with connection_to(registry) as way:
-        answer = built(*SMALL, "--push", f"{way.host}/team/image:1", "--push", f"{registry}/team/image:2")
+        answer = built(*USUAL, "--push", f"{way.host}/team/image:1", "--push", f"{registry}/team/image:2")
 
         found = manifest(f"{registry}/team/image:1") or b""
         assert digest(found) == answer["digest"]

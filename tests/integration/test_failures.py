@@ -10,7 +10,7 @@ from pathlib import Path
 
 from images.plan import catalog
 from tests.support.harness import ROOT, assert_three_parts, build, built, call, small_disk
-from tests.support.stores import SMALL, store_with
+from tests.support.stores import USUAL, store_with
 from tests.support.web import serving
 
 # A release beside the default one, of the same era: all but one layer is the same.
@@ -18,12 +18,12 @@ OTHER = str(sorted(catalog.load().transformers)[-2])
 
 
 def test_a_truncated_download_is_named_and_leaves_nothing(tmp_path: Path) -> None:
-    built(*SMALL)
+    built(*USUAL)
     env = store_with(tmp_path, "choices", "locks")
     with serving() as server:
         server.pages["/v5.tar.gz"], server.script = b"an archive", ["cut"]
 
-        done = build(*SMALL, "--examples", f"{server.url}/v5.tar.gz", env=env)
+        done = build(*USUAL, "--examples", f"{server.url}/v5.tar.gz", env=env)
 
     assert_three_parts(done, 1, f"{server.url}/v5.tar.gz", "--examples PATH")
     assert not list((tmp_path / "multinode/aside").iterdir())
@@ -32,18 +32,18 @@ def test_a_truncated_download_is_named_and_leaves_nothing(tmp_path: Path) -> Non
 def test_a_full_disk_is_named_and_a_build_goes_on_when_there_is_room(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     with small_disk(disk, "40m"):
-        full = build(*SMALL, env={"XDG_CACHE_HOME": str(disk)})
+        full = build(*USUAL, env={"XDG_CACHE_HOME": str(disk)})
         assert_three_parts(full, 1, str(disk), "correct what it names")
         assert "No space left on device" in full.err
         assert not list((disk / "multinode/aside").iterdir())
         assert call(["mount", "-o", "remount,ro", str(disk)]).code == 0
-        assert_three_parts(build(*SMALL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "XDG_CACHE_HOME")
+        assert_three_parts(build(*USUAL, env={"XDG_CACHE_HOME": str(disk)}), 1, str(disk), "XDG_CACHE_HOME")
 
 
 def test_a_build_that_was_interrupted_becomes_whole(tmp_path: Path) -> None:
     """For another transformers, so that there is one layer to write."""
-    built(*SMALL)
-    options = (*SMALL, "--transformers", OTHER)
+    built(*USUAL)
+    options = (*USUAL, "--transformers", OTHER)
     env = {**os.environ, **store_with(tmp_path, "choices", "bases", "layers")}
     # A job in the background ignores SIGINT.
     command = ["env", "--default-signal=INT", sys.executable, "build.py", *options]

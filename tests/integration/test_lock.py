@@ -17,9 +17,9 @@ from benchmarks.sides import dockerfile
 from tests.support import locks
 from tests.support.harness import build, built, call
 from tests.support.stand_in import Layout, digest
-from tests.support.stores import SMALL
+from tests.support.stores import USUAL
 
-OPTIONS = (*SMALL, "--tag", "multinode:locked")
+OPTIONS = (*USUAL, "--tag", "multinode:locked")
 
 
 @pytest.fixture(scope="module")

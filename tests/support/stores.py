@@ -10,8 +10,10 @@ from pathlib import Path
 from images.store.blobs import sha256
 from images.store.store import Store, default_root
 
-# The image that is made soonest.
-SMALL = ("--tasks", "text-generation", "--examples", "none", "--no-load", "--no-bytecode")
+# An image of the layers of the default one: where other tests have made that, a build has little left to do.
+USUAL = ("--examples", "none", "--no-load")
+# The image that is made soonest where nothing is there yet.
+SMALL = ("--tasks", "text-generation", *USUAL)
 
 
 def keep(store: Store, data: bytes, name: str = "blob") -> str:
