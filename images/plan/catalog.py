@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -265,13 +266,19 @@ def _on(machine: Machine, row: Torch) -> Torch:
     return row.model_copy(update={**own, "notes": tuple(notes), "source": machine.source})
 
 
+@lru_cache(maxsize=1)
+def _parse(text: str) -> Catalog:
+    """Return a table; the images of an index ask for the same one, each for its plan."""
+    return Catalog.model_validate(tomllib.loads(text))
+
+
 def load(path: Path = TABLE) -> Catalog:
     """Return the table, read and checked.
 
     Raises UserFault with every fault of the table in one message.
     """
     try:
-        return Catalog.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return _parse(path.read_text(encoding="utf-8"))
     except ValidationError as error:
         value = "; ".join(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" for wrong in error.errors())
         raise UserFault("the version table has faults", value, f"correct them in {path}") from error
