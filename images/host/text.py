@@ -24,6 +24,8 @@ def shown(text: str) -> str:
     Control characters, and bytes that are no text, are written as Python writes them: a message has one line.
     """
     text = re.sub(r"\S+", lambda word: _without_secrets(word[0]), text)
+    if text.isprintable():
+        return text
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
