@@ -45,20 +45,21 @@ class Scope(NamedTuple):
         return self._replace(texts={**self.texts, **read_texts(nodes)})
 
 
-def read_messages() -> list[Message]:
+@functools.cache
+def read_messages() -> tuple[Message, ...]:
     """List the messages of all programs, each fact once, in the order of their words."""
     remedies: dict[str, str] = {}
     for program in PROGRAMS:
         for path in sorted((ROOT / program).rglob("*.py")):
             for message in find_messages(ast.parse(path.read_text())):
                 remedies[message.fact] = remedies.get(message.fact) or message.remedy
-    return [Message(fact, remedy) for fact, remedy in sorted(remedies.items()) if fact.strip(" .")]
+    return tuple(Message(fact, remedy) for fact, remedy in sorted(remedies.items()) if fact.strip(" ."))
 
 
 def find_messages(module: ast.Module) -> Iterator[Message]:
     """Yield the messages of the errors that a module makes."""
     everywhere = read_scope(module)
-    errors = {*ERRORS, *(node.name for node in ast.walk(module) if isinstance(node, ast.ClassDef) and is_error(node))}
+    errors = {*ERRORS, *(node.name for node in module.body if isinstance(node, ast.ClassDef) and is_error(node))}
     for part in module.body:
         nodes = list(ast.walk(part))
         calls = [

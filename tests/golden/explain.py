@@ -187,9 +187,11 @@ def produce() -> dict[str, str]:
     decisions, words = {}, {}
     with Patcher() as patcher:
         assert patcher.fs is not None
+        furnished = None
         for case, environ in environments:
-            patcher.fs.reset()
-            furnish(case, patcher.fs)
+            if furnished != (furnished := (case.box, case.limit, case.stack, case.libraries, case.uid)):
+                patcher.fs.reset()
+                furnish(case, patcher.fs)
             set_uid(case.uid)
             with pretend(case):
                 decisions[case.name] = decide(case, environ)

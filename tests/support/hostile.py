@@ -6,6 +6,7 @@ are right: a reader gets beyond them.
 
 from __future__ import annotations
 
+import os
 import signal
 import tempfile
 import tracemalloc
@@ -50,7 +51,7 @@ def listing(directory: Path) -> dict[str, object]:
     """List every file outside of the directory that was lent, and the names of what surrounds both."""
     places = [*directory.iterdir(), *(directory / "beside").rglob("*")]
     found = {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in places if path.name != "scratch"}
-    return {**found, "around": {path.name for path in directory.parent.iterdir()}}
+    return {**found, "around": {entry.name for entry in os.scandir(directory.parent)}}
 
 
 def changed(data: bytes, at: list[Change]) -> bytes:

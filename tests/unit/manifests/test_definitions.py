@@ -7,7 +7,6 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-import kubernetes_validate
 import pytest
 from kubeflow.training.api_client import ApiClient
 from kubeflow_trainer_api import models
@@ -18,10 +17,8 @@ from manifests.options import JOB_ROWS, JOBS, POD_ROWS, has_option
 from manifests.request import ManifestKind
 from tests.golden import data, manifests
 from tests.golden.manifests import ENDS, EVERYTHING, FORMS, PODS
-from tests.support.definitions import validator
+from tests.support.definitions import require_known, validator
 from tests.support.manifests import list_pods, write
-
-RELEASE = "1.37"
 
 
 @cache
@@ -69,7 +66,7 @@ def test_kubernetes_takes_the_objects_and_pods_of_a_manifest(name: str) -> None:
         objects = [{**head, "spec": pod} for pod in list_pods(manifest)]
 
     for each in objects:
-        kubernetes_validate.validate(each, RELEASE, strict=True)
+        require_known(each)
 
 
 def test_the_text_is_the_same_to_the_byte() -> None:
@@ -103,7 +100,7 @@ def test_the_pods_of_an_indexed_job_find_each_other() -> None:
     world = detect({**variables, "JOB_COMPLETION_INDEX": "1"})
 
     for each in (service, job):
-        kubernetes_validate.validate(each, RELEASE, strict=True)
+        require_known(each)
     assert service["spec"]["selector"] == {"batch.kubernetes.io/job-name": job["metadata"]["name"]}
     assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == world.nodes[1] == 2
@@ -118,7 +115,7 @@ def test_the_pods_of_a_sweep_train_by_themselves_each_into_a_directory_of_its_ow
     first, *others = container["env"]
     variables = {each["name"]: each["value"] for each in others}
 
-    kubernetes_validate.validate(job, RELEASE, strict=True)
+    require_known(job)
     assert first["name"] == "JOB_COMPLETION_INDEX"
     assert detect({**variables, "JOB_COMPLETION_INDEX": "2"}).launcher == "alone"
     assert "/workspace/output/mine/$(JOB_COMPLETION_INDEX)" in [*variables.values(), *container["args"]]

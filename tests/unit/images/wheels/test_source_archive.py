@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from images.foreign import bounds
+from images.foreign.bounds import Bound
 from images.wheels import source_archive
 
 
@@ -52,7 +53,10 @@ def test_an_archive_may_be_read_that_has_no_top_directory(tmp_path: Path, bare: 
 
 @pytest.mark.parametrize("asked", [True, False])
 @pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
-def test_a_bomb_is_neither_read_nor_skipped_over(tmp_path: Path, kind: bytes, asked: bool) -> None:
+def test_a_bomb_is_neither_read_nor_skipped_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: bytes, asked: bool
+) -> None:
+    monkeypatch.setattr(bounds, "WHEEL", Bound(30, 4 << 20))
     info = tarfile.TarInfo("top/a")
     info.type, info.size = kind, 10 * bounds.WHEEL.least
     path = tmp_path / "a.tar.gz"
