@@ -15,14 +15,15 @@ from entrypoint.memory.estimate import Workload
 from entrypoint.memory.model import Model
 from entrypoint.tasks.command import SCRIPT, Command
 from tests.support.starts import SMOKE, make_facts, make_plan
-from tests.unit.entrypoint.memory.test_model import BERT, save
+from tests.unit.entrypoint.memory.test_model import BERT, download, save
 
 MODEL = Model(66_000_000, 4, 768, 3072, 6, 12, 30522, 512, False, "", 0.1)
 
 
 def explain(place: Path, words: Sequence[str], gigabytes: float = 64, nproc: int = 1) -> tuple[str, list[str]]:
-    """Return the row on memory and the warnings on it, of a script beside a model."""
+    """Return the row on memory and the warnings on it, of a script beside a model and a downloaded one."""
     save(place / "model", BERT)
+    download(place / ".cache/huggingface/hub")
     facts = make_facts({"HOME": str(place)}, limits=Limits(1 << 30, int(gigabytes * 2**30), frozenset()))
     plan = make_plan(Command(SCRIPT, str(place / "train.py"), [*words]), facts, nproc)
     rows = [row.split(maxsplit=1) for row in plan_as_text(plan).splitlines()]
@@ -41,6 +42,9 @@ def explain(place: Path, words: Sequence[str], gigabytes: float = 64, nproc: int
         ("--model_name_or_path ~/model", 2.7, 1, "of 2.7 GB", "--per_device_train_batch_size"),
         ("--model_name_or_path ~/model", 1, 1, "of 1.0 GB", "--optim adafactor"),
         ("--model_name_or_path ~/model", 4, 2, " here, of 4.0 GB", "--nproc"),
+        ("--model_name_or_path org/name", 64, 1, "109 million weights", ""),
+        ("--model_name_or_path org/name --model_revision abc", 64, 1, "109 million weights", ""),
+        ("--model_name_or_path org/name --model_revision v1", 64, 1, "", ""),
         ("--model_name_or_path ~/none", 1, 1, "", ""),
         ("--model_name_or_path", 1, 1, "", ""),
         ("--data ~/model", 1, 1, "", ""),

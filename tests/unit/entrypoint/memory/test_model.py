@@ -37,6 +37,13 @@ def save(place: Path, config: object, **weights: object) -> str:
     return str(place)
 
 
+def download(hub: Path) -> None:
+    """Write the model org/name into a cache as the hub's library does: its branch main is the revision abc."""
+    save(hub / "models--org--name/snapshots/abc", BERT)
+    (hub / "models--org--name/refs").mkdir()
+    (hub / "models--org--name/refs/main").write_text("abc")
+
+
 def entry(kind: str, *shape: object) -> dict[str, object]:
     return {"dtype": kind, "shape": [*shape], "data_offsets": [0, 0]}
 
@@ -120,9 +127,7 @@ def test_what_is_no_shape_gives_no_model(tmp_path: Path, config: object) -> None
 )  # fmt: skip
 def test_a_model_is_a_directory_or_in_the_cache(tmp_path: Path, name: str, revision: str, found: str | None) -> None:
     save(tmp_path / "local", BERT)
-    save(tmp_path / "hub/models--org--name/snapshots/abc", BERT)
-    (tmp_path / "hub/models--org--name/refs").mkdir()
-    (tmp_path / "hub/models--org--name/refs/main").write_text("abc")
+    download(tmp_path / "hub")
     (tmp_path / "empty").mkdir()
 
     place = find_model(name.replace("HERE", str(tmp_path)), f"{tmp_path}/hub", revision)

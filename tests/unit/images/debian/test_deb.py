@@ -43,6 +43,13 @@ def test_a_package_says_what_it_is_and_what_it_brings() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("sizes", [(0, 1, 2, 3), (3, 2, 1, 0)])
+def test_a_member_begins_at_an_even_byte(sizes: tuple[int, ...]) -> None:
+    members = [(f"part{size}", b"x" * size) for size in sizes]
+
+    assert [*deb.read_members(archived(members))] == members
+
+
 INSIDE, DATA = ("control.tar.xz", lzma.compress(CONTROL)), ("data.tar.xz", lzma.compress(layer(FILES)))
 
 

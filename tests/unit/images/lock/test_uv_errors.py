@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from images.host.errors import Fault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import uv_errors
 from images.plan import catalog, planner
 from images.plan.request import Request
@@ -71,6 +71,18 @@ def test_any_other_failure_is_uvs_and_no_requirements(said: str) -> None:
 
     assert (found.fact, found.exit_code) == ("uv failed", 1)
     assert found.value == " ".join(line.strip() for line in said.splitlines())
+
+
+def test_wheels_for_another_python_are_the_reason_whether_the_plan_or_uv_names_them(tmp_path: Path) -> None:
+    pins = (("torch", PLAN.torch), ("transformers", PLAN.transformers), ("six", "1.17.0"))
+    wheels = [tmp_path / f"{name}-{version}-cp310-cp310-linux_x86_64.whl" for name, version in pins]
+    for wheel in wheels:
+        wheel.touch()
+
+    with pytest.raises(UserFault, match="only for another Python") as caught:
+        uv_errors.explain("No solution found: you require six==1.17.0", PLAN, SOURCES, Path("/store"), str(tmp_path))
+
+    assert all(wheel.name in caught.value.value for wheel in wheels)
 
 
 FILTERED = (
