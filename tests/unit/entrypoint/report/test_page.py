@@ -94,6 +94,13 @@ def test_a_loss_that_is_no_number_is_told() -> None:
     assert "NaN or infinite at 2 of 3 points, from step 2" in page
 
 
+def test_a_line_is_named_with_its_last_and_its_outermost_values() -> None:
+    page = write_page([training(loss=[(1, 3.0), (2, 0.5), (3, math.nan), (4, 1.5)], eval_loss=[(4, math.nan)])])
+
+    keys = re.findall(r"</svg>([^<]*)</span>", page)
+    assert keys == ["training: 1.5 at the end, 0.5 to 3", "evaluation"]
+
+
 def test_where_nothing_was_logged_the_page_says_what_to_type() -> None:
     assert "--logging_steps 10" in write_page([training()])
 

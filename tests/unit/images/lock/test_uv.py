@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import sys
 from pathlib import Path
 from typing import IO, Any
@@ -235,8 +236,12 @@ def test_a_day_decides_where_there_is_a_choice(text: str, is_exempt: bool) -> No
     assert ("peft=false" in uv.options(NEWEST, [text])) is is_exempt
 
 
-def test_wheels_are_those_of_the_images_platform() -> None:
-    assert "aarch64-manylinux_2_36" in uv.options(question(ON_ARM64), [])
+def test_wheels_are_those_of_the_images_python_and_platform() -> None:
+    options = uv.options(question(ON_ARM64), [])
+    given = dict(itertools.pairwise(options))
+
+    assert (given["--python-version"], given["--python-platform"]) == ("3.11", "aarch64-manylinux_2_36")
+    assert given["--only-binary"] == ":all:"
 
 
 def test_no_day_is_too_late_for_a_lock() -> None:

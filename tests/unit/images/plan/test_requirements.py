@@ -113,6 +113,7 @@ dependencies = ["peft>=0.10", "trl"]
 [project.optional-dependencies]
 train = ["tensorboard", "mine[extra-one]"]
 extra_one = ["lightning"]
+itself = ["mine[itself]"]
 [tool.uv.sources]
 other = { git = "https://host.example/other" }
 """
@@ -141,7 +142,8 @@ def test_an_index_of_a_file_is_named_as_it_is_told_to_pip(write: Write, line: st
 @pytest.mark.parametrize(
     ("groups", "lines"),
     [("", ["peft>=0.10", "trl"]), ("[train]", ["lightning", "peft>=0.10", "tensorboard", "trl"]),
-     ("[extra-one]", ["lightning", "peft>=0.10", "trl"])],
+     ("[extra-one]", ["lightning", "peft>=0.10", "trl"]),
+     ("[itself]", ["peft>=0.10", "trl"])],
 )  # fmt: skip
 def test_a_project_gives_its_dependencies_and_groups(write: Write, groups: str, lines: list[str]) -> None:
     place = write({"pyproject.toml": PROJECT})
