@@ -269,13 +269,18 @@ def test_a_pipe_is_not_read(container: Container) -> None:
 DAMAGED = ("", "{", "{}", "[]", "null", '{"torch": 1}', json.dumps({**GLOO._asdict(), "environment": "A=1"}))
 
 
-@pytest.mark.parametrize("text", [None, *DAMAGED])
-def test_a_stack_that_is_missing_or_damaged_ends_with_1(container: Container, text: str | None) -> None:
+@pytest.mark.parametrize(
+    ("text", "fact"),
+    [(None, "the image has no list of what it is made of"), *((text, "stack.json is damaged") for text in DAMAGED)],
+)
+def test_a_stack_that_is_missing_or_damaged_ends_with_1(container: Container, text: str | None, fact: str) -> None:
     (container.home / "stack.json").unlink()
     if text is not None:
         (container.home / "stack.json").write_text(text)
 
-    assert container.start("smoke").code == 1
+    started = container.start("smoke")
+
+    assert started.code == 1 and started.refusal is not None and started.refusal.fact == fact
 
 
 def test_what_a_home_hides_of_the_image_is_said(container: Container) -> None:

@@ -78,11 +78,14 @@ def test_a_name_that_is_late_is_waited_for(capsys: pytest.CaptureFixture[str]) -
     assert len(capsys.readouterr().err.splitlines()) == 1  # no row is forged
 
 
+IN_USE = "the port where rank 0 has to listen is in use"
+
+
 @pytest.mark.parametrize(
     ("world", "fact", "code"),
     [
-        (RANKS._replace(master="here", port=TAKEN), "in use", LATER),
-        (FIRST._replace(port=TAKEN), "in use", LATER),
+        (RANKS._replace(master="here", port=TAKEN), IN_USE, LATER),
+        (FIRST._replace(port=TAKEN), IN_USE, LATER),
         (RANKS._replace(guessed=("master",)), "rank 0 is not on the first node of the list", EXIT_USER),
         (RANKS._replace(launcher="slurm"), "MASTER_ADDR is not the node of rank 0", EXIT_USER),
         (RANKS._replace(rank=1, port=TAKEN), "", 0),
@@ -99,9 +102,9 @@ def test_a_name_that_is_late_is_waited_for(capsys: pytest.CaptureFixture[str]) -
 def test_the_node_of_rank_0_is_where_the_others_expect_it(world: World, fact: str, code: int) -> None:
     if not fact:
         return check_master(world)
-    with pytest.raises(Refusal, match=fact) as caught:
+    with pytest.raises(Refusal) as caught:
         check_master(world)
-    assert caught.value.code == code
+    assert (caught.value.fact, caught.value.code) == (fact, code)
 
 
 @pytest.mark.parametrize(("port", "other"), [(65534, 65535), (65535, 29500)])

@@ -132,14 +132,20 @@ def test_a_name_in_capitals_is_named_in_small_letters(text: str, small: str) -> 
     assert caught.value.remedy == small
 
 
+TARGET = "--push HOST/NAME:TAG"
+FOR_SKOPEO = f"{TARGET}, its host in small letters and no IPv6 address"
+
+
 @pytest.mark.parametrize(
-    "text", ["oci:folder", "archive:a.tar", "./a.tar", f"a/b@{DIGEST}", "a b", "", "[::1]:5000/a", "UPPER/a"]
-)
-def test_an_image_is_pushed_to_nothing_else(text: str) -> None:
+    ("text", "remedy"),
+    [("oci:folder", TARGET), ("archive:a.tar", TARGET), ("./a.tar", TARGET), (f"a/b@{DIGEST}", TARGET), ("a b", TARGET),
+     ("", TARGET), ("[::1]:5000/a", FOR_SKOPEO), ("UPPER/a", FOR_SKOPEO)],
+)  # fmt: skip
+def test_an_image_is_pushed_to_nothing_else(text: str, remedy: str) -> None:
     with pytest.raises(UserFault) as caught:
         push_target(text)
 
-    assert text in caught.value.value
+    assert text in caught.value.value and caught.value.remedy == remedy
 
 
 @given(st.text() | st.from_regex(r"[a-z.:/@A-Z0-9_-]{1,40}", fullmatch=True))
