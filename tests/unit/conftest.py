@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -43,6 +44,17 @@ def forbid(event: str, args: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(forbid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let the collector of garbage not look again and again at what is imported and collected, and stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -42,21 +43,31 @@ class Clock:
         self.callback = program.History()
         self.call("train_begin", model=SimpleNamespace(config=SimpleNamespace(_name_or_path="MiniLM")))
 
-    def call(self, event: str, **more: object) -> None:
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Have the time of the clock, and an exchange that has been waited for."""
         exchange = {self.program.EXCHANGE: SimpleNamespace(SEEN=self.seen)}
         with (
             mock.patch("time.monotonic", lambda: self.now),
             mock.patch("time.time", lambda: 1.79e9 + self.now),
             mock.patch.dict(sys.modules, exchange),
         ):
-            getattr(self.callback, f"on_{event}")(self.args, self.state, None, **more)
+            yield
+
+    def call(self, event: str, **more: object) -> None:
+        with self.running():
+            self.tell(event, **more)
+
+    def tell(self, event: str, **more: object) -> None:
+        getattr(self.callback, f"on_{event}")(self.args, self.state, None, **more)
 
     def train(self, steps: int, seconds: float = 1.0) -> None:
-        for _ in range(steps):
-            self.now += seconds
-            self.seen.waited += seconds / 4
-            self.state.global_step += 1
-            self.call("step_end")
+        with self.running():
+            for _ in range(steps):
+                self.now += seconds
+                self.seen.waited += seconds / 4
+                self.state.global_step += 1
+                self.tell("step_end")
 
     def log(self, **logs: object) -> None:
         self.call("log", logs=logs)
