@@ -61,7 +61,7 @@ QUESTIONS = (
     ("exit code 138", "reference"),
     ("MULTINODE_TIMEOUT", "reference"),
     ("slurm sbatch", "slurm"),
-    ("python train.py other process", "script"),
+    ("python train.py trains alone", "troubleshooting"),
     ("script not mounted worker", "troubleshooting"),
     ("other users cannot read files", "script"),
     ("average_tokens_across_devices", "training"),
