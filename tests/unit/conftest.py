@@ -57,6 +57,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Hand back to the collector what it has not looked at, so that modules end as usual."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Know when a test of this directory runs, with its fixtures."""
