@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -39,6 +41,14 @@ def test_a_program_that_cannot_be_executed(tmp_path: Path, text: str | None, mod
     with pytest.raises(Refusal, match=said) as caught:
         execute(str(program), [str(program)], {"PATH": "/bin"})
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM])
+def test_a_machine_without_room_is_no_fault_of_the_program(number: int) -> None:
+    with mock.patch("os.execvpe", side_effect=OSError(number, "full")), pytest.raises(OSError, match="full") as caught:
+        execute("/bin/sh", ["/bin/sh"], {})
+
+    assert caught.value.errno == number
 
 
 @pytest.mark.parametrize(
