@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,13 +36,25 @@ settings.load_profile("patient")
 FIRST = ("tests/cluster/test_real_ccl.py", "tests/integration/test_base.py")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let the collector of garbage not look again and again at what is imported and collected, and stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of FIRST first; all others stay in the order of their files."""
     items.sort(key=lambda item: not item.path.as_posix().endswith(FIRST))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Leave no image of the tests in the engine."""
+    """Leave no image of the tests in the engine; hand back to the collector what it has not looked at."""
+    gc.unfreeze()
     if ALONE and not hasattr(session.config, "workerinput"):
         remove_images(tags())
         for left in Path(tempfile.gettempdir()).glob(f"{IMAGES}-*"):

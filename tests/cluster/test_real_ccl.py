@@ -115,6 +115,7 @@ def test_torchrun_on_two_nodes(pods: Cluster) -> None:
     assert passed(Done(0, done[0].text + done[1].text, ""), 2)
 
 
+@pytest.mark.slow  # two nodes train above; past the entrypoint ranks are started in test_guide.py
 def test_the_guides_mpirun_trains_past_the_entrypoint(pods: Cluster) -> None:
     """As in `kubectl exec`: the image's own environment has to do, and the end has to be a good one."""
     variables = "export CCL_WORKER_COUNT=1\nexport MASTER_ADDR=127.0.0.1\n"

@@ -147,13 +147,14 @@ def test_a_rank_that_cannot_report_its_end_is_named(cluster: Cluster, broken: Br
     kill_under_launch(cluster, broken, KILL_A_SUPERVISOR)
 
 
-@pytest.mark.slow  # hydra ends a job for it as for a killed worker
+@pytest.mark.slow  # hydra ends a job for it as for a killed rank
 def test_a_killed_proxy_of_hydra_ends_the_job(cluster: Cluster, broken: Broken) -> None:
     kill_under_launch(cluster, broken, "pkill -9 hydra_pmi_proxy")
 
     assert cluster.nodes[1].shell(UNTIL_CLEAN).code == 0
 
 
+@pytest.mark.slow  # hydra ends a job for it as for a killed rank
 def test_a_killed_worker_ends_the_job(cluster: Cluster, container: Callable[..., Container], broken: Broken) -> None:
     worker = container("pod1", 1, "worker")
     launcher = container("pod0", 0, "launch", "--hosts", "pod0,pod1", "-n", "2", "--ppn", "1", *ENDLESS)

@@ -163,7 +163,12 @@ def test_smoke_trains_in_the_last_release_before_the_newest_line(engine: None) -
     ("options", "command", "reason"),
     [
         ((), ("sh", "-c", "MULTINODE_WORLD_SIZE=2 python3 /opt/multinode/smoke.py"), r"world"),
-        (("--volume", f"{FAULTS}:/faults:ro", "--env", "PYTHONPATH=/faults"), ("--nproc", "2", "smoke"), r"weights"),
+        pytest.param(
+            ("--volume", f"{FAULTS}:/faults:ro", "--env", "PYTHONPATH=/faults"),
+            ("--nproc", "2", "smoke"),
+            r"weights",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_smoke_fails_when_it_must(image: str, options: tuple[str, ...], command: tuple[str, ...], reason: str) -> None:

@@ -8,13 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from images.plan import catalog
 from tests.support.harness import ROOT, assert_three_parts, build, built, call, small_disk
 from tests.support.stores import USUAL, store_with
 from tests.support.web import serving
 
-# A release beside the default one, of the same era: all but one layer is the same.
-OTHER = str(sorted(catalog.load().transformers)[-2])
+LARGE = 200_000_000  # bytes whose layer takes a second
 
 
 def test_a_truncated_download_is_named_and_leaves_nothing(tmp_path: Path) -> None:
@@ -41,9 +39,11 @@ def test_a_full_disk_is_named_and_a_build_goes_on_when_there_is_room(tmp_path: P
 
 
 def test_a_build_that_was_interrupted_becomes_whole(tmp_path: Path) -> None:
-    """For another transformers, so that there is one layer to write."""
+    """With a large file of the user's own, so that there is one layer to write."""
     built(*USUAL)
-    options = (*USUAL, "--transformers", OTHER)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/data").write_bytes(os.urandom(LARGE))
+    options = (*USUAL, "--workdir", str(tmp_path / "own"))
     env = {**os.environ, **store_with(tmp_path, "choices", "bases", "layers")}
     # A job in the background ignores SIGINT.
     command = ["env", "--default-signal=INT", sys.executable, "build.py", *options]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -44,22 +43,6 @@ def forbid(event: str, args: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(forbid)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Let the collector of garbage not look again and again at what is imported and collected, and stays to the end."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-def pytest_sessionfinish() -> None:
-    """Hand back to the collector what it has not looked at, so that modules end as usual."""
-    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)
