@@ -84,6 +84,14 @@ def test_callers_who_say_nothing_keep_nobody_waiting(port: int) -> None:
     assert time.monotonic() - began < 15
 
 
+def test_a_caller_whose_line_does_not_end_is_sent_away(port: int) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(agree, rank(0, port, 2), "job", "4 word", take, 20)
+        with call(port) as caller, pytest.raises(ConnectionError):
+            caller.sendall(b"x" * 64 * LONGEST)
+        assert agree(rank(1, port, 2), "job", "", take, 20) == first.result() == "4 word"
+
+
 def test_a_line_may_come_in_parts(port: int) -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(agree, rank(0, port, 2), "job", "4 word", take, 20)
