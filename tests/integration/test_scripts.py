@@ -193,6 +193,23 @@ def test_tests_that_are_interrupted_clean_up_before_their_engine_is_gone(tmp_pat
     assert not list(tmp_path.glob("tmp.*"))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root installs: run scripts/test as root")
+@pytest.mark.parametrize("fails", [True, False], ids=["pip fails", "pip is interrupted"])
+def test_what_is_installed_meanwhile_is_not_left_behind(tmp_path: Path, fails: bool) -> None:
+    pip = "exit 1" if fails else "kill -INT $PPID; exit 1"
+    programs = {
+        "apt-get": f'#!/bin/sh\nsleep 1\necho "$2" >> {tmp_path}/said\n',
+        "python": f'#!/bin/sh\n[ "$3" = show ] || {{ {pip}; }}\n',
+    }
+    command = clone(tmp_path, programs)
+    (tmp_path / ".venv/installed[test]").unlink()
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60)
+
+    assert done.returncode == (1 if fails else 130)
+    assert (tmp_path / "said").read_text().splitlines()[-3:] == ["update", "install", "engine"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [(["x", "--pdb"], "x --pdb"), (["--all", "x"], "-m  x"), ([], "--durations=40 --numprocesses=3")],
