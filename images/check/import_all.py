@@ -33,6 +33,7 @@ def check(argument: str) -> str:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # of others' code
+    sys.path[:] = filter(None, sys.path)  # a file of the user's own in the working directory may have a package's name
     wrong = list(filter(None, map(check, sys.argv[1:])))
     print("; ".join(wrong), file=sys.stderr)
     sys.exit(bool(wrong))

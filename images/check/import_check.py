@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from images.host.errors import WorldFault
 from images.host.text import shortened
+from images.layers import entrypoint_layer, user_files
 from images.oci.image import Image
+from images.store import fingerprint
 from images.store.store import Store
 from images.wheels.content import read_content
 from images.wheels.wheel import Wheel
@@ -21,6 +24,9 @@ SKIPPED = {
     "pkg_resources": "part of setuptools",
     "_distutils_hack": "part of setuptools",
 }
+# Layers without packages; of what is in the first, our own code alone is there at a start of Python.
+WITHOUT_PACKAGES = {entrypoint_layer.NAME, user_files.NAME}
+ENTRYPOINT = entrypoint_layer.HERE.parent / "entrypoint"
 SCRIPT = Path(__file__).with_name("import_all.py").read_text()
 LONGEST = 1500  # characters of what is shown: there may be something to say of every module
 
@@ -42,8 +48,8 @@ def wanted_of(store: Store, wheels: Iterable[Wheel]) -> tuple[str, ...]:
 def check_imports(image: Image, wanted: Sequence[str], run: Run, store: Store, remedy: str) -> bool:
     """Import the modules in the image's Python, and ask it for its releases; return False if that was done before.
 
-    Raises WorldFault with `remedy`, which names every module that cannot be imported and every package whose release is
-    not found.
+    An image that differs in files of the user's own, or in its documents, is not started again. Raises WorldFault with
+    `remedy`, which names every module that cannot be imported and every package whose release is not found.
     """
 
     def check() -> bool:
@@ -52,4 +58,7 @@ def check_imports(image: Image, wanted: Sequence[str], run: Run, store: Store, r
             raise WorldFault(fact, shortened(said, LONGEST), remedy)
         return True
 
-    return not store.cached("import checks", image.id, check).reused
+    packages = [layer.written.diff_id for layer in image.layers if layer.name not in WITHOUT_PACKAGES]
+    environment = json.loads(image.config).get("config", {}).get("Env")
+    decides = [packages, environment, wanted, fingerprint.sources(ENTRYPOINT)]
+    return not store.cached("import checks", decides, check).reused

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from images.check import import_check
 from images.host.errors import WorldFault
 from images.oci.image import Image
+from images.oci.layer import Layer, Written
 from images.store.store import Store
 from images.wheels.wheel import Wheel
 from tests.support.wheels import pack
@@ -29,15 +31,35 @@ class Python:
         return self.says
 
 
-def look(store: Store, python: Python, config: bytes = b"{}") -> bool:
-    return import_check.check_imports(Image(("a:b",), config, b"{}", ()), WANTED, python, store, "what to do")
+USUAL = {"torch": "1", "multinode": "2", "your files": "3"}  # the layers of an image, and what is in them
 
 
-def test_an_image_is_looked_at_once(store: Store) -> None:
+def look(store: Store, python: Python, layers: Mapping[str, str] = USUAL, env: str = "A=1") -> bool:
+    config = json.dumps({"config": {"Env": [env], "Labels": {"all": str(layers)}}}).encode()
+    image = Image(("a:b",), config, b"{}", tuple(Layer(*row, False) for row in rows(layers)))
+    return import_check.check_imports(image, WANTED, python, store, "what to do")
+
+
+def rows(layers: Mapping[str, str]) -> list[tuple[str, Written]]:
+    return [(name, Written(content, "", 0, 0)) for name, content in layers.items()]
+
+
+@pytest.mark.parametrize(
+    ("layers", "env", "again"),
+    [
+        (USUAL, "A=1", False),
+        ({**USUAL, "multinode": "other documents", "your files": "another script"}, "A=1", False),
+        ({**USUAL, "torch": "another"}, "A=1", True),
+        ({"torch": "1", "your packages": "4", "multinode": "2"}, "A=1", True),
+        (USUAL, "PYTHONPATH=/tmp", True),
+    ],
+)
+def test_the_same_packages_are_looked_at_once(store: Store, layers: Mapping[str, str], env: str, again: bool) -> None:
     python = Python(None)
+    assert look(store, python)
 
-    assert [look(store, python, config) for config in (b"{}", b"{}", b'{"User": "0"}')] == [True, False, True]
-    assert python.asked == [WANTED] * 2
+    assert look(store, python, layers, env) == again
+    assert python.asked == [WANTED] * (1 + again)
 
 
 def test_what_cannot_be_imported_is_named_each_time(store: Store) -> None:
