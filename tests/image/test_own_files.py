@@ -13,33 +13,33 @@ import pytest
 from images.layers.entrypoint_layer import GID, UID
 from images.lock import lockfile
 from images.plan.request import Request
-from tests.support.harness import HARDENED, ROOT, assert_three_parts, build, built, call, run
-from tests.support.stores import USUAL
+from tests.support.harness import EXAMPLES, HARDENED, ROOT, assert_three_parts, build, built, call, run
 
 SCRIPT = ROOT / "tests/data/offline/train.py"
 MARK, OTHER = b"SEED = 41  # of this project", b"SEED = 42  # of this project"
 
 
 class Own(NamedTuple):
-    """An image, what was printed of it, the options that it was made with, and its archive."""
+    """An image, what was printed of it, the options that it was made with, and its layout."""
 
     name: str
     answer: dict[str, Any]
     files: tuple[str, ...]
-    archive: Path
+    layout: Path
 
 
 @pytest.fixture(scope="module")
-def own(engine: None, module_path: Path, module_tag: Callable[[str], str]) -> Own:
-    """Build one, as a user does."""
+def own(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Own:
+    """Build one above the layers of the default image, as a user does."""
     root = module_path / "project"
     (root / "data").mkdir(parents=True)
     (root / "module.py").write_bytes(MARK + b"\n")
     (root / "data/large.bin").write_bytes(b"1")
     (root / ".dockerignore").write_text("data\n")
-    name, archive = module_tag("files"), module_path / "own.tar"
+    name, layout = module_tag("files"), module_path / "own"
     files = ("--script", str(SCRIPT), "--workdir", str(root))
-    return Own(name, built(*USUAL, *files, "--tag", name, "--load", "--output", str(archive)), files, archive)
+    answer = built("--examples", str(EXAMPLES), *files, "--tag", name, "--load", "--output", f"{layout}/")
+    return Own(name, answer, files, layout)
 
 
 def test_the_script_trains_without_a_mount(own: Own) -> None:
@@ -60,9 +60,9 @@ def test_files_are_as_copy_leaves_them_and_those_of_the_image_are_as_they_were(o
 
 
 def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer(own: Own) -> None:
-    lock = lockfile.read_lock(lockfile.path_for(own.archive).read_text(), "the lock", Request())
-    bill = json.loads(build("sbom", str(own.archive)).out)
-    stated = json.loads(build("provenance", str(own.archive)).out)["predicate"]["buildDefinition"]
+    lock = lockfile.read_lock(lockfile.path_for(own.layout).read_text(), "the lock", Request())
+    bill = json.loads(build("sbom", str(own.layout)).out)
+    stated = json.loads(build("provenance", str(own.layout)).out)["predicate"]["buildDefinition"]
 
     assert lock.user_files and [row.path for row in lock.user_files] == ["module.py", "train.py"]
     assert own.answer["layers"][-1]["name"] == "your files"
@@ -100,7 +100,7 @@ def test_a_changed_byte_is_found_by_the_name_of_its_file(own: Own, module_path: 
 
 @pytest.mark.slow
 def test_elsewhere_the_files_come_from_the_bundle_or_are_asked_for(own: Own, module_path: Path) -> None:
-    lock, bundle = str(lockfile.path_for(own.archive)), str(module_path / "bundle.tar")
+    lock, bundle = str(lockfile.path_for(own.layout)), str(module_path / "bundle.tar")
     assert build("bundle", "--lock", lock, "--output", bundle).code == 0
     elsewhere = {"XDG_CACHE_HOME": str(module_path / "elsewhere")}
     no = ("--no-load", "--output", str(module_path / "again.tar"))

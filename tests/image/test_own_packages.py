@@ -12,8 +12,7 @@ import pytest
 from images.lock import lockfile
 from images.lock.lock import Lock
 from images.plan.request import Request
-from tests.support.harness import build, built, call, run
-from tests.support.stores import USUAL
+from tests.support.harness import EXAMPLES, build, built, call, run
 
 # Two that need what the image has, and bring more.
 FILE = "peft>=0.18  # adapters\n-r more.txt\n-c bounds.txt\n"
@@ -52,14 +51,14 @@ class Own(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def own(engine: None, module_path: Path, module_tag: Callable[[str], str]) -> Own:
-    """Build one, as a user does."""
+def own(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Own:
+    """Build one above the layers of the default image, as a user does."""
     for name, text in {"mine.txt": FILE, **MORE, **BOUNDS}.items():
         (module_path / name).write_text(text)
-    name, archive = module_tag("own"), module_path / "own.tar"
-    options = (*USUAL, "--requirements", str(module_path / "mine.txt"), "--tag", name)
-    answer = built(*options, "--load", "--output", str(archive))
-    text = lockfile.path_for(archive).read_text()
+    name, layout = module_tag("own"), module_path / "own"
+    options = ("--examples", str(EXAMPLES), "--requirements", str(module_path / "mine.txt"), "--tag", name)
+    answer = built(*options, "--load", "--output", f"{layout}/")
+    text = lockfile.path_for(layout).read_text()
     return Own(name, answer, options, lockfile.read_lock(text, "the lock", Request()))
 
 
@@ -79,20 +78,27 @@ def test_they_are_in_its_lock_and_sbom_and_in_a_layer_of_their_own(own: Own, mod
                             "/opt/multinode/components.json"]).out)  # fmt: skip
     purls = {part.get("purl", "").partition("?")[0] for part in bill["components"]}
     assert {f"pkg:pypi/{name}@{own.lock.version(name)}" for name in ("peft", "tensorboard")} <= purls
-    stated = json.loads(build("provenance", str(module_path / "own.tar")).out)["predicate"]["buildDefinition"]
+    stated = json.loads(build("provenance", str(module_path / "own")).out)["predicate"]["buildDefinition"]
     assert stated["externalParameters"]["user-packages"] == [*packages.requirements]
 
 
-def test_it_is_built_again_from_the_lock_inside_it(own: Own) -> None:
-    verdict = build("verify", own.name, "--json")
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param("in docker", marks=pytest.mark.slow),  # which takes 20 s to hand over an image of this size
+        "in a layout",
+    ],
+)
+def test_it_is_built_again_from_the_lock_inside_it(own: Own, module_path: Path, where: str) -> None:
+    verdict = build("verify", own.name if where == "in docker" else str(module_path / "own"), "--json")
 
     assert verdict.code == 0 and json.loads(verdict.out)["digest"] == own.answer["digest"]
 
 
 def test_the_lock_is_asked_for_again_by_the_same_options_alone(own: Own, module_path: Path) -> None:
-    lock = str(lockfile.path_for(module_path / "own.tar"))
+    lock = str(lockfile.path_for(module_path / "own"))
 
-    again = built(*own.options, "--lock", lock)
+    again = built(*own.options, "--no-load", "--lock", lock)
     other = build("--package", "peft==0.18.0", "--no-load", "--lock", lock)
 
     assert again["digest"] == own.answer["digest"]

@@ -37,8 +37,10 @@ OLD = {
 }
 # What Debian's layer has and Intel's image has not.
 LACKING = ("usr/bin/tini", f"{LIBRARY}/libtcmalloc.so.4", f"{LIBRARY}/libnss_wrapper.so", f"{LIBRARY}/libunwind.so.8")
-# The tasks that need least: what goes on a base does not depend on how many packages there are.
-OPTIONS = ("--python", "3.11", "--tasks", "text-generation", "--examples", "none")
+# The tasks that need least: what goes on a base does not depend on how many packages there are, nor on bytecode, which
+# test_foreign_python.py has as well. Nothing of it is started at each landing: test_ccl.py starts one on such a base.
+COMPILED = ("--python", "3.11", "--tasks", "text-generation", "--examples", "none")
+OPTIONS = (*COMPILED, "--no-bytecode")
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +81,10 @@ def pushed(like_intels: tuple[Path, list[str]], module_path: Path) -> Iterator[s
 
 
 @pytest.fixture(scope="module")
-def on_base(pushed: str, module_path: Path, module_tag: Callable[[str], str]) -> tuple[Path, dict[str, Any]]:
-    """Build on it, from the registry, into a layout and into Docker where there is one."""
+def on_base(pushed: str, module_path: Path) -> tuple[Path, dict[str, Any]]:
+    """Build on it, from the registry, into a layout."""
     place = module_path / "layout"
-    tag = ("--tag", module_tag("pulled"))
-    return place, built("--base", pushed, *OPTIONS, *tag, "--output", f"{place}/")
+    return place, built("--base", pushed, *OPTIONS, "--no-load", "--output", f"{place}/")
 
 
 def listing(place: Path) -> list[dict[str, tarfile.TarInfo]]:
@@ -135,17 +136,18 @@ def test_a_mirror_stands_in_for_a_registry_that_nobody_reaches(
     assert lock.files() == other.files()
 
 
-@pytest.fixture
-def image(engine: None, on_base: tuple[Path, dict[str, Any]]) -> str:
-    """Name the image in Docker."""
-    return str(on_base[1]["image"])
+@pytest.fixture(scope="module")
+def image(engine: None, pushed: str, module_tag: Callable[[str], str]) -> str:
+    """Build on it with bytecode, which the Python of the base makes in the engine, and load it there."""
+    return str(built("--base", pushed, *COMPILED, "--tag", module_tag("pulled"))["image"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "world"),
     [
-        pytest.param(("smoke", "--bf16"), 1, marks=pytest.mark.slow),
-        pytest.param(("--nproc", "2", "smoke", "--bf16"), 2, marks=pytest.mark.slow),
+        (("smoke", "--bf16"), 1),
+        (("--nproc", "2", "smoke", "--bf16"), 2),
         (("mpirun", "-n", "2", "-genv", "OMP_NUM_THREADS=1", "multinode", "smoke", "--bf16"), 2),
     ],
 )
@@ -156,6 +158,7 @@ def test_an_image_on_a_pulled_base_trains(image: str, command: tuple[str, ...], 
     assert f"smoke: passed: world_size={world} " in done.out
 
 
+@pytest.mark.slow
 def test_the_old_package_is_gone_and_the_good_one_stays(image: str) -> None:
     script = (
         "import importlib.util as u, six, tqdm; print(tqdm.__version__, u.find_spec('tqdm.only_old'), six.__file__)"
@@ -170,6 +173,7 @@ def test_the_old_package_is_gone_and_the_good_one_stays(image: str) -> None:
     assert versions["tqdm"] != "4.0.0"
 
 
+@pytest.mark.slow
 def test_what_the_base_lacked_is_there_and_loads(image: str) -> None:
     script = (
         "import os; maps = open('/proc/self/maps').read(); print(os.path.realpath('/usr/bin/tini'),"
