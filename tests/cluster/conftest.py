@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from images.layers.entrypoint_layer import GID, UID
-from tests.cluster.nodes import MEETS, Cluster, two_pods
+from tests.cluster.nodes import HAS_STEPS, MEETS, Cluster, two_pods
 from tests.cluster.pods import Podman, missing, podman
 from tests.support.containers import Container, detached
 from tests.support.harness import HARDENED, IMAGES, ROOT, built, call, env_options
@@ -36,7 +36,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nodes(image: str, keys: Path) -> Iterator[Cluster]:
     """Bring two nodes up, a core each, under a uid that no file knows, with nothing allowed, and a key of a Secret."""
     mounts = {keys / "0644": KEYS}
-    options = (*MEETS, *HARDENED, "--env", "HF_TOKEN=hf_secret_of_the_test")
+    options = (*MEETS, *HAS_STEPS, *HARDENED, "--env", "HF_TOKEN=hf_secret_of_the_test")
     with two_pods(f"multinode{os.getpid()}nodes", image, mounts, *options, hosts=("node0", "node1")) as cluster:
         yield cluster
 
@@ -59,7 +59,17 @@ def container(image: str, keys: Path, nodes: Cluster) -> Iterator[Callable[..., 
         def start(
             host: str, core: int, *command: str, environ: dict[str, str] | None = None, options: Sequence[str] = ()
         ) -> Container:
-            words = [*options, "--hostname", host, "--network-alias", host, "--cpuset-cpus", str(core), *HARDENED]
+            words = [
+                *HAS_STEPS,
+                *options,
+                "--hostname",
+                host,
+                "--network-alias",
+                host,
+                "--cpuset-cpus",
+                str(core),
+                *HARDENED,
+            ]
             words += ["--volume", f"{keys}/0644:{KEYS}:ro", *env_options(environ or {}), image, *command]
             made = detached(*words, name=f"{nodes.network}-{host}", network=nodes.network)
             return stack.enter_context(made)

@@ -15,10 +15,13 @@ from tests.support.harness import ENTRYPOINT, Done, call, env_options, wait_for
 # Where meet.py is in a container, and the options with which it is there.
 MEET = "/opt/meet.py"
 MEETS = ("--volume", f"{Path(__file__).with_name('meet.py')}:{MEET}:ro")
+# The same for steps.py, whose ranks reduce a number again and again: they start in a third of the time of smoke.
+STEPS = "/opt/steps.py"
+HAS_STEPS = ("--volume", f"{Path(__file__).with_name('steps.py')}:{STEPS}:ro")
 # Said by rank 0 when the gradients of all ranks have met.
 TRAINS = "smoke: first step done"
 WORKERS = tuple(f"transformers-pytorchjob-worker-{number}" for number in (0, 1))
-NEWEST = "pid=$(pgrep -n -f 'multinode/[s]moke.py')"
+NEWEST = "pid=$(pgrep -n -f '(multinode/[s]moke|/[s]teps).py')"
 KILL_A_RANK = f"{NEWEST} && kill -9 $pid"
 # The process that waits for a rank, with which the rank ends.
 KILL_A_SUPERVISOR = f"{NEWEST} && kill -9 $(ps -o ppid= -p $pid)"

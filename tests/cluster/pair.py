@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from tests.cluster.nodes import HAS_STEPS
 from tests.support.containers import Started
 from tests.support.harness import Done, call, env_options, wait_for
 
-STEPS = ("--volume", f"{Path(__file__).with_name('steps.py')}:/opt/steps.py:ro")
 # Found in every container's network; -w waits for the lock of another call.
 DROP = ("iptables", "-w", "-A", "INPUT", "-i", "eth0", "-j", "DROP")
 PASS = ("iptables", "-w", "-F", "INPUT")
@@ -27,7 +26,7 @@ class Pair:
     def start(self, host: str, *command: str, environ: Mapping[str, str], options: Sequence[str] = ()) -> Started:
         """Start a container; a rank's core is shared with nobody of the pair."""
         words = ["docker", "run", "--name", f"{self.name}-{host}", "--hostname", host, "--network-alias", host]
-        words += ["--network", self.name, "--cpuset-cpus", host[-1], *STEPS, *options]
+        words += ["--network", self.name, "--cpuset-cpus", host[-1], *HAS_STEPS, *options]
         words += env_options(environ)
         self.started[host] = Started([*words, self.image, *command])
         return self.started[host]

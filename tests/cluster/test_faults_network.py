@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.cluster.nodes import STEPS
 from tests.cluster.pair import Pair, both, elastic, fixed
 from tests.support.containers import gateway, network
 from tests.support.faults import Broken
 from tests.support.name_server import NameServer, State
 
-ENDLESS = ("/opt/steps.py", "1000000")
-FEW = ("/opt/steps.py", "5")
+ENDLESS = (STEPS, "1000000")
+FEW = (STEPS, "5")
 LATE = 60
 
 

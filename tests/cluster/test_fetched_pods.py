@@ -45,9 +45,8 @@ def fetch(node: Podman, image: str, hub: Hub, *words: str, token: str = "") -> D
     return end
 
 
-@pytest.mark.parametrize(
-    "form", [pytest.param(ELASTIC, id="pytorchjob"), pytest.param(TRAINJOB, id="trainjob", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # test_prefetch.py fetches and trains; test_operators.py has the variables of the pods
+@pytest.mark.parametrize("form", [ELASTIC, TRAINJOB], ids=["pytorchjob", "trainjob"])
 def test_what_a_job_has_fetched_is_trained_without_a_network(
     pulled: str, node: Podman, apart: Podman, hub: Hub, form: Form
 ) -> None:

@@ -49,6 +49,7 @@ def test_nodes_that_train_apart_are_ended(scripts: Cluster, command: tuple[str, 
         assert SAID in each.text and remedy in each.text
 
 
+@pytest.mark.slow  # test_libraries.py has ranks of two containers; which starter it was is a row of tests/unit
 def test_ranks_of_launch_that_train_apart_are_ended(scripts: Cluster) -> None:
     scripts.start(1, "worker")
 
@@ -58,7 +59,8 @@ def test_ranks_of_launch_that_train_apart_are_ended(scripts: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "more"), [("together", {}), pytest.param("apart", {"MULTINODE_APART": "1"}, id="apart on purpose")]
+    ("name", "more"),
+    [("together", {}), pytest.param("apart", {"MULTINODE_APART": "1"}, id="apart on purpose", marks=pytest.mark.slow)],
 )
 def test_nodes_that_train_as_they_were_meant_to_end_well(scripts: Cluster, name: str, more: dict[str, str]) -> None:
     done = scripts.both(f"/tmp/{name}.py", environ=[{**each, **more} for each in NODES])

@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cluster.nodes import KILL_A_RANK, KILL_A_SUPERVISOR, TRAINS, UNTIL_CLEAN, Cluster, one_said
+from tests.cluster.nodes import KILL_A_RANK, KILL_A_SUPERVISOR, STEPS, UNTIL_CLEAN, Cluster, one_said
 from tests.support.containers import Container
 from tests.support.faults import Broken
 from tests.support.harness import Done, call
 
-ENDLESS = ("smoke", "--max_steps", "1000000")
+ENDLESS = (STEPS, "1000000")
+TRAINS = "step 1\n"  # said by rank 0 when all ranks have met
 
 
 def weights(text: str) -> list[str]:
