@@ -49,7 +49,7 @@ FORMS = (
     Form("arbitrary order", f"export MASTER_ADDR=node1; {ARBITRARY} {RANK}", ONE_EACH[::-1], slow=True),
     Form("master and port", f"export MASTER_ADDR=node0 MASTER_PORT=12345; srun {SPREAD} {RANK}", ONE_EACH, slow=True),
     Form("srun in a batch script", f"srun {RANK}", ONE_EACH, SPREAD, slow=True),
-    Form("torchrun in a batch script", f"srun {TORCHRUN}", TWO_EACH, SPREAD),
+    Form("torchrun in a batch script", f"srun {TORCHRUN}", TWO_EACH, SPREAD, slow=True),
     Form("mpirun in a batch script", f"mpirun {RANK}", ONE_EACH, SPREAD),
     Form("mpirun, two on each node", f"mpirun {RANK}", TWO_EACH, "-N2 --ntasks-per-node=2", slow=True),
     Form("mpirun in a batch script of one node", f"mpirun -n 2 {RANK}", TWO_EACH[:2], "-N1 -n2", slow=True),

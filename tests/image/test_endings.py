@@ -87,11 +87,14 @@ def assert_ended_well(done: Done) -> None:
     assert done.err.count("multinode: trained as one job of 2 ranks") == 1
 
 
-@pytest.mark.slow
-def test_a_script_may_return_without_destroying_its_group(image: str, module_path: Path) -> None:
-    assert_ended_well(end(image, module_path, RETURNS, MPIRUN))
+@pytest.mark.parametrize(
+    "command", [TORCHRUN, pytest.param(MPIRUN, marks=pytest.mark.slow)], ids=["torchrun", "mpirun"]
+)
+def test_a_script_may_return_without_destroying_its_group(image: str, module_path: Path, command: str) -> None:
+    assert_ended_well(end(image, module_path, RETURNS, command))
 
 
+@pytest.mark.slow  # a rank of the Trainer ends as one without it
 def test_a_script_may_end_with_its_training(image: str, module_path: Path) -> None:
     assert_ended_well(end(image, module_path, TRAINS, TORCHRUN))
 
