@@ -1,4 +1,4 @@
-"""What nothing starts rots: what the benchmarks share is started at each landing, and each part at a release."""
+"""What nothing starts rots: each part of the benchmarks, and what they share, is started at a release."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def test_two_containers_apart_and_as_ranks_with_less_of_a_network(image: str, tm
     assert together["world"] == 2 and len(together["steps"]) == WARM + TINY.steps
 
 
+@pytest.mark.slow  # as the part `network` below, in seconds
 def test_ranks_that_train_in_every_way_in_turn(image: str, tmp_path: Path) -> None:
     two = Group(Scratch(tmp_path, new_name(), time.monotonic()), image, script=TURNS)
     ways = ["apart", "default", "off", OPTIONS[0]]

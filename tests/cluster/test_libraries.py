@@ -185,6 +185,7 @@ def test_ddp_needs_no_launcher(fresh: Libraries) -> None:
     assert len(fresh.one_process("plain_ddp.py")[0]) == 8 * 32 + 32 + 32 + 1
 
 
+@pytest.mark.slow  # test_one_job.py has it of scripts and of accelerate
 def test_two_containers_without_a_group_are_an_error(fresh: Libraries) -> None:
     done = fresh.two("lightning_default.py", "apart")
 

@@ -68,6 +68,7 @@ def test_nodes_that_train_as_they_were_meant_to_end_well(scripts: Cluster, name:
     assert [(each.code, each.text.splitlines().count("trained")) for each in done] == [(0, 1)] * 2
 
 
+@pytest.mark.slow  # as test_libraries.py has it
 def test_a_script_with_a_group_runs_alone(scripts: Cluster) -> None:
     done = scripts.nodes[0].run("--nproc", "1", "/tmp/together.py")
 

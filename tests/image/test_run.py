@@ -145,7 +145,7 @@ def test_no_variable_of_a_site_binds_two_ranks_to_one_core(
 
 
 def test_smoke_trains_in_an_older_line(older_image: str) -> None:
-    done = run(older_image, "--nproc", "2", "smoke", "--bf16")
+    done = run(older_image, "smoke", "--bf16")
 
     assert done.code == 0
 
