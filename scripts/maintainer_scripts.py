@@ -30,7 +30,7 @@ try:
     from images.base import additions
     from images.context import Context
     from images.debian import packages
-    from images.debian.deb import Package, load_package
+    from images.debian.deb import Package, load_control
     from images.dpkg import maintainer_scripts, suites
     from images.dpkg.maintainer_scripts import Script
     from images.host.errors import UserFault, WorldFault
@@ -107,9 +107,7 @@ def _system(row: BaseRow, platform: Platform, more: Sequence[str], context: Cont
     base = packages.resolve_base(row.suite, (*row.packages, *more), platform, context)
     places = (context.store.place(deb.sha256, deb.filename) for deb in base.debs)
     added = packages.resolve_single(row.suite, additions.packages_of(list(additions.PIECES)), platform, context)
-    return System(
-        row, platform, [load_package(place).without_data() for place in places], [deb.package for deb in added]
-    )
+    return System(row, platform, [load_control(place) for place in places], [deb.package for deb in added])
 
 
 def _said(text: str, systems: Iterable[System]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import lzma
 import re
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from images.debian import control
@@ -27,11 +27,14 @@ UNREADABLE = (tarfile.TarError, lzma.LZMAError, ValueError)
 
 @dataclass(frozen=True)
 class Package:
-    """What a package says of itself, its control files in their order, and its files as a tar that is not packed."""
+    """What a package says of itself, its control files in their order, and its files as a tar that is not packed.
+
+    data: empty if only the others were asked for.
+    """
 
     about: dict[str, str]
     control: dict[str, tuple[bytes, int]]
-    data: bytes = field(repr=False)
+    data: bytes = field(default=b"", repr=False)
 
     @property
     def name(self) -> str:
@@ -46,10 +49,6 @@ class Package:
         """Return how dpkg names its files in /var/lib/dpkg/info."""
         return f"{self.name}:{self.about['Architecture']}" if self.about.get("Multi-Arch") == "same" else self.name
 
-    def without_data(self) -> Package:
-        """Return it without its files, which may be large."""
-        return replace(self, data=b"")
-
     def text(self, name: str) -> str:
         """Return a control file as text, empty where there is none."""
         return self.control.get(name, (b"", 0))[0].decode(errors="replace")
@@ -63,13 +62,21 @@ def load_package(path: Path) -> Package:
     return parse_package(path.read_bytes(), path.name)
 
 
-def parse_package(content: bytes, called: str) -> Package:
-    """Read a package out of its bytes; `called` is what messages say of it.
+def load_control(path: Path) -> Package:
+    """Read what a package says of itself and its control files; its files, which may be large, stay packed.
+
+    Raises WorldFault as `load_package` does.
+    """
+    return parse_package(path.read_bytes(), path.name, data=False)
+
+
+def parse_package(content: bytes, called: str, *, data: bool = True) -> Package:
+    """Read a package out of its bytes, with its files or without them; `called` is what messages say of it.
 
     Raises WorldFault for what is none, or unpacks to too much.
     """
     try:
-        return _read_parts(content)
+        return _read_parts(content, data)
     except UNREADABLE as error:
         raise WorldFault("a file is no Debian package that can be used", f"{called}: {error}", REMEDY) from error
 
@@ -88,11 +95,11 @@ def read_entries(package: Package) -> Iterator[tuple[str, tarfile.TarInfo, bytes
         raise WorldFault("a Debian package has files that no image can have", value, REMEDY) from error
 
 
-def _read_parts(content: bytes) -> Package:
+def _read_parts(content: bytes, with_data: bool) -> Package:
     names, parts = zip(*read_members(content), strict=True)
     if names != MEMBERS or not parts[0].startswith(b"2."):
         raise ValueError(f"its members are {', '.join(names)[:80]!r}, not {', '.join(MEMBERS)} of format 2")
-    tar, data = (unpacked(part, bounds.DEB.of(len(part))) for part in parts[1:])
+    tar, *data = (unpacked(part, bounds.DEB.of(len(part))) for part in parts[1 : 3 if with_data else 2])
     control_files = _control(tar)
     about = control.parse_fields(control_files.get("control", (b"", 0))[0].decode())
     for name in ("Package", "Version", "Architecture"):
@@ -100,7 +107,7 @@ def _read_parts(content: bytes) -> Package:
             raise ValueError(f"its control file has no {name}")
     if not NAME.fullmatch(about["Package"]):
         raise ValueError(f"its name is {about['Package'][:80]!r}")
-    return Package(about, control_files, data)
+    return Package(about, control_files, *data)
 
 
 def read_members(content: bytes) -> Iterator[tuple[str, bytes]]:

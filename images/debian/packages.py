@@ -106,7 +106,7 @@ def read_control(store: Store, package: Deb) -> str:
     """
 
     def read() -> str:
-        return deb.load_package(require_package(store, package)).text("control")
+        return deb.load_control(require_package(store, package)).text("control")
 
     return str(store.cached("controls", package.sha256, read).value)
 

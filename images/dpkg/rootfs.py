@@ -7,6 +7,7 @@ import stat
 import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from images.debian import control
@@ -49,7 +50,7 @@ def make_tree(recipe: Debian, debs: Sequence[Path], platform: Platform) -> Packa
             for package in pool.map(load_package, paths[at : at + AHEAD]):
                 _require_fitting(package, platform, packages)
                 listed[package.name] = tree.unpack(package)
-                packages[package.name] = package.without_data()
+                packages[package.name] = replace(package, data=b"")
     packages = dict(sorted(packages.items()))
     maintainer_scripts.require_known(packages.values())
     suites.apply(tree, packages, recipe.suite, platform)

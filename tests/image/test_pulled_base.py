@@ -216,6 +216,7 @@ def test_an_image_on_a_base_is_what_its_lock_says(on_base: tuple[Path, dict[str,
     done = build("verify", str(on_base[0]))
 
     assert done.code == 0
+    assert on_base[1]["id"] in done.out and f"{on_base[0]} (in a layout, linux/amd64)" in done.out
 
 
 def test_a_base_that_cannot_work_is_refused_before_wheels_are_fetched(tmp_path: Path) -> None:

@@ -206,7 +206,10 @@ def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path)
     assert len(made[0]) > 150
 
 
-@pytest.mark.parametrize("system", EVERY)
+@pytest.mark.parametrize(
+    "system",
+    [pytest.param(*each.values, id=each.id, marks=[pytest.mark.slow] * ("arm64" in str(each.id))) for each in EVERY],
+)
 def test_every_suite_has_what_bases_of_others_lack(system: tuple[Row, Platform], tmp_path: Path) -> None:
     """Also where another package has it, under the name of another interface."""
     (row, platform), store = system, Store(tmp_path)
@@ -219,6 +222,7 @@ def test_every_suite_has_what_bases_of_others_lack(system: tuple[Row, Platform],
     assert all(data.startswith(b"\x7fELF") for data in found.values())
 
 
+@pytest.mark.slow  # makes the tree twice; only another row can change it
 def test_rows_of_scripts_have_no_order_but_that_of_lines(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
     """Accounts are first; of the others none needs what another one has made."""
     debs = [fresh.store.place(deb.sha256, deb.filename) for deb in fresh.recipe.debs]

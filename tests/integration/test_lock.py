@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -66,29 +65,6 @@ def test_a_bundle_builds_the_same_image_from_an_empty_store_without_a_network(
     assert answer["digest"] == layout[1]["digest"]
     assert answer["id"] == layout[1]["id"]
     assert not any(layer["reused"] for layer in answer["layers"])
-
-
-def test_an_image_is_what_its_lock_says(layout: tuple[Path, dict[str, Any]]) -> None:
-    done = build("verify", str(layout[0]))
-
-    assert done.code == 0
-    assert layout[1]["id"] in done.out and f"{layout[0]} (in a layout, linux/amd64)" in done.out
-
-
-def test_an_image_is_compared_with_the_lock_that_is_named(
-    layout: tuple[Path, dict[str, Any]], bundle: Path, tmp_path: Path
-) -> None:
-    place, lock = str(layout[0]), tmp_path / "pylock.other.toml"
-    text = locks.path_beside(layout[0]).read_text()
-    lock.write_text(re.sub(r"(?m)^family-as-of = .*$", "family-as-of = 2020-01-01", text))
-
-    assert build("verify", "--lock", str(locks.path_beside(layout[0])), place).code == 0
-    assert build("verify", "--offline", str(bundle), place).code == 0
-    done = build("verify", "--lock", str(lock), place)
-
-    assert done.code == 1
-    assert "components.json: sha256:" in done.err
-    assert build("verify", "--offline", str(tmp_path / "none"), place).code == 2
 
 
 def test_one_changed_byte_is_found(layout: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -96,6 +97,19 @@ def test_an_image_is_verified_by_files_that_are_named(locked: Locked) -> None:
     refused = sources.run("verify", "layout", **nowhere)
     assert (refused.code, "try: --wheelhouse DIR with those very files" in refused.err) == (1, True)
     assert sources.run("verify", "layout", "--wheelhouse", "wheels", **nowhere).code == 0
+
+
+def test_an_image_is_compared_with_the_lock_that_is_named(locked: Locked, tmp_path: Path) -> None:
+    lock = tmp_path / "pylock.other.toml"
+    lock.write_text(re.sub(r"(?m)^family-as-of = .*$", "family-as-of = 2020-01-01", locked.lock.read_text()))
+    assert locked.sources.run("verify", "--lock", str(locked.lock), "layout").code == 0
+    assert locked.sources.run("verify", "--offline", str(locked.bundle), "layout").code == 0
+
+    done = locked.sources.run("verify", "--lock", str(lock), "layout")
+
+    assert done.code == 1
+    assert "components.json: sha256:" in done.err
+    assert locked.sources.run("verify", "--offline", str(tmp_path / "none"), "layout").code == 2
 
 
 @pytest.mark.parametrize(("option", "value"), [("--examples", "archive.tar"), ("--base", "intel")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,12 @@ def test_a_package_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.Monke
     monkeypatch.setattr(bounds, "DEB", Bound(100, 1 << 20))
     with pytest.raises(WorldFault, match="unpacks to more than"):
         deb.parse_package(with_data(bytes(2 << 20)), "bomb.deb")
+
+
+def test_files_stay_packed_where_only_the_control_file_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.deb").write_bytes(with_data(b"no tar"))
+
+    assert deb.load_control(tmp_path / "a.deb") == replace(deb.load_package(tmp_path / "a.deb"), data=b"")
 
 
 @pytest.mark.parametrize(
