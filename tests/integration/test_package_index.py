@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
@@ -153,6 +152,16 @@ def write_configuration(home: Path) -> dict[str, str]:
     return {"HOME": str(home), "XDG_CONFIG_DIRS": str(home / "system"), "PATH": os.environ["PATH"]}
 
 
+# `pip config list` shows a value of each file since pip 26; which of them counts is what commands ask for.
+GET = """
+import json, sys
+from pip._internal.configuration import Configuration
+configuration = Configuration(isolated=False)
+configuration.load()
+print(json.dumps({name: configuration.get_value(name) for name in sys.argv[1:]}))
+"""
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -166,15 +175,18 @@ def test_pips_configuration_is_what_pip_says_it_is(tmp_path: Path, more: dict[st
     environ = {**write_configuration(tmp_path), **more}
     if "named.conf" in environ.get("PIP_CONFIG_FILE", ""):
         environ["PIP_CONFIG_FILE"] = str(tmp_path / "named.conf")
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], env=environ, capture_output=True, text=True, check=True
-    ).stdout
-    rows = [line.partition("=") for line in listed.splitlines()]
+    listed = ask_pip(environ, "-m", "pip", "config", "list")
+    values = json.loads(ask_pip(environ, "-c", GET, *{line.partition("=")[0] for line in listed.splitlines()}))
     expected = {
-        name.rpartition(".")[2]: text
+        name.rpartition(".")[2]: value
         for section in pip_config.SECTIONS
-        for name, _, value in rows
-        if name.rpartition(".")[0] == section and (text := ast.literal_eval(value))  # an empty one is none
+        for name, value in values.items()
+        if name.rpartition(".")[0] == section and value  # an empty one is none
     }
 
     assert pip_config.merged(pip_config.list_files(environ, sys.prefix), environ) == expected
+
+
+def ask_pip(environ: dict[str, str], *words: str) -> str:
+    """Return what a Python with pip prints."""
+    return subprocess.run([sys.executable, *words], env=environ, capture_output=True, text=True, check=True).stdout
