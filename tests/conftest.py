@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from images.store.store import Store
+from tests.support import real_ccl
 from tests.support.faults import Broken, find_fault
 from tests.support.harness import ALONE, EXAMPLES, IMAGES, alone, built, has_docker, remove_images, tags
 
@@ -33,7 +34,7 @@ settings.load_profile("patient")
 
 # Files whose set-ups take longest and want no default image: they begin first, each in another process, for most others
 # want that image, which one process builds while the others would wait for it.
-FIRST = ("tests/cluster/test_real_ccl.py", "tests/integration/test_base.py")
+FIRST = ("tests/cluster/test_guide.py", "tests/integration/test_base.py")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -142,6 +143,15 @@ def load(name: str, *options: str) -> str:
 def image(engine: None) -> str:
     """Build the default image, with examples of our own in the layout of the real ones."""
     return load("default", "--examples", str(EXAMPLES))
+
+
+@pytest.fixture(scope="session")
+def ccl_image(request: pytest.FixtureRequest, engine: None) -> str:
+    """Build the mission's own example where the real oneCCL stack is at hand, and else an image for a stand-in."""
+    if not real_ccl.is_at_hand():
+        return str(request.getfixturevalue("older_image"))
+    options = (*real_ccl.OPTIONS, "--transformers", "4.46.0", "--base", "debian", "--examples", str(EXAMPLES))
+    return load("ccl", *options, "--wheelhouse", str(real_ccl.wheelhouse()))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,6 @@
-"""The real oneCCL stack: torch 2.4.0, IPEX and the bindings train on one node and on two, by the guide's own commands.
+"""The real oneCCL stack: torch 2.4.0, IPEX and the bindings train on one node and on two.
+
+By the guide's own commands on two nodes they do in test_guide.py.
 
 MULTINODE_CCL names the directory with the program that makes the wheels; without it these tests are skipped.
 """
@@ -12,30 +14,22 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.machine.limits import has_bf16, read_flags
 from tests.cluster.nodes import Cluster, two_pods
 from tests.cluster.test_guide import (
+    HAS_BF16,
     MPIRUN_ON_ONE_NODE,
-    MPIRUN_ON_TWO_NODES,
-    POD_SHELL,
-    POD_WORDS,
     SETVARS,
-    hostfile,
     ranks,
-    ranks_of,
     run_job,
     world,
 )
 from tests.support import real_ccl
-from tests.support.harness import EXAMPLES, IMAGES, Done, built, remove_images, run
+from tests.support.harness import IMAGES, Done, built, remove_images, run
 
-# The tasks that want least.
-OPTIONS = ("--torch", "2.4.0", "--tasks", "question-answering")
 SMOKE = ("smoke", "--bf16")
 # The same, where the guide's commands have run_qa.py; the small script in the place of that one only forms the group.
 SCRIPT = "/opt/multinode/smoke.py"
-# IPEX trains in bf16 on some processors only, and in float32 on all.
-HAS_BF16 = has_bf16(read_flags(Path("/proc/cpuinfo").read_text()))
+# IPEX trains in float32 on all processors.
 TYPE = "bfloat16" if HAS_BF16 else "float32"
 IPEX = ["--use_ipex", *(["--bf16"] if HAS_BF16 else [])]
 
@@ -69,14 +63,7 @@ def wheelhouse() -> Path:
 
 
 @pytest.fixture(scope="module")
-def ccl_image(engine: None, wheelhouse: Path) -> str:
-    """Build the mission's own example, examples included."""
-    examples = ("--transformers", "4.46.0", "--base", "debian", "--examples", str(EXAMPLES))
-    return str(built(*OPTIONS, *examples, "--wheelhouse", str(wheelhouse), "--tag", f"{IMAGES}:real-ccl")["image"])
-
-
-@pytest.fixture(scope="module")
-def pods(ccl_image: str, keys: Path) -> Iterator[Cluster]:
+def pods(wheelhouse: Path, ccl_image: str, keys: Path) -> Iterator[Cluster]:
     """Bring up two containers."""
     with two_pods(f"multinode{os.getpid()}ccl", ccl_image, {keys / "0600": "/etc/multinode/ssh"}) as cluster:
         yield cluster
@@ -89,7 +76,7 @@ def passed(done: Done, size: int, dtype: str = TYPE) -> bool:
 
 
 @pytest.mark.slow  # the group forms so in the next test, and two containers train in the one after it
-def test_two_ranks_in_one_container_without_a_network(ccl_image: str) -> None:
+def test_two_ranks_in_one_container_without_a_network(wheelhouse: Path, ccl_image: str) -> None:
     assert passed(run(ccl_image, "--nproc", "2", *SMOKE), 2)
 
 
@@ -100,7 +87,8 @@ def end(image: str, place: Path, script: str) -> Done:
     return run(image, "--", "torchrun", "--nproc-per-node", "2", "/script/script.py", options=options)
 
 
-def test_a_rank_0_that_fails_ends_the_job(ccl_image: str, module_path: Path) -> None:
+@pytest.mark.slow
+def test_a_rank_0_that_fails_ends_the_job(wheelhouse: Path, ccl_image: str, module_path: Path) -> None:
     """Its group serves the keys of all ranks, and must not wait until they have left."""
     done = end(ccl_image, module_path, FAILS)
 
@@ -136,22 +124,6 @@ def test_the_guides_mpirun_on_one_node(pods: Cluster, entrypoint: bool) -> None:
 
 
 @pytest.mark.slow
-def test_the_guides_mpirun_on_two_nodes(pods: Cluster) -> None:
-    pods.start(1, "worker")
-
-    done = pods.nodes[0].run("bash", "-c", hostfile(pods) + MPIRUN_ON_TWO_NODES)
-
-    assert done.code == 0
-    assert world(ranks(done)) == [(rank, 4, "ccl") for rank in range(4)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", [["/bin/bash", "-c", POD_SHELL], POD_WORDS], ids=["shell", "words"])
-def test_the_guides_pytorchjob(pods: Cluster, command: list[str]) -> None:
-    assert world(ranks_of(run_job(pods, command))) == [(0, 2, "ccl"), (1, 2, "ccl")]
-
-
-@pytest.mark.slow
 def test_the_script_of_a_pytorchjob_may_return_without_destroying_its_group(pods: Cluster) -> None:
     run_job(pods, ["/bin/bash", "-c", f"echo '{RETURNS}' > /tmp/script.py; torchrun /tmp/script.py"])
 
@@ -160,7 +132,7 @@ def test_the_script_of_a_pytorchjob_may_return_without_destroying_its_group(pods
 def test_the_last_release_that_knew_ccl(engine: None, wheelhouse: Path) -> None:
     release = ("--transformers", "4.46.3", "--base", "debian", "--examples", "none")
     tag = f"{IMAGES}:real-ccl-4.46.3"
-    image = str(built(*OPTIONS, *release, "--wheelhouse", str(wheelhouse), "--tag", tag)["image"])
+    image = str(built(*real_ccl.OPTIONS, *release, "--wheelhouse", str(wheelhouse), "--tag", tag)["image"])
     try:
         assert passed(run(image, "--nproc", "2", *SMOKE), 2)
     finally:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.nodes import Cluster, two_pods
-from tests.cluster.test_real_ccl import OPTIONS, SMOKE, passed
+from tests.cluster.test_real_ccl import SMOKE, passed
 from tests.support import locks, real_ccl
 from tests.support.harness import IMAGES, Done, built, remove_images, run
 from tests.support.registry import fill, mirrored, running
@@ -42,7 +42,7 @@ def registry(engine: None, module_path: Path) -> Iterator[str]:
 
 def options() -> tuple[str, ...]:
     """Write the options that both builds have."""
-    return (*OPTIONS, *RELEASES, "--wheelhouse", str(real_ccl.wheelhouse()))
+    return (*real_ccl.OPTIONS, *RELEASES, "--wheelhouse", str(real_ccl.wheelhouse()))
 
 
 @pytest.fixture(scope="module")

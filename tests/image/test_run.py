@@ -144,8 +144,8 @@ def test_no_variable_of_a_site_binds_two_ranks_to_one_core(
     assert len(rows) == 2 and set(rows) == expected
 
 
-def test_smoke_trains_in_an_older_line(older_image: str) -> None:
-    done = run(older_image, "smoke", "--bf16")
+def test_smoke_trains_in_an_older_line(ccl_image: str) -> None:
+    done = run(ccl_image, "smoke", "--bf16")
 
     assert done.code == 0
 
