@@ -19,6 +19,9 @@ from tests.cluster.nodes import Cluster, two_pods
 from tests.support.harness import HARDENED, Done, call, env_options, run
 from tests.support.library_wheels import LIBRARIES, build_libraries
 
+# What all of them have in common is in test_one_job.py: plain torch and accelerate.
+pytestmark = pytest.mark.slow
+
 SCRIPTS, OUTPUT = "/workspace/scripts", "/workspace/output"
 WEIGHTS = re.compile(r"(?m)^rank (\d) of (\d): weights (\w+) loss ([\d.]+)$")
 ONE_JOB = "multinode: trained as one job of 2 ranks"
@@ -155,7 +158,6 @@ def is_one_process(libraries: Libraries, row: Row, name: str, loss: str) -> None
         assert float(loss) == pytest.approx(float(alone), abs=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scene", ["two", "launch", "quota"])
 @every_row
 def test_two_ranks_are_one_process(fresh: Libraries, row: Row, scene: str) -> None:
@@ -166,7 +168,6 @@ def test_two_ranks_are_one_process(fresh: Libraries, row: Row, scene: str) -> No
     is_one_process(fresh, row, name, is_one_job(done))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("row", [row for row in ROWS if row.resumes], ids=lambda row: row.script)
 def test_a_killed_job_goes_on_to_the_same_end(fresh: Libraries, row: Row) -> None:
     name, whole = f"killed-{row.script}", f"whole-{row.script}"
@@ -181,17 +182,8 @@ def test_a_killed_job_goes_on_to_the_same_end(fresh: Libraries, row: Row) -> Non
     assert fresh.read(name) == fresh.read(whole)
 
 
-def test_ddp_needs_no_launcher(fresh: Libraries) -> None:
-    assert len(fresh.one_process("plain_ddp.py")[0]) == 8 * 32 + 32 + 32 + 1
-
-
-@pytest.mark.slow  # test_one_job.py has it of scripts and of accelerate
 def test_two_containers_without_a_group_are_an_error(fresh: Libraries) -> None:
     done = fresh.two("lightning_default.py", "apart")
 
     assert done.code and not WEIGHTS.search(done.text)
     assert "was meant to be one of 2" in done.text
-
-
-def test_lightning_is_one_job_under_launch(fresh: Libraries) -> None:
-    is_one_job(fresh.launch("lightning_ddp.py", "lightning"))

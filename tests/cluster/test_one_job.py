@@ -49,7 +49,7 @@ def test_nodes_that_train_apart_are_ended(scripts: Cluster, command: tuple[str, 
         assert SAID in each.text and remedy in each.text
 
 
-@pytest.mark.slow  # test_libraries.py has ranks of two containers; which starter it was is a row of tests/unit
+@pytest.mark.slow  # two containers by variables are above; which starter it was is a row of tests/unit
 def test_ranks_of_launch_that_train_apart_are_ended(scripts: Cluster) -> None:
     scripts.start(1, "worker")
 
@@ -68,7 +68,6 @@ def test_nodes_that_train_as_they_were_meant_to_end_well(scripts: Cluster, name:
     assert [(each.code, each.text.splitlines().count("trained")) for each in done] == [(0, 1)] * 2
 
 
-@pytest.mark.slow  # as test_libraries.py has it
 def test_a_script_with_a_group_runs_alone(scripts: Cluster) -> None:
     done = scripts.nodes[0].run("--nproc", "1", "/tmp/together.py")
 

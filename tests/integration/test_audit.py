@@ -127,7 +127,10 @@ def test_a_tracker_that_says_nothing_is_a_fault(world: World, tracker: bytes | N
     assert_three_parts(world.run(), 1, "racker", "--tracker")
 
 
-@pytest.mark.parametrize("answer", [None, Reply(503), Reply(200, b"<html>"), Reply(200, b'{"vulns": 1}')])
+SILENT = [Reply(503), Reply(200, b"<html>"), Reply(200, b'{"vulns": 1}')]
+
+
+@pytest.mark.parametrize("answer", [None, *(pytest.param(each, marks=pytest.mark.slow) for each in SILENT)])
 def test_an_osv_that_says_nothing_is_a_fault(world: World, answer: Reply | None) -> None:
     with listening(lambda _: answer) as host:
         done = world.run("--osv", f"http://{host}/v1/query")
