@@ -52,9 +52,8 @@ virtual_environment() {
         "$here/.venv/bin/python" -m pip show --quiet pip > /dev/null 2>&1 || python3 -m venv "$here/.venv"
         # The pip of an older Python takes twice the time for the same packages.
         "$here/.venv/bin/python" -m pip install --quiet --quiet --upgrade pip || true
-        # Twice quiet leaves out warnings, such as those about find-links that lack a package; errors are shown. Python
-        # compiles what it imports, a third of all modules, when it does.
-        "$here/.venv/bin/python" -m pip install --quiet --quiet --no-compile --editable "$here$1"
+        # Twice quiet leaves out warnings, such as those about find-links that lack a package; errors are shown.
+        "$here/.venv/bin/python" -m pip install --quiet --quiet --editable "$here$1"
         touch "$stamp"
     fi
     export PATH="$here/.venv/bin:$PATH"

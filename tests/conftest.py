@@ -151,7 +151,7 @@ def ccl_image(request: pytest.FixtureRequest, engine: None) -> str:
     if not real_ccl.is_at_hand():
         return str(request.getfixturevalue("older_image"))
     options = (*real_ccl.OPTIONS, "--transformers", "4.46.0", "--base", "debian", "--examples", str(EXAMPLES))
-    return load("ccl", *options, "--wheelhouse", str(real_ccl.wheelhouse()))
+    return load("mission", *options, "--wheelhouse", str(real_ccl.wheelhouse()))
 
 
 @pytest.fixture(scope="session")
