@@ -42,3 +42,14 @@ def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[st
     assert opened[str(tmp_path / "stack.json")] == opened["/proc/meminfo"] == 1
     assert {path: count for path, count in opened.items() if count > 1} == {}
     assert (found.call_count, detected.call_count, decided.call_count) == (1, 1, 1)
+
+
+def test_a_mistake_of_ours_is_reported_to_the_job_once_and_shown(tmp_path: Path) -> None:
+    with (
+        mock.patch.object(program, "run", side_effect=LookupError("ours")),
+        mock.patch.object(program, "report") as reported,
+        pytest.raises(LookupError, match="ours"),
+    ):
+        program.main(["smoke"], {}, str(tmp_path))
+
+    reported.assert_called_once_with({}, 1)

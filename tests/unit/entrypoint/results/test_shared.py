@@ -65,3 +65,12 @@ def test_an_error_of_the_volume_is_not_called_a_stranger(place: Path, monkeypatc
     monkeypatch.setattr(os, "lstat", fail)
     with pytest.raises(OSError, match="Stale file handle"):
         open_shared(str(place))
+
+
+def test_what_cannot_be_written_is_an_error_and_leaves_nothing(place: Path) -> None:
+    (place / "run.json").mkdir(parents=True)
+
+    with pytest.raises(OSError, match="directory"):
+        make_shared(str(place)).write("run.json", "text", 10**18)
+
+    assert [each.name for each in place.iterdir()] == ["run.json"]
