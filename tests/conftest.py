@@ -104,12 +104,12 @@ def volume(module_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def module_tag() -> Iterator[Callable[[str], str]]:
-    """Name images of a module, which are removed with it."""
+def module_tag(request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
+    """Name images of a module, which are removed with it; its own name in each keeps them apart from all others."""
     given: list[str] = []
 
     def tag(name: str) -> str:
-        given.append(f"{IMAGES}:{name}")
+        given.append(f"{IMAGES}:{request.path.stem}-{name}")
         return given[-1]
 
     yield tag

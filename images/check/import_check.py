@@ -59,6 +59,6 @@ def check_imports(image: Image, wanted: Sequence[str], run: Run, store: Store, r
         return True
 
     packages = [layer.written.diff_id for layer in image.layers if layer.name not in WITHOUT_PACKAGES]
-    environment = json.loads(image.config).get("config", {}).get("Env")
+    environment = json.loads(image.config)["config"].get("Env")
     decides = [packages, environment, wanted, fingerprint.sources(ENTRYPOINT)]
     return not store.cached("import checks", decides, check).reused

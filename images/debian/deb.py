@@ -34,7 +34,7 @@ class Package:
 
     about: dict[str, str]
     control: dict[str, tuple[bytes, int]]
-    data: bytes = field(default=b"", repr=False)
+    data: bytes = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -99,15 +99,16 @@ def _read_parts(content: bytes, with_data: bool) -> Package:
     names, parts = zip(*read_members(content), strict=True)
     if names != MEMBERS or not parts[0].startswith(b"2."):
         raise ValueError(f"its members are {', '.join(names)[:80]!r}, not {', '.join(MEMBERS)} of format 2")
-    tar, *data = (unpacked(part, bounds.DEB.of(len(part))) for part in parts[1 : 3 if with_data else 2])
-    control_files = _control(tar)
+    _, control_part, data_part = parts
+    control_files = _control(unpacked(control_part, bounds.DEB.of(len(control_part))))
+    data = unpacked(data_part, bounds.DEB.of(len(data_part))) if with_data else b""
     about = control.parse_fields(control_files.get("control", (b"", 0))[0].decode())
     for name in ("Package", "Version", "Architecture"):
         if not about.get(name, "").isprintable() or not about.get(name):
             raise ValueError(f"its control file has no {name}")
     if not NAME.fullmatch(about["Package"]):
         raise ValueError(f"its name is {about['Package'][:80]!r}")
-    return Package(about, control_files, *data)
+    return Package(about, control_files, data)
 
 
 def read_members(content: bytes) -> Iterator[tuple[str, bytes]]:

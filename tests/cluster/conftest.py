@@ -59,17 +59,8 @@ def container(image: str, keys: Path, nodes: Cluster) -> Iterator[Callable[..., 
         def start(
             host: str, core: int, *command: str, environ: dict[str, str] | None = None, options: Sequence[str] = ()
         ) -> Container:
-            words = [
-                *HAS_STEPS,
-                *options,
-                "--hostname",
-                host,
-                "--network-alias",
-                host,
-                "--cpuset-cpus",
-                str(core),
-                *HARDENED,
-            ]
+            words = [*options, "--hostname", host, "--network-alias", host, "--cpuset-cpus", str(core), *HARDENED]
+            words += HAS_STEPS
             words += ["--volume", f"{keys}/0644:{KEYS}:ro", *env_options(environ or {}), image, *command]
             made = detached(*words, name=f"{nodes.network}-{host}", network=nodes.network)
             return stack.enter_context(made)

@@ -33,7 +33,7 @@ def block(path: str) -> list[str]:
     "path",
     [
         "README.md",
-        pytest.param("docs/mpi.md", marks=pytest.mark.slow),  # launch is in test_two_nodes.py and test_libraries.py
+        pytest.param("docs/mpi.md", marks=pytest.mark.slow),  # ranks of launch meet in test_two_nodes.py
     ],
 )
 def test_two_containers_train_as_the_page_says(image: str, names: str, tmp_path: Path, path: str) -> None:

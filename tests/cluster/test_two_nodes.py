@@ -29,7 +29,7 @@ def test_torchrun_by_the_variables_of_an_elastic_pytorchjob(cluster: Cluster) ->
     assert len(weights(done[0].out + done[1].out)) == 1
 
 
-@pytest.mark.slow  # as test_readme.py trains to the end
+@pytest.mark.slow  # as docs/mpi.md in test_readme.py
 def test_launch_over_ssh(cluster: Cluster) -> None:
     cluster.start(1, "worker")
 

@@ -74,9 +74,9 @@ def parse(image: str, version: str, folder: Path) -> tuple[str, list[str], list[
     return said[0], said[1], said[2], said[3]
 
 
-# Those of the past stay as they are.
+# The releases between have the flags of their neighbours.
 @pytest.mark.parametrize(
-    "version", [pytest.param(name, marks=[pytest.mark.slow] * (name != NEWEST)) for name in RELEASES]
+    "version", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith(("4.46", "4.57"))) for name in RELEASES]
 )
 def test_the_release_parses_every_line_we_produce(image: str, version: str, tmp_path: Path) -> None:
     installed, fields, devices, left = parse(image, version, tmp_path)

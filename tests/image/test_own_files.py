@@ -22,7 +22,6 @@ from module import SEED
 model = torch.nn.Linear(2, 1)
 model(torch.ones(1, 2)).sum().backward()
 torch.optim.SGD(model.parameters(), 0.1).step()
-open("/tmp/out", "w").write("1")
 print("trained with", SEED)
 """
 MARK, OTHER = b"SEED = 41  # of this project", b"SEED = 42  # of this project"

@@ -49,7 +49,7 @@ def test_smoke_trains_in_float32_where_no_unit_computes_in_bf16(image: str, tmp_
     assert done.err.count("MULTINODE_BF16=emulate") == 1
 
 
-@pytest.mark.slow  # as an older line does below; test_readme.py has the seconds
+@pytest.mark.slow  # two ranks train below with a log; test_readme.py has the seconds
 def test_smoke_trains_with_two_ranks_in_one_container(image: str) -> None:
     done = run(image, "--nproc", "2", "smoke", "--bf16")
 
