@@ -68,7 +68,7 @@ def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mappi
             raise (UserFault if done.code == USER else WorldFault)(*json.loads(done.out))
         if done.code:
             raise WorldFault("the process that makes the base has failed", done.failure, AGAIN)
-        result = dict(json.loads(done.out))
+        result = dict(json.loads((place / "made").read_text()))
         result["modules"] = sha256(place / "modules")
         store.keep(place / "layer", result["written"]["digest"])
         store.keep(place / "modules", result["modules"])
@@ -87,11 +87,14 @@ def _make_here(order: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _main() -> int:
-    """Make what standard input asks for; print what was made, or the three parts of a fault, as JSON."""
+    """Make what standard input asks for: the file `made` says what, in JSON; print the three parts of a fault.
+
+    A file, for with PYTHONUNBUFFERED a long line loses its rest where the writing to a pipe is interrupted.
+    """
     order = json.load(sys.stdin)
     try:
         try:
-            print(json.dumps(_make_here(order)))
+            (Path(order["place"]) / "made").write_text(json.dumps(_make_here(order)))
         except OSError as error:
             raise system_fault(error, order["place"]) from error
     except Fault as fault:
