@@ -18,10 +18,10 @@ from tests.support import real_ccl
 from tests.support.faults import Broken, find_fault
 from tests.support.harness import ALONE, EXAMPLES, IMAGES, alone, built, has_docker, remove_images, tags
 
-# All property tests together take half a minute of one core with so many examples each. MULTINODE_FUZZ_MINUTES says how
-# long they are to take instead, such as 60; that is about true. Only then are the examples new ones each time: a change
-# is tried with the examples of the change before it, and fails for what is in it.
-EACH, USUAL = 20, 0.5
+# All property tests together take a quarter of a minute of one core with so many examples each. MULTINODE_FUZZ_MINUTES
+# says how long they are to take instead, such as 60; that is about true. Only then are the examples new ones each time:
+# a change is tried with the examples of the change before it, and fails for what is in it.
+EACH, USUAL = 10, 0.25
 MINUTES = os.environ.get("MULTINODE_FUZZ_MINUTES")
 ASKED = float(MINUTES or USUAL)
 # How long an example takes says something about the machine, which may be busy, and nothing about the code.

@@ -219,15 +219,17 @@ def test_tests_end_with_the_code_of_pytest_which_has_the_terminal(tmp_path: Path
 
     done = subprocess.run(command, cwd=tmp_path, input="typed\n", capture_output=True, text=True, timeout=60)
 
-    first, last = done.stdout.splitlines()
-    assert first.startswith(f"pytest {said}") and last == "typed"
+    first, second, *beside = done.stdout.splitlines()
+    assert first.startswith(f"pytest {said}") and second == "typed"
+    assert beside == ([] if words else ["pytest tests/unit"])
     assert done.returncode == 5
 
 
-def test_types_that_are_wrong_fail_after_the_tests(tmp_path: Path) -> None:
-    """They are checked meanwhile."""
-    programs = {"pytest": "#!/bin/sh\necho passed\n", "mypy": "#!/bin/sh\necho wrong\nexit 1\n"}
+@pytest.mark.parametrize("wrong", ["pytest tests/unit", "mypy "])
+def test_what_is_wrong_beside_the_tests_fails_after_them(tmp_path: Path, wrong: str) -> None:
+    program = f'#!/bin/sh\nsaid="${{0##*/}} $*"\necho "$said"\n[ "$said" != "{wrong}" ]\n'
+    programs = dict.fromkeys(("pytest", "mypy"), program)
 
     done = subprocess.run(clone(tmp_path, programs), cwd=tmp_path, capture_output=True, text=True, timeout=60)
 
-    assert (done.returncode, done.stdout) == (1, "passed\nwrong\n")
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (1, ["pytest tests/unit", "mypy "])
