@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import posixpath
 import re
@@ -122,7 +123,12 @@ def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
 
 def from_plain(record: Mapping[str, Any]) -> Facts:
     """Return facts that JSON has kept as `asdict` has them, with lists in place of their tuples."""
-    return TypeAdapter(Facts).validate_python(record)
+    return _types().validate_python(record)
+
+
+@functools.cache
+def _types() -> TypeAdapter[Facts]:
+    return TypeAdapter(Facts)  # takes longer to make than a record to be read
 
 
 def assignments(text: str) -> dict[str, str]:

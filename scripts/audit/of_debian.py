@@ -45,6 +45,7 @@ class Issue(BaseModel):
     releases: dict[str, Release]
 
 
+ISSUES = TypeAdapter(dict[str, Issue])
 Sources = set[tuple[str, str]]
 
 
@@ -92,7 +93,7 @@ def find_in_debian(known: Mapping[str, Any], suite: str, used: Sources) -> list[
 
 
 def _of_source(known: Mapping[str, Any], suite: str, source: str, version: str) -> Iterator[Finding]:
-    issues = TypeAdapter(dict[str, Issue]).validate_python(known.get(source, {}))
+    issues = ISSUES.validate_python(known.get(source, {}))
     for name, issue in sorted(issues.items()):
         if (release := issue.releases.get(suite)) is None:
             continue
