@@ -50,13 +50,21 @@ virtual_environment() {
         say "installing the Python packages that build.py needs into .venv"
         # An interrupted venv leaves a Python without pip, or with half of it, which is not listed; venv completes it.
         "$here/.venv/bin/python" -m pip show --quiet pip > /dev/null 2>&1 || python3 -m venv "$here/.venv"
-        # The pip of an older Python takes twice the time for the same packages.
-        "$here/.venv/bin/python" -m pip install --quiet --quiet --upgrade pip || true
-        # Twice quiet leaves out warnings, such as those about find-links that lack a package; errors are shown.
-        "$here/.venv/bin/python" -m pip install --quiet --quiet --editable "$here$1"
+        install_python_packages "$here$1"
         touch "$stamp"
     fi
     export PATH="$here/.venv/bin:$PATH"
+}
+
+# uv, which build.py needs anyhow, takes a quarter of pip's time. It knows nothing of an index that pip was told to use.
+install_python_packages() {
+    local python="$here/.venv/bin/python"
+    if ! "$python" -m pip config list | grep --quiet --extended-regexp '[.](index-url|no-index)='; then
+        "$python" -m pip install --quiet --quiet uv &&
+            "$here/.venv/bin/uv" pip install --no-cache --python "$python" --editable "$1" 2> /dev/null && return 0
+    fi
+    # Twice quiet leaves out warnings, such as those about find-links that lack a package; errors are shown.
+    "$python" -m pip install --quiet --quiet --editable "$1"
 }
 
 docker_answers() { timeout 20 docker version --format '{{.Server.Version}}' > /dev/null 2>&1; }

@@ -113,6 +113,37 @@ def test_an_environment_without_pip_is_completed(tmp_path: Path, left: str | Non
     assert (tmp_path / "clone/.venv/installed").exists()
 
 
+@pytest.mark.parametrize(
+    ("settings", "code", "used"),
+    [
+        ("", 0, "uv"),
+        ("global.extra-index-url='https://more/simple'", 0, "uv"),
+        ("", 1, "uv pip"),
+        ("global.index-url='https://mirror/simple'", 0, "pip"),
+        (":env:.index-url='https://mirror/simple'", 0, "pip"),
+        ("install.no-index='1'", 0, "pip"),
+    ],
+)
+def test_packages_come_from_the_index_of_pip(tmp_path: Path, settings: str, code: int, used: str) -> None:
+    """It may be a mirror, the only one that may be asked; uv is faster and takes the one of everybody."""
+    place = tmp_path / "clone/.venv/bin"
+    place.mkdir(parents=True)
+    for name, text in (
+        (
+            "python",
+            f'#!/bin/sh\n[ "$3" != config ] || echo "{settings}"\ncase "$*" in *--editable*) echo pip ;; esac\n',
+        ),
+        ("uv", f"#!/bin/sh\necho uv\nexit {code}\n"),
+    ):
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    (tmp_path / "programs").mkdir()
+
+    done = run(tmp_path / "programs", f'here={tmp_path}/clone; virtual_environment ""', {})
+
+    assert (done.code, done.out.split()) == (0, used.split())
+
+
 @pytest.mark.parametrize("script", ["demo", "smoke", "test"])
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_is_answered_before_anything_is_done(tmp_path: Path, script: str, flag: str) -> None:
