@@ -123,11 +123,11 @@ def _reasons(known: Facts, python: str, glibc: str) -> Iterable[str]:
 
 def from_plain(record: Mapping[str, Any]) -> Facts:
     """Return facts that JSON has kept as `asdict` has them, with lists in place of their tuples."""
-    return _types().validate_python(record)
+    return _fact_types().validate_python(record)
 
 
 @functools.cache
-def _types() -> TypeAdapter[Facts]:
+def _fact_types() -> TypeAdapter[Facts]:
     return TypeAdapter(Facts)  # takes longer to make than a record to be read
 
 

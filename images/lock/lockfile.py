@@ -128,7 +128,7 @@ def _make_lock(packages: Sequence[Package], table: Mapping[str, Any], where: str
     try:
         rest |= {"artifacts": [_read_artifact(package) for package in packages]}
         content_of.require_types(rest)
-        lock = _types().validate_python(rest)
+        lock = _lock_types().validate_python(rest)
         _require_sense(lock)
         _require_user_packages(lock)
         user_files.require_rows(lock.user_files or ())
@@ -145,7 +145,7 @@ def _make_lock(packages: Sequence[Package], table: Mapping[str, Any], where: str
 
 
 @functools.cache
-def _types() -> TypeAdapter[Lock]:
+def _lock_types() -> TypeAdapter[Lock]:
     return TypeAdapter(Lock)  # takes longer to make than a lock to be read
 
 
