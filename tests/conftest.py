@@ -32,9 +32,9 @@ settings.register_profile(
 settings.load_profile("patient")
 
 
-# Files whose set-ups take longest and want no default image: they begin first, each in another process, for most others
-# want that image, which one process builds while the others would wait for it.
-FIRST = ("tests/cluster/test_guide.py", "tests/integration/test_base.py")
+# The file whose set-up takes longest and wants no default image: it begins first, for most others want that image, and
+# wait for the one process that builds it.
+FIRST = "tests/cluster/test_guide.py"
 
 
 @pytest.hookimpl(wrapper=True)

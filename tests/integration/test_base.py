@@ -38,13 +38,14 @@ from images.plan.catalog import BaseRow as Row
 from images.platforms import AMD64, PLATFORMS, Platform
 from images.servers.pip_config import Sources
 from images.store.blobs import sha256
-from images.store.store import Store
+from images.store.store import Store, default_root
 from images.wheels.wheel import Wheel
 from tests.support import emulation, locks, mmdebstrap
 from tests.support.base_facts import facts_of
 from tests.support.harness import ROOT, call
 from tests.support.packages import package
 from tests.support.stand_in import layer
+from tests.support.stores import store_with
 from tests.support.wheels import pack
 
 ROW = catalog.load().debian
@@ -53,8 +54,8 @@ NOBODY = 65534
 
 
 @dataclass(frozen=True)
-class Fresh:
-    """A base from an empty store."""
+class Made:
+    """A base, what it was made of, and the store that has it."""
 
     platform: Platform
     store: Store
@@ -67,22 +68,21 @@ def context(store: Store) -> Context:
 
 
 @pytest.fixture(scope="module")
-def fresh(module_path: Path) -> Fresh:
-    return make(ROW, module_path)
+def default() -> Made:
+    """Make that of the default image, whose build has it in the store of this machine already or will find it there."""
+    return make(ROW, Store(default_root(os.environ)))
 
 
-def make(row: Row, place: Path, platform: Platform = AMD64) -> Fresh:
-    store = Store(place / "multinode")
+def make(row: Row, store: Store, platform: Platform = AMD64) -> Made:
     chosen = packages.resolve_base(row.suite, row.packages, platform, context(store))
     made = debian.make_base(store, chosen, platform, row.python, os.environ)
-    assert not made.layers[0].reused
-    return Fresh(platform, store, chosen, made)
+    return Made(platform, store, chosen, made)
 
 
 @contextmanager
-def opened(fresh: Fresh) -> Iterator[tarfile.TarFile]:
+def opened(made: Made) -> Iterator[tarfile.TarFile]:
     """Open the layer for one reading."""
-    blob = fresh.store.blob(fresh.base.layers[0].written.digest)
+    blob = made.store.blob(made.base.layers[0].written.digest)
     assert blob
     with (
         blob.open("rb") as file,
@@ -96,44 +96,43 @@ EVERY = [pytest.param((row, each), id=f"{row.suite}-{each}") for row in catalog.
 
 
 @pytest.fixture(scope="module", params=EVERY)
-def of_suite(request: pytest.FixtureRequest, module_path: Path) -> Iterator[Fresh]:
+def of_suite(request: pytest.FixtureRequest, module_path: Path) -> Iterator[Made]:
     """Make the base of each suite that has a row, for each platform, whose programs can be started meanwhile."""
     (row, platform), here = request.param, os.uname()
     own = platform.runs_on(here.sysname, here.machine)
     with nullcontext() if own else emulation.registered(emulation.fetch(module_path)):
-        yield make(row, module_path / row.suite / platform.architecture, platform)
+        yield make(row, Store(module_path / row.suite / platform.architecture), platform)
 
 
-def unpack(fresh: Fresh, root: Path) -> Path:
-    with opened(fresh) as layer:
+def unpack(made: Made, root: Path) -> Path:
+    with opened(made) as layer:
         layer.extraction_filter = lambda member, _: member  # Debian 12's Python has no `filter` for extractall
         layer.extractall(root)
     return root
 
 
-def test_the_base_is_its_packages(fresh: Fresh) -> None:
-    assert fresh.base.facts.packages == {deb.package: deb.version for deb in fresh.recipe.debs}
-    assert {*ROW.packages, "apt", "dpkg", "bash"} <= fresh.base.facts.packages.keys()
-    assert list(fresh.recipe.debs) == sorted(fresh.recipe.debs)
-    assert not packages.list_missing_debs(fresh.store, fresh.recipe.debs) + packages.list_unrecorded(
-        fresh.store, fresh.recipe.debs
+def test_the_base_is_its_packages(default: Made) -> None:
+    assert default.base.facts.packages == {deb.package: deb.version for deb in default.recipe.debs}
+    assert {*ROW.packages, "apt", "dpkg", "bash"} <= default.base.facts.packages.keys()
+    assert list(default.recipe.debs) == sorted(default.recipe.debs)
+    assert not packages.list_missing_debs(default.store, default.recipe.debs) + packages.list_unrecorded(
+        default.store, default.recipe.debs
     )
-    assert "usrmerge" not in fresh.base.facts.packages, "it brings all of Perl"
-    assert {name: fresh.base.facts.directories.links[name] for name in MERGED} == MERGED
-    assert not list((fresh.store.root / "aside").iterdir())
+    assert "usrmerge" not in default.base.facts.packages, "it brings all of Perl"
+    assert {name: default.base.facts.directories.links[name] for name in MERGED} == MERGED
 
 
-def test_it_is_not_made_twice(fresh: Fresh) -> None:
-    again = debian.make_base(fresh.store, fresh.recipe, AMD64, ROW.python, {})
+def test_it_is_not_made_twice(default: Made) -> None:
+    again = debian.make_base(default.store, default.recipe, AMD64, ROW.python, {})
 
     assert again.layers[0].reused
-    assert (again.layers[0].written, again.facts) == (fresh.base.layers[0].written, fresh.base.facts)
+    assert (again.layers[0].written, again.facts) == (default.base.layers[0].written, default.base.facts)
 
 
-def test_apt_works_in_its_root(fresh: Fresh, tmp_path: Path) -> None:
-    root = unpack(fresh, tmp_path / "root")
+def test_apt_works_in_its_root(default: Made, tmp_path: Path) -> None:
+    root = unpack(default, tmp_path / "root")
 
-    assert (root / "etc/apt/sources.list").read_text() == fresh.recipe.sources
+    assert (root / "etc/apt/sources.list").read_text() == default.recipe.sources
     assert not list((root / "etc/apt/sources.list.d").iterdir())
     assert not list((root / "etc/ssh").glob("ssh_host_*")) and (root / "etc/ssh/sshd_config").is_file()
     audit = call(["dpkg", f"--admindir={root}/var/lib/dpkg", "--audit"])
@@ -156,20 +155,20 @@ sys.exit(_main())
 """
 
 
-def test_any_user_makes_the_same_bytes_without_any_program(fresh: Fresh, tmp_path: Path) -> None:
+def test_any_user_makes_the_same_bytes_without_any_program(default: Made, tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root becomes another user")
     out = tmp_path / "out"
     out.mkdir()
     debs = []
-    for deb in fresh.recipe.debs:
-        debs.append(shutil.copy(fresh.store.place(deb.sha256, deb.filename), tmp_path))
+    for deb in default.recipe.debs:
+        debs.append(shutil.copy(default.store.place(deb.sha256, deb.filename), tmp_path))
     for path in (out, *out.parents):
         if path == Path(tempfile.gettempdir()):
             break
         path.chmod(path.stat().st_mode | 0o755)
     os.chown(out, NOBODY, NOBODY)
-    recipe = asdict(replace(fresh.recipe, debs=()))
+    recipe = asdict(replace(default.recipe, debs=()))
     asked = {"recipe": recipe, "debs": debs, "platform": str(AMD64), "place": str(out)}
 
     environ = {"PATH": "/nonexistent", "TZ": "Asia/Tokyo"}
@@ -180,27 +179,28 @@ def test_any_user_makes_the_same_bytes_without_any_program(fresh: Fresh, tmp_pat
 
     # The answer is a file: with PYTHONUNBUFFERED a pipe may lose the rest of a long line.
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert hashlib.sha256((out / "layer").read_bytes()).hexdigest() == fresh.base.layers[0].written.digest
+    assert hashlib.sha256((out / "layer").read_bytes()).hexdigest() == default.base.layers[0].written.digest
 
 
-def test_its_python_compiles_the_same_in_every_way(fresh: Fresh, tmp_path: Path) -> None:
+def test_its_python_compiles_the_same_in_every_way(default: Made, tmp_path: Path) -> None:
     """The wheel has modules of the standard library: all kinds of code, and names that it shares with what compiles."""
     library = re.compile(r"usr/lib/python3\.11/((asyncio/)?[^/]+\.py)")
     found = [
-        load_package(packages.require_package(fresh.store, each))
-        for each in fresh.recipe.debs
+        load_package(packages.require_package(default.store, each))
+        for each in default.recipe.debs
         if "python" in each.package
     ]
     files = [(library.fullmatch(path), data) for each in found for path, _, data in read_entries(each)]
     wheel = pack(tmp_path, {f"a/{match[1]}": data for match, data in files if match and data})
     job = bytecode.wheel_job(Wheel("a", "1.0", "0" * 64, wheel), "usr/lib/site", re.compile("(?!)"))
 
-    lock, made = locks.lock(debian=fresh.recipe), list[Mapping[str, bytes]]()
+    root = Path(store_with(tmp_path, "bases", "signed debs")["XDG_CACHE_HOME"], "multinode")
+    lock, made = locks.lock(debian=default.recipe), list[Mapping[str, bytes]]()
     engine = engines.find_engine(os.environ).engine
     assert engine
     for choice in (Choice(None), Choice(engine)):
-        store = Store(fresh.store.root, sources=f"way {len(made)}")
-        ready = compiler.prepare_compiler(choice, lock, fresh.base, context(store))
+        store = Store(root, sources=f"way {len(made)}")
+        ready = compiler.prepare_compiler(choice, lock, default.base, context(store))
         made.append(bytecode.read_bytecode(store, bytecode.compile_jobs(store, [job], ready)[0]))
 
     assert made[0] == made[1]
@@ -224,16 +224,16 @@ def test_every_suite_has_what_bases_of_others_lack(system: tuple[Row, Platform],
 
 
 @pytest.mark.slow  # makes the tree twice; only another row can change it
-def test_rows_of_scripts_have_no_order_but_that_of_lines(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_scripts_have_no_order_but_that_of_lines(default: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """Accounts are first; of the others none needs what another one has made."""
-    debs = [fresh.store.place(deb.sha256, deb.filename) for deb in fresh.recipe.debs]
-    accounts, *others = suites.rows(fresh.recipe.suite, AMD64)
+    debs = [default.store.place(deb.sha256, deb.filename) for deb in default.recipe.debs]
+    accounts, *others = suites.rows(default.recipe.suite, AMD64)
     monkeypatch.setattr(suites, "rows", lambda *_: [accounts, *reversed(others)])
 
-    other = rootfs.make_tree(fresh.recipe, debs, AMD64)
+    other = rootfs.make_tree(default.recipe, debs, AMD64)
 
     monkeypatch.undo()
-    usual = rootfs.make_tree(fresh.recipe, debs, AMD64)
+    usual = rootfs.make_tree(default.recipe, debs, AMD64)
     assert list(sorted(other.entries)) == sorted(usual.entries)
     for path, entry in usual.entries.items():
         again = other.entries[path]
@@ -316,7 +316,7 @@ def compared(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[s
 
 
 @pytest.mark.slow
-def test_it_is_what_debians_own_programs_make(of_suite: Fresh, tmp_path: Path) -> None:
+def test_it_is_what_debians_own_programs_make(of_suite: Made, tmp_path: Path) -> None:
     if shutil.which("mmdebstrap") is None or os.getuid() != 0:
         pytest.skip("no mmdebstrap, or not root")
     chosen = of_suite.recipe.debs
@@ -336,16 +336,18 @@ def test_it_is_what_debians_own_programs_make(of_suite: Fresh, tmp_path: Path) -
 SERVE = """
 import os, subprocess, sys
 sys.path.insert(0, "/opt")
-from entrypoint.mpi.sshd import serve
+from entrypoint.mpi.sshd import prepare_server
 os.mkdir("/tmp/keys")
+os.mkdir("/tmp/server", 0o700)
 subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "/tmp/keys/id_ed25519"], check=True)
-(program, *_, config), environ = serve({**os.environ, "MULTINODE_SSH_KEYS": "/tmp/keys", "TOKEN": 'a"b c'})
+given = {**os.environ, "MULTINODE_SSH_KEYS": "/tmp/keys", "TOKEN": 'a"b c'}
+(program, *_, config), environ = prepare_server(given, "/tmp/server")
 os.execve(program, [program, "-t", "-f", config], environ)
 """
 
 
 @pytest.mark.slow
-def test_its_sshd_takes_the_configuration_of_worker(of_suite: Fresh, tmp_path: Path) -> None:
+def test_its_sshd_takes_the_configuration_of_worker(of_suite: Made, tmp_path: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("only root enters a root file system")
     root = unpack(of_suite, tmp_path / "root")
@@ -353,6 +355,6 @@ def test_its_sshd_takes_the_configuration_of_worker(of_suite: Fresh, tmp_path: P
     (root / "dev/null").touch()
     (root / "dev/null").chmod(0o666)
 
-    done = call(["chroot", f"--userspec={NOBODY}:{NOBODY}", str(root), "python3", "-c", SERVE])
+    done = call(["chroot", f"--userspec={NOBODY}:{NOBODY}", str(root), "python3", "-c", SERVE], seconds=60)
 
     assert (done.code, done.text) == (0, "")
