@@ -30,6 +30,18 @@ class Plain(yaml.SafeDumper):
 # The first removes every `_` behind the first character, wherever it is.
 FLOAT = r"[-+]?_*(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE]_*[-+]?[0-9_]+)?"
 NOT_TEXT = re.compile(rf"({FLOAT}|[-+]?_*0_*[oOxXbB][0-9a-fA-F_]+|[yYnN])\Z")
+
+
+def write_text(dumper: Plain, text: str) -> yaml.ScalarNode:
+    """Write a text; raise Refusal for bytes that are not UTF-8: Python escapes them, and kubectl refuses the escape."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Refusal("a manifest cannot have what is not UTF-8", ascii(text), "a text in UTF-8") from error
+    return dumper.represent_str(text)
+
+
+Plain.add_representer(str, write_text)
 Plain.add_implicit_resolver("!kubectl", NOT_TEXT, list("-+.0123456789yYnN"))
 
 
@@ -69,9 +81,9 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Print a manifest: keys in the order in which people read them; return the exit code."""
     try:
         objects, notes = make_objects(argv)
+        text = yaml.dump_all(objects, Dumper=Plain, sort_keys=False, width=10**6, allow_unicode=False)
         for note in notes:
             print(f"manifest: {note}", file=err)
-        text = yaml.dump_all(objects, Dumper=Plain, sort_keys=False, width=10**6, allow_unicode=False)
         print(text, end="", file=out, flush=True)
     except Refusal as refusal:
         print(f"error: {refusal.finding}\n  try: {one_row(refusal.remedy)}", file=err)

@@ -65,6 +65,16 @@ def test_a_file_that_is_no_patch_is_refused(tmp_path: Path, text: str | bytes) -
     assert printed.code == 2 and "--patch" in printed.err
 
 
+def test_bytes_that_are_not_utf_8_are_in_no_manifest(tmp_path: Path) -> None:
+    """Whether a word has them or a file: kubectl refuses the escape that Python writes of them."""
+    (tmp_path / "patch.yaml").write_text('{metadata: {annotations: {a: "\\udcff"}}}')
+    for words in (("--patch", str(tmp_path / "patch.yaml")), ("train.py", "/\udcff"), ("--env", "A=\udcff")):
+        printed = write("job", *words)
+        first, second = printed.err.splitlines()
+        assert (printed.code, printed.out) == (2, "")
+        assert first.startswith("error: ") and second.startswith("  try: ")
+
+
 @pytest.mark.parametrize("kind", JOBS)
 @pytest.mark.parametrize("typed", [(), ("train.py", "--epochs", "3")])
 def test_a_script_of_this_machine_runs_in_all_pods(tmp_path: Path, kind: str, typed: tuple[str, ...]) -> None:
