@@ -35,7 +35,7 @@ def test_another_user_makes_the_same_layers(module_path: Path) -> None:
 def _as_nobody(options: list[str], cwd: Path, env: dict[str, str]) -> str:
     """Run build.py as another user, with Debian's Python, which everybody may start, and our packages."""
     packages = sysconfig.get_path("purelib")
-    command = ["/usr/bin/python3", str(ROOT / "build.py"), *SMALL]
+    command = ["/usr/bin/python3", str(ROOT / "build.py"), *options]
     done = subprocess.run(
         command, cwd=cwd, env={**env, "PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"}, umask=0o077,
         capture_output=True, text=True, timeout=600, check=False, user=65534, group=65534, extra_groups=[],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -225,6 +224,6 @@ def test_any_line_of_a_file_is_read_or_refused(tmp_path_factory: pytest.TempPath
     path.write_text("".join(words))
     try:
         lines = requirements.read_requirements([str(path)], [])
-    except Fault:
+    except (Fault, OSError):  # a name of a file that is too long; the command line says it in three parts
         return
-    assert all(re.fullmatch("(peft)+", requirements.parse_line(line).name) for line in lines)
+    assert [str(requirements.parse_line(line)) for line in lines] == [*lines]
