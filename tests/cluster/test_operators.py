@@ -92,7 +92,7 @@ def address6(cluster: Cluster) -> Iterator[str]:
 @pytest.mark.slow
 def test_ranks_by_hand_meet_at_an_address_in_brackets(cluster: Cluster, address6: str) -> None:
     """Without MASTER_PORT, and on another network than that of their names."""
-    environ = {"MASTER_ADDR": f"[{address6}]", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+    environ = {"MASTER_ADDR": f"[{address6}]", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 
     done = cluster.both(MEET, environ=[{**environ, "RANK": str(number)} for number in (0, 1)])
 
