@@ -330,6 +330,7 @@ def test_it_is_what_debians_own_programs_make(of_suite: Made, tmp_path: Path) ->
     found = compared(ours, theirs)
     assert [each for each in found if not any(re.match(row, each.partition(": ")[0]) for row, _ in OTHERWISE)] == []
     assert len(ours) > 4500
+    assert not list((of_suite.store.root / "aside").iterdir())
 
 
 # As `worker` does, with a key that is made for it; instead of serving, sshd reads its configuration.
