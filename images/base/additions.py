@@ -28,19 +28,18 @@ GUIDE = f"{TCMALLOC}.5.9"
 class Piece:
     """A file of a Debian package: which one, where it goes, what it is there, and the libraries that it may need.
 
-    Another package may provide that one, as after a change of the library's interface.
-
-    A name alone is that of a library in Debian's directory for them.
+    Another package may provide that one, as after a change of the library's interface. Of several sources the first
+    counts that the package of a suite has. A name alone is that of a library in Debian's directory for them.
     """
 
     package: str
     place: str
-    source: str
+    sources: tuple[str, ...]
     needs: tuple[str, ...] = ()
 
 
 def _library(package: str, name: str, *needs: str) -> Piece:
-    return Piece(package, name, name, needs)
+    return Piece(package, name, (name,), needs)
 
 
 def library_directory(facts: Facts) -> str:
@@ -53,7 +52,8 @@ def _place_piece(path: str, facts: Facts) -> str:
 
 
 PIECES = {
-    "tini": Piece("tini", "usr/bin/tini", "usr/bin/tini-static"),  # static: it asks nothing of the base's glibc
+    # The static one asks nothing of the base's glibc; newer suites have only the other.
+    "tini": Piece("tini", "usr/bin/tini", ("usr/bin/tini-static", "usr/bin/tini")),
     TCMALLOC: _library("libgoogle-perftools4", TCMALLOC, "libunwind.so.8", "libstdc++.so.6"),
     "libunwind.so.8": _library("libunwind8", "libunwind.so.8", "liblzma.so.5", "libgcc_s.so.1"),
     "liblzma.so.5": _library("liblzma5", "liblzma.so.5"),
@@ -108,10 +108,9 @@ def read_pieces(store: Store, chosen: Sequence[Deb], names: Sequence[str], facts
         deb = debian.find_provider(store, chosen, piece.package)
         if deb is None:
             raise WorldFault("a package of Debian is missing", piece.package, "make a new lock (build.py lock)")
-        files[_place_piece(piece.place, facts)] = data = file_of(
-            debian.require_package(store, deb), _place_piece(piece.source, facts)
-        )
-        if name != "tini" and (newest := newest_symbol(data, "GLIBC")) > Version(facts.glibc or "0"):
+        sources = [_place_piece(source, facts) for source in piece.sources]
+        files[_place_piece(piece.place, facts)] = data = file_of(debian.require_package(store, deb), *sources)
+        if (newest := newest_symbol(data, "GLIBC")) > Version(facts.glibc or "0"):
             reasons.append(f"{name} of {piece.package} needs glibc {newest}")
     if reasons:
         remedy = f"a base that has {', '.join(names)} of its own, or --base debian"
@@ -129,18 +128,19 @@ def write_pieces(layer: LayerWriter, files: Mapping[str, bytes], facts: Facts) -
             layer.link(f"usr/lib64/{posixpath.basename(place)}", f"/{place}")
 
 
-def file_of(deb: Path, path: str) -> bytes:
-    """Read a file out of a package, through links within it.
+def file_of(deb: Path, *paths: str) -> bytes:
+    """Read the first of these files that a package has, through links within it.
 
-    Raises WorldFault where it does not have the file, or is no package.
+    Raises WorldFault where it has none of them, or is no package.
     """
     tree = PackageTree()
     tree.unpack(load_package(deb))
-    entry = tree.entries.get(tree.real(path))
-    if entry is None or entry.kind != FILE:
-        remedy = "another suite in images/versions.toml, or a base that has it"
-        raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {path}", remedy)
-    return entry.data
+    for path in paths:
+        entry = tree.entries.get(tree.real(path))
+        if entry is not None and entry.kind == FILE:
+            return entry.data
+    remedy = "another suite in images/versions.toml, or a base that has it"
+    raise WorldFault("a package of Debian does not have what it should", f"{deb.name}: {' or '.join(paths)}", remedy)
 
 
 def _has_piece(facts: Facts, name: str) -> bool:

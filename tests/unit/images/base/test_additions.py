@@ -46,6 +46,7 @@ def test_what_is_no_file_of_the_package_is_not_read(name: str, tmp_path: Path) -
 
 TCMALLOC = library(needs=["GLIBC_2.2.5", "GLIBC_2.29", "GLIBCXX_3.4.99"])
 NEWER = library(needs=["GLIBC_2.36", "GLIBC_2.4"])
+STATIC = library()
 BASE = facts_of(SYSTEM, PACKAGES)  # its glibc is 2.35
 
 
@@ -59,7 +60,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, tuple[Deb
     }
     return store, (
         make(store, place, "libgoogle-perftools4", tcmalloc),
-        make(store, place, "tini", {"usr/bin/tini-static": NEWER}),
+        make(store, place, "tini", {"usr/bin/tini": NEWER, "usr/bin/tini-static": STATIC}),
         make(store, place, "libnss-wrapper", {f"{LIBRARY}/libnss_wrapper.so": NEWER}),
     )
 
@@ -73,7 +74,7 @@ def test_files_are_read_through_links_and_a_static_program_needs_no_glibc(
 ) -> None:
     found = read(packages, ["tini", "libtcmalloc.so.4"])
 
-    assert found == {"usr/bin/tini": NEWER, f"{LIBRARY}/libtcmalloc.so.4": TCMALLOC}
+    assert found == {"usr/bin/tini": STATIC, f"{LIBRARY}/libtcmalloc.so.4": TCMALLOC}
 
 
 def test_a_library_is_read_out_of_the_package_that_has_it_in_another_suite(tmp_path: Path) -> None:
@@ -85,6 +86,19 @@ def test_a_library_is_read_out_of_the_package_that_has_it_in_another_suite(tmp_p
     deb = Deb("perftools-t64", "1", "amd64", "one.deb", keep(store, content, "one.deb"))
 
     assert additions.read_pieces(store, [deb], ["libtcmalloc.so.4"], BASE) == {f"{LIBRARY}/libtcmalloc.so.4": TCMALLOC}
+
+
+@pytest.mark.parametrize("needs", ["GLIBC_2.34", "GLIBC_2.36"])
+def test_of_a_suite_without_the_static_tini_the_other_is_taken_where_it_runs(needs: str, tmp_path: Path) -> None:
+    store, program = Store(tmp_path / "store"), library(needs=[needs])
+    debs = (make(store, tmp_path, "tini", {"usr/bin/tini": program}),)
+
+    if needs == "GLIBC_2.34":
+        assert additions.read_pieces(store, debs, ["tini"], BASE) == {"usr/bin/tini": program}
+    else:
+        with pytest.raises(UserFault, match=r"2\.35") as caught:
+            additions.read_pieces(store, debs, ["tini"], BASE)
+        assert "tini needs glibc 2.36" in caught.value.value
 
 
 def test_a_newer_glibc_is_refused(packages: tuple[Store, tuple[Deb, ...]]) -> None:
