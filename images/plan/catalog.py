@@ -135,10 +135,16 @@ class BaseRow(Row):
     security: datetime.date | None = None
     lts: datetime.date | None = None
 
+    def is_mended(self, day: datetime.date) -> bool:
+        """Return whether Debian's security team is known to mend it on a day."""
+        return self.released is not None and self.security is not None and self.released <= day <= self.security
+
     def mended(self, day: datetime.date) -> str:
         """Return who mends it on a day, and until when; empty where that is not known here."""
         if self.security is None or self.lts is None:
             return ""
+        if self.released and day < self.released:
+            return f"nobody before {self.released}, the day of its release"
         if day > self.lts:
             return f"nobody since {self.lts}"
         if day > self.security:

@@ -152,15 +152,15 @@ def _unfinished(day: datetime.date | None, today: datetime.date) -> Iterable[str
 
 
 def _support(request: Request, chosen: Selection, catalog: Catalog, today: datetime.date) -> str | None:
-    """Say who mends the suite of the base where its security team does no more, and which suite it mends."""
+    """Say who mends the suite of the base where its security team does not, and which suite it mends."""
     own = chosen.base.base
-    if own.security is None or today <= own.security:
+    if own.security is None or own.is_mended(today):
         return None
     said = f"Debian {own.suite} is mended by {own.mended(today)}"
     for other in catalog.suites:
         asked = replace(request, python=other.python)
         choice = BaseChoice(other.suite, other, None)
         fits = not compatibility.list_conflicts(chosen.torch, chosen.transformers, choice, asked)
-        if other.security and today <= other.security and fits:
+        if other.is_mended(today) and fits:
             return f"{said}; {other.suite}, by {other.mended(today)}: --python {other.python}"
     return said
