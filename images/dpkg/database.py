@@ -67,7 +67,8 @@ def _md5(tree: PackageTree, path: str) -> str:
 def _triggers(packages: Mapping[str, Package]) -> dict[str, str]:
     """Return the files that say which packages have an interest in what (deb-triggers(5)); `File` is of all paths."""
     triggers = {"Unincorp": ""}
-    for name, package in packages.items():
+    for package in packages.values():
+        name = package.listed
         for match in INTEREST.finditer(package.text("triggers")):
             trigger, end = match["trigger"], "/noawait\n" if match["how"] == "-noawait" else "\n"
             file, line = ("File", f"{trigger} {name}") if trigger.startswith("/") else (trigger, name)
