@@ -8,7 +8,8 @@ makes: `rows` where those have it, `nothing` where an image needs nothing of it.
     python -m scripts.maintainer_scripts git                          # and git
     python -m scripts.maintainer_scripts git --known git.postinst=nothing
 
-Where all are known, and no PACKAGE is named, the record is written that the unit tests compare with the table.
+Where all are known, and no PACKAGE is named, the file system of each base is made, so that a row that does not fit is
+named here; then the record is written that the unit tests compare with the table.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ try:
     from images.context import Context
     from images.debian import packages
     from images.debian.deb import Package, load_control
-    from images.dpkg import maintainer_scripts, suites
+    from images.debian.debs import Debian
+    from images.dpkg import maintainer_scripts, rootfs, suites
     from images.dpkg.maintainer_scripts import Script
     from images.host.errors import UserFault, WorldFault
     from images.host.text import shown
@@ -50,10 +52,12 @@ MAKES = ("nothing", "rows")
 
 
 class System(NamedTuple):
-    """The packages of a base: its row, and each package without its files; and those that others' bases get."""
+    """A base: its row, its packages as they lie at `debs`, and without their files; and those that others' bases get."""
 
     row: BaseRow
     platform: Platform
+    recipe: Debian
+    debs: Sequence[Path]
     packages: Sequence[Package]
     additions: Sequence[str]
 
@@ -90,6 +94,8 @@ def _run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
         remedy = "read them above, write their rows, then " + " ".join(f"--known {name}=nothing" for name in names)
         raise WorldFault("scripts of Debian's packages are not known", ", ".join(names), remedy)
     if not options.packages and not options.suite:
+        for system in systems:
+            rootfs.make_tree(system.recipe, system.debs, system.platform)
         write_whole(RECORD, _record(systems).encode())
     print(f"every script is known: {len(systems)} systems, {len(accepted)} scripts more than before")
     return 0
@@ -105,9 +111,9 @@ def _rows(suite: str | None) -> Sequence[BaseRow]:
 
 def _system(row: BaseRow, platform: Platform, more: Sequence[str], context: Context) -> System:
     base = packages.resolve_base(row.suite, (*row.packages, *more), platform, context)
-    places = (context.store.place(deb.sha256, deb.filename) for deb in base.debs)
+    debs = [context.store.place(deb.sha256, deb.filename) for deb in base.debs]
     added = packages.resolve_single(row.suite, additions.packages_of(list(additions.PIECES)), platform, context)
-    return System(row, platform, [load_control(place) for place in places], [deb.package for deb in added])
+    return System(row, platform, base, debs, [load_control(deb) for deb in debs], [deb.package for deb in added])
 
 
 def _said(text: str, systems: Iterable[System]) -> tuple[str, str]:
@@ -135,10 +141,10 @@ def _print(scripts: Iterable[Script]) -> None:
 def _record(systems: Iterable[System]) -> str:
     """Write what was found for each row: keys of scripts, and the packages that bases of others get."""
     record: dict[str, dict[str, object]] = {}
-    for row, platform, members, added in systems:
-        scripts = {one.name: one.key for member in members for one in maintainer_scripts.scripts(member)}
-        record.setdefault(row.suite, {})[str(platform)] = {
-            "asked": row.packages, "scripts": scripts, "additions": added,
+    for system in systems:
+        scripts = {one.name: one.key for member in system.packages for one in maintainer_scripts.scripts(member)}
+        record.setdefault(system.row.suite, {})[str(system.platform)] = {
+            "asked": system.row.packages, "scripts": scripts, "additions": system.additions,
         }  # fmt: skip
     return json.dumps(record, indent=1) + "\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
+import shlex
 from collections.abc import Callable
 
 from images.debian import control
@@ -24,9 +25,12 @@ PAM, PAM_MODULE = "usr/share/pam", "pam_unix.so"
 PAM_KINDS = ("auth", "account", "password", "session", "session-noninteractive")
 
 
-def accounts(tree: PackageTree, _: Package) -> None:
-    """Make users and groups of Debian's lists (base-passwd(8)), all of them without a password."""
-    for name, shadow, tail in (("passwd", "shadow", f"{DAYS}:0:99999:7:::"), ("group", "gshadow", ":")):
+def accounts(tree: PackageTree, _: Package, least: str) -> None:
+    """Make users and groups of Debian's lists (base-passwd(8)), without a password.
+
+    `least` is what pwconv of the suite writes for the days before a password may be changed: 0, or nothing.
+    """
+    for name, shadow, tail in (("passwd", "shadow", f"{DAYS}:{least}:99999:7:::"), ("group", "gshadow", ":")):
         rows = [line.split(":") for line in tree.text(f"usr/share/base-passwd/{name}.master").splitlines()]
         tree.file(f"etc/{name}", "".join(":".join([row[0], "x", *row[2:]]) + "\n" for row in rows))
         tree.file(f"etc/{shadow}", "".join(f"{row[0]}:*:{tail}\n" for row in rows), 0o640, 42)
@@ -44,6 +48,33 @@ def group(tree: PackageTree, _: Package, name: str, gid: int, program: str) -> N
     _append(tree, "etc/group", f"{name}:x:{gid}:\n")
     _append(tree, "etc/gshadow", f"{name}:!::\n")
     tree.entries[program].gid = gid
+
+
+def sysusers(tree: PackageTree, package: Package, name: str) -> None:
+    """Add the users and groups of a package's list (sysusers.d(5)) that are not there, as systemd-sysusers(8) does.
+
+    Each has the highest number that neither a user nor a group has. Raises ValueError for another kind of line.
+    """
+    for line in tree.text(f"usr/lib/sysusers.d/{name}.conf").splitlines():
+        if not (words := shlex.split(line, comments=True)):
+            continue
+        kind, account, number, comment, home = [*words, "-", "-", "-", "-"][:5]
+        if f"\n{account}:" in "\n" + tree.text("etc/passwd" if kind == "u" else "etc/group"):
+            continue
+        if (kind, number) == ("u", "-:nogroup"):
+            user(tree, package, account, _free_number(tree), home, comment, "!*")
+        elif (kind, number) == ("g", "-"):
+            _append(tree, "etc/group", f"{account}:x:{_free_number(tree)}:\n")
+            _append(tree, "etc/gshadow", f"{account}:!*::\n")
+        else:
+            raise ValueError(f"/usr/lib/sysusers.d/{name}.conf has a line that is not known here: {line}")
+
+
+def _free_number(tree: PackageTree) -> int:
+    """Return the highest number of a system account (SYS_UID_MAX of login.defs(5)) that no user and no group has."""
+    lines = (tree.text("etc/passwd") + tree.text("etc/group")).splitlines()
+    taken = {int(line.split(":")[2]) for line in lines}
+    return next(number for number in range(999, 100, -1) if number not in taken)
 
 
 def _append(tree: PackageTree, path: str, text: str) -> None:
@@ -74,8 +105,8 @@ def file(tree: PackageTree, _: Package, path: str, text: str = "", mode: int = 0
 
 
 def heredoc(tree: PackageTree, package: Package, path: str) -> None:
-    """Write what the script itself would write by `cat > PATH <<EOF`."""
-    pattern = rf"cat > /{re.escape(path)} <<(-?)EOF\n(.*?)^[ \t]*EOF$"
+    """Write what the script itself would write by `cat > PATH <<EOF`; $DPKG_ROOT is empty (dpkg(1))."""
+    pattern = rf'cat > "?(?:\$DPKG_ROOT)?/{re.escape(path)}"? <<(-?)EOF\n(.*?)^[ \t]*EOF$'
     match = re.search(pattern, package.text("postinst"), re.DOTALL | re.MULTILINE)
     if match is None:
         raise ValueError(f"it does not write /{path}")

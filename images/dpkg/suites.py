@@ -57,7 +57,7 @@ PAGES = ("de", "es", "fr", "it", "ja", "pl", "sl")  # languages of the page whic
 
 # A row counts where the package has a script.
 TABLE: tuple[Row, ...] = (
-    ("base-passwd", effects.accounts),
+    ("base-passwd", effects.accounts, "0"),
     ("apt", effects.user, "_apt", 42, "/nonexistent"),  # base-passwd has it since 3.6.1
     ("openssh-server", effects.configuration, "usr/share/openssh/sshd_config", "etc/ssh/sshd_config"),
     ("openssh-client", effects.group, "_ssh", 101, "usr/bin/ssh-agent"),
@@ -130,7 +130,7 @@ def _trixie(platform: Platform) -> tuple[Row, ...]:
         ("libwtmpdb0", effects.link, "var/lib/wtmpdb/wtmp.db", "../../log/wtmp.db"),
         ("netbase", effects.heredoc, "etc/hosts"),
         ("netbase", effects.heredoc, "etc/networks"),
-        ("openssh-server", effects.user, "sshd", 999, "/run/sshd", "sshd user", "!*"),  # by systemd-sysusers
+        ("openssh-server", effects.sysusers, "openssh-server"),
         ("python3.13-minimal", effects.directory, "usr/local/lib/python3.13/dist-packages"),
     )  # fmt: skip
 

@@ -170,13 +170,16 @@ def made(name: str, files: Files, script: str = "") -> tuple[PackageTree, Packag
     return tree, found
 
 
-def test_accounts_have_no_password() -> None:
-    tree, found = made("base-passwd", {
-        "./usr/share/base-passwd/passwd.master": b"root:*:0:0:root:/root:/bin/bash\n",
-        "./usr/share/base-passwd/group.master": b"root:*:0:\nshadow:*:42:\n",
-    })  # fmt: skip
+ACCOUNTS: Files = {
+    "./usr/share/base-passwd/passwd.master": b"root:*:0:0:root:/root:/bin/bash\n",
+    "./usr/share/base-passwd/group.master": b"root:*:0:\nshadow:*:42:\n",
+}
 
-    effects.accounts(tree, found)
+
+def test_accounts_have_no_password() -> None:
+    tree, found = made("base-passwd", ACCOUNTS)
+
+    effects.accounts(tree, found, "0")
     effects.user(tree, found, "sshd", 100, "/run/sshd")
     effects.user(tree, found, "sshd", 100, "/run/sshd")
 
@@ -187,6 +190,39 @@ def test_accounts_have_no_password() -> None:
     assert (tree.entries["etc/shadow"].mode, tree.entries["etc/shadow"].gid) == (0o640, 42)
 
 
+LIST = b"""\
+# kind name number "comment" home
+u root   0 "another root" /x
+
+g _ssh   -
+u sshd   -:nogroup "sshd user" /run/sshd
+g lpadmin
+"""
+
+
+def test_accounts_of_a_list_have_the_highest_numbers_that_are_free() -> None:
+    """As systemd-sysusers gives them to an empty system; a number that a user has is that of no group."""
+    tree, found = made("service", {**ACCOUNTS, "./usr/lib/sysusers.d/service.conf": LIST})
+    effects.accounts(tree, found, "")
+
+    effects.sysusers(tree, found, "service")
+    effects.sysusers(tree, found, "service")
+
+    assert tree.text("etc/passwd").splitlines()[1:] == ["sshd:x:998:65534:sshd user:/run/sshd:/usr/sbin/nologin"]
+    assert tree.text("etc/shadow").splitlines() == ["root:*:19723::99999:7:::", "sshd:!*:19723::::::"]
+    assert tree.text("etc/group").splitlines()[2:] == ["_ssh:x:999:", "lpadmin:x:997:"]
+    assert tree.text("etc/gshadow").splitlines()[2:] == ["_ssh:!*::", "lpadmin:!*::"]
+
+
+@pytest.mark.parametrize("line", ["u a 7", "u a -", "u! a -:nogroup", "g a 7", "m a b", "r - 500-900", 'g "a'])
+def test_a_line_of_such_a_list_that_is_not_known_is_said(line: str) -> None:
+    tree, found = made("service", {**ACCOUNTS, "./usr/lib/sysusers.d/service.conf": line.encode()})
+    effects.accounts(tree, found, "0")
+
+    with pytest.raises(ValueError, match=r"service.conf|quotation"):
+        effects.sysusers(tree, found, "service")
+
+
 @pytest.mark.parametrize(
     ("effect", "given", "expected"),
     [
@@ -194,6 +230,7 @@ def test_accounts_have_no_password() -> None:
         (effects.file, ("etc/a", "b"), {"etc/a": "b"}),
         (effects.file, ("usr/a", "b"), {"usr/a": "text"}),  # what is there stays
         (effects.heredoc, ("etc/hosts.allow",), {"etc/hosts.allow": "# /etc/hosts.allow\nnone\n"}),
+        (effects.heredoc, ("etc/hosts.deny",), {"etc/hosts.deny": "all\n"}),
         (effects.divert, ("/bin/sh", "/x"), {"var/lib/dpkg/diversions": "/bin/sh\n/x\ntool\n"}),
         (
             effects.configuration, ("usr/a", "etc/a"),
@@ -215,6 +252,7 @@ def test_the_table_does_what_scripts_do(
     effect: effects.Effect, given: tuple[object, ...], expected: Mapping[str, str]
 ) -> None:
     script = "cat > /etc/hosts.allow <<EOF\n# /etc/hosts.allow\nnone\nEOF\n"
+    script += '\tcat > "$DPKG_ROOT/etc/hosts.deny" <<-EOF\n\tall\n\tEOF\n'
     tree, found = made("tool", {"./usr/a": b"text"}, script)
 
     effect(tree, found, *given)
@@ -250,8 +288,8 @@ def test_dpkg_knows_packages_and_files_of_configuration(tmp_path: Path) -> None:
     assert status[1]["Conffiles"] == "\n /etc/a 1cb251ec0d568de6a929b520c4aed8d1"
     assert list(status[1])[:5] == ["Package", "Essential", "Status", "Section", "Maintainer"]
     assert tree.text("var/lib/dpkg/info/tool:amd64.list") == "/etc/a\n"
-    assert tree.text("var/lib/dpkg/triggers/File") == "/usr/x tool/noawait\n"
-    assert tree.text("var/lib/dpkg/triggers/t") == "tool\n"
+    assert tree.text("var/lib/dpkg/triggers/File") == "/usr/x tool:amd64/noawait\n"
+    assert tree.text("var/lib/dpkg/triggers/t") == "tool:amd64\n"
     assert "Package: library\n" in tree.text("var/lib/apt/extended_states")
     assert "Package: wanted\n" not in tree.text("var/lib/apt/extended_states")
 
