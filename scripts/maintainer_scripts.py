@@ -52,7 +52,7 @@ MAKES = ("nothing", "rows")
 
 
 class System(NamedTuple):
-    """A base: its row, its packages as they lie at `debs`, and without their files; and those that others' bases get."""
+    """A base: its row, its packages, as they lie at `debs` and without their files; what others get."""
 
     row: BaseRow
     platform: Platform

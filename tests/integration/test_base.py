@@ -294,10 +294,15 @@ def described(tar: tarfile.TarFile) -> dict[str, tuple[object, ...]]:
             found[name] = found[info.linkname.removeprefix("./")]
         elif name not in ("", ".") and not DIRTY.match(name):
             data: IO[bytes] | None = tar.extractfile(info) if info.isreg() else None
-            content = hashlib.sha256(settled(name, data.read())).hexdigest() if data else ""
+            content = shortened(settled(name, data.read())) if data else ""
             target = info.linkname if info.issym() else ""
             found[name] = (info.type, oct(info.mode & ~0o6000), info.uid, info.gid, target, content)
     return found
+
+
+def shortened(data: bytes) -> str:
+    """Return a short text as it stands, for whoever reads what differs, and of anything else its sha256."""
+    return data.decode() if len(data) < 4096 and data.isascii() else hashlib.sha256(data).hexdigest()
 
 
 def settled(name: str, data: bytes) -> bytes:
