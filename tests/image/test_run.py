@@ -208,6 +208,7 @@ def test_a_log_tells_how_two_ranks_train(image: str) -> None:
     assert "\x1b" not in done.text
 
 
+@pytest.mark.slow  # unit tests make flags of the file, and test_flags.py has such flags parsed
 def test_a_file_of_arguments_of_another_release_is_one_that_the_trainer_takes(image: str, tmp_path: Path) -> None:
     """Its values are flags for the script, whose Trainer takes them, or fails."""
     old = {"no_cuda": True, "bf16": True, "evaluation_strategy": "no"}
