@@ -12,7 +12,7 @@ import pytest
 from entrypoint.machine.limits import has_bf16, read_flags
 from images.layers.entrypoint_layer import UID
 from tests.cluster.nodes import MEET, MEETS, places
-from tests.support import wheels
+from tests.support import real_ccl, wheels
 from tests.support.harness import HARDENED, IMAGES, OFFLINE, ROOT, Done, built, call, env_options, run
 from tests.support.launchers import left_by
 
@@ -144,6 +144,7 @@ def test_no_variable_of_a_site_binds_two_ranks_to_one_core(
     assert len(rows) == 2 and set(rows) == expected
 
 
+@pytest.mark.skipif(real_ccl.is_at_hand(), reason="it trains on two nodes in test_real_ccl.py")
 def test_smoke_trains_in_an_older_line(ccl_image: str) -> None:
     done = run(ccl_image, "smoke", "--bf16")
 

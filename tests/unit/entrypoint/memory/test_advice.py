@@ -57,6 +57,7 @@ def test_a_training_that_would_be_killed_is_told_before(
 
     assert said in row and bool(row) == bool(said)
     assert [advised in note for note in notes] == ([True] if advised else [])
+    assert ["--nproc" in note for note in notes] == [nproc > 1 for _ in notes], "one rank cannot be fewer"
 
 
 def test_smoke_has_no_model_to_read() -> None:

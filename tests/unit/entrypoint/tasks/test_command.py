@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.tasks.command import DOCTOR, NETWORK, TASK, USAGE, Kind, read_command
+from entrypoint.tasks.command import DOCTOR, NETWORK, TASK, USAGE, Kind, read_command, read_options
 
 
 def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
@@ -19,6 +19,22 @@ def test_a_command_is_of_a_kind(tmp_path: Path) -> None:
     }
     assert list(kinds.values()) == ["smoke", "task", "tasks", "worker", "launch", "prefetch", "plain", "script"]
     assert read_command([], {}, lambda *_: None).kind == USAGE
+
+
+@pytest.mark.parametrize(
+    ("typed", "explain", "nproc", "command"),
+    [
+        ("qa --explain", None, None, "qa --explain"),
+        ("--explain qa --nproc 2", "text", None, "qa --nproc 2"),
+        ("--nproc=2 --explain=json x.py", "json", 2, "x.py"),
+        ("--nproc 2 -- --explain x.py", None, 2, "--explain x.py"),
+        ("--nproc 2 -h qa", None, None, "--help"),
+    ],
+)
+def test_options_are_what_stands_before_the_command(
+    typed: str, explain: str | None, nproc: int | None, command: str
+) -> None:
+    assert read_options(typed.split()) == ((explain, nproc), command.split())
 
 
 @pytest.mark.parametrize(

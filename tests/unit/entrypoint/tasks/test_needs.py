@@ -82,3 +82,4 @@ def test_the_scripts_of_the_image_are_listed(stack: Stack) -> None:
         "smoke", "glue", "speech-recognition-ctc", "examples:",
     ]  # fmt: skip
     assert f"    {TEXT}/run_glue.py --model_name_or_path google-bert" in rows[2]
+    assert not [row for row in rows if "--ddp_backend" in row], "what several ranks have is no default of a task"

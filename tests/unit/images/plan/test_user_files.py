@@ -158,16 +158,17 @@ def test_a_pipe_is_not_waited_for(make: Make) -> None:
         user_files.read_user_files([str(make({}) / "pipe")], None)
 
 
-def test_a_file_that_may_not_be_read_is_named(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["train.py", ".dockerignore"])
+def test_a_file_that_may_not_be_read_is_named(make: Make, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def refuse(path: Path, *_: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    root = make(MINE)
+    root = make({name: "x"})
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(UserFault, match="cannot be read") as caught:
         user_files.read_user_files([], str(root))
 
-    assert caught.value.value == f"{root / 'train.py'} (Permission denied)"
+    assert caught.value.value == f"{root / name} (Permission denied)"
 
 
 @pytest.mark.parametrize(("limit", "value"), [("MOST", "more than 1 files"), ("LARGEST", "2 bytes, not 1")])
