@@ -6,7 +6,14 @@ import pytest
 
 from entrypoint.errors import Refusal
 from entrypoint.world.accelerate import find_config
-from entrypoint.world.starters import check_accelerate, find_code, read_start, replace_auto, walk_options
+from entrypoint.world.starters import (
+    check_accelerate,
+    find_code,
+    find_lone,
+    read_start,
+    replace_auto,
+    walk_options,
+)
 from entrypoint.world.torchrun import FLAGS
 
 
@@ -34,6 +41,25 @@ def test_the_number_of_ranks_that_is_typed(line: str, program: str, count: int |
     assert start is not None and (start.program, start.local_size) == (program, count)
     asked = read_start(["torchrun", "x.py"], {}, 4)  # of the entrypoint
     assert asked is not None and asked.local_size == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "lone"),
+    [
+        ("python3 x.py --nproc 2", "x.py"),
+        ("python3 -m train --lr 1", "-m train"),
+        ("accelerate launch --cpu x.py", "x.py"),
+        ("accelerate launch --cpu -m train", "-m train"),
+        ("accelerate launch --multi_gpu x.py", ""),
+        ("accelerate launch --config_file c.yaml x.py", ""),
+        ("torchrun --nproc-per-node 2 x.py", ""),
+        ("mpirun -n 4 python3 x.py", ""),
+        ("python3 -c pass", ""),
+        ("bash x.sh", ""),
+    ],
+)
+def test_what_a_program_runs_in_one_process_is_named_as_it_is_typed_for_ranks(line: str, lone: str) -> None:
+    assert find_lone(line.split()) == lone
 
 
 @pytest.mark.parametrize(

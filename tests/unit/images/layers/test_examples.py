@@ -42,6 +42,12 @@ def fill(directory: Path, *names: str) -> Path:
     return directory
 
 
+def test_a_path_that_leads_nowhere_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserFault, match="no such file or directory") as caught:
+        obtain(tmp_path, tmp_path / "none")
+    assert caught.value.value == str(tmp_path / "none")
+
+
 @pytest.mark.parametrize("top", ["", "./", "t-1/", "./t-1/"])
 def test_of_an_archive_only_the_examples_are_taken(tmp_path: Path, top: str) -> None:
     path = tar(tmp_path / "a", *(f"{top}{name}" for name in ("examples/pytorch/a.py", "src/b.py", "LICENSE")))
