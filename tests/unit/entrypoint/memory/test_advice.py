@@ -10,11 +10,12 @@ import pytest
 
 from entrypoint.explain import list_facts, plan_as_text
 from entrypoint.machine.limits import Limits
-from entrypoint.memory.advice import read_workload
+from entrypoint.memory.advice import find_needed, read_workload
 from entrypoint.memory.estimate import Workload
 from entrypoint.memory.model import Model
 from entrypoint.tasks.command import SCRIPT, Command
-from tests.support.starts import SMOKE, make_facts, make_plan
+from entrypoint.world.model import World
+from tests.support.starts import SMOKE, make_facts, make_plan, place
 from tests.unit.entrypoint.memory.test_model import BERT, download, save
 
 MODEL = Model(66_000_000, 4, 768, 3072, 6, 12, 30522, 512, False, "", 0.1)
@@ -58,6 +59,15 @@ def test_a_training_that_would_be_killed_is_told_before(
     assert said in row and bool(row) == bool(said)
     assert [advised in note for note in notes] == ([True] if advised else [])
     assert ["--nproc" in note for note in notes] == [nproc > 1 for _ in notes], "one rank cannot be fewer"
+
+
+def test_where_the_number_of_ranks_of_a_node_is_not_known_one_counts(tmp_path: Path) -> None:
+    save(tmp_path / "model", BERT)
+    launcher = place(World("mpijob-launcher", "role"), Command(SCRIPT, "/train.py", []))
+
+    needed = find_needed(launcher, make_facts({"HOME": str(tmp_path)}), {"model": f"{tmp_path}/model"})
+
+    assert needed and needed.node == needed.rank
 
 
 def test_smoke_has_no_model_to_read() -> None:

@@ -112,10 +112,14 @@ def test_of_a_directory_only_the_examples_are_packed_the_same_way_twice(tmp_path
     }.items():
         (source / f"examples/pytorch/{name}.py").symlink_to(target)
 
+    (source / "LICENSE").chmod(0o600)
+    (source / "examples/pytorch/a.py").chmod(0o711)
+
     first = obtain(tmp_path, source)
     (source / "LICENSE").touch()
 
     with tarfile.open(first[1]) as archive:
+        assert {info.name.rpartition("/")[2]: info.mode for info in archive} == {"a.py": 0o755, "LICENSE": 0o644}
         assert archive.getnames() == ["transformers/LICENSE", "transformers/examples/pytorch/a.py"]
     assert obtain(tmp_path, source) == first
 

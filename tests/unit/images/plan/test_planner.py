@@ -34,6 +34,20 @@ def test_libraries_are_never_older_than_a_new_transformers_can_use() -> None:
     assert [note for note in made.notes if note.startswith("libraries as of 2026-06-24")]
 
 
+@pytest.mark.parametrize(
+    ("asked", "base"),
+    [
+        (Request(), "debian"),
+        (Request(torch="2.4.0", transformers="4.46.0"), "intel"),
+        (Request(torch="2.4.0", transformers="4.46.0", base="debian"), "debian"),
+        (Request(base="host/image:1", python="3.11"), "host/image:1"),
+        (Request(base="oci:directory", python="3.11"), "oci:directory"),
+    ],
+)
+def test_a_plan_names_its_base_as_it_is_asked_for(asked: Request, base: str) -> None:
+    assert planner.make_plan(asked, TABLE).base == base
+
+
 TODAY = datetime.date(2026, 11, 21)
 
 
