@@ -33,12 +33,14 @@ def scripts(cluster: Cluster) -> Cluster:
     ("command", "remedy"),
     [
         pytest.param(("/tmp/apart.py",), 'init_process_group("gloo")', id="a script"),
-        # As the first and the last, with remedies of rows of tests/unit.
+        # As the first, with remedies of rows of tests/unit.
         pytest.param(("python3", "/tmp/apart.py"), "multinode SCRIPT.py", id="Python", marks=pytest.mark.slow),
         pytest.param(
             ("bash", "-c", "cd /tmp && python3 -m apart"), "multinode -m MODULE", id="a shell", marks=pytest.mark.slow
         ),
-        pytest.param(("accelerate", "launch", "/tmp/apart.py"), "multinode SCRIPT.py", id="accelerate"),
+        pytest.param(
+            ("accelerate", "launch", "/tmp/apart.py"), "multinode SCRIPT.py", id="accelerate", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_nodes_that_train_apart_are_ended(scripts: Cluster, command: tuple[str, ...], remedy: str) -> None:
