@@ -46,10 +46,11 @@ def main(argv: Sequence[str], world: World) -> int:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 128 + int((*stop.args, signal.SIGINT)[0])
     except OSError as error:
-        print(system_fault(error), file=sys.stderr)
+        said = system_fault(error)
+        print(said, file=sys.stderr)
         if error.filename is None:  # stdout, of which Python would report at its end what is left in it
             terminal.mute(sys.stdout)
-        return 1
+        return said.exit_code
     return 0
 
 

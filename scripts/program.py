@@ -28,10 +28,11 @@ def ended(run: Callable[[], int]) -> int:
         print("interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
     except OSError as error:
-        print(system_fault(error), file=sys.stderr)
+        said = system_fault(error)
+        print(said, file=sys.stderr)
         if error.filename is None:  # stdout, of which Python would report at its end what is left in it
             terminal.mute(sys.stdout)
-        return 1
+        return said.exit_code
 
 
 def context(environ: Mapping[str, str], sources: Sources) -> Context:

@@ -50,16 +50,19 @@ ROOM = "make room there, in TMPDIR (default /tmp) too; or name another disk (of 
 READ = "a reader that reads to the end, or > FILE"
 REMEDIES = {errno.EPIPE: READ} | dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), USE)
 REMEDIES |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ROOM)
+# What the system says of a name that no file can have there, whatever is on the disk.
+NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 
 
-def system_fault(error: OSError, unnamed: object = "stdout") -> WorldFault:
-    """Return what the system says of a file, which is `unnamed` where it names none.
+def system_fault(error: OSError, unnamed: object = "stdout") -> Fault:
+    """Return what the system says of a file, which is `unnamed` where it names none: UserFault for one of NAMES.
 
     Of a copy it is the second one that is written.
     """
-    remedy = REMEDIES.get(error.errno or 0, "correct that and run it again")
-    value = error.filename2 or error.filename or unnamed
-    return WorldFault(error.strerror or "the system refuses", value, remedy)
+    fact, value = error.strerror or "the system refuses", error.filename2 or error.filename or unnamed
+    if error.errno in NAMES:
+        return UserFault(fact, value, "the name of another file (of the cache: XDG_CACHE_HOME)")
+    return WorldFault(fact, value, REMEDIES.get(error.errno or 0, "correct that and run it again"))
 
 
 @contextmanager
