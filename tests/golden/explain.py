@@ -1,10 +1,10 @@
 """What `--explain` says in recorded environments: the cases, and how their golden data are made.
 
-The container around a case is a fake file system, so that the result is the same on every machine. What most trainings
-have in common, and most other commands, stands once, in `common.json`; a case has what is different there, null for
-what it lacks. Recorded environments are in `recorded.json`, the other cases in `chosen.json`. So a variable for each
-rank changes one file, and a rule that decides in many cases changes three. The words of `--explain` are in `text.json`,
-for a few cases that together have nearly all of them.
+The container around a case is a fake file system, so that the result is the same on every machine. One case of each
+kind stands whole in `common.json`: those of LIKE. Each other case has what is different from that one, null for what it
+lacks. Recorded environments are in `recorded.json`, the other cases in `chosen.json`. So a new case changes one file, a
+variable for each rank another one, and a rule that decides in many cases three. The words of `--explain` are in
+`text.json`, for a few cases that together have nearly all of them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import io
 import json
 import pwd
 import socket
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -28,6 +27,9 @@ from entrypoint.numbers import read_cpus
 from tests.golden import data
 from tests.support.launchers import left_by, names
 from tests.support.machines import Box, cpuset, docker, nested, pod
+
+# Of each kind of start the case with which all others are compared.
+LIKE = {"command": "alone-command", "launch": "recorded-mpijob-launcher-open", "training": "alone-task"}
 
 ROOT, SITE, EXAMPLES = "/opt/multinode", "/usr/local/lib/python3.11/dist-packages", "/workspace/transformers"
 GLOO = {"torch": "2.13.0+cpu", "transformers": "5.23.0", "python": "3.11", "backend": "gloo"}
@@ -198,8 +200,7 @@ def produce() -> dict[str, str]:
                 if case.name in WORDS:
                     words[case.name] = run(["--explain", *case.typed.split()], environ)[1].splitlines()
     kinds = {name: kind(facts) for name, facts in decisions.items() if "exit" not in facts}
-    names = {each: [name for name in kinds if kinds[name] == each] for each in sorted({*kinds.values()})}
-    common = {each: most(map(decisions.__getitem__, names[each])) for each in names}
+    common = {each: decisions[name] for each, name in LIKE.items()}
     starts = {
         name: {"like": kinds.get(name), **differ(facts, common.get(kinds.get(name, ""), {}))}
         for name, facts in decisions.items()
@@ -228,21 +229,6 @@ def kind(facts: Mapping[str, Any]) -> str:
     if facts["argv"][0] == "mpiexec.hydra":
         return "launch"
     return "training" if "MULTINODE_WORLD_SIZE" in facts["set"] else "command"
-
-
-def most(decisions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what more than half of some decisions have in common, also inside their objects."""
-    decisions = list(decisions)
-    common: dict[str, Any] = {}
-    for key in dict.fromkeys(key for facts in decisions for key in facts):
-        values = [facts[key] for facts in decisions if key in facts]
-        if all(isinstance(value, dict) for value in values):
-            common[key] = most(values + [{}] * (len(decisions) - len(values)))
-            continue
-        text, count = Counter(map(json.dumps, values)).most_common(1)[0]
-        if 2 * count > len(decisions):
-            common[key] = json.loads(text)
-    return common
 
 
 def differ(facts: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
