@@ -93,11 +93,15 @@ class Launcher(NamedTuple):
     world that they describe, or raises Refusal where they contradict each other; started: whether it has made this
     process a rank of a world already.
 
-    rank: the number of this one, or its name in a list; size: how many there are, empty where a list says it; nodes:
-    how many nodes; allocation: those of a scheduler, which count where no variable says how many ranks this node has;
-    count_here: finds that number in the environment and the size; hosts: the address of the first node, or a list that
-    begins with it, whose name may have a `*`; job: what only this job shares, the surest first, where a dot joins
-    variables; remedy: how all ranks get a variable; loopback: whether a master on loopback is right for several nodes.
+    Names of variables, of several the first that is set counts:
+    - rank: the number of this process, or its name in a list; size: how many there are, empty where a list says it
+    - local_rank: its number among those of its node; local_size: how many ranks its node has
+    - nodes: how many nodes there are; allocation: how many a scheduler has allocated, where nothing says local_size
+    - hosts: the address of rank 0's node, or a list that begins with it; may have a `*`, and torchrun's nodes need it
+    - job: what only the processes of this job share, the surest first; a dot joins variables
+
+    count_here: finds local_size in the environment and the size; remedy: how all ranks get a variable; loopback:
+    whether a master on loopback is right for several nodes.
     """
 
     kind: str
@@ -128,7 +132,7 @@ class Launcher(NamedTuple):
         if self.proof is not None:
             return self.proof(environ)
         lists = self.find_hosts(environ)
-        if not all_set(self.rank)(environ) or (self.hosts and not lists):
+        if not all_set(self.rank)(environ) or (self.hosts and not lists and not self.started):
             return False
         return self.has_several(environ) if self.size else sum(map(len, lists.values())) > 1
 

@@ -67,7 +67,7 @@ def read_master(environ: Mapping[str, str], launcher: Launcher, nodes: int) -> t
     text = environ.get("MASTER_ADDR", "")
     if nodes == 1 and not (unbracket(text) and launcher.loopback):
         return "127.0.0.1", False
-    host = read_host(text, "MASTER_ADDR")
+    host = read_host(text, "MASTER_ADDR") or read_first_host(environ, launcher)
     guess = "" if host else slurm.find_first_host(environ)
     if not host and not guess:
         remedy = f"give every rank the name of rank 0's node: {launcher.remedy}"
@@ -76,6 +76,12 @@ def read_master(environ: Mapping[str, str], launcher: Launcher, nodes: int) -> t
         remedy = f"the name of rank 0's node on the network: {launcher.remedy}"
         raise Refusal("the ranks are on several nodes and MASTER_ADDR is this node only", host, remedy)
     return host or guess, not host
+
+
+def read_first_host(environ: Mapping[str, str], launcher: Launcher) -> str:
+    """Return the host of rank 0 that a launcher's own variable names; empty without one."""
+    hosts = next(iter(launcher.find_hosts(environ).values()), [])
+    return read_host(hosts[0], launcher.hosts) if hosts else ""
 
 
 def read_node(environ: Mapping[str, str], launcher: Launcher) -> World:

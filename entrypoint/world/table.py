@@ -149,7 +149,7 @@ SINGLE = Launcher(ALONE, lambda env, row: World(row.kind, row.why, local_size=to
 
 
 def name_like(prefix: str, remedy: str) -> Launcher:
-    """Return the variables of ranks that have one beginning."""
+    """Return the row of a launcher whose variables have one prefix: PREFIX_RANK, PREFIX_SIZE and so on."""
     return MPI_RANK._replace(
         rank=f"{prefix}_RANK",
         size=f"{prefix}_SIZE",

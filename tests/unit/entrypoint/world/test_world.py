@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,9 +17,9 @@ from entrypoint.tuning.local_size import set_local_size
 from entrypoint.tuning.variables import set_rank_variables, tune
 from entrypoint.world import alone
 from entrypoint.world.model import ALONE
-from entrypoint.world.ranks import PORTS, choose_port, find_job, read_layout
+from entrypoint.world.ranks import PORTS, choose_port, find_job, read_layout, read_rank
 from entrypoint.world.slurm import count_tasks, find_first_host, first_host, is_in_step
-from entrypoint.world.table import MPI_RANK, SAGEMAKER, complete_variables, detect
+from entrypoint.world.table import MPI_RANK, SAGEMAKER, complete_variables, detect, name_like
 from tests.support.environments import ENVIRONMENTS
 from tests.support.launchers import left_by
 from tests.support.machines import Box, docker, look_at
@@ -181,6 +183,43 @@ def test_a_pod_of_an_indexed_job_has_its_number(more: dict[str, str], rank: int 
 )
 def test_a_job_has_the_name_that_only_its_ranks_share(left: tuple[str, ...], more: dict[str, str], job: str) -> None:
     assert detect({**left_by(*left), **more}, task="qa").job == job
+
+
+ACME = {"ACME_RANK": "3", "ACME_SIZE": "4", "ACME_LOCAL_RANK": "1", "ACME_LOCAL_SIZE": "2"}
+
+
+@pytest.mark.parametrize(
+    ("more", "master"),
+    [
+        ({"ACME_MASTER": "a"}, "a"),
+        ({"ACME_MASTER": "a,b"}, "a"),
+        ({"ACME_MASTER": "a", "MASTER_ADDR": "b"}, "b"),
+        ({"ACME_MASTER": "a", "ACME_LOCAL_SIZE": "4"}, "127.0.0.1"),
+        ({"ACME_MASTER": "a:1"}, "ACME_MASTER is neither a name nor an address"),
+        ({"ACME_MASTER": "localhost"}, "MASTER_ADDR is this node only"),
+        ({}, "MASTER_ADDR is not set"),
+    ],
+)
+def test_a_launcher_of_ranks_may_name_the_master_in_its_row(more: dict[str, str], master: str) -> None:
+    row, environ = name_like("ACME", "export MASTER_ADDR=node0")._replace(hosts="ACME_MASTER"), {**ACME, **more}
+
+    assert row.proves(environ)
+    try:
+        found = read_rank(environ, row)
+    except Refusal as refusal:
+        assert master in refusal.finding
+    else:
+        assert (found.master, found.rank, found.local_rank, found.local_size) == (
+            master, 3, 1, int(environ["ACME_LOCAL_SIZE"]),
+        )  # fmt: skip
+
+
+def test_the_first_host_of_a_list_is_the_same_for_all_whatever_its_order() -> None:
+    environ = left_by("sagemaker")
+    hosts = json.loads(environ["SM_HOSTS"])
+    masters = {detect({**environ, "SM_HOSTS": json.dumps(each)}).master for each in (hosts, hosts[::-1])}
+
+    assert masters == {min(hosts)}
 
 
 def test_two_jobs_on_one_node_have_two_ports() -> None:
