@@ -80,17 +80,16 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
 
     rank = min(failures, key=weigh)
     code, name = int(getattr(failures[rank], "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"
-    if killed and code == -signal.SIGKILL:
-        return explain_kill(name, place.files)
     if code == STOPPED:
         return Refusal(f"{name} has ended, for this node or another one was told to", code, AGAIN, EXIT_OUTSIDE)
-    if code >= 0:
-        return Refusal(
-            f"{name} ended with exit code", code, f"mend what its lines above name, then {AGAIN}", EXIT_OUTSIDE
-        )
-    if -code in CRASHES:
-        return Refusal(f"{name} crashed by signal", -code, CRASHED, EXIT_OUTSIDE)
-    return Refusal(f"{name} was killed by signal", -code, f"find out who sent it, and {AGAIN}", EXIT_OUTSIDE)
+    number = -code if code < 0 else code - 128  # of a shell (bash(1), EXIT STATUS)
+    if killed and number == signal.SIGKILL:
+        return explain_kill(name, place.files)
+    if number in CRASHES:
+        return Refusal(f"{name} crashed by signal", number, CRASHED, EXIT_OUTSIDE)
+    if number in signal.valid_signals():
+        return Refusal(f"{name} was killed by signal", number, f"find out who sent it, and {AGAIN}", EXIT_OUTSIDE)
+    return Refusal(f"{name} ended with exit code", code, f"mend what its lines above name, then {AGAIN}", EXIT_OUTSIDE)
 
 
 def explain_disk(text: str, found: str, place: Place) -> Refusal:

@@ -143,6 +143,10 @@ def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ
         pytest.param({0: (-15, 8), 1: (-6, 8)}, 1, "6", id="aborted"),
         pytest.param({0: (-10, 8), 1: (1, 8)}, 0, "10", id="a signal that somebody has sent"),
         pytest.param({0: (143, 8), 1: (-15, 9)}, 0, "143", id="a node of the job was told to end"),
+        pytest.param({0: (139, 8), 1: (-15, 8)}, 0, "11", id="a signal below a shell"),
+        pytest.param({0: (138, 8), 1: (-15, 8)}, 0, "10", id="a signal that somebody has sent there"),
+        pytest.param({0: (137, 8), 1: (-15, 8)}, 0, LIMIT, id="killed there for want of memory"),
+        pytest.param({0: (255, 8), 1: (-15, 8)}, 0, "255", id="no signal"),
     ],
 )
 def test_the_rank_that_failed_first_is_named(codes: dict[int, tuple[int, int]], rank: int, value: str) -> None:
