@@ -46,7 +46,8 @@ def read_host(text: str, name: str) -> str:
     """Return the host of a variable; raise Refusal for what is none, and would be waited for in vain."""
     host = unbracket(text)
     if not can_be_host(host):
-        remedy = f"export {name}=HOST without quotes and blanks; a port belongs in {name.replace('ADDR', 'PORT')}"
+        port = f"; a port belongs in {name[:-4]}PORT" if name.endswith("_ADDR") else ", and without a port"
+        remedy = f"export {name}=HOST without quotes and blanks{port}"
         raise Refusal(f"{name} is neither a name nor an address", repr(text), remedy)
     return host
 

@@ -20,6 +20,8 @@ MASTER, NAME = 900, 60
 LOOKUP, RESOLVER = 3.0, 30.0
 # Workers that `launch` reaches by ssh are started before it.
 HOSTS = 120
+# Written into a manifest (VARIABLE) whose pods are not started after one another: others may fetch an image first.
+PODS = 900
 # For all ranks, before they agree on a checkpoint: an image may have to be fetched first.
 RANKS = 900.0
 # In which rank 0 still tells the others that it was refused; for a stranger at its port who says nothing.

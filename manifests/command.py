@@ -47,7 +47,7 @@ def finish(request: Request) -> Request:
         env |= {} if words[0] in TEXT else {RESULTS: env.get(RESULTS, own)}
     bounds = choose_bounds(request, words[0])
     if needs_time(request, bounds):
-        env.setdefault(timeouts.VARIABLE, str(timeouts.MASTER))
+        env.setdefault(timeouts.VARIABLE, str(timeouts.PODS))
     finished = replace(request, words=words, env=env, elastic=bounds)
     check_results(finished)
     return finished
