@@ -1,7 +1,8 @@
 """What is a secret, by the name of a value and by its shape, and a text without it.
 
-This is the only place that says so: for `--explain`, for messages, for `run.json` and for manifests. A number that is
-hidden by mistake costs little, a secret that is shown costs much, so names are judged strictly.
+So it is for `--explain`, for messages, for `run.json` and for manifests. A number that is hidden by mistake costs
+little, a secret that is shown costs much, so names are judged strictly. Files that go into an image are searched for
+the same tokens by images/plan/user_files.py, which refuses them.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ NAMES, LETTERS, ROWS = 200, 100, 1_000_000
 # Parts of a start between which its speed is measured.
 PARTS = 100
 SPEED, WAITING = "samples per second", "waiting"
-# What the Trainer logs at the end of a training or an evaluation about itself, and what is no curve.
+# How names of what the Trainer logs about itself end: no curve is drawn of that.
 ABOUT = ("_runtime", "_per_second", "_flos", "_time", "train_loss", "epoch")
 
 # A step, and the value there, which may be no number; a step, the time, and the seconds waited until then.

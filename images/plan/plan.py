@@ -14,10 +14,10 @@ from images.plan.user_files import UserFile
 class Plan(Pins):
     """What will be built: requirements, the days as of which they are resolved, the base, and notes for the user.
 
-    `base_reference` names an image to build on; without one, the base is made from `packages` of Debian's `suite`,
-    which also has what a pulled base of `base_suite` lacks. `bindings` and `ipex` are the versions of a oneCCL stack;
-    with `cpu_suffix`, a torch without +cpu may be for a GPU. `sources` say what the rows were taken from, and `support`
-    who mends the suite, if no more its security team.
+    Without `base_reference` the base is made of `packages` of Debian's `suite`. With it, that image of `base_suite` is
+    the base, none of `packages` is fetched, and what it lacks comes out of packages of `suite`. `bindings` and `ipex`
+    are the versions of a oneCCL stack; with `cpu_suffix`, a torch without +cpu may be for a GPU. `sources` say what the
+    rows were taken from, and `support` who mends the suite, where its security team does not.
     """
 
     bindings: str | None

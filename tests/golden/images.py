@@ -2,8 +2,8 @@
 
 Every layer but the highest, which holds the program itself, is there with its diff_id, and with its entries, so that a
 difference can be found. Of the highest there are the entries, and the texts that are made for it, but neither sources
-nor the lock and the SBOM. What every image has of variables and labels is in the data of one. The user that an image
-starts with is a word there: the number is in docs/reference.md.
+nor the lock and the SBOM. What every image has of variables and labels is in the data of one. In place of the number
+of the user that an image starts with stands a word: the number is promised in docs/reference.md.
 
 Not covered: Debian's own base (its packages change), what is added to a base that lacks something (it comes out of
 Debian's packages), and the content of bytecode, which differs between releases of Python (building.PROGRAMS says

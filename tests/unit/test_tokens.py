@@ -1,6 +1,12 @@
-"""What is a token in a file of an image is one in a manifest and in what is printed, and the other way round."""
+"""What is a token in a file of an image is one in a manifest and in what is printed, and the other way round.
+
+In a file it is one only where it is surely none of the many words of a program: entrypoint/printing/secrets.py is
+stricter with names, images/plan/user_files.py with what follows the beginning of a token.
+"""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -17,6 +23,19 @@ TOKENS = {
     "Slack": f"xoxb-123456789012-{LETTERS[:24]}",
     "AWS": "AKIA" + "A1B2C3D4E5F6G7H8",
 }
+
+
+def list_beginnings(pattern: str) -> set[str]:
+    """Return how the tokens of a pattern begin, such as `gh[opsu]_`."""
+    word = re.compile(r"(?:\\b|\(|\?:|\s)*([A-Za-z]+(?:\[\w+\])?[A-Za-z_]*[-_]|AKIA)")
+    return {match[1] for part in pattern.split("|") if (match := word.match(part))}
+
+
+def test_both_know_the_same_beginnings() -> None:
+    here, there = list_beginnings(SHAPES.pattern), list_beginnings(SECRET.pattern.decode())
+
+    assert here == there, "a token is a part of SHAPES of printing/secrets.py and of SECRET of plan/user_files.py"
+    assert [each for each in here if not any(re.match(each, token) for token in TOKENS.values())] == []
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)

@@ -78,6 +78,10 @@ def test_the_pods_of_every_kind_have_each_field_that_an_option_sets(kind: Manife
     wanted = {row.field for row in POD_ROWS if row.option in EVERYTHING and row.option not in kind.lacks}
     assert wanted >= {row.field for row in POD_ROWS if row.option not in PODS}, "EVERYTHING has each option of pods"
 
+    assert [option for option in PODS if option.startswith("--") and option not in ROWS["trainjob"].lacks] == [], (
+        "an option of pods that a TrainJob has, too, is one of EVERYTHING"
+    )
+
     assert f"{kind.name}, all" in FORMS, "tests/golden/manifests.py has a form of each kind"
     for pod in list_pods(form(f"{kind.name}, all")):
         assert wanted <= pod.keys()
