@@ -237,14 +237,19 @@ def main() -> None:
     sys.meta_path.insert(0, load("after_import").Finder(rows))
     process = Path("/proc/self")
     if is_agent(cmdline := (process / "cmdline").read_bytes()):
-        import threading  # ranks, which may fork, get no thread
-
         load("one_job").check_agent(read_told(cmdline, os.environ).get("nnodes", ""), os.environ)
-        children = process / "task" / str(os.getpid()) / "children"
-        timer = threading.Timer(PATIENCE, remind, [children, describe_wait(cmdline, os.environ)])
-        timer.daemon = True
-        with contextlib.suppress(RuntimeError):  # of a limit, of which torchrun has more to say
-            timer.start()
+        watch_agent(process, describe_wait(cmdline, os.environ))
+
+
+def watch_agent(process: Path, text: str, seconds: float = PATIENCE) -> Any:
+    """Return the thread that looks in some seconds whether an agent has ranks; process: that of the agent in /proc."""
+    import threading  # ranks, which may fork, get no thread
+
+    timer = threading.Timer(seconds, remind, [process / "task" / str(os.getpid()) / "children", text])
+    timer.daemon = True
+    with contextlib.suppress(RuntimeError):  # of a limit, of which torchrun has more to say
+        timer.start()
+    return timer
 
 
 if __name__ == "multinode.at_exit":  # as the image's .pth file runs it

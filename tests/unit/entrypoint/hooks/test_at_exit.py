@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from entrypoint.hooks.at_exit import (
     end,
     is_agent,
     keep_groups,
-    remind,
+    watch_agent,
 )
 
 RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", VARIABLE: "7"}
@@ -113,11 +114,12 @@ def test_an_agent_of_torchrun_is_known_by_its_command_line(cmdline: bytes, is_on
 def test_an_agent_without_ranks_says_what_it_waits_for(
     children: str | None, said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place = tmp_path / "children"
+    task = tmp_path / "task" / str(os.getpid())
+    task.mkdir(parents=True)
     if children is not None:
-        place.write_text(children)
+        (task / "children").write_text(children)
 
-    remind(place, "all need the same PET_NODE_RANK")
+    watch_agent(tmp_path, "all need the same PET_NODE_RANK", seconds=0).join(60)
 
     assert ("PET_NODE_RANK" in capsys.readouterr().err) is said
 

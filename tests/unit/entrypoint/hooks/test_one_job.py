@@ -161,6 +161,15 @@ def optimizer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     yield getattr(module, "Adam", module.Optimizer)()
 
 
+def test_the_profiler_of_an_old_torch_has_its_own_change_of_a_step() -> None:
+    module = Old()
+    one_job.watch_optimizers(module)
+
+    kind = type(module.Adam())
+
+    assert kind.step.hooked and kind.step.checks_job  # type: ignore[attr-defined]
+
+
 def set_world(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], modules: dict[str, Any]) -> None:
     for name in (SIZE, APART, "RANK", one_job.MEMBER, *one_job.SIZES):
         monkeypatch.delenv(name, raising=False)
