@@ -74,7 +74,7 @@ def _free_number(tree: PackageTree) -> int:
     """Return the highest number of a system account (SYS_UID_MAX of login.defs(5)) that no user and no group has."""
     lines = (tree.text("etc/passwd") + tree.text("etc/group")).splitlines()
     taken = {int(line.split(":")[2]) for line in lines}
-    return next(number for number in range(999, 100, -1) if number not in taken)
+    return max(set(range(100, 1000)) - taken)
 
 
 def _append(tree: PackageTree, path: str, text: str) -> None:

@@ -406,6 +406,17 @@ def test_no_library_is_too_much(data: bytes, start: bytes) -> None:
     assert tree.entries["etc/ld.so.cache"].data.startswith(ldcache.MAGIC)
 
 
+@given(st.text("ugm!-:_ \n\"'#ab0", max_size=60) | st.binary(max_size=200))
+def test_no_list_of_accounts_is_too_much(text: str | bytes) -> None:
+    data = text.encode() if isinstance(text, str) else text
+    tree, found = made("service", {**ACCOUNTS, "./usr/lib/sysusers.d/service.conf": data})
+    effects.accounts(tree, found, "0")
+    try:
+        effects.sysusers(tree, found, "service")
+    except (LookupError, ValueError):
+        pass
+
+
 @given(st.binary(max_size=200))
 def test_no_profile_of_pam_is_too_much(data: bytes) -> None:
     try:
