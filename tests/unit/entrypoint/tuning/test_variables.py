@@ -68,6 +68,7 @@ CPUSET = look_at(ONE, cpuset("4-27,32-55"), cpus="4-27,32-55")
         (ALONE, look_at(TWO), 56, True, 1),  # the user's threads need cores
         (ALONE, look_at(TWO), 240, True, 1),
         (ALONE, look_at(TWO, pod(30)), 20, True, 1),  # of which the quota has cores for one rank
+        (ALONE, look_at(SNC, cpus="0-55,112-167", parent="0-223"), 28, True, 2),  # bound to one of two sockets
         (PAIR, look_at(TWO), 240, True, 2),
         (PODS._replace(local_size=4), look_at(TWO), None, False, 1),  # what starts nothing is one process
     ],
