@@ -74,22 +74,33 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
 
     def weigh(rank: int) -> tuple[int, int]:
         when, code = (int(getattr(failures[rank], name, 0)) for name in ("timestamp", "exitcode"))
-        if killed and code == -signal.SIGKILL:  # the agent's time is taken, which may be of the next second
+        number = find_signal(code)
+        if killed and number == signal.SIGKILL:  # the agent's time is taken, which may be of the next second
             return when - 1, 0
-        return when, {-signal.SIGTERM: 3, -signal.SIGABRT: 2}.get(code, 1 if code >= 0 else 0)
+        return when, {0: 1, signal.SIGABRT.value: 2, signal.SIGTERM.value: 3}.get(number, 0)
 
     rank = min(failures, key=weigh)
     code, name = int(getattr(failures[rank], "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"
     if code == STOPPED:
         return Refusal(f"{name} has ended, for this node or another one was told to", code, AGAIN, EXIT_OUTSIDE)
-    number = -code if code < 0 else code - 128  # of a shell (bash(1), EXIT STATUS)
+    number = find_signal(code)
+    if not number:
+        remedy = f"mend what its lines above name, then {AGAIN}"
+        return Refusal(f"{name} ended with exit code", code, remedy, EXIT_OUTSIDE)
     if killed and number == signal.SIGKILL:
         return explain_kill(name, place.files)
     if number in CRASHES:
         return Refusal(f"{name} crashed by signal", number, CRASHED, EXIT_OUTSIDE)
-    if number in signal.valid_signals():
-        return Refusal(f"{name} was killed by signal", number, f"find out who sent it, and {AGAIN}", EXIT_OUTSIDE)
-    return Refusal(f"{name} ended with exit code", code, f"mend what its lines above name, then {AGAIN}", EXIT_OUTSIDE)
+    return Refusal(f"{name} was killed by signal", number, f"find out who sent it, and {AGAIN}", EXIT_OUTSIDE)
+
+
+def find_signal(code: int) -> int:
+    """Return which signal has ended a rank, or what a shell had started for it (bash(1), EXIT STATUS); 0 if none has.
+
+    code: as Python's subprocess has it, less than 0 for a signal. STOPPED is what a rank ends with by itself.
+    """
+    number = -code if code < 0 else code - 128
+    return number if number in signal.valid_signals() and code != STOPPED else 0
 
 
 def explain_disk(text: str, found: str, place: Place) -> Refusal:

@@ -44,7 +44,7 @@ EVERYTHING = (
     "--annotation",
     "note=a b",
 )
-# Beside these, what TrainJobs lack.
+# Options of pods that a TrainJob does not have.
 PODS = ("--priority-class", "low", "--env-from", "wandb", "--env-from", "configmap/settings")  # fmt: skip
 JOB = ("--namespace", "kubeflow", "--queue", "training", "--workers", "3")
 ENDS = {"--deadline": "3600", "--ttl": "60"}  # what is typed for each row of options.JOB_ROWS

@@ -146,6 +146,8 @@ def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ
         pytest.param({0: (139, 8), 1: (-15, 8)}, 0, "11", id="a signal below a shell"),
         pytest.param({0: (138, 8), 1: (-15, 8)}, 0, "10", id="a signal that somebody has sent there"),
         pytest.param({0: (137, 8), 1: (-15, 8)}, 0, LIMIT, id="killed there for want of memory"),
+        pytest.param({0: (1, 8), 1: (137, 9)}, 1, LIMIT, id="and has no time of its own there"),
+        pytest.param({0: (134, 8), 1: (1, 8)}, 1, "1", id="aborted there since another was gone"),
         pytest.param({0: (255, 8), 1: (-15, 8)}, 0, "255", id="no signal"),
     ],
 )
