@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
 from entrypoint.machine.files import can_write
 from entrypoint.machine.places import check_output, explain_closed, find_caches, find_closed, list_caches, list_lost
@@ -16,10 +17,12 @@ from entrypoint.settings import Setting, overlay
 from entrypoint.situation import Situation
 from entrypoint.tasks.arguments import Program, read_program
 from entrypoint.tasks.batches import advise_padding
-from entrypoint.tasks.bf16 import settle_bf16
 from entrypoint.tasks.command import SCRIPT
 from entrypoint.tasks.defaults import OUTPUT_DIR
 from entrypoint.tuning.gradients import read_choice
+
+# Insists on bf16 where no unit of the processor computes in it.
+BF16, EMULATE = "MULTINODE_BF16", "emulate"
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,10 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     command, world, environ = situation.command, situation.world, facts.environ_with_home
     if situation.becomes_ranks:
         read_choice(environ)
+    if command.trains:
+        check_bf16(environ)
     program = read_program(command, facts.stack, environ, world, facts.root)
     program, run = plan_run(command, program, world, facts, starts=situation.becomes_torchrun)
-    program = settle_bf16(command, program, facts.environ, facts.limits.flags, several=world.several_nodes)
     caches = find_caches(environ, facts.stack.transformers)
     output, _ = find_results(command, program.arguments, environ)
     if output is not None:
@@ -62,6 +66,13 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     if script and is_first(world):
         places += advise_padding(os.path.basename(script), facts.read_script(script))
     return Preflight(program, run, tuple(caches), (*program.notes, *places))
+
+
+def check_bf16(environ: Mapping[str, str]) -> None:
+    """Raise Refusal for a word about bf16 that is not known (hooks/bf16_units.py reads it)."""
+    word = environ.get(BF16, "").strip()
+    if word not in ("", EMULATE):
+        raise Refusal(f"{BF16} has a value that is not known", repr(word), f"export {BF16}={EMULATE}, or unset it")
 
 
 def note_places(situation: Situation, program: Program, environ: Mapping[str, str], facts: Facts) -> list[str]:

@@ -55,9 +55,14 @@ REST = 0.2  # seconds in which a thread of a backend, also one that has to wait 
 # What is done once a module has been imported: programs beside this one, and their functions, which get the module.
 ROWS = {
     "multiprocessing.queues": ("lost_batch.watch_queues",),
-    "torch.optim.optimizer": ("one_job.watch_optimizers",),
-    "torch.amp.autocast_mode": ("gradients.watch_autocast",),
+    "intel_extension_for_pytorch": ("bf16_units.watch_ipex",),
+    "torch.optim.optimizer": ("one_job.watch_optimizers", "bf16_units.watch_optimizers"),
+    "torch.amp.autocast_mode": ("gradients.watch_autocast", "bf16_units.watch_autocast"),  # the last is called first
     "torch.nn.parallel.distributed": ("gradients.watch_parallel",),
+    DISTRIBUTED: ("bf16_units.watch_groups",),
+    "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
+    "torch.distributed.fsdp._fully_shard._fsdp_api": ("bf16_units.watch_policies",),
+    "torch.distributed._composable.fsdp._fsdp_api": ("bf16_units.watch_policies",),
     "torch.distributed.rendezvous": ("group_of_one.serve_alone",),
     "torch.utils.data._utils.worker": ("lost_batch.stay_apart",),
     "transformers.trainer": (
@@ -65,7 +70,9 @@ ROWS = {
         "history.keep_history",
         "mean_loss.weigh_losses",
         "last_checkpoint.watch_end",
+        "bf16_units.watch_evaluation",
     ),
+    "transformers.trainer_pt_utils": ("order.draw_alike",),
     "transformers.training_args": ("bf16_units.allow_bf16",),
 }
 

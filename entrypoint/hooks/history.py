@@ -109,12 +109,18 @@ def describe(args: Any, state: Any, model: Any) -> dict[str, object]:
         "weights": weights,
         "ranks": args.world_size,
         "batch": args.train_batch_size * args.gradient_accumulation_steps * args.world_size,
-        "bf16": bool(args.bf16),
+        "bf16": bool(args.bf16) and not uses_float32(),
         "gradients": os.environ.get("MULTINODE_GRADIENTS", ""),
         "threads": os.environ.get("OMP_NUM_THREADS", ""),
         "steps": state.max_steps,
         **versions,
     }
+
+
+def uses_float32() -> bool:
+    """Return whether this process computes in float32 though bf16 was asked for (bf16_units.py)."""
+    units = sys.modules.get("multinode.bf16_units")
+    return units is not None and bool(units.must_use_float32())
 
 
 def take_moment(state: Any) -> dict[str, object]:

@@ -9,7 +9,7 @@ from entrypoint.errors import Refusal
 from entrypoint.facts import Facts
 from entrypoint.machine.exhausted import MORE_MEMORY
 from entrypoint.machine.image import release
-from entrypoint.machine.limits import write_size
+from entrypoint.machine.limits import has_bf16, write_size
 from entrypoint.machine.places import expand_user, find_models
 from entrypoint.memory.estimate import AGENT, Workload, estimate_rank
 from entrypoint.memory.model import Model, find_model, read_model
@@ -61,6 +61,8 @@ def find_needed(situation: Situation, facts: Facts, arguments: Mapping[str, obje
     if model is None:
         return None
     training = read_workload(model, arguments, several=situation.meets_others)
+    if facts.limits.flags and not has_bf16(facts.limits.flags):
+        training = training._replace(bf16=False)
     ranks = situation.world.local_size or 1
     rank = estimate_rank(model, training)
     least = estimate_rank(model, training._replace(batch=0))

@@ -24,18 +24,17 @@ from typing import Any, NoReturn
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
+import torch
 import torch.distributed as dist
 from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArguments
 
 from entrypoint.programs import smoke_checks as checks
+from entrypoint.programs.exchange.hook import read_autocast
 from entrypoint.programs.leave import leave
 from entrypoint.programs.smoke_checks import SEED, Failed, Report, default_flags
 from entrypoint.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
 from entrypoint.tasks.arguments import read_batch
 from entrypoint.world.ranks import read_job_name
-
-# What accelerate calls it; ranks on processors without a unit for bf16 train in float32.
-TYPES = {"bf16": "bfloat16", "fp16": "float16"}
 
 
 def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
@@ -73,6 +72,7 @@ def run(arguments: TrainingArguments, planned: str, environ: Mapping[str, str]) 
     batch = read_batch(vars(arguments)) or 1
     model, clock = make_model(), Clock()
     before = measure_loss(model)
+    types = watch_types(model)
     trainer = Trainer(model=model, args=arguments, train_dataset=Questions(4096, SEED), callbacks=[clock])
     trainer.remove_callback(PrinterCallback)
     trainer.train()
@@ -82,7 +82,7 @@ def run(arguments: TrainingArguments, planned: str, environ: Mapping[str, str]) 
     facts = {
         "world_size": world,
         "backend": backend,
-        "dtype": "+".join(sorted(set(gather(TYPES.get(trainer.accelerator.mixed_precision, "float32"))))),
+        "dtype": "+".join(sorted(set().union(*gather(types)))),
         "loss_before": f"{before:.4f}",
         "loss_after": f"{report.after:.4f}",
         "samples_per_second": f"{samples / clock.seconds:.0f}",
@@ -91,6 +91,18 @@ def run(arguments: TrainingArguments, planned: str, environ: Mapping[str, str]) 
         "weights": report.digest[:16],
     }
     return " ".join(f"{name}={value}" for name, value in facts.items())
+
+
+def watch_types(model: torch.nn.Module) -> set[str]:
+    """Return what a model will have been trained in, by the names of torch's types: autocast begins in its forward."""
+    types: set[str] = set()
+
+    def look(*_: object) -> None:
+        if model.training:
+            types.add(str(read_autocast() or torch.float32).removeprefix("torch."))
+
+    next(model.children()).register_forward_pre_hook(look)
+    return types
 
 
 def count_waited() -> float:

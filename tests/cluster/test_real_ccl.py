@@ -16,7 +16,7 @@ import pytest
 
 from tests.cluster.nodes import Cluster, two_pods
 from tests.cluster.test_guide import (
-    HAS_BF16,
+    COMPUTES,
     MPIRUN_ON_ONE_NODE,
     SETVARS,
     ranks,
@@ -29,9 +29,8 @@ from tests.support.harness import IMAGES, Done, built, remove_images, run
 SMOKE = ("smoke", "--bf16")
 # The same, where the guide's commands have run_qa.py; the small script in the place of that one only forms the group.
 SCRIPT = "/opt/multinode/smoke.py"
-# IPEX trains in float32 on all processors.
-TYPE = "bfloat16" if HAS_BF16 else "float32"
-IPEX = ["--use_ipex", *(["--bf16"] if HAS_BF16 else [])]
+TYPE = COMPUTES.removeprefix("torch.")
+IPEX = ["--use_ipex", "--bf16"]
 
 # A rank of a script that ends right after its work, without destroying the group: its backend's thread wants Python's
 # lock to drop a tensor. FAILS is a rank 0 that fails while the other waits for it in a collective.

@@ -152,11 +152,16 @@ class Exchange:
 
 
 def is_lowering() -> bool:
-    """Return whether autocast is on right now; torch before 2.4 has a function of each device for that."""
+    """Return whether autocast computes in bfloat16 right now."""
+    return read_autocast() is torch.bfloat16
+
+
+def read_autocast() -> torch.dtype | None:
+    """Return what autocast computes in, None where it is off; before 2.4 by functions of each device."""
     try:
-        return bool(torch.is_autocast_enabled("cpu"))
+        return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
     except TypeError:
-        return bool(torch.is_autocast_cpu_enabled())
+        return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
 def shape_matrix(gradient: Any) -> tuple[int, int]:

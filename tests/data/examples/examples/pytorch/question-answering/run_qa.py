@@ -23,6 +23,8 @@ class ModelArguments:
 def main() -> None:
     """Parse, and print what came out as one JSON object."""
     model, training = HfArgumentParser((ModelArguments, TrainingArguments)).parse_args_into_dataclasses()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=training.bf16):
+        computed = torch.nn.functional.linear(torch.ones(1, 1), torch.ones(1, 1))
     print(
         json.dumps(
             {
@@ -30,6 +32,7 @@ def main() -> None:
                 "dataset": model.dataset_name,
                 "max_seq_length": model.max_seq_length,
                 "bf16": training.bf16,
+                "computes": str(computed.dtype),
                 "batch": training.per_device_train_batch_size,
                 "learning_rate": training.learning_rate,
                 "output_dir": training.output_dir,
