@@ -8,7 +8,7 @@ python -m benchmarks example   real scripts on one node and two: how soon a smal
 python -m benchmarks settings  a step of training: tuned and untuned, alone and together, by gloo and oneCCL
 python -m benchmarks network   a step in two containers with less of a network between them, by what ranks send
 python -m benchmarks store     many releases of transformers in one store
-python -m benchmarks write     write the figures of docs/benchmarks.json into the pages, and draw the plots
+python -m benchmarks plot      draw the plots of docs/benchmarks.json (its tables: python -m scripts.pages)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PARTS: Mapping[str, ModuleType] = {
     "build": build, "image": image, "start": start, "train": train, "example": example, "settings": settings,
     "network": network, "store": store,
 }  # fmt: skip
-WRITE = "python -m benchmarks write"
+PLOT = "python -m benchmarks plot"
 INTERRUPTED = 130
 
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str], open_scratch: Callable[..., Any] = scratch.opened)
     parser = Parser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=(*PARTS, "write"))
+    parser.add_argument("what", choices=(*PARTS, "plot"))
     parser.add_argument(
         "--runs", type=int, metavar="N", help="runs of each side; for `store`, releases (default: as in the tables)"
     )
@@ -59,8 +59,8 @@ def main(argv: Sequence[str], open_scratch: Callable[..., Any] = scratch.opened)
     try:
         options = parser.parse_args(argv)
         _check(options)
-        if options.what == "write":
-            pages.write()
+        if options.what == "plot":
+            pages.draw()
             return 0
         part = _measure(options, open_scratch)
         print(tables.whole(options.what, part))  # first, so that hours of measuring are not lost with the file
@@ -94,9 +94,9 @@ def _measure(options: argparse.Namespace, open_scratch: Callable[..., Any]) -> d
 
 def _check(options: argparse.Namespace) -> None:
     """Refuse before the measuring what would fail after it."""
-    if options.what == "write" and (options.json or options.runs is not None):
-        fact = "the pages are written from docs/benchmarks.json alone, and nothing is measured"
-        raise UserFault(fact, f"--json {options.json}" if options.json else f"--runs {options.runs}", WRITE)
+    if options.what == "plot" and (options.json or options.runs is not None):
+        fact = "the plots are drawn from docs/benchmarks.json alone, and nothing is measured"
+        raise UserFault(fact, f"--json {options.json}" if options.json else f"--runs {options.runs}", PLOT)
     if options.runs is not None and options.runs < 1:
         raise UserFault("cannot measure with that many runs", options.runs, "--runs 3")
     if not options.json:

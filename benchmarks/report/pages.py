@@ -1,4 +1,4 @@
-"""What README.md and docs/benchmarks.md have of docs/benchmarks.json: written there, and made with the site."""
+"""What README.md and docs/benchmarks.md have of docs/benchmarks.json."""
 
 from __future__ import annotations
 
@@ -9,42 +9,34 @@ from benchmarks.figures import file, promises
 from benchmarks.figures.measured import of_json
 from benchmarks.host import machine
 from benchmarks.host.commands import ROOT
-from benchmarks.report import markers, plots, scaling, tables
+from benchmarks.report import plots, scaling, tables
 
 FIGURES = ROOT / "docs/benchmarks.json"
-README = ROOT / "README.md"
-# What the page has when it is made with the site.
-ON_THE_PAGE = (*file.PARTS, "scaling")
-SUMMARY = "figures of summary"
+SUMMARY, SCALING = "summary", "scaling"
+MADE = (SUMMARY, *file.PARTS, SCALING)
 NOTHING = "Not measured yet."
 REMEDY = "git checkout docs/benchmarks.json"
 
 
-def write() -> None:
-    """Write the table of the README anew, and draw the plots.
-
-    Raises UserFault when figures are missing or damaged, and ends the program where the README lacks the markers; then
-    nothing is written.
-    """
-    found = file.whole(FIGURES, REMEDY)
-    text = fill(README.read_text(), found)
-    plots.draw(found, FIGURES.parent)
-    README.write_text(text)
+def read() -> dict[str, Any]:
+    """Return the figures of all parts; raise UserFault when they are missing or damaged."""
+    return file.whole(FIGURES, REMEDY)
 
 
-def fill(text: str, parts: Mapping[str, Any]) -> str:
-    """Return the text of the README with its figures written anew."""
-    return markers.fill(text, SUMMARY, [summary(parts)], README.name)
+def draw() -> None:
+    """Draw the plots of the pages; raise UserFault when figures are missing or damaged."""
+    plots.draw(read(), FIGURES.parent)
 
 
 def maker(name: str) -> Callable[[], list[str]]:
-    """Return what makes a part of the page of the figures in docs/benchmarks.json."""
-    return lambda: make(name, file.read(FIGURES))
+    """Return what makes a part of the pages of the figures in docs/benchmarks.json."""
+    return lambda: make(name, read())
 
 
 def make(name: str, parts: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a part of the page."""
-    return (write_scaling(parts) if name == "scaling" else section(name, parts)).splitlines()
+    """Return the lines of a part of the pages."""
+    writers = {SUMMARY: summary, SCALING: write_scaling}
+    return (writers[name](parts) if name in writers else section(name, parts)).splitlines()
 
 
 def write_scaling(parts: Mapping[str, Any]) -> str:

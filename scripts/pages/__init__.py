@@ -1,1 +1,1 @@
-"""The pages as a site, with the parts that are made of our own sources, and the record of images that were built."""
+"""What pages have of our own sources, the record of images that were built, and the pages as a site."""

@@ -1,18 +1,21 @@
-"""Record an image that was built, in docs/images.json: `python -m scripts.pages pylock.toml built.json`.
+"""Write what the pages have of the sources, and print which files that changes: `python -m scripts.pages`.
 
-These are its lock, and what build.py --json printed.
+`python -m scripts.pages pylock.toml built.json` records an image first, in docs/images.json: these are its lock, and
+what build.py --json printed.
 """
 
 import datetime
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from images.host import process
+from images.host.errors import UserFault
 from images.lock import lockfile
 from scripts import program
-from scripts.pages import built
+from scripts.pages import built, parts
 
 
 def record(lock: Path, said: Path) -> None:
@@ -25,12 +28,17 @@ def record(lock: Path, said: Path) -> None:
     built.RECORD.write_text(built.text(built.add(built.read(), new)))
 
 
-def main() -> int:
-    """Record the image that is named."""
-    lock, said = sys.argv[1:]
-    record(Path(lock), Path(said))
+def main(words: Sequence[str]) -> int:
+    """Record the image that is named, if one is, and write the pages."""
+    if len(words) not in (0, 2):
+        fact = "the pages are written without a word, or with a lock and what build.py --json printed"
+        raise UserFault(fact, " ".join(words), f"{parts.COMMAND}, or {parts.COMMAND} pylock.toml built.json")
+    if words:
+        record(*map(Path, words))
+    for path in parts.write():
+        print(path)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(program.ended(main))
+    sys.exit(program.ended(lambda: main(sys.argv[1:])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -13,15 +12,10 @@ from entrypoint.report.trainings import SPEED, WAITING, read_training
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAININGS = ROOT / "tests/data/trainings"
+PLACE = ROOT / "docs/curves.svg"
 NAMES, SHOWN = ("one", "two"), ("loss", "learning_rate", SPEED, WAITING)
 # What is around a chart, in the units of the chart.
 GAP, HEADING, KEY = 16, 26, 22
-
-
-def curves() -> list[str]:
-    """Return the picture as a line of a page, in which its style touches nothing else."""
-    data = b64encode(draw_trainings().encode()).decode()
-    return [f'<img alt="The short training `smoke`, by one rank and by two" src="data:image/svg+xml;base64,{data}">']
 
 
 def draw_trainings() -> str:

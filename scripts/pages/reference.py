@@ -21,6 +21,7 @@ from images.host import limits
 from manifests.kinds import KINDS
 from manifests.options import Parser, add_options
 from scripts.pages import messages
+from scripts.pages.marks import written
 from scripts.pages.tables import ROOT, write_table
 
 REMEDIES = ROOT / "docs/troubleshooting.md"
@@ -134,7 +135,7 @@ def spell_size(size: int) -> str:
 
 def other_messages() -> list[str]:
     """Return the messages that the page of remedies does not explain itself, each as a heading above what to type."""
-    explained = re.findall(r"(?m)^### (.+)$", REMEDIES.read_text())
+    explained = re.findall(r"(?m)^### (.+)$", written(REMEDIES.read_text()))
     found = messages.read_messages()
     return [line for each in found if not explains(explained, each.fact) for line in show(each)]
 

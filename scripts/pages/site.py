@@ -7,7 +7,6 @@ that one link is right on a code host and here; a source is a file of the site a
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
@@ -19,9 +18,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # the program `mkdocs` does not look there, as python -m does
-from scripts.pages import parts  # noqa: E402
-
 LINK = re.compile(r"\]\(([^)#\s]+)")
 # The page that who searches for the words of an error is looking for.
 REMEDIES = "docs/troubleshooting.md"
@@ -46,16 +42,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return Files([*of_the_theme, *(of_the_repository(path, config) for path in sorted(wanted))])
 
 
-def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Put remedies first among what a search finds, and the parts that are made where they go."""
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> None:
+    """Put remedies first among what a search finds."""
     if page.file.src_uri == REMEDIES:
         page.meta["search"] = {"boost": 1.5}
-    return parts.fill_in(markdown)
 
 
 def linked(page: Path) -> Iterator[Path]:
     """Yield the files that a page links to; mkdocs itself names a link that leads nowhere."""
-    for link in LINK.findall(parts.fill_in(page.read_text())):
+    for link in LINK.findall(page.read_text()):
         target = ROOT / normpath(page.parent.relative_to(ROOT) / PurePosixPath(link))
         if target.is_file():
             yield target

@@ -205,7 +205,9 @@ def test_a_command_can_be_copied(page: Page) -> None:
 def test_pictures_are_drawn(page: Page) -> None:
     page.goto("/docs/architecture.html")
     assert page.locator("figure svg text, figure svg foreignObject").count() > 20
-    page.goto("/docs/benchmarks.html")
-    assert all(
-        page.locator("article img").evaluate_all("all => all.map(each => each.complete && each.naturalWidth > 100)")
-    )
+    for path in ("/docs/benchmarks.html", "/docs/training.html"):
+        page.goto(path)
+        drawn = page.locator("article img").evaluate_all(
+            "all => all.map(each => each.complete && each.naturalWidth > 100)"
+        )
+        assert drawn and all(drawn)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.pages.marks import written
 from tests.support.harness import ROOT
 
 FENCE = "```"
@@ -44,11 +45,16 @@ class Page:
     text: str
 
     @property
+    def written(self) -> str:
+        """Return the text without what is made of sources, each line with its number."""
+        return written(self.text)
+
+    @property
     def blocks(self) -> list[tuple[int, list[str]]]:
-        """List the blocks of code as (number of the first line, lines)."""
+        """List the blocks of code that are written as (number of the first line, lines)."""
         found: list[tuple[int, list[str]]] = []
         before = False
-        for number, line, code in self._lines():
+        for number, line, code in _lines(self.written):
             if code and not line.startswith(FENCE):
                 found += [] if before else [(number, [])]
                 found[-1][1].append(line)
@@ -57,10 +63,10 @@ class Page:
 
     @property
     def shown(self) -> list[Shown]:
-        """List every command and every whole file, in blocks and within sentences."""
+        """List every command and every whole file that is written, in blocks and within sentences."""
         inline = [
             Shown(self.path, number, text)
-            for number, line, code in self._lines() if not code
+            for number, line, code in _lines(self.written) if not code
             for text in INLINE.findall(line) if STARTS.match(text)
         ]  # fmt: skip
         return [each for number, lines in self.blocks for each in _read(self.path, number, lines)] + inline
@@ -68,26 +74,27 @@ class Page:
     @property
     def links(self) -> list[str]:
         """List the targets of all links."""
-        return LINK.findall("\n".join(line for _, line, code in self._lines() if not code))
+        return LINK.findall("\n".join(line for _, line, code in _lines(self.text) if not code))
 
     @property
     def anchors(self) -> set[str]:
         """List the headings as GitHub makes anchors of them."""
-        titles = [line.lstrip("#") for _, line, code in self._lines() if line.startswith("#") and not code]
+        titles = [line.lstrip("#") for _, line, code in _lines(self.text) if line.startswith("#") and not code]
         return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
 
-    def _lines(self) -> Iterator[tuple[int, str, bool]]:
-        """Yield the number of each line, the line, and whether it belongs to a block of code."""
-        fenced = indented = False
-        last = ""
-        for number, line in enumerate(self.text.splitlines(), 1):
-            if line.startswith(FENCE):
-                fenced = not fenced
-                yield number, line, True
-                continue
-            indented = not fenced and line.startswith(INDENT) and (indented or not last.strip())
-            yield number, line, fenced or indented
-            last = line
+
+def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield the number of each line, the line, and whether it belongs to a block of code."""
+    fenced = indented = False
+    last = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(FENCE):
+            fenced = not fenced
+            yield number, line, True
+            continue
+        indented = not fenced and line.startswith(INDENT) and (indented or not last.strip())
+        yield number, line, fenced or indented
+        last = line
 
 
 def _unindented(lines: list[str]) -> list[str]:

@@ -119,7 +119,7 @@ def test_links_lead_somewhere(each: Page) -> None:
 
 def errors() -> list[str]:
     """List the headings of errors: those that begin with a small letter are the words that are printed."""
-    return re.findall(r"(?m)^### ([a-z].*)$", page("docs/troubleshooting.md").text)
+    return re.findall(r"(?m)^### ([a-z].*)$", page("docs/troubleshooting.md").written)
 
 
 def words_of_programs() -> str:

@@ -1,10 +1,11 @@
-"""The parts of pages that are made with the site name all that there is, and each has its place."""
+"""The parts of pages that are made name all that there is, each has its place, and pages stand as they are made."""
 
 from __future__ import annotations
 
 import json
 import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,8 @@ from entrypoint.tasks.command import OWN
 from images import options
 from manifests.kinds import KINDS
 from scripts.pages import messages, parts, reference
-from scripts.pages.parts import MARK, PARTS
+from scripts.pages.marks import PART
+from scripts.pages.parts import PARTS
 from tests.support.documents import pages
 from tests.support.harness import ROOT
 from tests.support.manifests import list_options
@@ -28,18 +30,24 @@ def made(name: str) -> str:
 
 
 def test_each_part_has_one_place() -> None:
-    assert sorted(name for page in pages() for name in MARK.findall(page.text)) == sorted(PARTS)
+    assert sorted(part["name"] for page in pages() for part in PART.finditer(page.text)) == sorted(PARTS)
 
 
-def test_a_mark_becomes_its_part_and_the_rest_stays() -> None:
-    text = parts.fill_in("before\n<!-- made: exit codes -->\nafter `<!-- made: exit codes -->`\n")
+def test_pages_stand_as_they_are_made() -> None:
+    stale = [path.name for path, text in parts.make().items() if not path.exists() or path.read_text() != text]
 
-    assert text.startswith("before\n| code |") and text.endswith(" |\nafter `<!-- made: exit codes -->`\n")
+    assert stale == [], f"{parts.COMMAND} writes them anew"
 
 
-def test_a_part_that_nobody_makes_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        parts.fill_in("<!-- made: nothing -->")
+def test_files_that_stand_otherwise_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "same.md").write_text("as it is")
+    (tmp_path / "old.md").write_text("old")
+    names = {"same.md": "as it is", "old.md": "new", "picture.svg": "new"}
+    monkeypatch.setattr(parts, "ROOT", tmp_path)
+    monkeypatch.setattr(parts, "make", lambda: {tmp_path / name: text for name, text in names.items()})
+
+    assert parts.write() == ["old.md", "picture.svg"]
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == names
 
 
 def test_options_and_commands_of_build_py() -> None:
