@@ -10,6 +10,8 @@ from pathlib import Path
 from scripts.pages.marks import written
 from tests.support.harness import ROOT
 
+# The directories of the repository, beside which a clone may have others.
+PLACES = ("benchmarks", "docs", "entrypoint", "images", "manifests", "scripts", "tests")
 FENCE = "```"
 INDENT = "    "
 PROMPT = "$ "
@@ -21,6 +23,8 @@ INLINE = re.compile(r"`([^`]+)`")
 # What makes a piece of code within a sentence a command, and not a name.
 STARTS = re.compile(r"(python3?|docker|skopeo|kubectl|mpirun|srun|sbatch|pip install|sudo|apt-get) |scripts/[a-z]")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"(#+) .*")
+NOTE = re.compile(r"(?s)<!--.*?-->")
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,14 @@ class Page:
         titles = [line.lstrip("#") for _, line, code in _lines(self.text) if line.startswith("#") and not code]
         return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
 
+    @property
+    def empty_headings(self) -> list[str]:
+        """List the headings with nothing, or notes alone, before the end or a heading that is none below them."""
+        lines = [(line, code) for _, line, code in _lines(NOTE.sub("", self.text)) if line.strip()]
+        headings = [None if code else HEADING.fullmatch(line) for line, code in lines]
+        followed = zip(headings, [*headings[1:], HEADING.fullmatch("# ")], strict=True)
+        return [one[0] for one, after in followed if one and after and len(after[1]) <= len(one[1])]
+
 
 def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
     """Yield the number of each line, the line, and whether it belongs to a block of code."""
@@ -125,6 +137,12 @@ def _read(page: str, number: int, lines: list[str]) -> Iterator[Shown]:
 def pages() -> list[Page]:
     """Read README.md, CONTRIBUTING.md and every page of docs/."""
     paths = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [Page(path.relative_to(ROOT).as_posix(), path.read_text()) for path in paths]
+
+
+def every_page() -> list[Page]:
+    """Read every file of Markdown in the repository, such as the changelog."""
+    paths = sorted([*ROOT.glob("*.md"), *(path for name in PLACES for path in (ROOT / name).rglob("*.md"))])
     return [Page(path.relative_to(ROOT).as_posix(), path.read_text()) for path in paths]
 
 

@@ -13,7 +13,7 @@ from entrypoint.mpi import launch
 from entrypoint.tasks.command import LAUNCH, read_command, read_options
 from images import options
 from images.plan import catalog
-from tests.support.documents import Page, Shown, page, pages
+from tests.support.documents import Page, Shown, every_page, page, pages
 from tests.support.harness import ROOT
 from tests.support.library_wheels import LIBRARIES, PINS, read_pins
 from tests.support.sources import read_source
@@ -115,6 +115,31 @@ def test_links_lead_somewhere(each: Page) -> None:
         target = (ROOT / each.path).parent / path if path else ROOT / each.path
         assert target.exists(), link
         assert not anchor or anchor in page(str(target.resolve().relative_to(ROOT))).anchors, link
+
+
+@pytest.mark.parametrize(
+    ("text", "empty"),
+    [
+        ("# A\n\n## B\n\ntext\n", []),
+        ("## A\n\n## B\n\ntext\n", ["## A"]),
+        ("### A\n## B\ntext\n", ["### A"]),
+        ("# A\n## B\n", ["## B"]),
+        ("## A\n<!-- made: tasks -->\n<!-- end -->\n\n## B\n\n<!-- a note\n# C -->\n", ["## A", "## B"]),
+        ("## A\n<!-- made: tasks -->\n| task |\n<!-- end -->\n", []),
+        ("## A\n\n    # what runs\n\n## B\n\n```\n## C\n```\n", []),
+    ],
+)
+def test_a_heading_has_something_below_it(text: str, empty: list[str]) -> None:
+    assert Page("page.md", text).empty_headings == empty
+
+
+def test_no_page_has_an_empty_heading() -> None:
+    assert {each.path: each.empty_headings for each in every_page() if each.empty_headings} == {}
+
+
+def test_a_page_says_nothing_of_a_site_without_an_address() -> None:
+    """A page is whole where it is read."""
+    assert [each.path for each in every_page() if re.search(r"(?i)\bthe\s+site\b", each.written)] == []
 
 
 def errors() -> list[str]:
