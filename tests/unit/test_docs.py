@@ -142,6 +142,14 @@ def test_a_page_says_nothing_of_a_site_without_an_address() -> None:
     assert [each.path for each in every_page() if re.search(r"(?i)\bthe\s+site\b", each.written)] == []
 
 
+def test_the_readme_begins_with_what_shows_and_what_tests_everything() -> None:
+    readme = page("README.md")
+    before = readme.text.partition("\n    ")[0].strip().split("\n\n")
+
+    assert [line.split()[0] for line in readme.blocks[0][1]] == ["scripts/demo", "scripts/test"]
+    assert len(before) == 2, "after the title and the first paragraph"
+
+
 def errors() -> list[str]:
     """List the headings of errors: those that begin with a small letter are the words that are printed."""
     return re.findall(r"(?m)^### ([a-z].*)$", page("docs/troubleshooting.md").written)
