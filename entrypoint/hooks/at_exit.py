@@ -72,6 +72,7 @@ ROWS = {
         "last_checkpoint.watch_end",
         "bf16_units.watch_evaluation",
     ),
+    "accelerate.data_loader": ("order.tell_epoch",),
     "transformers.trainer_pt_utils": ("order.draw_alike",),
     "transformers.training_args": ("bf16_units.allow_bf16",),
 }

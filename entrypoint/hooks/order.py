@@ -42,3 +42,24 @@ def draw_alike(module: Any) -> None:
         setattr(self, EPOCH, epoch)
 
     kind.__iter__, kind.set_epoch = draw_from_seed, set_epoch
+
+
+def tell_epoch(module: Any) -> None:
+    """Let every sampler below a loader know its epoch; module: accelerate.data_loader.
+
+    It looks for one two levels deep, and finds none where batches are shared by ranks and the first ones are skipped.
+    """
+    kind = module.DataLoaderShard
+    tell = kind.set_epoch
+
+    @functools.wraps(tell)
+    def tell_all(self: Any, epoch: int) -> None:
+        tell(self, epoch)
+        level = getattr(self, "batch_sampler", None)
+        while level is not None:
+            sampler = getattr(level, "sampler", None)
+            if hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(epoch)
+            level = getattr(level, "batch_sampler", None)
+
+    kind.set_epoch = tell_all
