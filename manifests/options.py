@@ -20,6 +20,7 @@ from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide_value
 from entrypoint.tasks.defaults import OUTPUT
 from manifests.kinds import KINDS
+from manifests.names import read_image, read_object
 from manifests.request import OFF, REFERENCE, TORCH_DISTRIBUTED, ManifestKind, Request, Volume, keep
 from manifests.secrets import FACT, check_patch, check_script
 
@@ -95,7 +96,7 @@ def read_volume(text: str) -> Volume:
     if colon and mode not in ("ro", "rw"):
         raise Wrong(f"takes CLAIM:DIRECTORY, or CLAIM:DIRECTORY:ro, not {text!r}")
     claim, _, part = claim.partition("/")
-    return Volume(claim, read_path(path), part, mode == "ro")
+    return Volume(read_object(claim), read_path(path), part, mode == "ro")
 
 
 def read_pair(text: str) -> tuple[str, str]:
@@ -120,7 +121,7 @@ def read_secret(text: str) -> tuple[str, tuple[str, str]]:
     """Return a variable, and the Secret and key that it comes from (valueFrom.secretKeyRef): `NAME=SECRET:KEY`."""
     name, value = read_pair(text)
     secret, _, key = value.partition(":")
-    return name, (secret, key or name)
+    return name, (read_object(secret), key or name)
 
 
 def read_source(text: str) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def read_source(text: str) -> dict[str, Any]:
     kind, slash, name = text.rpartition("/")
     if slash and kind not in ("secret", "configmap"):
         raise Wrong(f"takes SECRET, or configmap/NAME, not {text!r}")
-    return {"configMapRef" if kind == "configmap" else "secretRef": {"name": name}}
+    return {"configMapRef" if kind == "configmap" else "secretRef": {"name": read_object(name)}}
 
 
 def read_toleration(text: str) -> dict[str, str]:
@@ -189,12 +190,15 @@ POD_ROWS = (
     FieldRow("--node-selector", "KEY=VALUE", "label of the nodes to run on", "nodeSelector", read_pair, dict),
     FieldRow("--node-affinity", "KEY=A,B", "label of the nodes, one of these", "affinity", read_pair, require_nodes),
     FieldRow("--toleration", "KEY[=VALUE][:EFFECT]", "taint of nodes to run on", "tolerations", read_toleration, list),
-    FieldRow("--service-account", "NAME", "account of the pods, such as a cloud's identity", "serviceAccountName"),
+    FieldRow(
+        "--service-account", "NAME", "account of the pods, such as a cloud's identity", "serviceAccountName",
+        read_object,
+    ),
     FieldRow(
         "--pull-secret", "NAME", "login to the registry of the image", "imagePullSecrets",
-        lambda name: {"name": name}, list,
+        lambda name: {"name": read_object(name)}, list,
     ),
-    FieldRow("--priority-class", "NAME", "which pods go before others", "priorityClassName"),
+    FieldRow("--priority-class", "NAME", "which pods go before others", "priorityClassName", read_object),
 )  # fmt: skip
 # Fields of jobs that Jobs, both old operators and TrainJobs call alike; a kind without one says that it `lacks` it.
 JOB_ROWS = (
@@ -237,7 +241,7 @@ def add_options(parser: Parser, kind: ManifestKind) -> None:
     many: Any = {"action": "append"}
     add("--name", "NAME", "name of the object", ALL, default=kind.default_name or f"transformers-{kind.name}")
     add("--namespace", "NAME", "its namespace; default: that of kubectl", JOBS)
-    add("--image", "IMAGE", "image, best with @sha256:...", required=True)
+    add("--image", "IMAGE", "image, best with @sha256:...", required=True, type=read_image)
     add("--workers", "N", "number of pods that train", TRAINING, type=at_least(1), default=4)
     processes = "processes of each pod, one for each NUMA node that its cores fill"
     add("--nproc", "N", processes, TRAINING, type=at_least(1))
@@ -245,7 +249,13 @@ def add_options(parser: Parser, kind: ManifestKind) -> None:
     add("--cpu", "CPUS", "request and limit of each pod", type=at_least(1), **(sizes or {"default": 1}))
     add("--memory", "BYTES", "request and limit of each pod", type=read_size, **(sizes or {"default": "4Gi"}))
     add("--shm", "BYTES", "size of /dev/shm, part of the memory; default: all of it", type=read_size)
-    add("--pvc", "NAME", "claim for results and downloads, which all pods mount", default="transformers-pvc")
+    add(
+        "--pvc",
+        "NAME",
+        "claim for results and downloads, which all pods mount",
+        type=read_object,
+        default="transformers-pvc",
+    )
     add("--mount", "DIRECTORY", "where they mount it", type=read_path, default=OUTPUT)
     claim = "another claim that all pods mount, for data"
     add("--volume", "CLAIM[/PART]:DIRECTORY[:ro]", claim, type=read_volume, **many)
@@ -253,7 +263,7 @@ def add_options(parser: Parser, kind: ManifestKind) -> None:
     add("--script", "FILE", "a file of this machine, in a ConfigMap, for all pods", NAMED, type=read_script, **many)
     for row in POD_ROWS:
         add(row.option, row.metavar, row.help, type=row.read, **many)
-    add("--queue", "NAME", "queue of Kueue", JOBS)
+    add("--queue", "NAME", "queue of Kueue", JOBS, type=read_object)
     add("--label", "KEY=VALUE", "label of the job and of its pods", type=read_pair, **many)
     add("--annotation", "KEY=VALUE", "annotation of the job and of its pods", type=read_pair, **many)
     add("--env", "NAME=VALUE", "variable of every pod", type=read_variable, **many)
@@ -265,10 +275,10 @@ def add_options(parser: Parser, kind: ManifestKind) -> None:
     add("--max-restarts", "N", "restarts before the job fails", NAMED, type=at_least(0), default=10)
     for row in JOB_ROWS:
         add(row.option, row.metavar, row.help, JOBS, type=row.read, **many)
-    add("--runtime", "NAME", "ClusterTrainingRuntime, one of torch", NAMED, default=TORCH_DISTRIBUTED)
+    add("--runtime", "NAME", "ClusterTrainingRuntime, one of torch", NAMED, type=read_object, default=TORCH_DISTRIBUTED)
     add("--patch", "FILE", "fields that replace and complete those of the job, as YAML", ALL, type=read_patch)
     add("--size", "BYTES", "size of the storage", NAMED, default="30Gi")
-    add("--storage-class", "NAME", "class of the storage; default: the cluster's", NAMED)
+    add("--storage-class", "NAME", "class of the storage; default: the cluster's", NAMED, type=read_object)
 
 
 def take_fields(rows: Sequence[FieldRow], typed: dict[str, Any]) -> dict[str, Any]:

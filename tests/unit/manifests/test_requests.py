@@ -58,6 +58,11 @@ mpijob     | --workers 1 python3 train.py                    | in the launcher a
 mpijob     | /opt/python3.11 -m mine.train                   | in the launcher alone | the script itself: -m mine.train
 mpijob     | torchrun --nnodes 2 mine.py                     | in the launcher alone | the script itself: mine.py
 mpijob     | accelerate launch mine.py                       | in the launcher alone | the script itself: mine.py
+trainjob   | --pvc NAME                                      | --pvc: takes the name of an object | --help
+trainjob   | --volume CLAIM:/workspace/data                  | in the cluster: small letters | --help
+trainjob   | --env-secret MINE=SECRET:KEY                    | --env-secret: takes the name of an object | --help
+job        | --env-from <SECRET>                             | --env-from: takes the name of an object | --help
+job        | --queue a_b                                     | --queue: takes the name of an object | --help
 mpijob     | --env MULTINODE_SSH_PORT=0                      | MULTINODE_SSH_PORT is not a port | MULTINODE_SSH
 """
 SECRETS = """
