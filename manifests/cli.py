@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, TextIO
-
-import yaml
 
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, one_row
 from entrypoint.printing.streams import mute
@@ -15,34 +12,7 @@ from manifests.options import make_parser, make_request
 from manifests.patch import merge
 from manifests.pod import write_scripts
 from manifests.request import INDEX, Request
-
-
-class Plain(yaml.SafeDumper):
-    """A writer of YAML without anchors, which people would have to follow."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """Return that everything is written out."""
-        return True
-
-
-# What kubectl reads as a number or as true and false, and PyYAML as text: a writer quotes what it knows so.
-# Sources: resolve in resolve.go of sigs.k8s.io/yaml (goyaml.v2), and ParseInt of Go's strconv with base 0.
-# The first removes every `_` behind the first character, wherever it is.
-FLOAT = r"[-+]?_*(\.[0-9_]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE]_*[-+]?[0-9_]+)?"
-NOT_TEXT = re.compile(rf"({FLOAT}|[-+]?_*0_*[oOxXbB][0-9a-fA-F_]+|[yYnN])\Z")
-
-
-def write_text(dumper: Plain, text: str) -> yaml.ScalarNode:
-    """Write a text; raise Refusal for bytes that are not UTF-8: Python escapes them, and kubectl refuses the escape."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Refusal("a manifest cannot have what is not UTF-8", ascii(text), "a text in UTF-8") from error
-    return dumper.represent_str(text)
-
-
-Plain.add_representer(str, write_text)
-Plain.add_implicit_resolver("!kubectl", NOT_TEXT, list("-+.0123456789yYnN"))
+from manifests.yaml_writer import write_yaml
 
 
 def make_objects(argv: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -81,7 +51,7 @@ def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Print a manifest: keys in the order in which people read them; return the exit code."""
     try:
         objects, notes = make_objects(argv)
-        text = yaml.dump_all(objects, Dumper=Plain, sort_keys=False, width=10**6, allow_unicode=False)
+        text = write_yaml(objects)
         for note in notes:
             print(f"manifest: {note}", file=err)
         print(text, end="", file=out, flush=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -19,4 +20,6 @@ except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e . (in a virtual environment)")
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):  # None where it is closed
+        sys.stdout.reconfigure(encoding="utf-8")  # as kubectl reads it, whatever the terminal has
     sys.exit(cli.main(sys.argv[1:], sys.stdout, sys.stderr))

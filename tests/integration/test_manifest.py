@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.support.harness import ROOT
@@ -22,6 +24,17 @@ def test_a_manifest_is_alone_on_stdout(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert yaml.safe_load(done.stdout)["kind"] == "PyTorchJob"
     assert done.stderr.startswith(b"manifest: 1 to 4 pod(s), each with a process")
+
+
+@pytest.mark.parametrize("variables", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "latin-1"}])
+def test_a_script_is_printed_in_utf_8_wherever_that_is(tmp_path: Path, variables: dict[str, str]) -> None:
+    (tmp_path / "train.py").write_text('print("\u00e9")\n', encoding="utf-8")
+    words = ["job", "--image", IMAGE, *SIZES, "--script", "train.py"]
+    environ = {**os.environ, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", **variables}
+
+    done = subprocess.run([sys.executable, PROGRAM, *words], cwd=tmp_path, env=environ, capture_output=True, timeout=60)
+
+    assert (done.returncode, '    print("\u00e9")\n'.encode() in done.stdout) == (0, True), done.stderr
 
 
 def test_a_mistake_ends_with_2(tmp_path: Path) -> None:
