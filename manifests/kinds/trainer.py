@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
+from entrypoint.tasks.command import SMOKE
 from manifests.pod import (
     check_pod_names,
     restrict_container,
@@ -107,14 +109,20 @@ def write_torch_jobs(request: Request) -> dict[str, Any]:
 
 
 def list_job_notes(request: Request) -> list[str]:
-    """Return how many crashes a TrainJob survives with the runtime of Trainer."""
+    """Return how often the pods of a TrainJob start again with the runtime of Trainer, and what to type for more."""
     if request.runtime != TORCH_DISTRIBUTED:
         return []
     most = (BACKOFF_LIMIT - 1) // request.workers
-    fact = f"with {request.runtime} a job fails at restart {BACKOFF_LIMIT} of all its pods together"
+    again = f"all pods start again, {most} time(s) at most, and at the next crash the job fails"
+    fact = f"when one of {request.workers} pod(s) crashes, {again if most else 'the job fails'}"
+    nproc = ["--nproc", str(request.nproc)] if request.nproc else []
+    sizes = ["--workers", str(request.workers), "--cpu", str(request.cpu), "--memory", request.memory, *nproc]
+    place = ["--pvc", request.pvc, "--image", request.image, SMOKE.name]  # a TrainJob says itself what it trains
+    runtime = shlex.join(["python", "scripts/manifest.py", RUNTIME.name, *sizes, *place])
     return [
-        f"{fact}: {request.workers} pod(s) survive {most} crash(es); "
-        "a runtime of your own, by the kind `runtime` with more --max-restarts, allows more"
+        f"{fact}: {TORCH_DISTRIBUTED}, the runtime of Trainer, allows no more. "
+        f"For 10 times, make a runtime of your own once: {runtime} | kubectl apply -f -; "
+        f"then add --runtime {RUNTIME.default_name} to this command"
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Any
 
 import pytest
@@ -274,7 +276,13 @@ def test_pods_wait_for_others_that_pull_the_image(words: str, seconds: list[str]
     [
         ("pytorchjob --elastic off", "alpine:3.10", "30 s after"),
         ("pytorchjob qa", "30 s after the first 1", "alpine"),
-        ("trainjob --queue q --workers 4", "4 pod(s) survive 1 crash(es)", "digest"),
+        (
+            "trainjob --queue q --workers 4",
+            "one of 4 pod(s) crashes, all pods start again, 1 time(s) at most",
+            "digest",
+        ),
+        ("trainjob --workers 1", "one of 1 pod(s) crashes, all pods start again, 5 time(s) at most", "digest"),
+        ("trainjob --workers 6", "one of 6 pod(s) crashes, the job fails", "again"),
         ("trainjob --runtime mine", "4 pod(s) x 1 process(es)", "crash"),
         ("pytorchjob --image a:1", "the image has no digest", "lscpu"),
         ("pytorchjob --nproc 2", "1 to 4 pod(s) x 2 process(es)", "NUMA"),
@@ -286,6 +294,18 @@ def test_what_somebody_should_know_is_said(words: str, said: str, other: str) ->
     printed = write(*words.split())
 
     assert said in printed.err and other not in printed.err
+
+
+@pytest.mark.parametrize("words", ["", "--nproc 2 --pvc results --mount /data --workers 9"])
+def test_what_is_to_be_typed_for_more_restarts_is_a_command(words: str) -> None:
+    said = write("trainjob", *words.split()).err
+    typed = re.search(r"python scripts/manifest.py (runtime .*) \| kubectl apply -f -; then add (--runtime \S+) ", said)
+    assert typed
+
+    runtime, again = run(*shlex.split(typed[1])).manifest, write("trainjob", *words.split(), *typed[2].split())
+
+    assert runtime["spec"]["template"]["spec"]["failurePolicy"] == {"maxRestarts": 10}
+    assert again.manifest["spec"]["runtimeRef"] == {"name": runtime["metadata"]["name"]} and "crash" not in again.err
 
 
 @pytest.mark.parametrize(
