@@ -60,5 +60,5 @@ def list_tasks(stack: Stack) -> str:
         flags = choose_defaults(list_defaults(task, stack, many=False), {}, task, stack)
         defaults = " ".join(quote(word) for flag in flags for word in flag.words())
         lines.append(f"{name:{width}} {task.about}".rstrip() + f"\n    {'/'.join(script.split('/')[-2:])} {defaults}")
-    lines.append(f"examples: {stack.examples or 'none in this image: build it with --examples'}")
+    lines.append(f"examples: {stack.examples or 'none in this image: build it without --examples none'}")
     return "\n".join(lines)

@@ -188,7 +188,8 @@ def name_task(path: str) -> str:
 def place_script(name: str, stack: Stack) -> str:
     """Return the path of a task's script in the image; raise Refusal if the image does not have it."""
     if stack.examples is None:
-        remedy = f"{stack.again} --examples <archive, directory or URL>"
+        copy = "where GitHub is not reached, with --examples ARCHIVE, a copy of that release"
+        remedy = f"build it without --examples none: {stack.again}; or {copy}"
         raise Refusal("this image was built without the examples of transformers", name, remedy)
     path = list_scripts(stack.examples).get(name)
     if path is None:

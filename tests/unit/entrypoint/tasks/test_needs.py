@@ -58,6 +58,14 @@ def test_a_script_that_is_not_there_is_refused(stack: Stack, examples: str | Non
     assert caught.value.code == 2 and ("--examples" in caught.value.remedy) is (examples is None)
 
 
+def test_the_simple_way_to_a_script_is_named_first(stack: Stack) -> None:
+    with pytest.raises(Refusal) as caught:
+        place_script("qa", stack._replace(examples=None))
+
+    first, _, other = caught.value.remedy.partition("; ")
+    assert first == f"build it without --examples none: {stack.again}" and "--examples ARCHIVE" in other
+
+
 def test_data_of_nltk_that_were_fetched_are_found(tmp_path: Path) -> None:
     summarization, environ = find_task("summarization"), {"HF_HOME": str(tmp_path)}
     assert find_nltk(summarization, environ) == []
