@@ -10,7 +10,7 @@ import json
 import os
 import resource
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Callable
 
@@ -20,7 +20,18 @@ from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.cgroups import read_process_limit
 from entrypoint.machine.exhausted import MORE_FILES, MORE_PROCESSES, find_thread_fault
 from entrypoint.machine.files import NETWORK, can_write, list_directory, measure_file_system
-from entrypoint.machine.image import REBUILD, TOOLS, TORCH_INDEX, WITHOUT_HOME, list_hidden, normalize, read_installed
+from entrypoint.machine.image import (
+    REBUILD,
+    TOOLS,
+    TORCH_INDEX,
+    WITHOUT_HOME,
+    describe_packages,
+    is_held,
+    list_hidden,
+    normalize,
+    read_built,
+    read_installed,
+)
 from entrypoint.machine.limits import DEFAULT_SHM, MEMORY, MORE_SHM, PODMAN_SHM, SHM, SMOKE_MEMORY, write_size
 from entrypoint.machine.places import explain_closed, find_closed, list_caches
 from entrypoint.numbers import read_field, whole, write_cpus
@@ -69,8 +80,9 @@ class Probe:
 class View:
     """Everything the checks need.
 
-    refusal: why a training would not start here; locked, installed: releases of packages; hidden: packages of the image
-    that Python takes from the user's home; directories: where a training writes, and the bytes free there, -1 where it
+    refusal: why a training would not start here; locked, built, installed: releases of packages that the image holds,
+    that it was built with, and that are there; hidden: packages of the image that Python takes from the user's home;
+    directories: where a training writes, and the bytes free there, -1 where it
     may not write; processes, files: limits of processes and threads, and of open files, None without one; thread: why
     none can be started.
     """
@@ -79,6 +91,7 @@ class View:
     refusal: Refusal | None
     probe: Probe
     locked: Mapping[str, str]
+    built: Mapping[str, str]
     installed: Mapping[str, tuple[str, ...]]
     hidden: frozenset[str]
     interfaces: Mapping[str, str]
@@ -150,6 +163,7 @@ def read_view(plan: Plan, refusal: Refusal | None) -> View:
         refusal,
         probe,
         locked={normalize(name): version.strip() for name, equals, version in locked if equals},
+        built=read_built(facts.files(f"{facts.root}/components.json")),
         installed=read_installed(probe.path or (facts.stack.site,)),
         hidden=frozenset(list_hidden(facts.stack, environ)),
         interfaces={
@@ -283,11 +297,6 @@ def check_variables(view: View) -> Finding:
     return Finding("; ".join(notes), WARNING, "unset what is left out") if notes else Finding("none is left out")
 
 
-def is_held(have: Sequence[str], version: str) -> bool:
-    """Return whether one release is installed, and is what a constraint says: 2.1.0, or 2.* for any that begins so."""
-    return len(have) == 1 and (have[0] == version or (version.endswith(".*") and have[0].startswith(version[:-1])))
-
-
 def check_packages(view: View) -> Finding:
     """Compare what Python would import with what the image was built from."""
     site = view.plan.facts.stack.site
@@ -302,8 +311,8 @@ def check_packages(view: View) -> Finding:
         if name not in TOOLS and not is_held(have := view.installed.get(name, ()), version)
     }
     if not differing:
-        more = len(view.installed.keys() - view.locked.keys())
-        return Finding(f"{len(view.locked.keys() - TOOLS)} as locked" + (f", {more} more" if more else ""))
+        held = f"{len(view.locked.keys() - TOOLS)} as the image holds them"
+        return Finding(describe_packages(view.built, view.installed) if view.built else held)
     pins = [f"{name}=={view.locked[name]}" for name in differing]
     index = f"--extra-index-url {TORCH_INDEX} " if any("+" in pin for pin in pins) else ""
     again = f"pip install --no-deps --force-reinstall {index}{' '.join(pins)}"

@@ -1,11 +1,11 @@
-"""What the image was built from: stack.json, which the builder writes, and the packages that Python finds in it."""
+"""What the image was built from: stack.json and SBOM, which the builder writes, and the packages that Python finds."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
@@ -18,6 +18,8 @@ REBUILD = "build the image again: python build.py"
 TOOLS = frozenset({"pip", "setuptools"})
 WITHOUT_HOME = "export PYTHONNOUSERSITE=1 (Apptainer: --no-home)"
 LEAVES_OUT = "PYTHONNOUSERSITE=1 leaves them out (Apptainer: --no-home)"  # an older datasets may be there on purpose
+PYTHON = "pkg:pypi/"  # what the address of a package of Python begins with (package-url, types)
+SEVERAL = 10  # packages that are named in one row
 # What the image has from which `launch` was typed, for its ranks.
 LAUNCHED = "MULTINODE_STACK"
 
@@ -116,6 +118,38 @@ def read_installed(sites: Iterable[str]) -> dict[str, tuple[str, ...]]:
                 here[normalize(name)] = (*here.get(normalize(name), ()), version)
         installed = {**here, **installed}
     return installed
+
+
+def read_built(text: str | None) -> dict[str, str]:
+    """Return the releases of the Python packages that an image was built with; text: its SBOM, of CycloneDX in JSON.
+
+    Empty where that is missing or damaged.
+    """
+    try:
+        parts = [part for part in json.loads(text or "")["components"] if part.get("purl", "").startswith(PYTHON)]
+        return {normalize(part["name"]): str(part["version"]) for part in parts}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def is_held(have: Sequence[str], version: str) -> bool:
+    """Return whether one release is installed, and is what a constraint says: 2.1.0, or 2.* for any that begins so."""
+    return len(have) == 1 and (have[0] == version or (version.endswith(".*") and have[0].startswith(version[:-1])))
+
+
+def describe_packages(built: Mapping[str, str], installed: Mapping[str, tuple[str, ...]]) -> str:
+    """Return how many packages are as the image was built, and which somebody has added, replaced or removed since."""
+    names, there = built.keys() - TOOLS, installed.keys() - TOOLS
+    same = {name for name in names & there if is_held(installed[name], built[name])}
+    changes = {"added": there - names, "replaced": names & there - same, "removed": names - there}
+    said = [f"{len(same)} as the image was built"]
+    for what, changed in changes.items():
+        rows = [" ".join([name, *installed.get(name, ())]) for name in sorted(changed)]
+        if rows:
+            said.append(
+                f"{len(rows)} {what} since: {', '.join([*rows[:SEVERAL], *(['...'] if rows[SEVERAL:] else [])])}"
+            )
+    return "; ".join(said)
 
 
 def normalize(name: str) -> str:

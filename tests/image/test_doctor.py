@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.support.harness import HARDENED, Done, run
@@ -23,6 +24,7 @@ def test_a_healthy_container_has_nothing_wrong(image: str) -> None:
     assert done.code == 0
     assert "wrong" not in done.out
     assert "gloo: a group of one rank has formed" in done.out
+    assert re.search(r"(?m) packages +\d+ as the image was built$", done.out), "nobody has added anything"
 
 
 def test_everything_that_is_wrong_is_named_at_once(image: str, tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ PLAN = Plan(
 )  # fmt: skip
 PROBE = Probe("3.11.2", ("/x", SITE), "2.13.0+cpu", f"{SITE}/torch/__init__.py", "", "5.23.0")
 HEALTHY = View(
-    PLAN, None, PROBE, {"six": "1.17.0"}, {"six": ("1.17.0",), "extra": ("1.0",)}, frozenset(),
+    PLAN, None, PROBE, {"six": "1.17.0"}, {"six": "1.17.0", "pandas": "3.0.1"},
+    {"six": ("1.17.0",), "pandas": ("3.0.1",)}, frozenset(),
     {"eth0": "up", "lo": "unknown"}, {"/out": 9 * GB, "/tmp": 9 * GB}, None, None,
 )  # fmt: skip
 
@@ -66,6 +67,10 @@ def probe(**changes: Any) -> dict[str, Any]:
 
 def limits(**changes: Any) -> dict[str, Any]:
     return facts(limits=LIMITS._replace(**changes))
+
+
+def installed(**releases: tuple[str, ...]) -> dict[str, Any]:
+    return {"installed": {**HEALTHY.installed, **releases}}
 
 
 LAUNCHER = {"plan": replace(PLAN, situation=place(World("mpijob-launcher", "role")))}
@@ -118,9 +123,15 @@ def test_a_fault_is_named_with_its_remedy(
 @pytest.mark.parametrize(
     ("change", "name", "value"),
     [
-        ({}, "packages", "1 as locked, 1 more"),
-        ({"locked": {"numpy": "2.*"}, "installed": {"numpy": ("2.9.1",)}}, "packages", "1 as locked"),
-        ({"locked": {"pip": "26", "six": "1.17.0"}, "installed": {"six": ("1.17.0",)}}, "packages", "1 as locked"),
+        ({}, "packages", "2 as the image was built"),
+        (installed(extra=("1.0",), Other=("2",)), "packages", "; 2 added since: Other 2, extra 1.0"),
+        (installed(pandas=("2.2.3",)), "packages", "1 as the image was built; 1 replaced since: pandas 2.2.3"),
+        ({"installed": {"six": ("1.17.0",)}}, "packages", "1 as the image was built; 1 removed since: pandas"),
+        (installed(pip=("26",)), "packages", "2 as the image was built"),
+        (installed(**{f"more{number}": ("1",) for number in range(10, 30)}), "packages", "more19 1, ..."),
+        ({"locked": {"numpy": "2.*"}, **installed(numpy=("2.9.1",))}, "packages", "1 added since: numpy 2.9.1"),
+        ({"locked": {"pip": "26", "six": "1.17.0"}}, "packages", "2 as the image was built"),
+        ({"built": {}}, "packages", "1 as the image holds them"),
         ({}, "processor", "bf16 by amx_bf16"),
         (limits(flags=frozenset({"avx2"})), "processor", "no unit computes in bf16"),
         ({}, "processes", "no limit"),

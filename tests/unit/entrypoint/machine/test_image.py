@@ -11,6 +11,7 @@ from entrypoint.machine.image import (
     LAUNCHED,
     list_hidden,
     list_sites,
+    read_built,
     read_installed,
     read_stack,
     release,
@@ -102,3 +103,25 @@ def test_packages_that_a_home_hides_are_named(
     assert warn_hidden(stack, environ) == (
         [f"{said}PYTHONNOUSERSITE=1 leaves them out (Apptainer: --no-home)"] if hidden else []
     )
+
+
+PARTS = [
+    {"name": "Scikit_Learn", "version": "1.7", "purl": "pkg:pypi/scikit-learn@1.7"},
+    {"name": "adduser", "version": "3.1", "purl": "pkg:deb/debian/adduser@3.1"},
+    {"name": "/workspace/train.py", "type": "file"},
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "built"),
+    [
+        (json.dumps({"components": PARTS}), {"scikit-learn": "1.7"}),
+        (json.dumps({"components": [{"purl": "pkg:pypi/a"}]}), {}),
+        (json.dumps({"components": ["a"]}), {}),
+        (None, {}),
+        ("[]", {}),
+        ("{", {}),
+    ],
+)
+def test_packages_of_python_are_read_from_the_sbom(text: str | None, built: dict[str, str]) -> None:
+    assert read_built(text) == built
