@@ -59,6 +59,10 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     except Refusal as refusal:
         print_error(refusal)
         code = refusal.code
+        if argv[:1] == [RANK]:
+            from entrypoint.hooks.reason import leave_reason  # as in `run`
+
+            leave_reason([refusal.fact, refusal.value, refusal.remedy], environ)
     except OSError as error:
         print_error(explain_error(error, read_text))
     except KeyboardInterrupt:

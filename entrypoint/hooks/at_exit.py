@@ -9,7 +9,8 @@ the rank of another one.
 
 At its exit, after all that the script has registered, if it has imported torch.distributed:
 
-- what ended it is said in words, below the traceback: the last row of a log is what people read first;
+- what ended it is said in words, below the traceback, and by torchrun's agent below its own: the last row of a log is
+  what people read first;
 - or rank 0 says whether its job was one: ranks that do not find each other train apart, and end as well as others. It
   says nothing where the script has called sys.exit with a failure, of which Python tells no handler;
 - the main thread sleeps, which sets Python's lock free: a collective returns before the thread of the backend that did
@@ -155,6 +156,13 @@ def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
     reason = explain(error, Place(environ, read_text, find_disk, lambda: find_full(read_text)))
     if reason is not None:
         print_error(reason)
+        hand_on([reason.fact, reason.value, reason.remedy], environ)
+
+
+def hand_on(parts: Sequence[str], environ: Mapping[str, str]) -> None:
+    """Let torchrun's agent say again why this rank ends, and not why a process has that the rank has started."""
+    if environ.get(VARIABLE) == str(os.getpid()):
+        load("reason").leave_reason(parts, environ)
 
 
 def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: int) -> str:
@@ -199,6 +207,9 @@ def keep_groups(modules: Mapping[str, Any]) -> None:
 
 def end(modules: Mapping[str, Any], environ: Mapping[str, str], root: str) -> None:
     """Do what has to be done at the exit; root: the directory of the package."""
+    with contextlib.suppress(Exception):  # it is in the log already
+        for fault in getattr(modules.get("multinode.one_job"), "TOLD", ()):
+            hand_on(fault, environ)
     if DISTRIBUTED not in modules:
         return
     error = getattr(sys, "last_value", None)

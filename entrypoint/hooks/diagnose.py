@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, list_causes
+from entrypoint.hooks.reason import read_reason, read_time
 from entrypoint.machine.disks import MORE_ROOM, Disk
 from entrypoint.machine.exhausted import (
     MORE_MEMORY,
@@ -65,21 +66,26 @@ def explain(error: BaseException, place: Place) -> Refusal | None:
 
 
 def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
-    """Return which rank of this node failed first, for torchrun's agent (elastic/multiprocessing/errors).
+    """Return which rank of this node failed first, or what it has said of it itself, for torchrun's agent.
 
-    Times are whole seconds, and the others end with an error as soon as one is gone. Of those of one second a killed
-    one comes first, then one with an error, and last what the agent itself or an abort has ended.
+    Times are whole seconds (elastic/multiprocessing/errors), and the others end with an error as soon as one is gone.
+    Of those of one second a killed one comes first, then one with an error, and last what the agent itself or an abort
+    has ended. A rank that has left a reason has a time of its own; of any other the agent's is taken, which may be of
+    the next second.
     """
     killed = has_killed(place.files, place.environ)
 
-    def weigh(rank: int) -> tuple[int, int]:
+    def weigh(rank: int) -> tuple[int, int, float]:
         when, code = (int(getattr(failures[rank], name, 0)) for name in ("timestamp", "exitcode"))
-        number = find_signal(code)
-        if killed and number == signal.SIGKILL:  # the agent's time is taken, which may be of the next second
-            return when - 1, 0
-        return when, {0: 1, signal.SIGABRT.value: 2, signal.SIGTERM.value: 3}.get(number, 0)
+        number, left = find_signal(code), read_time(failures[rank])
+        if killed and number == signal.SIGKILL:  # torch itself may have left the times of the others
+            return when - 2, 0, 0
+        weight = {0: 1, signal.SIGABRT.value: 2, signal.SIGTERM.value: 3}.get(number, 0)
+        return when if left or weight > 1 else when - 1, weight, left
 
     rank = min(failures, key=weigh)
+    if (parts := read_reason(failures[rank])) is not None:
+        return Refusal(*parts, EXIT_OUTSIDE)
     code, name = int(getattr(failures[rank], "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"
     if code == STOPPED:
         return Refusal(f"{name} has ended, for this node or another one was told to", code, AGAIN, EXIT_OUTSIDE)

@@ -49,6 +49,9 @@ def test_nodes_that_train_apart_are_ended(scripts: Cluster, command: tuple[str, 
     for each in done:
         assert each.code and "trained" not in each.text.splitlines()
         assert SAID in each.text and remedy in each.text
+        if command == ("/tmp/apart.py",):  # an agent of torchrun ends below its rank, with a traceback
+            fact, last = each.text.splitlines()[-2:]
+            assert "ChildFailedError" in each.text and fact.startswith(SAID) and remedy in last
 
 
 @pytest.mark.slow  # two containers by variables are above; which starter it was is a row of tests/unit

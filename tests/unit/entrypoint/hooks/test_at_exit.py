@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -24,6 +25,8 @@ from entrypoint.hooks.at_exit import (
     keep_groups,
     watch_agent,
 )
+from entrypoint.hooks.one_job import Fault
+from entrypoint.hooks.reason import FILE, read_reason
 
 RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", VARIABLE: "7"}
 APART, ONE = "each of the 2 ranks has worked by itself", "trained as one job of 2 ranks"
@@ -150,3 +153,18 @@ def test_the_thread_of_a_group_has_time_to_drop_its_last_work(
     end({DISTRIBUTED: torch(size)}, {}, "/nowhere")
 
     assert len(slept) == rests and all(0.1 <= seconds <= 1 for seconds in slept)
+
+
+@pytest.mark.parametrize(("number", "leaves"), [(os.getpid(), True), (1, False)])
+def test_a_rank_that_was_ended_leaves_word_and_no_process_that_it_has_started(
+    number: int, leaves: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "error.json"
+    fault = Fault("this process trains by itself", "rank 1", "init_process_group")
+    modules = {"multinode.one_job": SimpleNamespace(TOLD=[fault])}
+
+    end(modules, {FILE: str(path), VARIABLE: str(number)}, "/nowhere")
+
+    assert path.exists() == leaves
+    if leaves:
+        assert read_reason(SimpleNamespace(message=json.loads(path.read_text())["message"])) == fault

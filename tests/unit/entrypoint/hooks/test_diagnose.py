@@ -163,6 +163,41 @@ def test_the_rank_that_failed_first_is_named(codes: dict[int, tuple[int, int]], 
     assert (" crashed " in found.fact) == (value in ("6", "11"))
 
 
+def test_what_a_rank_has_said_itself_is_said_again_by_its_agent() -> None:
+    left = {"parts": ["no group", "rank 1", "init_process_group"], "time": 8.5}
+    says = SimpleNamespace(exitcode=2, timestamp=9, message={"message": "", "extraInfo": {"multinode": left}})
+    ended = Exception("FAILED")
+    ended.failures = {0: SimpleNamespace(exitcode=-15, timestamp=9, message="SIGTERM"), 1: says}  # type: ignore[attr-defined]
+
+    found = explain(ended, place())
+
+    assert found is not None and [found.fact, found.value, found.remedy] == left["parts"]
+
+
+@pytest.mark.parametrize(
+    ("silent", "value"),
+    [
+        pytest.param((-11, 9), "11", id="crashed in the second before the others have ended"),
+        pytest.param((1, 9), "1", id="ended with an error of its own"),
+        pytest.param((-15, 8), "first", id="told to end"),
+        pytest.param((1, 10), "first", id="ended after the others"),
+    ],
+)
+def test_of_what_several_ranks_say_the_first_counts(silent: tuple[int, int], value: str) -> None:
+    left = [{"parts": ["", "later", ""], "time": 8.4}, {"parts": ["", "first", ""], "time": 8.1}]
+    failures = {
+        rank: SimpleNamespace(exitcode=1, timestamp=8, message={"extraInfo": {"multinode": each}})
+        for rank, each in enumerate(left)
+    }
+    failures[2] = SimpleNamespace(exitcode=silent[0], timestamp=silent[1], message={})
+    ended = Exception("FAILED")
+    ended.failures = failures  # type: ignore[attr-defined]
+
+    found = explain(ended, place())
+
+    assert found is not None and found.value == value
+
+
 @pytest.mark.parametrize("full", [[SHM["/dev/shm"]], [SHM["/dev/shm"], *FULL]])
 def test_a_full_shm_alone_is_not_a_full_disk(full: list[Disk]) -> None:
     """A lock of multiprocessing is in /dev/shm, and its error names no file."""
