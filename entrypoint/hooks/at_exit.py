@@ -61,6 +61,7 @@ ROWS = {
     "torch.amp.autocast_mode": ("gradients.watch_autocast", "bf16_units.watch_autocast"),  # the last is called first
     "torch.nn.parallel.distributed": ("gradients.watch_parallel",),
     DISTRIBUTED: ("bf16_units.watch_groups",),
+    "torch.distributed.elastic.agent.server.api": ("ending.watch_agents",),
     "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
     "torch.distributed.fsdp._fully_shard._fsdp_api": ("bf16_units.watch_policies",),
     "torch.distributed._composable.fsdp._fsdp_api": ("bf16_units.watch_policies",),
@@ -216,6 +217,8 @@ def end(modules: Mapping[str, Any], environ: Mapping[str, str], root: str) -> No
     with contextlib.suppress(Exception):  # the program's own error is what counts
         sys.path.insert(0, root)
         say(error, modules, environ)
+        for text in getattr(modules.get("multinode.ending"), "LAST", ()):
+            print(f"multinode: {text}", file=sys.stderr, flush=True)
     if modules[DISTRIBUTED].is_initialized():
         time.sleep(REST)
     keep_groups(modules)
@@ -225,9 +228,19 @@ def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mappin
     """Print why this process ends, or what it knows of its job."""
     if error is None:
         if not any(STATUS[-1:]) and (text := describe_job(modules, environ, os.getpid())):
-            print(f"multinode: {text}", file=sys.stderr, flush=True)
+            leave_last_line(text, environ)
     elif not isinstance(error, KeyboardInterrupt) or lacks_thread():  # whoever typed ^C knows why
         say_error(error, environ)
+
+
+def leave_last_line(text: str, environ: Mapping[str, str]) -> None:
+    """Leave what this job was to the agent, which knows how the other ranks end; print it where there is none."""
+    path = environ.get(load("ending").LAST_LINE, "")
+    if path and os.path.isfile(path):
+        with open(path, "w") as file:
+            file.write(text)
+    else:
+        print(f"multinode: {text}", file=sys.stderr, flush=True)
 
 
 def lacks_thread() -> bool:

@@ -65,15 +65,14 @@ def explain(error: BaseException, place: Place) -> Refusal | None:
     return None
 
 
-def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
-    """Return which rank of this node failed first, or what it has said of it itself, for torchrun's agent.
+def choose_first(failures: Mapping[int, Any], *, killed: bool = False) -> int:
+    """Return which rank of a node failed first; killed: whether the kernel has, for want of memory.
 
     Times are whole seconds (elastic/multiprocessing/errors), and the others end with an error as soon as one is gone.
     Of those of one second a killed one comes first, then one with an error, and last what the agent itself or an abort
     has ended. A rank that has left a reason has a time of its own; of any other the agent's is taken, which may be of
     the next second.
     """
-    killed = has_killed(place.files, place.environ)
 
     def weigh(rank: int) -> tuple[int, int, float]:
         when, code = (int(getattr(failures[rank], name, 0)) for name in ("timestamp", "exitcode"))
@@ -83,7 +82,13 @@ def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
         weight = {0: 1, signal.SIGABRT.value: 2, signal.SIGTERM.value: 3}.get(number, 0)
         return when if left or weight > 1 else when - 1, weight, left
 
-    rank = min(failures, key=weigh)
+    return min(failures, key=weigh)
+
+
+def explain_rank(failures: Mapping[int, Any], place: Place) -> Refusal:
+    """Return why the rank of this node that failed first has, by its own words if it left some, for torchrun."""
+    killed = has_killed(place.files, place.environ)
+    rank = choose_first(failures, killed=killed)
     if (parts := read_reason(failures[rank])) is not None:
         return Refusal(*parts, EXIT_OUTSIDE)
     code, name = int(getattr(failures[rank], "exitcode", 0)), f"rank {rank} on {socket.gethostname()}"

@@ -57,9 +57,9 @@ def tell_epoch(module: Any) -> None:
         tell(self, epoch)
         level = getattr(self, "batch_sampler", None)
         while level is not None:
-            sampler = getattr(level, "sampler", None)
-            if hasattr(sampler, "set_epoch"):
-                sampler.set_epoch(epoch)
+            tell_sampler = getattr(getattr(level, "sampler", None), "set_epoch", None)
+            if tell_sampler is not None:
+                tell_sampler(epoch)
             level = getattr(level, "batch_sampler", None)
 
     kind.set_epoch = tell_all

@@ -30,7 +30,7 @@ data = data.map(
     remove_columns=["text", "section"],
 )
 # Texts of like length go into one batch: less is padded, and a step takes two thirds of the time.
-by_length = {"train_sampling_strategy": "group_by_length"}
+by_length: dict[str, object] = {"train_sampling_strategy": "group_by_length"}
 if not hasattr(TrainingArguments, "train_sampling_strategy"):  # before transformers 5
     by_length = {"group_by_length": True}
 model = AutoModelForSequenceClassification.from_pretrained(

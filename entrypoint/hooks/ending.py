@@ -1,0 +1,363 @@
+"""Make the end of each node known to all nodes of a job, in the agent of torchrun.
+
+An agent whose ranks have ended well waits 300 s for the others inside torch, where no signal reaches it, and ends with
+0 whatever has become of them (torch/distributed/elastic/agent/server/api.py, _exit_barrier). Here each agent writes
+into the job's store how its node has ended, and a thread with a connection of its own reads what the others have
+written. So a node ends well only once all others have; where one has failed, or is not heard of any more, all end with
+an error, which names the rank that failed first; and the main thread sleeps in Python, where a signal reaches it.
+
+A node that starts its ranks again makes those that have ended well start theirs again, too: ranks meet as a whole.
+While ranks run, a failure elsewhere ends them only where this agent may not start them again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+# Where rank 0 leaves its last line, which its agent prints once all nodes have ended well.
+LAST_LINE = "MULTINODE_LAST_LINE"
+PREFIX = "multinode/end"
+GOOD, FAILED, RESTARTS, READ, DONE = "good", "failed", "restarts", "read", "done"
+LOOK, BEAT = 0.2, 1.0  # seconds between two looks of the main thread, and of the thread that asks the store
+SILENT = 20.0  # seconds without a sign of a node's thread: the node or its network is gone
+PATIENCE = 30.0  # seconds until a node says what it waits for
+LINGER = 5.0  # seconds for which a node that has failed waits until the others have read it: it may keep the store
+REST = 1.0  # seconds for the others to read that all have ended well, before the store may be gone
+CLOSING = 10  # seconds that ranks have to end once another node has failed
+LOST = "has lost another rank"  # in what a rank says that ended because another one did
+# What this agent prints last (at_exit.py).
+LAST: list[str] = []
+
+
+class Again(Exception):
+    """Another node starts its ranks again."""
+
+
+class Board:
+    """What the nodes of one start of their ranks have written of their ends, as this node reads it.
+
+    good and failed: how the nodes ended, by their numbers; restarts: how many times a node has begun to start its ranks
+    again; gone: whether the store has answered with an error.
+    """
+
+    def __init__(self, store: Any, number: int, count: int, attempt: int) -> None:
+        """Take the store of an agent, its number of how many nodes, and which start of the ranks it is."""
+        self.store, self.number, self.count = open_again(store), number, count
+        self.place = f"{PREFIX}/{attempt}"
+        self.good: set[int] = set()
+        self.failed: dict[int, dict[str, Any]] = {}
+        self.signs = dict.fromkeys(range(count), (0, 0.0))  # node -> what it has counted, and when that was new
+        self.restarts = 0
+        self.gone = self.closed = False
+        self.lock = threading.Lock()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        with contextlib.suppress(RuntimeError):  # of a limit, of which torchrun has more to say
+            self.thread.start()
+
+    def count_up(self, name: str, by: int = 1) -> int:
+        """Add to a number in the store and return it; 0 where the store is gone."""
+        with self.lock:
+            if self.gone:
+                return 0
+            try:
+                return int(self.store.add(f"{self.place}/{name}", by))
+            except Exception:  # each kind of store has errors of its own
+                self.gone = True
+                return 0
+
+    def fail(self, record: dict[str, Any]) -> None:
+        """Write how this node failed."""
+        record["order"] = self.count_up(FAILED)
+        with self.lock, contextlib.suppress(Exception):
+            self.store.set(f"{self.place}/{FAILED}/{self.number}/text", json.dumps(record))
+        self.failed[self.number] = record
+        self.count_up(f"{FAILED}/{self.number}")
+
+    def watch(self) -> None:
+        """Read what the others write, until this is closed or the store is gone."""
+        while not self.closed and not self.gone:
+            self.look()
+            time.sleep(BEAT)
+
+    def look(self) -> None:
+        """Read once, and give a sign."""
+        self.count_up(f"sign/{self.number}")
+        self.restarts = self.count_up(RESTARTS, 0)
+        for node in set(range(self.count)) - {self.number} - self.good - set(self.failed):
+            sign = self.count_up(f"sign/{node}", 0)
+            if sign != self.signs[node][0]:
+                self.signs[node] = sign, time.monotonic()
+            if self.count_up(f"{GOOD}/{node}", 0):
+                self.good.add(node)
+            elif self.count_up(f"{FAILED}/{node}", 0):
+                self.read_failure(node)
+
+    def read_failure(self, node: int) -> None:
+        """Read how another node failed, and let it know."""
+        with self.lock, contextlib.suppress(Exception):
+            record = json.loads(self.store.get(f"{self.place}/{FAILED}/{node}/text"))
+            self.failed[node] = record
+        self.count_up(f"{READ}/{node}")
+
+    def list_missing(self) -> list[int]:
+        """Return the other nodes that have not ended."""
+        return sorted(set(range(self.count)) - {self.number} - self.good - set(self.failed))
+
+    def list_silent(self) -> list[int]:
+        """Return those of them that have given signs, and none for a while."""
+        since = time.monotonic() - SILENT
+        return [node for node in self.list_missing() if 0 < self.signs[node][1] < since]
+
+
+def open_again(store: Any) -> Any:
+    """Return a connection of its own to a store, where torch can make one: a call that waits holds a lock on it."""
+    try:
+        again = store.clone()
+        again.set_timeout(datetime.timedelta(seconds=SILENT))
+    except Exception:  # older releases of torch, and some kinds of stores
+        return store
+    return again
+
+
+def watch_agents(module: Any) -> None:
+    """Let agents know of each other's ends; module: torch.distributed.elastic.agent.server.api."""
+    kind = module.SimpleElasticAgent
+    stop = getattr(module, "SignalException", KeyboardInterrupt)
+    kind._rendezvous = meet_and_watch(kind._rendezvous)
+    kind._restart_workers = say_and_restart(kind._restart_workers)
+    kind._exit_barrier = wait_for_others
+    kind._invoke_run = run_to_the_end(kind._invoke_run, stop)
+
+
+def meet_and_watch(meet: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the rendezvous of an agent, after which it reads what the nodes of this start write."""
+
+    @functools.wraps(meet)
+    def run(agent: Any, group: Any) -> Any:
+        with contextlib.suppress(OSError):
+            offer_last_line()
+        close(agent)
+        result = meet(agent, group)
+        agent._multinode = None
+        with contextlib.suppress(Exception):  # an agent of another release may have other names
+            if group.group_world_size > 1:
+                attempt = group.spec.max_restarts - agent._remaining_restarts
+                agent._multinode = Board(agent._store, group.group_rank, group.group_world_size, attempt)
+        return result
+
+    return run
+
+
+def offer_last_line() -> None:
+    """Make the file in which rank 0 leaves its last line, if it is of this node; what an earlier start left goes."""
+    path = os.environ.get(LAST_LINE, "")
+    if not path:
+        number, path = tempfile.mkstemp(prefix="multinode-last-line-")
+        os.close(number)
+        os.environ[LAST_LINE] = path
+    open(path, "w").close()
+
+
+def close(agent: Any) -> None:
+    """End the thread that reads, after its present look."""
+    board = getattr(agent, "_multinode", None)
+    if board is not None:
+        board.closed = True
+
+
+def say_and_restart(restart: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the restart of an agent's ranks, which the others are told of before."""
+
+    @functools.wraps(restart)
+    def run(agent: Any, group: Any) -> Any:
+        board = getattr(agent, "_multinode", None)
+        if board is not None:
+            board.count_up(RESTARTS)
+        return restart(agent, group)
+
+    return run
+
+
+def run_to_the_end(run: Callable[..., Any], stop: type[BaseException]) -> Callable[..., Any]:
+    """Return what runs the ranks of an agent, until its job has ended; stop: what a signal raises."""
+
+    @functools.wraps(run)
+    def run_until_all_end(agent: Any, *words: Any, **options: Any) -> Any:
+        agent._monitor_workers = watch_others(agent, agent._monitor_workers)
+        while True:
+            try:
+                result = run(agent, *words, **options)
+            except Again:
+                agent._remaining_restarts = max(0, agent._remaining_restarts - 1)  # as the node that had to
+                continue
+            except stop as error:
+                tell_failure(agent, {"code": 128 + int(getattr(error, "sigval", signal.SIGTERM))})
+                raise
+            if result.is_failed():
+                tell_failure(agent, describe(result.failures))
+                linger(agent)
+            else:
+                keep_last_line()
+            close(agent)
+            return result
+
+    return run_until_all_end
+
+
+def watch_others(agent: Any, monitor: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what looks after the ranks of an agent, which ends them where another node has failed for good."""
+
+    def look(group: Any) -> Any:
+        result = monitor(group)
+        board = getattr(agent, "_multinode", None)
+        if board is None or str(getattr(result.state, "name", "")) != "HEALTHY":
+            return result
+        if board.failed and agent._remaining_restarts == 0:
+            with contextlib.suppress(Exception):
+                agent._pcontext.close(signal.SIGTERM, timeout=CLOSING)
+            leave(agent)
+        return result
+
+    return look
+
+
+def wait_for_others(agent: Any) -> None:
+    """Wait until all other nodes have ended well; in the place of torch's, which waits for any end.
+
+    Raise Again where one starts its ranks again, SystemExit where one has failed.
+    """
+    board = getattr(agent, "_multinode", None)
+    if board is None:
+        return
+    board.count_up(f"{GOOD}/{board.number}")
+    before, began, told = board.restarts, time.monotonic(), False
+    while missing := board.list_missing():
+        if board.restarts > before:
+            raise Again
+        if board.failed or board.gone or board.list_silent():
+            leave(agent)
+        if not told and time.monotonic() - began > PATIENCE:
+            told = True
+            print_line(f"the ranks of this node have ended well; it waits for {name_nodes(missing)}, which train on")
+        time.sleep(LOOK)
+    if board.failed:
+        leave(agent)
+    part(board)
+
+
+def part(board: Board) -> None:
+    """Leave after all have read that all have ended well: one of them keeps the store. Node 0 says when."""
+    board.closed = True
+    board.count_up(READ)
+    until = time.monotonic() + LINGER
+    while not board.gone and time.monotonic() < until:
+        if board.number == 0 and board.count_up(READ, 0) >= board.count:
+            board.count_up(DONE)
+            time.sleep(REST)  # what is asked now may find no store any more
+            return
+        if board.number and board.count_up(DONE, 0):
+            return
+        time.sleep(LOOK)
+
+
+def tell_failure(agent: Any, record: dict[str, Any]) -> None:
+    """Tell all nodes that this one has failed, and say at its end which rank of the job failed first."""
+    board = getattr(agent, "_multinode", None)
+    if board is not None:
+        board.fail({**record, "host": socket.gethostname()})
+        LAST[:] = [describe_failure(board)]
+
+
+def linger(agent: Any) -> None:
+    """Wait until the others have read that this node has failed, and say which rank was the first one."""
+    board = getattr(agent, "_multinode", None)
+    if board is None:
+        return
+    until = time.monotonic() + LINGER
+    while not board.gone and time.monotonic() < until and board.list_missing():
+        if board.count_up(f"{READ}/{board.number}", 0) >= board.count - 1:
+            break
+        time.sleep(LOOK)
+    LAST[:] = [describe_failure(board)]
+
+
+def describe(failures: Any) -> dict[str, Any]:
+    """Return which rank of this node failed first: its number, its code, and whether it only lost another one."""
+    sys.path.insert(0, str(ROOT))
+    try:
+        from entrypoint.hooks.diagnose import choose_first
+        from entrypoint.hooks.reason import read_reason
+    finally:
+        sys.path.remove(str(ROOT))
+    if not failures:
+        return {}
+    rank = choose_first(failures)
+    reason = read_reason(failures[rank])
+    return {"rank": rank, "code": int(failures[rank].exitcode), "lost": bool(reason and LOST in reason[0])}
+
+
+def leave(agent: Any) -> NoReturn:
+    """End this agent with an error, for another node has."""
+    board = agent._multinode
+    LAST[:] = [describe_failure(board)]
+    close(agent)
+    sys.exit(1)
+
+
+def describe_failure(board: Board) -> str:
+    """Return which rank of the job failed first, as far as that is known here."""
+    if not board.failed:
+        nodes = board.list_silent() or board.list_missing()
+        why = f"nothing was heard of {name_nodes(nodes)} for {SILENT:g} s" if not board.gone else "its store is gone"
+        return f"the job has failed: {why}, so {name_nodes(nodes)} has ended without a word, or the network is cut"
+    node = min(board.failed, key=lambda node: (bool(board.failed[node].get("lost")), board.failed[node]["order"]))
+    record = board.failed[node]
+    code, place = int(record.get("code", 1)), f"node {node} ({record.get('host', '')})"
+    if record.get("rank") is None:
+        return f"the job has failed: {place} was told to end, by signal {code - 128}"
+    ended = f"code {code}" if code >= 0 else f"signal {-code} ({name_signal(-code)})"
+    return f"the job has failed: rank {record['rank']} on {place} failed first, with {ended}"
+
+
+def name_signal(number: int) -> str:
+    """Return the name of a signal."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+def name_nodes(nodes: list[int]) -> str:
+    """Return nodes in words."""
+    return f"node{'s' * (len(nodes) != 1)} {', '.join(map(str, nodes))}"
+
+
+def keep_last_line() -> None:
+    """Keep what rank 0 of this node has left, to print it last."""
+    path = os.environ.get(LAST_LINE, "")
+    with contextlib.suppress(OSError):
+        with open(path) as file:
+            LAST[:] = filter(None, file.read().splitlines())
+        os.unlink(path)
+
+
+def print_line(text: str) -> None:
+    """Print a line of ours."""
+    with contextlib.suppress(Exception):  # a stream may be closed
+        print(f"multinode: {text}", file=sys.stderr, flush=True)

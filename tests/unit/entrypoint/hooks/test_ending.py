@@ -1,0 +1,187 @@
+"""What each node of a job learns of the ends of the others; the store and the agent are made up."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from entrypoint.hooks import ending
+from entrypoint.hooks.ending import LAST, LAST_LINE, Again, Board, describe_failure, run_to_the_end, wait_for_others
+
+WAITS = 20.0  # seconds for another thread, at most
+
+
+class Store(dict[str, Any]):
+    """A store that all nodes share; it may be gone."""
+
+    gone = False
+
+    def add(self, key: str, by: int) -> int:
+        if self.gone:
+            raise RuntimeError("Connection reset by peer")
+        self[key] = self.get(key, 0) + by
+        return int(self[key])
+
+    def set(self, key: str, text: str) -> None:
+        self[key] = text
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody wait longer than a test may take."""
+    monkeypatch.delenv(LAST_LINE, raising=False)
+    LAST.clear()
+    for name, seconds in {"LOOK": 0.001, "BEAT": 0.001, "SILENT": 0.2, "LINGER": 1.0, "REST": 0.0}.items():
+        monkeypatch.setattr(ending, name, seconds)
+
+
+class Agent:
+    """An agent of torchrun, as far as the hook needs one."""
+
+    def __init__(self, store: Store, number: int, count: int = 2, restarts: int = 0) -> None:
+        self._multinode = Board(store, number, count, 0)
+        self._remaining_restarts = restarts
+        self._pcontext = SimpleNamespace(close=lambda *_, **__: None)
+
+    def _monitor_workers(self, _: object) -> Any:
+        return SimpleNamespace(state=SimpleNamespace(name="HEALTHY"))
+
+
+def waits(agent: Agent) -> list[str]:
+    """Start to wait for the others, and return what will have come of it."""
+    outcome: list[str] = []
+
+    def run() -> None:
+        try:
+            wait_for_others(agent)
+            outcome.append("well")
+        except SystemExit as error:
+            outcome.append(f"ends with {error.code}")
+        except Again:
+            outcome.append("starts again")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    agent.finish = lambda: thread.join(WAITS)  # type: ignore[attr-defined]
+    return outcome
+
+
+def test_nodes_end_well_only_once_all_have() -> None:
+    store = Store()
+    agents = [Agent(store, number, 3) for number in range(3)]
+    first, second = waits(agents[0]), waits(agents[1])
+    assert (first, second) == ([], [])
+    third = waits(agents[2])
+    for agent in agents:
+        agent.finish()  # type: ignore[attr-defined]
+    assert (first, second, third) == (["well"], ["well"], ["well"]) and not LAST
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"rank": 1, "code": 3}, "rank 1 on node 1 (pod1) failed first, with code 3"),
+        ({"rank": 5, "code": -9}, "rank 5 on node 1 (pod1) failed first, with signal 9 (SIGKILL)"),
+        ({"code": 143}, "node 1 (pod1) was told to end, by signal 15"),
+    ],
+)
+def test_a_failure_of_another_node_ends_one_that_has_ended_well(record: dict[str, Any], said: str) -> None:
+    store = Store()
+    one, other = Agent(store, 0), Agent(store, 1)
+    outcome = waits(one)
+    other._multinode.fail({**record, "host": "pod1"})
+    one.finish()  # type: ignore[attr-defined]
+    other._multinode.closed = True
+    assert outcome == ["ends with 1"] and [f"the job has failed: {said}"] == LAST
+
+
+def test_a_node_that_starts_its_ranks_again_takes_the_others_along() -> None:
+    store = Store()
+    one, other = Agent(store, 0), Agent(store, 1)
+    outcome = waits(one)
+    ending.say_and_restart(lambda *_: None)(other, None)
+    one.finish()  # type: ignore[attr-defined]
+    other._multinode.closed = one._multinode.closed = True
+    assert outcome == ["starts again"]
+
+
+@pytest.mark.parametrize("store_goes", [True, False])
+def test_a_node_that_is_gone_without_a_word_ends_the_others(store_goes: bool) -> None:
+    store = Store()
+    one, other = Agent(store, 0), Agent(store, 1)
+    until = threading.Event()
+    while not one._multinode.signs[1][1] and not until.wait(0.001):
+        pass
+    other._multinode.closed = True
+    store.gone = store_goes
+    outcome = waits(one)
+    one.finish()  # type: ignore[attr-defined]
+    assert outcome == ["ends with 1"]
+    assert "node 1" in LAST[0] and "the job has failed" in LAST[0]
+
+
+def test_a_node_that_has_never_given_a_sign_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have no thread, for a limit of its container."""
+    board = Board(Store(), 0, 2, 0)
+    assert (board.list_silent(), board.list_missing()) == ([], [1])
+    board.closed = True
+
+
+@pytest.mark.parametrize(
+    ("records", "first"),
+    [
+        ({0: {"rank": 0, "code": 1, "order": 2}, 1: {"rank": 1, "code": 1, "order": 1}}, "rank 1"),
+        # It ended because another one did, though it has said so first.
+        ({0: {"rank": 0, "code": 1, "order": 1, "lost": True}, 1: {"rank": 1, "code": -9, "order": 2}}, "rank 1"),
+        (
+            {0: {"rank": 0, "code": 1, "order": 2, "lost": True}, 1: {"rank": 1, "code": 1, "order": 3, "lost": True}},
+            "rank 0",
+        ),
+        ({0: {"rank": 0, "code": 1, "order": 2}, 1: {"code": 143, "order": 1}}, "node 1"),
+    ],
+)
+def test_the_first_failure_is_that_of_a_rank_that_has_lost_no_other(
+    records: dict[int, dict[str, Any]], first: str
+) -> None:
+    board = Board(Store(), 0, 2, 0)
+    board.closed = True
+    board.failed = records
+    assert describe_failure(board).startswith(f"the job has failed: {first} ")
+
+
+@pytest.mark.parametrize(("restarts", "ends"), [(0, True), (2, False)])
+def test_a_failure_elsewhere_ends_running_ranks_where_they_may_not_be_started_again(restarts: int, ends: bool) -> None:
+    agent = Agent(Store(), 0, restarts=restarts)
+    agent._multinode.closed = True
+    look = ending.watch_others(agent, agent._monitor_workers)
+    assert look(None).state.name == "HEALTHY"
+    agent._multinode.failed = {1: {"rank": 1, "code": 3, "order": 1}}
+    if ends:
+        with pytest.raises(SystemExit):
+            look(None)
+    else:
+        assert look(None).state.name == "HEALTHY"
+
+
+def test_ranks_are_started_again_as_a_whole_and_the_last_line_comes_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[int] = []
+    agent = Agent(Store(), 0, 1, restarts=3)
+    monkeypatch.setenv(LAST_LINE, str(tmp_path / "last"))
+
+    def run(self: Agent) -> Any:
+        starts.append(self._remaining_restarts)
+        if len(starts) < 3:
+            raise Again
+        Path(os.environ[LAST_LINE]).write_text("trained as one job of 2 ranks")
+        return SimpleNamespace(is_failed=lambda: False)
+
+    assert not run_to_the_end(run, KeyboardInterrupt)(agent).is_failed()
+    assert starts == [3, 2, 1] and LAST == ["trained as one job of 2 ranks"]
+    assert not (tmp_path / "last").exists()
