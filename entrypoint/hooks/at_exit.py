@@ -60,7 +60,7 @@ ROWS = {
     "torch.optim.optimizer": ("one_job.watch_optimizers", "bf16_units.watch_optimizers"),
     "torch.amp.autocast_mode": ("gradients.watch_autocast", "bf16_units.watch_autocast"),  # the last is called first
     "torch.nn.parallel.distributed": ("gradients.watch_parallel",),
-    DISTRIBUTED: ("bf16_units.watch_groups",),
+    DISTRIBUTED: ("bf16_units.watch_groups", "ending.watch_groups"),
     "torch.distributed.elastic.agent.server.api": ("ending.watch_agents",),
     "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
     "torch.distributed.fsdp._fully_shard._fsdp_api": ("bf16_units.watch_policies",),
@@ -235,11 +235,7 @@ def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mappin
 
 def leave_last_line(text: str, environ: Mapping[str, str]) -> None:
     """Leave what this job was to the agent, which knows how the other ranks end; print it where there is none."""
-    path = environ.get(load("ending").LAST_LINE, "")
-    if path and os.path.isfile(path):
-        with open(path, "w") as file:
-            file.write(text)
-    else:
+    if not load("ending").leave_last_line(text, environ):
         print(f"multinode: {text}", file=sys.stderr, flush=True)
 
 

@@ -17,6 +17,7 @@ import datetime
 import functools
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -27,14 +28,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, MutableMapping
 
 ROOT = Path(__file__).parents[2]
-# Where rank 0 leaves its last line, which its agent prints once all nodes have ended well.
-LAST_LINE = "MULTINODE_LAST_LINE"
+# A directory in which ranks leave word for what has started them: rank 0 its last line, which is printed once all ranks
+# have ended well, and each rank a file while it waits for the others in init_process_group.
+WORD = "MULTINODE_WORD"
+LAST_LINE, JOINING = "last-line", "joining-"
 PREFIX = "multinode/end"
 GOOD, FAILED, RESTARTS, READ, DONE = "good", "failed", "restarts", "read", "done"
 LOOK, BEAT = 0.2, 1.0  # seconds between two looks of the main thread, and of the thread that asks the store
+VAIN = 5.0  # seconds until a rank that waits for ranks that have ended waits in vain
 SILENT = 20.0  # seconds without a sign of a node's thread: the node or its network is gone
 PATIENCE = 30.0  # seconds until a node says what it waits for
 LINGER = 5.0  # seconds for which a node that has failed waits until the others have read it: it may keep the store
@@ -64,6 +68,7 @@ class Board:
         self.failed: dict[int, dict[str, Any]] = {}
         self.signs = dict.fromkeys(range(count), (0, 0.0))  # node -> what it has counted, and when that was new
         self.restarts = 0
+        self.vain = 0.0  # since when a rank of this node waits for those of a node that has ended
         self.gone = self.closed = False
         self.lock = threading.Lock()
         self.thread = threading.Thread(target=self.watch, daemon=True)
@@ -150,8 +155,7 @@ def meet_and_watch(meet: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(meet)
     def run(agent: Any, group: Any) -> Any:
-        with contextlib.suppress(OSError):
-            offer_last_line()
+        offer_place(os.environ)
         close(agent)
         result = meet(agent, group)
         agent._multinode = None
@@ -164,14 +168,60 @@ def meet_and_watch(meet: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def offer_last_line() -> None:
-    """Make the file in which rank 0 leaves its last line, if it is of this node; what an earlier start left goes."""
-    path = os.environ.get(LAST_LINE, "")
-    if not path:
-        number, path = tempfile.mkstemp(prefix="multinode-last-line-")
-        os.close(number)
-        os.environ[LAST_LINE] = path
-    open(path, "w").close()
+def offer_place(environ: MutableMapping[str, str]) -> None:
+    """Make the place where ranks leave word; what those of an earlier start have left goes."""
+    with contextlib.suppress(OSError):  # where nothing can be written, rank 0 prints its line
+        if not environ.get(WORD):
+            environ[WORD] = tempfile.mkdtemp(prefix="multinode-word-")
+        for name in os.listdir(environ[WORD]):
+            os.unlink(os.path.join(environ[WORD], name))
+
+
+def take_last_line(environ: Mapping[str, str]) -> list[str]:
+    """Return what rank 0 has left, and remove the place."""
+    place, lines = environ.get(WORD, ""), list[str]()
+    with contextlib.suppress(OSError), open(os.path.join(place, LAST_LINE)) as file:
+        lines = [line for line in file.read().splitlines() if line]
+    if place:
+        shutil.rmtree(place, ignore_errors=True)
+    return lines
+
+
+def leave_last_line(text: str, environ: Mapping[str, str]) -> bool:
+    """Leave the last line of rank 0 for what has started it; return whether that could be done."""
+    try:
+        with open(os.path.join(environ[WORD], LAST_LINE), "w") as file:
+            file.write(text)
+    except (KeyError, OSError):  # also a place of another host
+        return False
+    return True
+
+
+def watch_groups(module: Any) -> None:
+    """Let a rank leave word while it waits for the others; module: torch.distributed.distributed_c10d."""
+    form = module.init_process_group
+
+    @functools.wraps(form)
+    def form_and_leave_word(*words: Any, **options: Any) -> Any:
+        path = os.path.join(os.environ.get(WORD, ""), f"{JOINING}{os.environ.get('RANK', '')}")
+        with contextlib.suppress(OSError):
+            if os.environ.get(WORD):
+                open(path, "w").close()
+        try:
+            return form(*words, **options)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+    module.init_process_group = form_and_leave_word
+
+
+def list_joining(environ: Mapping[str, str]) -> list[str]:
+    """Return the ranks of this node that wait for the others of their group."""
+    with contextlib.suppress(OSError, KeyError):
+        names = os.listdir(environ[WORD])
+        return sorted(name.removeprefix(JOINING) for name in names if name.startswith(JOINING))
+    return []
 
 
 def close(agent: Any) -> None:
@@ -213,7 +263,7 @@ def run_to_the_end(run: Callable[..., Any], stop: type[BaseException]) -> Callab
                 tell_failure(agent, describe(result.failures))
                 linger(agent)
             else:
-                keep_last_line()
+                LAST[:] = take_last_line(os.environ)
             close(agent)
             return result
 
@@ -228,13 +278,30 @@ def watch_others(agent: Any, monitor: Callable[..., Any]) -> Callable[..., Any]:
         board = getattr(agent, "_multinode", None)
         if board is None or str(getattr(result.state, "name", "")) != "HEALTHY":
             return result
-        if board.failed and agent._remaining_restarts == 0:
+        waits = find_vain_wait(board)
+        if waits or (board.failed and agent._remaining_restarts == 0):
             with contextlib.suppress(Exception):
                 agent._pcontext.close(signal.SIGTERM, timeout=CLOSING)
+            if waits:
+                board.fail({"code": 1, "host": socket.gethostname(), "waits": waits})
+                linger(agent)
             leave(agent)
         return result
 
     return look
+
+
+def find_vain_wait(board: Board) -> str:
+    """Return who waits for ranks that have ended, in words; empty where that is not certain."""
+    joining = list_joining(os.environ) if board.good else []
+    if not joining:
+        board.vain = 0.0
+        return ""
+    board.vain = board.vain or time.monotonic()
+    if time.monotonic() - board.vain < VAIN:
+        return ""
+    ended = name_nodes(sorted(board.good))
+    return f"rank {joining[0]} waits in init_process_group for the ranks of {ended}, which have ended without joining"
 
 
 def wait_for_others(agent: Any) -> None:
@@ -329,6 +396,8 @@ def describe_failure(board: Board) -> str:
     node = min(board.failed, key=lambda node: (bool(board.failed[node].get("lost")), board.failed[node]["order"]))
     record = board.failed[node]
     code, place = int(record.get("code", 1)), f"node {node} ({record.get('host', '')})"
+    if record.get("waits"):
+        return f"the job has failed: {record['waits']}"
     if record.get("rank") is None:
         return f"the job has failed: {place} was told to end, by signal {code - 128}"
     ended = f"code {code}" if code >= 0 else f"signal {-code} ({name_signal(-code)})"
@@ -346,15 +415,6 @@ def name_signal(number: int) -> str:
 def name_nodes(nodes: list[int]) -> str:
     """Return nodes in words."""
     return f"node{'s' * (len(nodes) != 1)} {', '.join(map(str, nodes))}"
-
-
-def keep_last_line() -> None:
-    """Keep what rank 0 of this node has left, to print it last."""
-    path = os.environ.get(LAST_LINE, "")
-    with contextlib.suppress(OSError):
-        with open(path) as file:
-            LAST[:] = filter(None, file.read().splitlines())
-        os.unlink(path)
 
 
 def print_line(text: str) -> None:

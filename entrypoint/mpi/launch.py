@@ -15,6 +15,7 @@ from entrypoint.addresses import PORT, read_port
 from entrypoint.decide import Plan
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.facts import Facts
+from entrypoint.hooks.ending import WORD, offer_place, take_last_line
 from entrypoint.machine.files import lend_private, which, write_private
 from entrypoint.machine.image import LAUNCHED, name_stack
 from entrypoint.machine.network import address_of, find_free_port, has_only_ipv6, is_here, name_interface, own_address
@@ -23,7 +24,7 @@ from entrypoint.mpi.keys import find_keys, read_ssh_port, strip_preloads, write_
 from entrypoint.mpi.rank import LOST, SUPERVISED
 from entrypoint.mpi.wait import Access, wait_for_hosts
 from entrypoint.numbers import whole
-from entrypoint.printing.streams import print_error
+from entrypoint.printing.streams import print_error, print_note
 from entrypoint.settings import forget
 from entrypoint.tasks.command import read_command
 from entrypoint.tasks.table import place_script
@@ -174,13 +175,17 @@ def run_hydra(argv: list[str], environ: Mapping[str, str]) -> int:
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(each, stop)
     signal.signal(signal.SIGALRM, lambda *_: started[0].kill() if started else None)
-    clean = {name: value for name, value in environ.items() if name not in HYDRA_S_OWN}
+    clean = {name: value for name, value in environ.items() if name not in (*HYDRA_S_OWN, WORD)}
+    offer_place(clean)
     with subprocess.Popen(argv, env={**clean, SUPERVISED: "1"}) as hydra:
         started.append(hydra)
         if stopped:
             hydra.terminate()
         code = hydra.wait()
         signal.setitimer(signal.ITIMER_REAL, 0)
+    for line in take_last_line(clean):
+        if not code and not stopped:
+            print_note(line)
     if stopped:
         return 128 + stopped[0]
     if code in (LOST, -signal.SIGPIPE):

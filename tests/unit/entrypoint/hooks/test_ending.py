@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from entrypoint.hooks import ending
-from entrypoint.hooks.ending import LAST, LAST_LINE, Again, Board, describe_failure, run_to_the_end, wait_for_others
+from entrypoint.hooks.ending import LAST, WORD, Again, Board, describe_failure, run_to_the_end, wait_for_others
 
 WAITS = 20.0  # seconds for another thread, at most
 
@@ -34,7 +34,7 @@ class Store(dict[str, Any]):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait longer than a test may take."""
-    monkeypatch.delenv(LAST_LINE, raising=False)
+    monkeypatch.delenv(WORD, raising=False)
     LAST.clear()
     for name, seconds in {"LOOK": 0.001, "BEAT": 0.001, "SILENT": 0.2, "LINGER": 1.0, "REST": 0.0}.items():
         monkeypatch.setattr(ending, name, seconds)
@@ -173,15 +173,35 @@ def test_ranks_are_started_again_as_a_whole_and_the_last_line_comes_at_the_end(
 ) -> None:
     starts: list[int] = []
     agent = Agent(Store(), 0, 1, restarts=3)
-    monkeypatch.setenv(LAST_LINE, str(tmp_path / "last"))
+    (tmp_path / "word").mkdir()
+    monkeypatch.setenv(WORD, str(tmp_path / "word"))
 
     def run(self: Agent) -> Any:
         starts.append(self._remaining_restarts)
         if len(starts) < 3:
             raise Again
-        Path(os.environ[LAST_LINE]).write_text("trained as one job of 2 ranks")
+        assert ending.leave_last_line("trained as one job of 2 ranks", os.environ)
         return SimpleNamespace(is_failed=lambda: False)
 
     assert not run_to_the_end(run, KeyboardInterrupt)(agent).is_failed()
     assert starts == [3, 2, 1] and LAST == ["trained as one job of 2 ranks"]
-    assert not (tmp_path / "last").exists()
+    assert not (tmp_path / "word").exists() and not ending.leave_last_line("", os.environ)
+
+
+@pytest.mark.parametrize(("good", "joining", "ends"), [({1}, True, True), ({1}, False, False), (set(), True, False)])
+def test_a_rank_that_waits_for_ranks_that_have_ended_ends_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: set[int], joining: bool, ends: bool
+) -> None:
+    monkeypatch.setenv(WORD, str(tmp_path))
+    monkeypatch.setattr(ending, "VAIN", 0.0)
+    if joining:
+        (tmp_path / f"{ending.JOINING}0").touch()
+    agent = Agent(Store(), 0, restarts=1)
+    agent._multinode.closed, agent._multinode.good = True, good
+    look = ending.watch_others(agent, agent._monitor_workers)
+    if ends:
+        with pytest.raises(SystemExit):
+            look(None)
+        assert "rank 0 waits in init_process_group for the ranks of node 1" in LAST[0]
+    else:
+        assert look(None).state.name == "HEALTHY"
