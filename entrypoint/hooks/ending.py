@@ -148,6 +148,7 @@ def watch_agents(module: Any) -> None:
     kind._restart_workers = say_and_restart(kind._restart_workers)
     kind._exit_barrier = wait_for_others
     kind._invoke_run = run_to_the_end(kind._invoke_run, stop)
+    kind.run = linger_after(kind.run, stop)
 
 
 def meet_and_watch(meet: Callable[..., Any]) -> Callable[..., Any]:
@@ -270,6 +271,20 @@ def run_to_the_end(run: Callable[..., Any], stop: type[BaseException]) -> Callab
     return run_until_all_end
 
 
+def linger_after(run: Callable[..., Any], stop: type[BaseException]) -> Callable[..., Any]:
+    """Return the whole run of an agent, which keeps the store for a moment after a signal has ended its ranks."""
+
+    @functools.wraps(run)
+    def run_and_linger(agent: Any, *words: Any, **options: Any) -> Any:
+        try:
+            return run(agent, *words, **options)
+        except stop:
+            linger(agent)
+            raise
+
+    return run_and_linger
+
+
 def watch_others(agent: Any, monitor: Callable[..., Any]) -> Callable[..., Any]:
     """Return what looks after the ranks of an agent, which ends them where another node has failed for good."""
 
@@ -357,7 +372,7 @@ def linger(agent: Any) -> None:
     if board is None:
         return
     until = time.monotonic() + LINGER
-    while not board.gone and time.monotonic() < until and board.list_missing():
+    while not board.gone and time.monotonic() < until and len(board.failed) < board.count:
         if board.count_up(f"{READ}/{board.number}", 0) >= board.count - 1:
             break
         time.sleep(LOOK)

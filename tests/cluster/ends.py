@@ -1,6 +1,7 @@
 """Train a little with DistributedDataParallel, and let rank 1 end in a way and at a time: ends.py HOW WHEN.
 
-HOW: an exception, `os._exit(3)`, SIGKILL, `sys.exit(0)`, `wait` for a signal on rank 1, `both` wait, `well`.
+HOW: an exception, `os._exit(3)`, SIGKILL, `sys.exit(0)`, `wait` for a signal on rank 1, `both` wait,
+`once`: with 1 at the first start, `well`.
 WHEN: before the group forms, in a step that the other rank is in, after the last collective.
 """
 
@@ -33,6 +34,8 @@ def reach(when: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif HOW == "leave":
         sys.exit(0)
+    elif HOW == "once":
+        sys.exit(os.environ["TORCHELASTIC_RESTART_COUNT"] == "0")
     time.sleep(600)
 
 
