@@ -37,7 +37,9 @@ REMEDIES = {
     "lightning.pytorch": LIGHTNING,
     "pytorch_lightning": LIGHTNING,
     "lightning.fabric": LIGHTNING.replace("Trainer", "Fabric"),
-    "torch": 'torch.distributed.init_process_group("gloo"), then DistributedDataParallel(model)',
+    # Without the sampler ranks would be one job, and each would train on all data.
+    "torch": 'torch.distributed.init_process_group("gloo"), then DistributedDataParallel(model), and '
+    "DataLoader(data, sampler=DistributedSampler(data)) without shuffle=True",
 }
 ON_CPU = "ACCELERATE_USE_CPU=1, or Accelerator(cpu=True), or TrainingArguments(use_cpu=True)"
 AS_RANKS = "multinode SCRIPT.py, or multinode -m MODULE, without python or accelerate before it: that starts ranks"

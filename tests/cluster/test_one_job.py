@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.cluster.nodes import Cluster
+from tests.support.documents import page
+from tests.support.harness import call
 
-STEPS = "for _ in range(2): optimizer.zero_grad(); model(torch.ones(2, 4)).sum().backward(); optimizer.step()\n"
-APART = f"""\
-import torch
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-{STEPS}print("trained")
-"""
-TOGETHER = APART.replace("nn.Linear(4, 1)", "nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))").replace(
-    "import torch\n", "import torch\ntorch.distributed.init_process_group('gloo')\n"
+PAGE = page("docs/plain-pytorch.md")
+DIFFERENCE = next(lines for _, lines in PAGE.blocks if "+import torch.distributed as dist" in lines)
+# A loop before and after what the page changes in it, writing where these containers may.
+APART, TOGETHER = (
+    "".join(f"{line[1:]}\n" for line in DIFFERENCE if not line.startswith(other)).replace("/workspace/output/", "/tmp/")
+    for other in "+-"
 )
 NODES = [{"PET_NNODES": "2", "PET_MASTER_ADDR": "node0", "PET_NODE_RANK": str(each)} for each in (0, 1)]
+WHOLE, HALF = "epoch 2: 40 steps", "epoch 2: 20 steps"  # of one process with all data, and of a rank with its part
 SAID = "multinode: this process trains by itself, and was meant to be one of 2: "
 
 
@@ -47,7 +49,7 @@ def test_nodes_that_train_apart_are_ended(scripts: Cluster, command: tuple[str, 
     done = scripts.both(*command, environ=NODES)
 
     for each in done:
-        assert each.code and "trained" not in each.text.splitlines()
+        assert each.code and "steps" not in each.text
         assert SAID in each.text and remedy in each.text
         if command == ("/tmp/apart.py",):  # an agent of torchrun ends below its rank, with a traceback
             fact, last = each.text.splitlines()[-2:]
@@ -60,20 +62,43 @@ def test_ranks_of_launch_that_train_apart_are_ended(scripts: Cluster) -> None:
 
     done = scripts.nodes[0].run(*scripts.launch("/tmp/apart.py"))
 
-    assert done.code and "trained" not in done.text.splitlines() and SAID in done.text
+    assert done.code and "steps" not in done.text and SAID in done.text
 
 
 @pytest.mark.parametrize(
-    ("name", "more"),
-    [("together", {}), pytest.param("apart", {"MULTINODE_APART": "1"}, id="apart on purpose", marks=pytest.mark.slow)],
+    ("name", "more", "last"),
+    [
+        ("together", {}, HALF),
+        pytest.param("apart", {"MULTINODE_APART": "1"}, WHOLE, id="apart on purpose", marks=pytest.mark.slow),
+    ],
 )
-def test_nodes_that_train_as_they_were_meant_to_end_well(scripts: Cluster, name: str, more: dict[str, str]) -> None:
+def test_nodes_that_train_as_they_were_meant_to_end_well(
+    scripts: Cluster, name: str, more: dict[str, str], last: str
+) -> None:
     done = scripts.both(f"/tmp/{name}.py", environ=[{**each, **more} for each in NODES])
 
-    assert [(each.code, each.text.splitlines().count("trained")) for each in done] == [(0, 1)] * 2
+    assert [(each.code, each.text.splitlines().count(last)) for each in done] == [(0, 1)] * 2
+    assert ("multinode: trained as one job of 2 ranks" in done[0].text) == (last == HALF)
 
 
 def test_a_script_with_a_group_runs_alone(scripts: Cluster) -> None:
     done = scripts.nodes[0].run("--nproc", "1", "/tmp/together.py")
 
-    assert (done.code, done.out.splitlines()) == (0, ["trained"])
+    assert (done.code, done.out.splitlines()[-1]) == (0, WHOLE)
+
+
+@pytest.mark.slow  # ranks of two containers are above
+def test_two_ranks_of_a_container_train_as_the_page_says(image: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TOGETHER.replace("/tmp/", "/workspace/output/"))
+    tmp_path.chmod(0o755)
+    [typed] = [each.text for each in PAGE.shown if each.text.startswith("docker run")]
+    volume = f"plain-{tmp_path.name}"
+
+    try:
+        typed = typed.replace("plain:", f"{volume}:").replace("IMAGE", image)
+        done = call(["bash", "-euc", f"cd {tmp_path}\n{typed}"])
+    finally:
+        call(["docker", "volume", "rm", "--force", volume])
+
+    assert (done.code, done.out.count(HALF)) == (0, 2)  # in one line, where both write at once
+    assert done.err.splitlines()[-1] == "multinode: trained as one job of 2 ranks"

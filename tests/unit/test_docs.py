@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from entrypoint.hooks.one_job import REMEDIES
 from entrypoint.mpi import launch
 from entrypoint.tasks.command import LAUNCH, read_command, read_options
 from images import options
@@ -187,6 +188,18 @@ def test_each_library_has_a_snippet_that_is_tried() -> None:
 
     shown = [[row for row, script in scripts.items() if snippet in script] for snippet in snippets]
     assert sorted(row for rows in shown for row in rows) == sorted(scripts)
+
+
+def test_a_loop_that_is_refused_is_told_what_the_page_adds_to_it() -> None:
+    """tests/cluster/test_one_job.py runs the loop of the page on two nodes, before and after."""
+    _, loop = page("docs/plain-pytorch.md").blocks[0]
+    before, after = ("\n".join(line for line in loop if line[:1] != other) for other in "+-")
+
+    told = set(re.findall(r"\w+(?=\()", REMEDIES["torch"]))
+
+    assert {"init_process_group", "DistributedDataParallel", "DistributedSampler"} <= told
+    assert [name for name in told if f"{name}(" not in after] == []
+    assert [name for name in told if f"{name}(" in before] == ["DataLoader"] and "shuffle=True" in before
 
 
 def test_the_versions_of_the_readme_are_those_that_are_tried() -> None:
