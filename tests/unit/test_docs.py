@@ -13,7 +13,8 @@ from entrypoint.hooks.one_job import REMEDIES
 from entrypoint.mpi import launch
 from entrypoint.tasks.command import LAUNCH, read_command, read_options
 from images import options
-from images.plan import catalog
+from images.plan import catalog, planner
+from images.plan.request import Request
 from tests.support.documents import Page, Shown, every_page, page, pages
 from tests.support.harness import ROOT
 from tests.support.library_wheels import LIBRARIES, PINS, read_pins
@@ -81,6 +82,19 @@ def test_the_pair_that_the_readme_names_first_is_the_default() -> None:
     first = next(shown for shown in builds() if shown.page == "README.md")
 
     assert first.text == f"python build.py --torch {table.default_torch} --transformers {table.default_transformers}"
+
+
+PAIRS = [each for each in builds() if "--torch" in each.text and "--help" not in each.text]
+
+
+@pytest.mark.parametrize("shown", PAIRS, ids=place)
+def test_a_pair_that_a_page_names_has_nothing_against_it(shown: Shown) -> None:
+    """Such as a release that was withdrawn, or one with known security issues."""
+    typed = dict(re.findall(r"--(torch|transformers) (\S+)", shown.text))
+
+    notes = planner.make_plan(Request(**typed), catalog.load()).notes
+
+    assert [note for note in notes if re.search("yanked|withdrawn|security", note)] == []
 
 
 def in_containers() -> Iterator[tuple[Shown, list[str]]]:
