@@ -19,7 +19,7 @@ from entrypoint.tasks.table import OTHER, TASKS
 from entrypoint.world.model import TORCHRUN
 from entrypoint.world.starters import ACCELERATE, find_code, find_lone, is_python
 from manifests.pod import SCRIPT_DIRECTORY
-from manifests.request import DOWNLOADS, INDEX, OFF, REFERENCE, Request
+from manifests.request import DOWNLOADS, INDEX, OFF, REFERENCE, ManifestKind, Request
 from manifests.secrets import FACT
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
@@ -35,8 +35,7 @@ def finish(request: Request) -> Request:
 
     Raise Refusal for what would train nothing, train once in each pod, or lose its results with the pods.
     """
-    words = [*request.words][request.words[:1] == ["--"] :] or GUIDE[: 2 if request.kind.trains else 1]
-    words = place_scripts(request, words)
+    words = place_scripts(request, [*request.words][request.words[:1] == ["--"] :])
     check_command(request, words[0])
     check_secrets(words)
     check_starter(request, words)
@@ -64,10 +63,14 @@ def needs_time(request: Request, bounds: tuple[int, int] | None) -> bool:
 
 
 def place_scripts(request: Request, words: list[str]) -> list[str]:
-    """Return the command with the path that a script of this machine has in the pods; the first one is the default."""
-    if request.script and not request.words:
-        words = [next(iter(request.script))]
+    """Return the command with the path that a script of this machine has in the pods, or what they run without one."""
+    words = words or [*request.script][:1] or default_command(request.kind)
     return [f"{SCRIPT_DIRECTORY}/{words[0]}", *words[1:]] if words[0] in request.script else words
+
+
+def default_command(kind: ManifestKind) -> list[str]:
+    """Return what pods of a kind run where neither a command nor a script is typed."""
+    return GUIDE[: 2 if kind.trains else 1]
 
 
 def check_command(request: Request, name: str) -> None:

@@ -19,6 +19,7 @@ import yaml
 from entrypoint.errors import Refusal
 from entrypoint.printing.secrets import hide_value
 from entrypoint.tasks.defaults import OUTPUT
+from manifests.command import default_command
 from manifests.kinds import KINDS
 from manifests.names import read_image, read_object
 from manifests.request import OFF, REFERENCE, TORCH_DISTRIBUTED, ManifestKind, Request, Volume, keep
@@ -216,7 +217,9 @@ def make_parser() -> Parser:
         one = kinds.add_parser(name, help=kind.help, description=f"Print {kind.help}.", allow_abbrev=False)
         add_options(one, kind)
         if kind.has_pods:
-            one.add_argument("words", nargs=REMAINDER, metavar="TASK ARGUMENT...", help="default: qa --bf16")
+            scripted, usual = has_option(kind, "--script", NAMED), " ".join(default_command(kind))
+            default = f"default: the first --script, else {usual}" if scripted else f"default: {usual}"
+            one.add_argument("words", nargs=REMAINDER, metavar="TASK ARGUMENT...", help=f"what pods run; {default}")
     return parser
 
 

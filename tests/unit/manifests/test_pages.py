@@ -42,3 +42,10 @@ def test_what_stands_in_the_place_of_a_digest_is_refused(shown: Shown) -> None:
 
     assert (printed.code, printed.out) == (2, "")
     assert "that is not a digest" in printed.err and "\n  try: --image registry.example/multinode" in printed.err
+
+
+@pytest.mark.parametrize("shown", [each for each in SHOWN if " --script " in each.text], ids=lambda shown: shown.place)
+def test_a_page_types_the_script_that_pods_run(shown: Shown) -> None:
+    words = read_typed(shown)
+
+    assert words[words.index("--script") + 1] in words[words.index("--script") + 2 :]

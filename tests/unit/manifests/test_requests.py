@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,6 +183,32 @@ def test_a_pod_may_do_little(words: tuple[str, ...]) -> None:
 )
 def test_the_command_of_a_pod(kind: str, typed: str, args: str) -> None:
     assert list_containers(write(kind, *typed.split()).manifest)[0]["args"] == args.split()
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "said", "args"),
+    [
+        ("trainjob", "", "the first --script, else qa --bf16", "qa --bf16"),
+        ("trainjob", "--script b.py --script a.py", "the first --script, else qa --bf16", "/workspace/job/b.py"),
+        ("trainjob", "--script b.py --", "the first --script, else qa --bf16", "/workspace/job/b.py"),
+        ("runtime", "", "qa --bf16", "qa --bf16"),
+        ("prefetch", "", "qa", "prefetch qa"),
+    ],
+)
+def test_what_pods_run_where_nothing_is_typed_is_in_the_help(
+    kind: str, words: str, said: str, args: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(SystemExit):
+        run(kind, "--help")
+    ran = list_containers(write(kind, *words.split()).manifest)[0]["args"]
+
+    assert f"what pods run; default: {said} options:" in " ".join(capsys.readouterr().out.split())
+    assert ran[: len(args.split())] == args.split()
 
 
 @pytest.mark.parametrize(
