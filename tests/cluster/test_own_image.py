@@ -53,7 +53,7 @@ def test_one_command_makes_an_image_that_trains_in_two_containers_and_is_verifie
     finally:
         call(["docker", "rm", "--force", f"pod0{ending}", f"pod1{ending}"])
         call(["docker", "network", "rm", f"training{ending}"])
-        call(["docker", "volume", "rm", f"results{ending}"])
+        call(["docker", "volume", "rm", f"results{ending}-mine"])
         remove_images([tag])
 
     assert done.code == 0, done.err

@@ -115,7 +115,7 @@ def desk(engine: None, module_path: Path, module_tag: Callable[[str], str]) -> I
             ends = [made.ending]
             call(["docker", "rm", "--force", *(f"{name}{end}" for end in ends for name in ("pod0", "pod1", "board"))])
             call(["docker", "network", "rm", f"training{made.ending}"])
-            call(["docker", "volume", "rm", "--force", f"results{made.ending}"])
+            call(["docker", "volume", "rm", "--force", f"results{made.ending}", f"results{made.ending}-spot"])
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:

@@ -121,6 +121,19 @@ def test_the_entrypoint_knows_the_command(
         assert read_command(launch.read_launch_options(read.words)[1], {}, lambda *_: None).trains
 
 
+def test_pages_share_no_volume_for_results_of_different_scripts() -> None:
+    """The second of two that are typed would be refused: the directory holds another run."""
+    runs: dict[str, set[str]] = {}
+    for shown, words in in_containers():
+        volume = re.search(r" -v ([\w-]+):/workspace/output ", shown.text)
+        script = read_options(words)[1]
+        if volume and (not script or script[0].endswith(".py")) and "MULTINODE_OUTPUT=" not in shown.text:
+            runs.setdefault(volume[1], set()).add(" ".join(script))
+
+    assert {volume: scripts for volume, scripts in runs.items() if len(scripts) > 1} == {}
+    assert len(runs) > 3
+
+
 @pytest.mark.parametrize("each", pages(), ids=lambda each: each.path)
 def test_links_lead_somewhere(each: Page) -> None:
     for link in each.links:

@@ -202,6 +202,7 @@ def test_what_pods_run_where_nothing_is_typed_is_in_the_help(
     for name in ("a.py", "b.py"):
         (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
 
     with pytest.raises(SystemExit):
         run(kind, "--help")
