@@ -227,16 +227,25 @@ def end(modules: Mapping[str, Any], environ: Mapping[str, str], root: str) -> No
 def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     """Print why this process ends, or what it knows of its job."""
     if error is None:
-        if not any(STATUS[-1:]) and (text := describe_job(modules, environ, os.getpid())):
-            leave_last_line(text, environ)
+        if not any(STATUS[-1:]):
+            say_job(describe_job(modules, environ, os.getpid()), modules, environ)
     elif not isinstance(error, KeyboardInterrupt) or lacks_thread():  # whoever typed ^C knows why
         say_error(error, environ)
 
 
-def leave_last_line(text: str, environ: Mapping[str, str]) -> None:
-    """Leave what this job was to the agent, which knows how the other ranks end; print it where there is none."""
-    if not load("ending").leave_last_line(text, environ):
-        print(f"multinode: {text}", file=sys.stderr, flush=True)
+def say_job(text: str, modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """Leave what this job was to what started its ranks, which knows how they end; or wait for them and print it.
+
+    text: that of rank 0, empty on all others.
+    """
+    ending = load("ending")
+    if text and ending.leave_last_line(text, environ):
+        return
+    has_parent = environ.get(load("one_job").ELASTIC) or environ.get(ending.WORD)
+    several = load("one_job").count_meant(environ) > 1
+    others = "" if has_parent or not several else ending.describe_others(modules[DISTRIBUTED])
+    if text:
+        print(f"multinode: {text}{others}", file=sys.stderr, flush=True)
 
 
 def lacks_thread() -> bool:

@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 WORD = "MULTINODE_WORD"
 LAST_LINE, JOINING = "last-line", "joining-"
 PREFIX = "multinode/end"
-GOOD, FAILED, RESTARTS, READ, DONE = "good", "failed", "restarts", "read", "done"
+GOOD, FAILED, RESTARTS, READ, DONE, ENDED = "good", "failed", "restarts", "read", "done", "ended"
 LOOK, BEAT = 0.2, 1.0  # seconds between two looks of the main thread, and of the thread that asks the store
 VAIN = 5.0  # seconds until a rank that waits for ranks that have ended waits in vain
 SILENT = 20.0  # seconds without a sign of a node's thread: the node or its network is gone
@@ -45,6 +45,8 @@ LINGER = 5.0  # seconds for which a node that has failed waits until the others 
 REST = 1.0  # seconds for the others to read that all have ended well, before the store may be gone
 CLOSING = 10  # seconds that ranks have to end once another node has failed
 LOST = "has lost another rank"  # in what a rank says that ended because another one did
+PATIENCE_OF_RANK_0 = 10.0  # seconds for which rank 0 waits for the others where no agent does
+UNKNOWN = "; how the others end is known to what started them"
 # What this agent prints last (at_exit.py).
 LAST: list[str] = []
 
@@ -196,6 +198,32 @@ def leave_last_line(text: str, environ: Mapping[str, str]) -> bool:
     except (KeyError, OSError):  # also a place of another host
         return False
     return True
+
+
+def count_ended(distributed: Any) -> Any:
+    """Say in the job's store that this rank has ended well, and return what counts those; None without a store.
+
+    A rank whose group was destroyed has none any more.
+    """
+    if not distributed.is_initialized():
+        return None
+    store = distributed._get_default_store()
+    store.add(f"{PREFIX}/{ENDED}", 1)
+    return lambda: int(store.add(f"{PREFIX}/{ENDED}", 0))
+
+
+def describe_others(distributed: Any, seconds: float = PATIENCE_OF_RANK_0) -> str:
+    """Say that this rank has ended well, and wait for the others; return what is not known of them, on rank 0."""
+    try:
+        count = count_ended(distributed)
+        if count is None or distributed.get_rank() != 0:
+            return UNKNOWN
+        size, until = distributed.get_world_size(), time.monotonic() + seconds
+        while (ended := count()) < size and time.monotonic() < until:
+            time.sleep(LOOK)
+        return "" if ended >= size else f"; {size - ended} of them had not ended {seconds:g} s later"
+    except Exception:  # the store of rank 0, on another one; or of a kind that cannot count
+        return UNKNOWN
 
 
 def watch_groups(module: Any) -> None:

@@ -205,3 +205,22 @@ def test_a_rank_that_waits_for_ranks_that_have_ended_ends_its_job(
         assert "rank 0 waits in init_process_group for the ranks of node 1" in LAST[0]
     else:
         assert look(None).state.name == "HEALTHY"
+
+
+@pytest.mark.parametrize(
+    ("rank", "ended", "said"),
+    [(0, 1, ""), (0, 0, "; 1 of them had not ended 0.05 s later"), (1, 0, ending.UNKNOWN), (0, None, ending.UNKNOWN)],
+)
+def test_rank_0_without_an_agent_says_what_it_does_not_know_of_the_others(
+    rank: int, ended: int | None, said: str
+) -> None:
+    """ended: how many others have; None where the group was destroyed."""
+    store = Store({f"{ending.PREFIX}/{ending.ENDED}": ended})
+    distributed = SimpleNamespace(
+        is_initialized=lambda: ended is not None,
+        get_rank=lambda: rank,
+        get_world_size=lambda: 2,
+        _get_default_store=lambda: store,
+    )
+    assert ending.describe_others(distributed, 0.05) == said
+    assert ended is None or store[f"{ending.PREFIX}/{ending.ENDED}"] == ended + 1
