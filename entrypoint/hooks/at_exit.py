@@ -28,6 +28,7 @@ import atexit
 import contextlib
 import functools
 import os
+import signal
 import sys
 import time
 import warnings
@@ -55,6 +56,7 @@ STATUS: list[object] = []
 REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
 # What is done once a module has been imported: programs beside this one, and their functions, which get the module.
 ROWS = {
+    "torch": ("threads.compare",),
     "multiprocessing.queues": ("lost_batch.watch_queues",),
     "intel_extension_for_pytorch": ("bf16_units.watch_ipex",),
     "torch.optim.optimizer": ("one_job.watch_optimizers", "bf16_units.watch_optimizers"),
@@ -110,6 +112,17 @@ def watch_status() -> None:
         leave(status)
 
     sys.exit = leave_with
+
+
+def take_warnings() -> None:
+    """Let the warnings of schedulers mean what SIGTERM means, where nobody handles them: they come before it.
+
+    Slurm's --signal and LSF send SIGUSR1 or SIGUSR2, by which a process ends at once that knows nothing of them.
+    """
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        with contextlib.suppress(ValueError):  # Python was started in another thread than the first
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
 
 
 def is_agent(cmdline: bytes) -> bool:
@@ -264,6 +277,7 @@ def main() -> None:
     RESERVED.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(2))
     atexit.register(end, sys.modules, os.environ, str(Path(__file__).parents[2]))
     watch_status()
+    take_warnings()
     if os.environ.get("GROUP_RANK"):  # as torchrun calls it
         os.environ.setdefault("NODE_RANK", os.environ["GROUP_RANK"])
     if os.environ.get("RANK") and not os.environ.get(VARIABLE, "").isdigit():

@@ -91,6 +91,7 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         *((name, PACE if logged else None, "progress in a log") for name in ("TQDM_MININTERVAL", "TQDM_MAXINTERVAL")),
         ("TQDM_BAR_FORMAT", PROGRESS if logged else None, "progress in a log, line by line"),
         ("TQDM_POSITION", "0" if logged else None, "no escape codes in a log: bars do not move to lines of their own"),
+        ("PYTHONHASHSEED", "0" if process.training else None, "sets have one order on all ranks, and at each start"),
         ("PYTHONUNBUFFERED", "1" if logged else None, "the loss is in the log as soon as it is known"),
         (SIZE, required_size(context), "the ranks that are to be there"),
         ("MULTINODE_JOB", (process.training and world.job) or None, "only its ranks share this"),

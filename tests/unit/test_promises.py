@@ -31,7 +31,20 @@ REFERENCE = page("docs/reference.md").text
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
 COMMANDS = (*OWN, "qa", "glue", "mlm", "bash")
 # What processes of ours tell each other.
-INTERNAL = ("BEFORE", "CORES", "COUNTS", "JOB", "KILLED", "MEMBER", "RUN", "SET", "STACK", "SUPERVISED", "TRAINING")
+INTERNAL = (
+    "BEFORE",
+    "CORES",
+    "COUNTS",
+    "JOB",
+    "KILLED",
+    "MEMBER",
+    "RUN",
+    "SET",
+    "STACK",
+    "SUPERVISED",
+    "TRAINING",
+    "WORD",
+)
 
 
 def promised(what: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -167,3 +168,18 @@ def test_a_rank_that_was_ended_leaves_word_and_no_process_that_it_has_started(le
     assert path.exists() == leaves
     if leaves:
         assert read_reason(SimpleNamespace(message=json.loads(path.read_text())["message"])) == fault
+
+
+@pytest.mark.parametrize("handled", [True, False])
+def test_a_warning_of_a_scheduler_means_what_sigterm_means(monkeypatch: pytest.MonkeyPatch, handled: bool) -> None:
+    """Unless the script handles it."""
+    handlers = {number: (print if handled else signal.SIG_DFL) for number in (signal.SIGUSR1, signal.SIGUSR2)}
+    sent: list[int] = []
+    monkeypatch.setattr(signal, "getsignal", handlers.get)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.update({number: handler}))
+    monkeypatch.setattr(os, "kill", lambda _, number: sent.append(number))
+    at_exit.take_warnings()
+    for number, handler in handlers.items():
+        if handler is not print:
+            handler(number, None)  # type: ignore[operator]
+    assert sent == ([] if handled else [signal.SIGTERM] * 2)
