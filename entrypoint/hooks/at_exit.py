@@ -1,4 +1,7 @@
-"""What every Python of a training runs, at its start and at its exit (multinode.pth, where VARIABLE is set).
+"""What every Python of a training runs, at its start and at its exit (multinode.pth).
+
+A training is what the entrypoint has started as one (VARIABLE), and each rank, whoever has started it: an mpirun that
+was typed in a shell, or torchrun in the place of the entrypoint.
 
 At its start it names what is to be done once a module has been imported (ROWS): whoever has started this Python, its
 script is run as ever. What a row needs is read when that module is there.
@@ -280,14 +283,15 @@ def main() -> None:
     take_warnings()
     if os.environ.get("GROUP_RANK"):  # as torchrun calls it
         os.environ.setdefault("NODE_RANK", os.environ["GROUP_RANK"])
-    if os.environ.get("RANK") and not os.environ.get(VARIABLE, "").isdigit():
+    process = Path("/proc/self")
+    agent = is_agent(cmdline := (process / "cmdline").read_bytes())
+    if os.environ.get("RANK") and not agent and not os.environ.get(VARIABLE, "").isdigit():
         os.environ[VARIABLE] = str(os.getpid())  # of the rank, not of a process that it starts
     if os.environ.get("RANK", "0") != "0":  # that of torch's DataLoader, which is the same on all ranks
         warnings.filterwarnings("ignore", "'pin_memory' argument")
     rows = {name: functools.partial(act, row) for name, row in ROWS.items()}
     sys.meta_path.insert(0, load("after_import").Finder(rows))
-    process = Path("/proc/self")
-    if is_agent(cmdline := (process / "cmdline").read_bytes()):
+    if agent:
         load("one_job").check_agent(read_told(cmdline, os.environ).get("nnodes", ""), os.environ)
         watch_agent(process, describe_wait(cmdline, os.environ))
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # As in machine/limits.py and preflight.py, which most Pythons of an image cannot import.
 NAMES = ("amx_bf16", "avx512_bf16", "bf16")
+RANKS = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 VARIABLE, EMULATE = "MULTINODE_BF16", "emulate"
 FLAGS = re.compile(r"(?m)^(?:flags|Features)\s*:(.*)$")
 DISTRIBUTED = "torch.distributed.distributed_c10d"
@@ -267,6 +268,6 @@ def say(text: str) -> None:
     """Print a line, once for the job."""
     if text not in KNOWN.said:
         KNOWN.said |= {text}
-        if os.environ.get("RANK", "0") == "0":
+        if next((os.environ[name] for name in RANKS if os.environ.get(name)), "0") == "0":
             with contextlib.suppress(Exception):  # a stream may be closed
                 print(f"multinode: {text}", file=sys.stderr, flush=True)

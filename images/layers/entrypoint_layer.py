@@ -36,9 +36,9 @@ UID, GID = 1000, 0  # of the user that an image starts with
 USER = f"multinode:*:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 
 # Read by every Python of the image when it starts (site, .pth), and does nothing but in a training that the entrypoint
-# has started. Packages may be read where the entrypoint is not, as in an image that copied them. It loads the program
-# as import does, from its bytecode: runpy writes to sys.argv, which a program that embeds Python may have left empty,
-# or deleted. pydoc loads a file by `_load`, too.
+# has started, and in the ranks of any launcher. Packages may be read where the entrypoint is not, as in an image that
+# copied them. It loads the program as import does, from its bytecode: runpy writes to sys.argv, which a program that
+# embeds Python may have left empty, or deleted. pydoc loads a file by `_load`, too.
 PROGRAM = "entrypoint/hooks/at_exit.py"
 AT_EXIT = Template((HERE / "layers/at_exit.pth").read_text()).substitute(path=f"/{MULTINODE}/{PROGRAM}")
 

@@ -18,7 +18,7 @@ from tests.support.harness import ROOT
 
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
 RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", VARIABLE: "7"}
-ONE = "multinode: trained as one job of 2 ranks\n"
+ONE = "multinode: trained as one job of 2 ranks"
 
 
 def test_every_file_of_the_entrypoint_and_of_rootfs_goes_in() -> None:
@@ -58,16 +58,25 @@ print(getattr(sys, "argv", None))
 @pytest.mark.parametrize(
     ("argv", "left"), [("", "['-c']"), ("sys.argv = []", "[]"), ("sys.argv = ['']", "['']"), ("del sys.argv", "None")]
 )
-@pytest.mark.parametrize(("value", "there"), [("7", True), ("7", False), (None, True)])
+@pytest.mark.parametrize(
+    ("name", "value", "there"),
+    [
+        (VARIABLE, "7", True),
+        (VARIABLE, "7", False),
+        (VARIABLE, None, True),
+        ("RANK", "0", True),
+        ("PMI_RANK", "1", True),
+    ],
+)
 def test_the_program_runs_in_a_training_whatever_sys_argv_is(
-    tmp_path: Path, argv: str, left: str, value: str | None, there: bool
+    tmp_path: Path, argv: str, left: str, name: str, value: str | None, there: bool
 ) -> None:
     path = tmp_path / "entrypoint/hooks/at_exit.py"
     path.parent.mkdir(parents=True)
     if there:
         path.write_text(PROGRAM)
     script = EMBEDS.format(argv=argv, line=AT_EXIT.replace(f"/{MULTINODE}/", f"{tmp_path}/"))
-    environ = {**os.environ, VARIABLE: value or ""}
+    environ = {**os.environ, name: value or ""}
 
     done = subprocess.run(
         [sys.executable, "-Werror", "-c", script], capture_output=True, text=True, timeout=60, env=environ
