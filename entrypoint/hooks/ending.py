@@ -164,7 +164,9 @@ def meet_and_watch(meet: Callable[..., Any]) -> Callable[..., Any]:
         agent._multinode = None
         with contextlib.suppress(Exception):  # an agent of another release may have other names
             if group.group_world_size > 1:
-                attempt = group.spec.max_restarts - agent._remaining_restarts
+                # The rendezvous that nodes may join has a store for each round; of the static one all count alike.
+                static = group.spec.rdzv_handler.get_backend() == "static"
+                attempt = group.spec.max_restarts - agent._remaining_restarts if static else 0
                 agent._multinode = Board(agent._store, group.group_rank, group.group_world_size, attempt)
         return result
 
