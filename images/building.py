@@ -117,14 +117,9 @@ def _check_imports(finished: Finished, engine: Engine | None, load: bool | None,
         reason = f"{engine.name} cannot start programs for {finished.image.platform} here"
         context.progress.say(f"note: import check skipped: {reason}; load the image where it can, or register qemu")
         return
-    which = (
-        "--package or --requirements with other versions"
-        if finished.lock.user_packages
-        else "another --transformers or --base"
-    )
-    remedy = f"{which}; the image stays loaded, so that you can examine it"
     with context.progress.step("importing every package once"):
         run = partial(engine.run, finished.image)
+        remedy = partial(import_check.choose_remedy, finished.lock, finished.wheels, finished.left_out)
         import_check.check_imports(finished.image, finished.wanted, run, context.store, remedy)
 
 

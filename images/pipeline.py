@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from images.base import additions, debian, pulled, replaced
@@ -16,7 +16,8 @@ from images.debian import packages
 from images.debian.debs import Deb, Debian
 from images.host.background import Start, background
 from images.host.errors import Damaged, UserFault
-from images.layers import assemble, entrypoint_layer, examples, on_base, oneccl, user_files
+from images.layers import assemble, entrypoint_layer, examples, needed, on_base, oneccl, uncompiled, user_files
+from images.layers.trim import Patterns
 from images.lock import collect
 from images.lock import resolve as resolving
 from images.lock.lock import EXAMPLES, Artifact, Examples, Lock
@@ -34,13 +35,18 @@ from images.wheels.wheel import Wheel
 
 @dataclass(frozen=True)
 class Finished:
-    """An image, its base, the lock it was made from, its SBOM, and what its Python must find in it."""
+    """An image, its base, the lock it was made from, its SBOM, and what its Python must find in it.
+
+    `wheels` are those that are in it, without the files that `left_out` matches.
+    """
 
     image: Image
     base: Base
     lock: Lock
     sbom: str
     wanted: tuple[str, ...]
+    wheels: tuple[Wheel, ...] = ()
+    left_out: Patterns = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -153,25 +159,28 @@ def build_image(locked: Locked, files: LockFiles, tags: tuple[str, ...], context
     """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
     lock, store = locked.lock, context.store
     choice = compiler.choose_compiler(lock, context)
+    left_out = needed.choose_left_out(files.wheels, lock, context)
     if choice and not choice.engine:
-        _compile_beside(locked, files, context)
+        _compile_beside(locked, files, left_out, context)
     base = oneccl.add_links(_make_base(locked, files, context), lock, files.wheels)
     extras = on_base.list_extras(base, lock, on_base.choose_hidden(base, lock), context)
     python = compiler.prepare_compiler(choice, lock, base, context) if choice else None
-    ingredients = assemble.Ingredients(lock, files.wheels, base, files.examples, python)
+    ingredients = assemble.Ingredients(lock, files.wheels, left_out, base, files.examples, python)
     controls = {deb: packages.read_control(store, deb) for deb in lock.debian.debs} if base.manifest else {}
     with background() as start:
         bill = start(lambda: sbom.write_sbom(lock, files.wheels, base, store, controls))
         above = assemble.write_layers(ingredients, extras, bill, context)
     finished = _write_image(ingredients, above, tags, context)
-    return Finished(finished, base, lock, bill.result(), import_check.wanted_of(store, files.wheels))
+    wanted = import_check.wanted_of(store, files.wheels)
+    return Finished(finished, base, lock, bill.result(), wanted, files.wheels, left_out)
 
 
-def _compile_beside(locked: Locked, files: LockFiles, context: Context) -> None:
+def _compile_beside(locked: Locked, files: LockFiles, left_out: Patterns, context: Context) -> None:
     """Compile wheels with Debian's Python as long as its base is being made."""
     if locked.making and not locked.making.done():
         python = compiler.unpack_debian(locked.lock, context)
-        assemble.compile_beside(locked.making, python, files.wheels, locked.lock, context)
+        omitted = uncompiled.uncompiled_patterns(left_out, locked.lock)
+        assemble.compile_beside(locked.making, python, files.wheels, omitted, context)
 
 
 def _write_image(

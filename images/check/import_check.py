@@ -8,7 +8,9 @@ from pathlib import Path
 
 from images.host.errors import WorldFault
 from images.host.text import shortened
-from images.layers import entrypoint_layer, user_files
+from images.layers import entrypoint_layer, needed, user_files
+from images.layers.trim import Patterns
+from images.lock.lock import Lock
 from images.oci.image import Image
 from images.store import fingerprint
 from images.store.store import Store
@@ -45,20 +47,32 @@ def wanted_of(store: Store, wheels: Iterable[Wheel]) -> tuple[str, ...]:
     return (*sorted(modules), *sorted(releases))
 
 
-def check_imports(image: Image, wanted: Sequence[str], run: Run, store: Store, remedy: str) -> bool:
+def check_imports(image: Image, wanted: Sequence[str], run: Run, store: Store, remedy: Callable[[str], str]) -> bool:
     """Import the modules in the image's Python, and ask it for its releases; return False if that was done before.
 
-    An image that differs in files of the user's own, or in its documents, is not started again. Raises WorldFault with
-    `remedy`, which names every module that cannot be imported and every package whose release is not found.
+    An image that differs in files of the user's own, or in its documents, is not started again. Raises WorldFault that
+    names every module that cannot be imported and every package whose release is not found; `remedy` is asked what
+    helps against what was said.
     """
 
     def check() -> bool:
         if (said := run(["python3", "-c", SCRIPT, *wanted])) is not None:
             fact = "the image's Python does not import what the lock says"
-            raise WorldFault(fact, shortened(said, LONGEST), remedy)
+            raise WorldFault(fact, shortened(said, LONGEST), remedy(said))
         return True
 
     packages = [layer.written.diff_id for layer in image.layers if layer.name not in WITHOUT_PACKAGES]
     environment = json.loads(image.config)["config"].get("Env")
     decides = [packages, environment, wanted, fingerprint.sources(ENTRYPOINT)]
     return not store.cached("import checks", decides, check).reused
+
+
+def choose_remedy(lock: Lock, wheels: Sequence[Wheel], left_out: Patterns, said: str) -> str:
+    """Return what helps where the image of a lock does not import everything, by what its Python said."""
+    if path := needed.find_left_out(said, wheels, left_out):
+        helps = f"--no-trim: {path} is left out without it"
+    elif lock.user_packages:
+        helps = "--package or --requirements with other versions"
+    else:
+        helps = "another --transformers or --base"
+    return f"{helps}; the image stays loaded, so that you can examine it"

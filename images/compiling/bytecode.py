@@ -51,8 +51,8 @@ def wheel_job(found: Wheel, site: str, left_out: re.Pattern[str]) -> Job:
     def modules() -> Iterator[tuple[str, bytes]]:
         with archive.open_wheel(found.path) as wheel:
             for name, member in wheel.members.items():
-                module = re.sub(r"^[^/]+\.data/(purelib|platlib)/", "", name)
-                if module.endswith(".py") and ".data/" not in module and not left_out.match(module):
+                module = archive.site_path(name)
+                if module and module.endswith(".py") and not left_out.match(module):
                     yield module, member.read()
 
     return Job(found.path.name, site, [found.sha256, left_out.pattern], modules)

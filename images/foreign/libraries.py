@@ -25,3 +25,9 @@ def read_section(library: IO[bytes], name: str, read: Callable[[Any], Iterable[A
         return list(islice(read(section), MOST)) if section else []
     except BROKEN:
         return []
+
+
+def list_needed(library: IO[bytes]) -> list[str]:
+    """Return the names of the libraries that one is linked to (DT_NEEDED)."""
+    tags = read_section(library, ".dynamic", lambda section: section.iter_tags())
+    return [str(tag.needed) for tag in tags if tag.entry.d_tag == "DT_NEEDED"]

@@ -13,11 +13,11 @@ from pathlib import Path
 from images.base.base import Base
 from images.compiling import bytecode
 from images.compiling.compiler import Compiler
-from images.content import Content
 from images.context import Context
 from images.host.background import side_by_side
-from images.layers import constraints, entrypoint_layer, examples, oneccl, trim, uncompiled, user_files
+from images.layers import constraints, entrypoint_layer, examples, oneccl, uncompiled, user_files
 from images.layers import wheel as wheels
+from images.layers.trim import Patterns
 from images.layers.wheel import Parts
 from images.lock import lockfile
 from images.lock.lock import BINDINGS, Lock
@@ -48,11 +48,13 @@ WITH_EXAMPLES = "transformers"  # the layer that has them, for they are of the s
 class Ingredients:
     """What the layers of an image are made of: its lock, the wheels of it in order, its base, and its examples.
 
-    `examples` are the sha256 and the path of their archive. Without a `compiler` no module has bytecode.
+    `left_out` is what the paths of the files of each wheel match that stay out. `examples` are the sha256 and the path
+    of their archive. Without a `compiler` no module has bytecode.
     """
 
     lock: Lock
     wheels: Sequence[Wheel]
+    left_out: Patterns
     base: Base
     examples: tuple[str, Path] | None
     compiler: Compiler | None
@@ -94,18 +96,18 @@ def write_layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Future
 
 
 def compile_beside(
-    making: Future[Base], compiler: Compiler, members: Sequence[Wheel], options: Content, context: Context
+    making: Future[Base], compiler: Compiler, members: Sequence[Wheel], omitted: Patterns, context: Context
 ) -> None:
     """Compile wheels while the base of Debian is being made, which takes one processor.
 
     The largest is the first, so that none is long at the end. What is left when the base is there is compiled for its
-    layer.
+    layer. `omitted` is what the modules of each project match that get no bytecode.
     """
     site = compiler.site.directory
 
     def compile_(wheel: Wheel) -> None:
         if not making.done():
-            bytecode.compile_jobs(context.store, [_wheel_job(wheel, site, options)], compiler)
+            bytecode.compile_jobs(context.store, [bytecode.wheel_job(wheel, site, omitted[wheel.project])], compiler)
 
     ordered = sorted(members, key=lambda wheel: -wheel.path.stat().st_size)
     tasks = [partial(compile_, wheel) for wheel in ordered]
@@ -127,19 +129,16 @@ def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | 
     return _layer(store, BASE_BYTECODE, [modules, compiled, base.site.python], base.facts.directories, fill)
 
 
-def _wheel_job(wheel: Wheel, site: str, options: Content) -> bytecode.Job:
-    return bytecode.wheel_job(wheel, site, uncompiled.uncompiled_pattern(wheel.project, options))
-
-
 def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
     """Write a layer of some of the wheels, or of the examples, or of both."""
     lock, base, archive, compiler = part.lock, part.base, part.examples, part.compiler
     digests = [wheel.sha256 for wheel in part.wheels]
-    jobs = [_wheel_job(wheel, base.site.directory, lock) for wheel in part.wheels]
+    omitted = uncompiled.uncompiled_patterns(part.left_out, lock)
+    jobs = [bytecode.wheel_job(wheel, base.site.directory, omitted[wheel.project]) for wheel in part.wheels]
     compiled = dict(zip(digests, bytecode.compile_jobs(store, jobs, compiler), strict=True)) if compiler else {}
     paths = {wheel.project: wheel.path for wheel in part.wheels}
     module = lock.module if BINDINGS in paths else None
-    left_out = {wheel.project: trim.trimmed_pattern(wheel.project, lock) for wheel in part.wheels}
+    left_out = part.left_out
     named = [(wheel.project, wheel.path.name, wheel.sha256, left_out[wheel.project].pattern) for wheel in part.wheels]
     inputs = [named, compiled, archive and archive[0], astuple(base.site), module]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from images.content import Content
 
 # Projects, and of each the patterns over paths as in its wheel, with the reason why nobody needs what they match.
 Table = Mapping[str, Mapping[str, str]]
+Patterns = Mapping[str, re.Pattern[str]]  # by project, what the paths of its files match
 
 TABLE: Table = {
     "torch": {
@@ -70,9 +71,14 @@ TABLE: Table = {
 }
 
 
-def trimmed_pattern(project: str, options: Content) -> re.Pattern[str]:
-    """Return what the paths of a project's files match that are left out; it may match none."""
-    return join_patterns(TABLE.get(project, {}) if options.trim else {})
+def trimmed_pattern(project: str, options: Content, stay: Sequence[str] = ()) -> re.Pattern[str]:
+    """Return what the paths of a project's files match that are left out; it may match none.
+
+    The files at the paths `stay` are not left out: something imports them.
+    """
+    pattern = join_patterns(TABLE.get(project, {}) if options.trim else {})
+    kept = "|".join(map(re.escape, stay))
+    return re.compile(f"(?!(?:{kept})$)(?:{pattern.pattern})") if stay else pattern
 
 
 def join_patterns(patterns: Iterable[str]) -> re.Pattern[str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from images.content import Content
 from images.layers import trim
-from images.layers.trim import Table
+from images.layers.trim import Patterns, Table
 
 # Families of models that text tasks are trained with; of the others only what every task reads keeps its bytecode.
 MODELS = (
@@ -106,6 +104,7 @@ TABLE: Table = {
 }
 
 
-def uncompiled_pattern(project: str, options: Content) -> re.Pattern[str]:
-    """Return what the modules of a project match that get no bytecode; it may match none."""
-    return trim.join_patterns({**trim.TABLE.get(project, {}), **TABLE.get(project, {})} if options.trim else {})
+def uncompiled_patterns(left_out: Patterns, options: Content) -> Patterns:
+    """Return what the modules of each project match that get no bytecode: those that are `left_out`, too."""
+    rows = TABLE if options.trim else {}
+    return {name: trim.join_patterns((one.pattern, *rows.get(name, ()))) for name, one in left_out.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import zipfile
 import zlib
@@ -28,6 +29,17 @@ DAMAGE = (zipfile.BadZipFile, NOT_DEFLATE, zlib.error, EOFError)
 UNREADABLE = (*DAMAGE, InstallerError, NotImplementedError, ValueError)
 REMEDY = "ask whoever made the wheel for one that follows the specification, or leave the package out"
 ANOTHER = "--wheelhouse DIR with a good copy of the wheel; a lock that names this one has to be made again"
+
+
+def site_path(name: str) -> str | None:
+    """Return where a file of a wheel lies below the site of the image; None for one that goes elsewhere."""
+    path = path_in_scheme(name)
+    return path if path == name or re.match(r"[^/]+\.data/(purelib|platlib)/", name) else None
+
+
+def path_in_scheme(name: str) -> str:
+    """Return the path of a file of a wheel below the site, or behind the name of another scheme: `data/bin/mpirun`."""
+    return re.sub(r"^[^/]+\.data/(?:(?:purelib|platlib)/)?", "", name)
 
 
 class WheelArchive(WheelFile):

@@ -18,7 +18,8 @@ from images.compiling.bytecode import Job
 from images.compiling.compiler import Compiler
 from images.content import Content
 from images.host import process
-from images.layers.uncompiled import uncompiled_pattern
+from images.layers import trim
+from images.layers.uncompiled import uncompiled_patterns
 from images.store.store import Store
 from images.wheels.wheel import Wheel
 from tests.support.wheels import pack
@@ -48,8 +49,9 @@ def made(tmp_path: Path, *jobs: Job, running: Running | None = None) -> list[Map
 
 def wheel(tmp_path: Path, files: Mapping[str, bytes], project: str = "thing", *, trimmed: bool = True) -> Job:
     path = pack(tmp_path, files, project)
-    left_out = uncompiled_pattern(project, Content(trim=trimmed))
-    return bytecode.wheel_job(Wheel(project, "1.0", path.name, path), "usr/lib/site", left_out)
+    options = Content(trim=trimmed)
+    omitted = uncompiled_patterns({project: trim.trimmed_pattern(project, options)}, options)
+    return bytecode.wheel_job(Wheel(project, "1.0", path.name, path), "usr/lib/site", omitted[project])
 
 
 def test_bytecode_has_the_time_and_the_size_of_its_source_and_its_path_in_the_image(tmp_path: Path) -> None:

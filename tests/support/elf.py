@@ -8,13 +8,16 @@ from collections.abc import Sequence
 DYNAMIC, STRINGS, VERSION_D, VERSION_R = 6, 3, 0x6FFFFFFD, 0x6FFFFFFE
 
 
-def library(soname: str = "", *, needs: Sequence[str] = (), has: Sequence[str] = ()) -> bytes:
-    """Write an ELF file with a DT_SONAME, symbol versions that it needs, and symbol versions that it has."""
+def library(
+    soname: str = "", *, links: Sequence[str] = (), needs: Sequence[str] = (), has: Sequence[str] = ()
+) -> bytes:
+    """Write an ELF file with a DT_SONAME, DT_NEEDED, symbol versions that it needs, and those that it has."""
     places, strings = {}, b"\0"
-    for text in dict.fromkeys((soname, *needs, *has)):
+    for text in dict.fromkeys((soname, *links, *needs, *has)):
         places[text] = len(strings)
         strings += text.encode() + b"\0"
-    tags = [(14, places[soname])] if soname else []  # DT_SONAME
+    tags = [(1, places[name]) for name in links]  # DT_NEEDED
+    tags += [(14, places[soname])] if soname else []  # DT_SONAME
     dynamic = b"".join(struct.pack("<2Q", *tag) for tag in [*tags, (0, 0)])
     sections = [
         (".dynstr", STRINGS, strings, 0, 0),

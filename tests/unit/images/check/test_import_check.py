@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from images.check import import_check
+from images.content import Content
 from images.host.errors import WorldFault
+from images.layers import trim
+from images.lock.lock import UserPackages
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
 from images.store.store import Store
 from images.wheels.wheel import Wheel
+from tests.support import locks
 from tests.support.wheels import pack
 
 WANTED = ("six", "torch", "six==1.17.0")
@@ -37,7 +41,7 @@ USUAL = {"torch": "1", "multinode": "2", "your files": "3"}  # the layers of an 
 def look(store: Store, python: Python, layers: Mapping[str, str] = USUAL, env: str = "A=1") -> bool:
     config = json.dumps({"config": {"Env": [env], "Labels": {"all": str(layers)}}}).encode()
     image = Image(("a:b",), config, b"{}", tuple(Layer(*row, False) for row in rows(layers)))
-    return import_check.check_imports(image, WANTED, python, store, "what to do")
+    return import_check.check_imports(image, WANTED, python, store, "what to do against {}".format)
 
 
 def rows(layers: Mapping[str, str]) -> list[tuple[str, Written]]:
@@ -66,7 +70,9 @@ def test_what_cannot_be_imported_is_named_each_time(store: Store) -> None:
     python = Python("six (ImportError: no)")
 
     for _ in range(2):
-        with pytest.raises(WorldFault, match=r"does not import .*: six \(ImportError: no\)\n  try: what to do"):
+        with pytest.raises(
+            WorldFault, match=r"does not import .*: six \(ImportError: no\)\n  try: what to do against six"
+        ):
             look(store, python)
 
 
@@ -90,3 +96,27 @@ def test_what_is_wanted_is_what_wheels_have_and_say_in_order(tmp_path: Path, sto
 
     expected = ("a_b", "c", "six", "A.b==1.0", "six==1.0")
     assert [import_check.wanted_of(store, order) for order in (wheels, wheels[::-1])] == [expected] * 2
+
+
+NO_TRIM = "--no-trim: numpy/tests/a.py is left out without it"
+
+
+@pytest.mark.parametrize(
+    ("missing", "packages", "remedy"),
+    [
+        ("numpy.tests.a", None, NO_TRIM),
+        ("numpy.tests", UserPackages(("a",), ("a",)), NO_TRIM),
+        ("numpy.testing", None, "another --transformers or --base"),
+        ("numpy.testing", UserPackages(("a",), ("a",)), "--package or --requirements with other versions"),
+    ],
+)
+def test_the_remedy_follows_from_what_is_missing(
+    tmp_path: Path, missing: str, packages: UserPackages | None, remedy: str
+) -> None:
+    path = pack(tmp_path, {"numpy/tests/a.py": b""}, "numpy")
+    wheels, left_out = [Wheel("numpy", "1.0", "", path)], {"numpy": trim.trimmed_pattern("numpy", Content())}
+    said = f"sklearn (ModuleNotFoundError: No module named '{missing}')"
+
+    given = import_check.choose_remedy(locks.lock(user_packages=packages), wheels, left_out, said)
+
+    assert given.startswith(remedy)

@@ -15,7 +15,8 @@ from images.compiling.bytecode import Job
 from images.compiling.compiler import Compiler, Run
 from images.content import Content
 from images.host.errors import Fault, WorldFault
-from images.layers.uncompiled import uncompiled_pattern
+from images.layers import trim
+from images.layers.uncompiled import uncompiled_patterns
 from images.store.store import Store
 from images.wheels.wheel import Wheel
 from tests.support.wheels import pack
@@ -40,8 +41,9 @@ def writing(data: bytes, asked: list[Sequence[str]] | None = None) -> Run:
 
 def wheel(tmp_path: Path, files: Mapping[str, bytes], project: str = "thing", *, trimmed: bool = True) -> Job:
     path = pack(tmp_path, files, project)
-    left_out = uncompiled_pattern(project, Content(trim=trimmed))
-    return bytecode.wheel_job(Wheel(project, "1.0", path.name, path), "usr/lib/site", left_out)
+    options = Content(trim=trimmed)
+    omitted = uncompiled_patterns({project: trim.trimmed_pattern(project, options)}, options)
+    return bytecode.wheel_job(Wheel(project, "1.0", path.name, path), "usr/lib/site", omitted[project])
 
 
 @pytest.mark.parametrize(("release", "options"), [("3.10", "-s"), ("3.11", "-I"), ("3.13", "-I")])

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from images.base.base import Base
-from images.layers import assemble
+from images.content import Content
+from images.layers import assemble, trim
 from images.layers.assemble import Extra, Ingredients
 from images.layers.entrypoint_layer import GID, UID
 from images.lock.lock import BINDINGS, IPEX, UserPackages
@@ -43,7 +44,8 @@ def ingredients(directory: Path, *names: str, found: Base = BASE, **changes: Any
     wheels = [wheel(directory, name) for name in names]
     artifacts = [locks.artifact(each.project, "1.0", each.path.name, each.sha256) for each in wheels]
     artifacts += [locks.artifact("transformers", "5.23.0")] if "transformers" not in names else []
-    return Ingredients(locks.lock(artifacts, python="3.10", **changes), wheels, found, None, None)
+    left_out = {name: trim.trimmed_pattern(name, Content()) for name in names}
+    return Ingredients(locks.lock(artifacts, python="3.10", **changes), wheels, left_out, found, None, None)
 
 
 def made(parts: Ingredients, store: Path, extras: Sequence[Extra] = (), sbom: str = SBOM) -> dict[str, Layer]:
@@ -73,7 +75,11 @@ def renamed(parts: Ingredients) -> Ingredients:
 
 CHANGES: dict[str, tuple[Callable[[Ingredients], Ingredients], str, set[str]]] = {
     "another SBOM": (lambda parts: parts, "{}", {"multinode"}),
-    "another trim": (lambda parts: replace(parts, lock=replace(parts.lock, trim=False)), SBOM, {"torch", "multinode"}),
+    "another trim": (lambda parts: replace(parts, lock=replace(parts.lock, trim=False)), SBOM, {"multinode"}),
+    "other files of a wheel": (
+        lambda parts: replace(parts, left_out={"torch": trim.trimmed_pattern("torch", Content(trim=False))}), SBOM,
+        {"torch"},
+    ),
     "a directory of another mode below": (lambda parts: replace(parts, base=OWNED), SBOM, {"torch", "multinode"}),
     "another place to import from": (
         lambda parts: replace(parts, base=replace(BASE, site=replace(BASE.site, directory="opt/site"))), SBOM,
