@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -187,13 +187,24 @@ def read_request(options: argparse.Namespace) -> Request:
     tag = next(iter(read_names(options)), None)
     if options.base not in (None, "debian", "intel"):
         reference.parse_reference(options.base)
-    same = {field.name for field in fields(Request)} - {"index", "tag", "content", "user_packages", "user_files"}
-    typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
-    chosen = {name: value for name, value in typed.items() if value is not None}
-    packages = requirements.read_requirements(options.requirements, options.package)
+    made_of_several = {"index", "tag", "content", "user_packages", "user_files", "notes"}
+    typed = {field.name: getattr(options, field.name) for field in fields(Request) if field.name not in made_of_several}
+    content_typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
+    chosen = {name: value for name, value in content_typed.items() if value is not None}
+    wanted = requirements.read_requirements(options.requirements, options.package)
     files = user_files.read_user_files(options.script, options.workdir)
-    typed = {name: getattr(options, name) for name in same}
-    return Request(tag=tag, content=chosen, user_packages=packages, user_files=files, **typed)
+    notes = (*_read_torch(typed), *wanted.notes)
+    return Request(tag=tag, content=chosen, user_packages=wanted.lines, user_files=files, notes=notes, **typed)
+
+
+def _read_torch(typed: dict[str, Any]) -> Iterator[str]:
+    """Take of torch the release, whichever build of it was typed; yield a note where that is one for a GPU."""
+    from images.plan import for_gpu
+
+    if torch := typed["torch"]:
+        typed["torch"] = for_gpu.public(torch)
+        if for_gpu.is_build(torch):
+            yield f"of torch {torch} the same release is taken for CPUs"
 
 
 def read_requests(options: argparse.Namespace) -> list[Request]:

@@ -225,7 +225,7 @@ def _parse_tables(content: str, where: str) -> tuple[list[Package], Mapping[str,
         pylock = Pylock.from_dict(raw)
     except (InvalidPylock, PylockUnsupportedVersionError, ValueError) as error:
         raise UserFault("the lock is damaged", f"{where}: {error}", DAMAGED) from error
-    if unfit := uv.for_gpu(pylock):
+    if unfit := uv.list_for_gpu(pylock):
         raise UserFault("the lock has packages for a GPU", f"{where}: {', '.join(unfit)}", DAMAGED)
     return list(pylock.packages), table
 

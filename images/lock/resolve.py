@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, replace
 from importlib.metadata import version
@@ -24,7 +24,7 @@ from images.host.background import Start
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.lock import uv, wheelhouse
 from images.lock.lock import Artifact, UserPackages
-from images.plan import markers
+from images.plan import for_gpu, markers
 from images.plan import requirements as users
 from images.plan.catalog import TORCH_INDEX
 from images.plan.pins import SourceOnly
@@ -116,17 +116,37 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
     inputs = [str(plan.platform), decisive, rows, context.settings.wheelhouse, asdict(sources), listing, version("uv")]
 
     def ask() -> tuple[list[dict[str, str]], tuple[str, ...]]:
-        answer = uv.ask_sources(plan, sources, context, (*plan.requirements, *users.parse_wanted(plan.user_packages)))
-        if unfit := uv.for_gpu(answer, plan, context.settings.wheelhouse):
-            remedy = "a source with torch's build for the CPU: --wheelhouse DIR, or " + TORCH_INDEX
-            remedy = "packages of your own that need no GPU" if plan.user_packages else remedy
-            raise UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
-        artifacts, undated = choose_files(answer, plan, context.settings.wheelhouse)
+        requirements = (*plan.requirements, *users.parse_wanted(plan.user_packages))
+        answer = uv.ask_sources(plan, sources, context, requirements)
+        if unfit := uv.list_for_gpu(answer.found, plan, context.settings.wheelhouse):
+            raise _for_gpu(unfit, plan, uv.ask_requirers(plan, answer.sources, context, requirements))
+        artifacts, undated = choose_files(answer.found, plan, context.settings.wheelhouse)
         return [asdict(artifact) for artifact in artifacts], undated
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
     artifacts, undated = context.store.cached("locks", inputs, ask).value if is_over else ask()
     return Resolved(tuple(Artifact(**fields) for fields in artifacts), tuple(undated))
+
+
+def _for_gpu(unfit: Sequence[str], plan: Plan, requirers: Mapping[str, Sequence[str]]) -> UserFault:
+    """Return the fault of packages for a GPU, with those of the user's own that bring them."""
+    names = [text.partition(" ")[0] for text in unfit]
+    own = {users.parse_line(line).name for line in plan.user_packages}
+    bring = sorted({one for name in names for one in _list_above(name, requirers) if one in own})
+    remedy = f"a source with builds for the CPU: --wheelhouse DIR, or {TORCH_INDEX}"
+    if bring and not {*names} <= {*for_gpu.BUILT_WITH_TORCH}:
+        remedy = f"leave out what needs a GPU, or take another release of it: {', '.join(bring)}"
+    return UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
+
+
+def _list_above(name: str, requirers: Mapping[str, Sequence[str]]) -> set[str]:
+    """Return a package, and all that require it, directly or not."""
+    above, ahead = set[str](), [name]
+    while ahead:
+        if (one := ahead.pop()) not in above:
+            above.add(one)
+            ahead += requirers.get(one, ())
+    return above
 
 
 def resolve_with_users(planned: Plan, context: Context) -> tuple[Resolved, UserPackages | None]:

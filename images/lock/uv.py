@@ -23,6 +23,7 @@ from images.host.toml import tomllib
 from images.lock import index_pages, wheelhouse
 from images.lock.lock import BINDINGS, IPEX
 from images.lock.uv_errors import explain
+from images.plan import for_gpu
 from images.plan import requirements as users
 from images.plan.catalog import TORCH_INDEX
 from images.plan.pins import SourceOnly
@@ -43,6 +44,7 @@ LOOKS = ("COLUMNS", "FORCE_COLOR", "CLICOLOR_FORCE", "RUST_LOG")
 LOG = {"RUST_LOG": "uv_client::registry_client=trace"}
 LOOKED_FOR = re.compile(r"(?m)^TRACE Fetching metadata for `([^`]+)` from ")
 LOGGED = re.compile(r"(TRACE|DEBUG|INFO|WARN|ERROR) ")
+REQUIRED = re.compile(r"(?m)^([\w.-]+)==\S+ +# via (.+)$")
 MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==[^,]* no wheels")
 
 NEWEST_GLIBC = Version("2.40")  # that uv knows; on a newer one wheels of an older one run as well
@@ -56,7 +58,14 @@ class Resolution(NamedTuple):
     looked_for: tuple[str, ...]
 
 
-def ask_sources(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Pylock:
+class Chosen(NamedTuple):
+    """The packages that go together, and the sources that were asked in the end."""
+
+    found: Pylock
+    sources: Sources
+
+
+def ask_sources(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Chosen:
     """Ask the configured sources, and Intel's index for a ccl stack; PyTorch's index only where they lack torch.
 
     Raises a Fault where nothing fits, and for an index that may not be asked, or has not answered as an index: uv goes
@@ -75,7 +84,7 @@ def ask_sources(pins: Plan, sources: Sources, context: Context, requirements: Se
             _note_empty(_require_answers(answer, sources), context)
         raise fault
     _note_empty(_require_answers(answer, sources), context)
-    return answer.found
+    return Chosen(answer.found, sources)
 
 
 def _require_answers(answer: Resolution, sources: Sources) -> list[str]:
@@ -122,9 +131,9 @@ def with_torch_index(sources: Sources, log: str, pylock: Pylock | None, pins: Pl
     """Add PyTorch's index where torch was missed, unless it was asked already, or the user wants no index at all."""
     if sources.no_index:
         return sources
-    unfit = for_gpu(pylock, pins, directory) if pylock is not None else []
+    unfit = list_for_gpu(pylock, pins, directory) if pylock is not None else []
     if pins.user_packages and pins.requirements[0].endswith("+cpu"):  # a build that brings none of the others
-        unfit = [name for name in unfit if name.startswith("torch ")]
+        unfit = [text for text in unfit if text.partition(" ")[0] in for_gpu.BUILT_WITH_TORCH]
     missed = unfit if pylock is not None else MISSING_TORCH.search(log)
     if missed and TORCH_INDEX not in sources.extra:
         return replace(sources, extra=(*sources.extra, TORCH_INDEX))
@@ -133,21 +142,36 @@ def with_torch_index(sources: Sources, log: str, pylock: Pylock | None, pins: Pl
 
 def ask(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Resolution:
     """Ask these sources and no other."""
-    with context.store.temporary(directory=True) as directory:
-        project_file = directory / "pyproject.toml"
-        project_file.write_text(project(pins, sources, requirements))
-        command = [_uv(), "pip", "compile", str(project_file), "--config-file", "/dev/stdin"]
-        command += ["--cache-dir", str(context.store.root / UV)]
-        command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
-        command += options(pins, requirements)
-        environ = variables(context.environ, sources)
-        with process.nameless(format_config(pins, sources)) as settings:
-            done = process.run(command, environ, "pip install -e .", settings)
+    done = _run_uv(pins, sources, context, requirements, ("--format", "pylock.toml"))
     log = "\n".join(line for line in done.err.splitlines() if not LOGGED.match(line))
     looked_for = tuple(dict.fromkeys([*LOOKED_FOR.findall(done.err), *sorted(_required_names(requirements))]))
     if done.code:
         return Resolution(replace(done, err=log).account, None, looked_for)
     return Resolution(log, Pylock.from_dict(tomllib.loads(done.out)), looked_for)
+
+
+def ask_requirers(
+    pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]
+) -> Mapping[str, Sequence[str]]:
+    """Ask which packages require each package directly; none where nothing fits."""
+    style = ("--format", "requirements.txt", "--annotate", "--annotation-style", "line")
+    rows = REQUIRED.findall(_run_uv(pins, sources, context, requirements, style).out)
+    return {name: [one.strip().partition(" ")[0] for one in via.split(",")] for name, via in rows}
+
+
+def _run_uv(
+    pins: Plan, sources: Sources, context: Context, requirements: Sequence[str], output: Sequence[str]
+) -> process.Result:
+    with context.store.temporary(directory=True) as directory:
+        project_file = directory / "pyproject.toml"
+        project_file.write_text(project(pins, sources, requirements))
+        command = [_uv(), "pip", "compile", str(project_file), "--config-file", "/dev/stdin", *output]
+        command += ["--cache-dir", str(context.store.root / UV)]
+        command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
+        command += options(pins, requirements, sources)
+        environ = variables(context.environ, sources)
+        with process.nameless(format_config(pins, sources)) as settings:
+            return process.run(command, environ, "pip install -e .", settings)
 
 
 def _uv() -> str:
@@ -227,13 +251,17 @@ def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:
     return environment | LOG
 
 
-def options(pins: Plan, requirements: Sequence[str]) -> list[str]:
-    """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the pins."""
+def options(pins: Plan, requirements: Sequence[str], sources: Sources) -> list[str]:
+    """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the pins.
+
+    PyTorch's index says no days: there the release of torch decides on what is built with it.
+    """
     glibc = str(min(Version(pins.glibc), NEWEST_GLIBC)).replace(".", "_")
-    options = ["--format", "pylock.toml", "--no-header", "--no-progress", "--only-binary", ":all:"]
+    options = ["--no-header", "--no-progress", "--only-binary", ":all:"]
     options += ["--python-version", pins.python, "--python-platform", f"{pins.platform.machine}-manylinux_{glibc}"]
     options += ["--exclude-newer", _end_of(pins.as_of)]
-    days = dict.fromkeys(FAMILY, _end_of(pins.family_as_of)) | dict.fromkeys(_pinned(requirements), "false")
+    undated = (*_pinned(requirements), *(for_gpu.BUILT_WITH_TORCH if TORCH_INDEX in sources.extra else ()))
+    days = dict.fromkeys(FAMILY, _end_of(pins.family_as_of)) | dict.fromkeys(undated, "false")
     for name, day in sorted(days.items()):
         options += ["--exclude-newer-package", f"{name}={day}"]
     for row in pins.source_only:
@@ -261,16 +289,20 @@ def _state_metadata(row: SourceOnly) -> dict[str, object]:
     return {"name": row.name, "requires-dist": list(row.requires)}
 
 
-def for_gpu(pylock: Pylock, pins: Plan | None = None, directory: str | None = None) -> list[str]:
-    """Return the packages for a GPU, as name and version; only a plan tells whether a plain torch is one.
+def list_for_gpu(pylock: Pylock, pins: Plan | None = None, directory: str | None = None) -> list[str]:
+    """Return the packages for a GPU, as name and version; of builds that do not say so only a plan tells.
 
-    nvidia-ml-py is none: it only queries a driver, if there is one, and tools that measure energy require it. A plain
-    torch out of the user's `directory` of wheels counts as one for the CPU.
+    They are told by what stands beside them: torch, and what is built with it, are all of one kind. What comes out of
+    the user's `directory` of wheels counts as built for the CPU.
     """
-    names = [f"{package.name} {package.version}" for package in pylock.packages]
-    unfit = [name for name in names if re.match(r"nvidia-(?!ml-py )|triton |cuda-|torch \S+\+(cu|rocm|xpu)", name)]
-    for package in pylock.packages if isinstance(pins, Plan) and pins.cpu_suffix else ():
+    torch = next((str(package.version) for package in pylock.packages if package.name == "torch"), "")
+    is_told = isinstance(pins, Plan) and (pins.cpu_suffix or "+cpu" in torch)
+    unfit = []
+    for package in pylock.packages:
+        name, version = str(package.name), str(package.version)
         of_users = any(wheelhouse.is_file_of(directory, wheel.url) for wheel in package.wheels or ())
-        if package.name == "torch" and "+" not in str(package.version) and not of_users:
-            unfit.append(f"torch {package.version} (without +cpu it contains CUDA)")
+        if for_gpu.is_part(name) or for_gpu.is_build(version):
+            unfit.append(f"{name} {version}")
+        elif is_told and name in for_gpu.BUILT_WITH_TORCH and "+" not in version and not of_users:
+            unfit.append(f"{name} {version} (without +cpu it contains CUDA)")
     return unfit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from packaging.version import Version
@@ -115,6 +115,25 @@ def partners(torch: Torch, request: Request, catalog: Catalog) -> set[str]:
     """Return the eras of transformers that can be built with a torch as requested; releases of one require the same."""
     rows = {row.era: row for row in catalog.transformers.values()}
     return {era for era, row in rows.items() if is_buildable(torch, row, request, catalog)}
+
+
+def find_pair(
+    fits: Callable[[Version, Version], bool], request: Request, catalog: Catalog
+) -> tuple[Torch, Transformers] | None:
+    """Return a torch and a transformers that fit and can be built as requested.
+
+    The torch is that of the request, or else the newest; the transformers is the newest for it.
+    """
+    as_requested = replace(request, torch=None, transformers=None)
+    usual = sorted(catalog.transformers.values(), key=lambda row: (row.yanked is None, row.version), reverse=True)
+    first = Version(request.torch) if request.torch else catalog.default_torch
+    for version in sorted(catalog.torch, key=lambda one: (one == first, one), reverse=True):
+        torch = catalog.torch[version]
+        rows = [row for row in usual if fits(version, row.version) and not [*_too_early(request.as_of, torch, row)]]
+        eras = partners(torch, as_requested, catalog) if rows else ()
+        if fitting := next((row for row in rows if row.era in eras), None):
+            return torch, fitting
+    return None
 
 
 def _pair(request: Request, catalog: Catalog) -> tuple[Torch, Transformers]:

@@ -14,7 +14,7 @@ from images.host.errors import UserFault
 from images.plan import compatibility
 from images.plan import requirements as users
 from images.plan.catalog import Catalog
-from images.plan.choose import Selection, select
+from images.plan.choose import Selection, find_pair, select
 from images.plan.compatibility import BaseChoice
 from images.plan.pins import tag_of
 from images.plan.plan import Plan
@@ -60,7 +60,7 @@ def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetim
         ipex=str(torch.ipex) if chosen.ccl else None,
         cpu_suffix=torch.cpu_suffix,
         requirements=requirements,
-        user_packages=_user_packages(request, chosen, platform),
+        user_packages=_user_packages(request, chosen, platform, catalog),
         user_files=request.user_files,
         intel=tuple(requirement for requirement in torch.intel if requirement in requirements),
         base_reference=base.reference,
@@ -70,7 +70,7 @@ def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetim
         examples=_examples(request.examples, transformers.version),
         tag="",
         flags=transformers.flags,
-        notes=(*_notes(request, chosen, as_of, catalog), *_unfinished(day, today)),
+        notes=(*request.notes, *_notes(request, chosen, as_of, catalog), *_unfinished(day, today)),
         sources={"torch": torch.source, "transformers": transformers.source},
         support=_support(request, chosen, catalog, today),
     )
@@ -111,11 +111,18 @@ def _requirements(chosen: Selection, tasks: Iterable[str], catalog: Catalog) -> 
     return (f"torch=={torch.version}", f"transformers=={transformers.version}", *sorted(requirements))
 
 
-def _user_packages(request: Request, chosen: Selection, platform: Platform) -> tuple[str, ...]:
+def _user_packages(request: Request, chosen: Selection, platform: Platform, catalog: Catalog) -> tuple[str, ...]:
     """Return what the user asked for; raise UserFault where it is another release of what the image is made for."""
-    releases = {"torch": str(chosen.torch.version), "transformers": str(chosen.transformers.version)}
-    if against := users.list_release_conflicts(request.user_packages, releases, chosen.base.base.python, platform):
-        remedy = "--torch and --transformers with the release that it wants, or leave that line out"
+
+    def list_conflicts(torch: Version, transformers: Version) -> list[str]:
+        releases = {"torch": str(torch), "transformers": str(transformers)}
+        return users.list_release_conflicts(request.user_packages, releases, chosen.base.base.python, platform)
+
+    names = sorted({"torch", "transformers"} & {users.parse_line(line).name for line in request.user_packages})
+    if against := list_conflicts(chosen.torch.version, chosen.transformers.version):
+        pair = find_pair(lambda *releases: not list_conflicts(*releases), request, catalog)
+        releases = f"--torch {pair[0].version} --transformers {pair[1].version}, or " if pair else ""
+        remedy = f"{releases}without {' and '.join(names)} among your packages: the image has them anyway"
         raise UserFault("packages of your own do not go with the image", "; ".join(against), remedy)
     return request.user_packages
 

@@ -32,4 +32,5 @@ class Request:
     as_of: str | None = None
     content: Mapping[str, Value] = field(default_factory=dict)
     user_packages: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     user_files: Mapping[UserFile, Path] = field(default_factory=dict)

@@ -11,13 +11,14 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from images.host.errors import UserFault, require_text
 from images.host.toml import tomllib
-from images.plan import markers
+from images.plan import for_gpu, markers
 from images.plan.catalog import TORCH_INDEX
 from images.platforms import Platform
 from images.servers.pip_config import without_login
@@ -58,6 +59,19 @@ class Own(NamedTuple):
         return " ".join([str(self.requirement), *([CONSTRAINT] if self.bounds else []), *hashes])
 
 
+class Passed(NamedTuple):
+    """A line of a file that is passed over, and where it stands."""
+
+    where: str
+
+
+class Wanted(NamedTuple):
+    """The user's own packages as lines of a lock, and what of that is not as it was typed."""
+
+    lines: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
 def parse_line(line: str) -> Own:
     """Read a line of a lock; raise ValueError for what is none."""
     text, *words = re.split(r" (?=--)", line)
@@ -71,14 +85,35 @@ def parse_line(line: str) -> Own:
         raise ValueError("a requirement is nested too deep") from error
 
 
-def read_requirements(files: Sequence[str], packages: Sequence[str]) -> tuple[str, ...]:
+def read_requirements(files: Sequence[str], packages: Sequence[str]) -> Wanted:
     """Return the lines of all files and of single packages, each once, in one order.
 
-    Raises UserFault for what cannot be read, or is not followed.
+    What is for a GPU is left out, or read as the same release for CPUs, with a note. Raises UserFault for what cannot
+    be read, or is not followed.
     """
-    requirements = [requirement for file in files for requirement in _read_typed(file)]
-    requirements += [_exact(text) for text in packages]
-    return tuple(sorted({str(requirement) for requirement in requirements}))
+    typed = [one for file in files for one in _read_typed(file)]
+    passed = [one.where for one in typed if isinstance(one, Passed)]
+    stated = [*(one for one in typed if isinstance(one, Own)), *map(_exact, packages)]
+    kept = {own: _for_cpu(own) for own in stated if not for_gpu.is_left_out(own.name)}
+    lines = tuple(sorted({str(own) for own in kept.values()}))
+    left_out = sorted({own.name for own in stated if for_gpu.is_left_out(own.name)})
+    builds = sorted({str(own.requirement) for own in kept if any(map(for_gpu.is_build, _stated_versions(own)))})
+    notes = {
+        f"not asked, for builds for CPUs come from {TORCH_INDEX}: ": passed,
+        "left out of your packages, as they are for a GPU: ": left_out,
+        "of your packages the same releases are taken for CPUs: ": builds,
+    }
+    return Wanted(lines, tuple(f"{text}{', '.join(values)}" for text, values in notes.items() if values))
+
+
+def _for_cpu(own: Own) -> Own:
+    """Return what is taken of a requirement; the hashes of a build for a GPU are of no other file."""
+    requirement = for_gpu.read_public(own.requirement)
+    return Own(requirement, () if any(map(for_gpu.is_build, _stated_versions(own))) else own.hashes, own.bounds)
+
+
+def _stated_versions(own: Own) -> Iterator[str]:
+    return (one.version for one in own.requirement.specifier)
 
 
 def is_exact(requirement: Requirement) -> bool:
@@ -93,7 +128,7 @@ def _exact(text: str) -> Own:
     return requirement
 
 
-def _read_typed(typed: str) -> Iterator[Own]:
+def _read_typed(typed: str) -> Iterator[Own | Passed]:
     """Read a file as it was typed: after a pyproject.toml there may be its optional groups, in brackets."""
     match = re.fullmatch(r"(.*\.toml)(?:\[([^\[\]]*)\])?", typed)
     if match and not Path(typed).name.startswith("requirements"):
@@ -116,7 +151,7 @@ def _read_lines(path: Path) -> str:
     return text
 
 
-def _lines(path: Path, *, bounds: bool, seen: set[tuple[Path, bool]]) -> Iterator[Own]:
+def _lines(path: Path, *, bounds: bool, seen: set[tuple[Path, bool]]) -> Iterator[Own | Passed]:
     """Read a requirements file, and those that it names, each once."""
     if (path.absolute(), bounds) in seen:
         return
@@ -138,7 +173,9 @@ def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             begun, first = "", 0
 
 
-def _read_line(stated: str, path: Path, where: str, inside: tuple[bool, set[tuple[Path, bool]]]) -> Iterator[Own]:
+def _read_line(
+    stated: str, path: Path, where: str, inside: tuple[bool, set[tuple[Path, bool]]]
+) -> Iterator[Own | Passed]:
     bounds, seen = inside
     option = re.match(r"(--[a-z-]+|-[a-z])[=\s]*", stated)
     if option is None:
@@ -151,19 +188,32 @@ def _read_line(stated: str, path: Path, where: str, inside: tuple[bool, set[tupl
             )
         yield from _lines(path.parent / name, bounds=bounds or NESTED[option[1]], seen=seen)
     elif option[1] in INDEXES:
-        raise _names_index(INDEXES[option[1]], stated[option.end() :].strip("\"'"), f"{where}: {option[1]}")
+        address = stated[option.end() :].strip("\"'")
+        if urlsplit(TORCH_INDEX).hostname not in (address, _host(address)):
+            raise _names_index(INDEXES[option[1]], address, f"{where}: {option[1]}")
+        yield Passed(f"{where}: {option[1]} {_shown(address)}")
     elif option[1] in ("-e", "--editable"):
         raise UserFault("only wheels of an index or of a wheelhouse go into an image", f"{where}: {stated}", WHEEL)
     elif option[1] not in ("--only-binary", "--require-hashes", "--prefer-binary"):  # these say what is done anyway
         raise UserFault("an option in a file of requirements is not followed", f"{where}: {stated}", "leave it out")
 
 
+def _shown(address: str) -> str:
+    return without_login(address) if "://" in address else address
+
+
+def _host(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:  # brackets that are no address
+        return None
+
+
 def _names_index(variable: str, address: str, where: str) -> UserFault:
     """Return the fault of a line that says where packages are: a file that others write would choose their origin."""
-    shown = without_login(address) if "://" in address else address
+    shown = _shown(address)
     said = f"{variable}={shlex.quote(shown or '1')} python build.py ..."
-    also = "; torch for the CPU comes from there anyway" if shown.rstrip("/") == TORCH_INDEX else ""
-    remedy = f"leave it out, and tell pip, whose configuration counts: {said}{also}"
+    remedy = f"leave it out, and tell pip, whose configuration counts: {said}"
     return UserFault("a file of requirements names an index, which is not asked", f"{where} {shown}".strip(), remedy)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from images.context import Context
 from images.host.errors import Fault, UserFault, WorldFault
-from images.lock import collect, resolve, wheelhouse
+from images.lock import collect, resolve, uv, wheelhouse
 from images.lock.lock import UserPackages
 from images.plan import catalog, planner
 from images.plan.request import Request
@@ -119,6 +119,7 @@ def of_users(tmp_path: Path) -> Path:
     wheel(folder, "peft-2.0-py3-none-any", ("transformers<5",))
     wheel(folder, "grpcio-1.0-py3-none-any")
     wheel(folder, "gpu-1.0-py3-none-any", ("nvidia-cublas",))
+    wheel(folder, "above-1.0-py3-none-any", ("gpu",))
     wheel(folder, "nvidia_cublas-1.0-py3-none-any")
     (folder / "source-1.0.tar.gz").write_bytes(b"")
     return folder
@@ -146,6 +147,7 @@ def test_a_plan_without_them_is_resolved_alone(store: Store, tmp_path: Path) -> 
         (("six<1 --constraint",), "do not go with the image", ("asked: six<1 (--constraint): ", "transformers", "six")),
         (("source==1.0",), "has no wheel for the image", ("source==1.0",)),
         (("gpu",), "has packages for a GPU", ("nvidia-cublas 1.0",)),
+        (("above", "peft"), "has packages for a GPU", ("nvidia-cublas 1.0",)),
         (("peft==1.0 --hash=sha256:" + "0" * 64,), "none of those that the requirements state", ("peft-1.0-py3",)),
     ],
 )
@@ -156,6 +158,30 @@ def test_what_does_not_go_with_the_image_is_said_with_both_sides(
         with_own(store, of_users(tmp_path), *lines)
 
     assert all(words in caught.value.value for words in said), caught.value.value
+
+
+def test_who_brings_what_is_for_a_gpu_is_named(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(UserFault, match="packages for a GPU") as caught:
+        with_own(store, of_users(tmp_path), "above", "peft")
+
+    assert caught.value.remedy.endswith(": above")
+
+
+def test_what_is_built_with_torch_comes_from_its_index_too(
+    server: Server, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyPI's are for CUDA, and PyTorch's index says no days."""
+    wheel(tmp_path / "linked", "torchvision-0.28.0-py3-none-any", ("torch==2.13.0",))
+    publish(server, wheel(tmp_path / "served", "torchvision-0.28.0+cpu-py3-none-any", ("torch==2.13.0",)), "/cpu")
+    sources = dataclasses.replace(source_of(server), links=(str(tmp_path / "linked"),))
+    for module in (uv, resolve):
+        monkeypatch.setattr(module, "TORCH_INDEX", f"{server.url}/cpu")
+    plan = dataclasses.replace(PLAN, requirements=PINNED.requirements, user_packages=("torchvision",))
+
+    found, own = resolve.resolve_with_users(plan, locks.context(store, sources, os.environ))
+
+    assert own == UserPackages(("torchvision",), ("torchvision",))
+    assert {each.version for each in found.artifacts if each.name == "torchvision"} == {"0.28.0+cpu"}
 
 
 def test_a_hash_that_is_stated_is_that_of_the_file(store: Store, tmp_path: Path) -> None:

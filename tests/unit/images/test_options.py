@@ -33,6 +33,16 @@ def test_a_build_is_asked_for_once_for_each_platform(typed: str, expected: list[
     assert asked == [Request(platform=each, index=index, torch="2.10.0") for each in expected]
 
 
+@pytest.mark.parametrize(
+    ("typed", "release", "is_said"),
+    [("2.5.1", "2.5.1", False), ("2.5.1+cpu", "2.5.1", False), ("2.5.1+cu121", "2.5.1", True), ("two", "two", False)],
+)
+def test_of_torch_a_release_is_taken_whichever_build_is_typed(typed: str, release: str, is_said: bool) -> None:
+    request = read_request(parse_words("build", ["--torch", typed]))
+
+    assert (request.torch, bool(request.notes)) == (release, is_said)
+
+
 def test_every_name_is_whole() -> None:
     assert read_names(parse_words("build", ["--tag", "x", "--tag", "host:5000/y:1"])) == ["x:latest", "host:5000/y:1"]
 

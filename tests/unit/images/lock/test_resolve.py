@@ -14,6 +14,7 @@ from images.context import Settings
 from images.host.errors import UserFault
 from images.host.progress import Progress
 from images.lock import resolve, uv
+from images.lock.uv import Chosen
 from images.plan import catalog, planner
 from images.plan.plan import Plan
 from images.plan.request import Request
@@ -77,9 +78,9 @@ def test_a_resolution_is_kept_when_its_day_is_over(
     """`days` after the last day of the plan, it is resolved twice."""
     found, questions = pylock("https://host/a-1-py3-none-any.whl"), list[object]()
 
-    def search(*question: object) -> Pylock:
+    def search(*question: object) -> Chosen:
         questions.append(question)
-        return found
+        return Chosen(found, Sources())
 
     monkeypatch.setattr(uv, "ask_sources", search)
     today = max(PLAN.as_of, PLAN.family_as_of) + datetime.timedelta(days=days)
@@ -96,9 +97,9 @@ def test_another_release_of_uv_is_asked_again(tmp_path: Path, monkeypatch: pytes
 
     for release in ("0.13.0", "0.13.0", "0.13.1"):
 
-        def search(*_: object, release: str = release) -> Pylock:
+        def search(*_: object, release: str = release) -> Chosen:
             releases.append(release)
-            return found
+            return Chosen(found, Sources())
 
         monkeypatch.setattr(uv, "ask_sources", search)
         monkeypatch.setattr(resolve, "version", {"uv": release}.__getitem__)
@@ -128,9 +129,9 @@ def test_a_source_archive_is_taken_unless_a_directory_of_the_user_has_its_wheel(
     wheels.mkdir()
     (wheels / name).touch()
 
-    def search(question: Plan, *_: object) -> Pylock:
+    def search(question: Plan, *_: object) -> Chosen:
         asked.append(question)
-        return pylock("https://host/a-1-py3-none-any.whl")
+        return Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
 
     monkeypatch.setattr(uv, "ask_sources", search)
     sources = Sources() if is_wheelhouse else Sources(links=(str(wheels),))

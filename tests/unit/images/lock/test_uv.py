@@ -53,11 +53,41 @@ def found(name: str, version: str, place: str = "https://host") -> Pylock:
         ("cuda-bindings", "13", True),
         ("torch", "2.13.0+cu130", True),
         ("torch", "2.13.0+cpu", False),
+        ("torchvision", "0.28.0+rocm6.2", True),
+        ("torch-scatter", "2.1.2+pt25cu121", True),
+        ("mine", "1.0+cubes", False),
         ("triton-viz", "1", False),
     ],
 )
 def test_packages_for_a_gpu_are_found(name: str, version: str, is_for_gpu: bool) -> None:
-    assert bool(uv.for_gpu(found(name, version), NEWEST)) is is_for_gpu
+    assert bool(uv.list_for_gpu(found(name, version), NEWEST)) is is_for_gpu
+
+
+@pytest.mark.parametrize(
+    ("torch", "name", "version", "place", "is_for_gpu"),
+    [
+        ("2.13.0+cpu", "torchvision", "0.28.0", "https://host", True),
+        ("2.13.0+cpu", "torchaudio", "2.11.1", "https://host", True),
+        ("2.13.0+cpu", "torchvision", "0.28.0+cpu", "https://host", False),
+        ("2.13.0+cpu", "torchvision", "0.28.0", "file:///wheels", False),
+        ("2.13.0+cpu", "torchmetrics", "1.9.0", "https://host", False),
+        ("2.13.0", "torchvision", "0.28.0", "https://host", False),  # of one kind, whichever it is
+    ],
+)
+def test_what_is_built_with_torch_is_of_its_kind(
+    torch: str, name: str, version: str, place: str, is_for_gpu: bool
+) -> None:
+    both = dataclasses.replace(
+        found("torch", torch), packages=[*found("torch", torch).packages, *found(name, version, place).packages]
+    )
+    own = dataclasses.replace(NEWEST, requirements=(f"torch=={torch}",), user_packages=(name,))
+
+    assert uv.list_for_gpu(both, NEWEST, "/wheels") == (
+        [f"{name} {version} (without +cpu it contains CUDA)"] if is_for_gpu else []
+    )
+    wider = uv.with_torch_index(Sources(), "", both, own, "/wheels")
+    assert wider.extra == ((TORCH_INDEX,) if is_for_gpu else ())
+    assert (f"{name}=false" in uv.options(own, [name], wider)) is is_for_gpu  # PyTorch's index says no days
 
 
 OWN = Request(base="debian.example/a:1", python="3.9", backend="gloo")
@@ -84,7 +114,7 @@ def test_a_torch_without_cpu_in_its_version_may_be_for_a_gpu(
     asked = question(dataclasses.replace(wishes, torch=release.partition("+")[0]))
     made = found("torch", release, place)
 
-    assert bool(uv.for_gpu(made, asked, "/wheels")) is is_for_gpu
+    assert bool(uv.list_for_gpu(made, asked, "/wheels")) is is_for_gpu
     assert uv.with_torch_index(Sources(), "", made, asked, "/wheels").extra == ((TORCH_INDEX,) if is_for_gpu else ())
 
 
@@ -224,8 +254,8 @@ def test_pytorchs_index_is_asked_only_for_what_was_missed(missed: str) -> None:
 
 
 def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
-    assert "oneccl-bind-pt=false" in uv.options(ONECCL, ONECCL.requirements)
-    every = uv.options(NEWEST, NEWEST.requirements)
+    assert "oneccl-bind-pt=false" in uv.options(ONECCL, ONECCL.requirements, Sources())
+    every = uv.options(NEWEST, NEWEST.requirements, Sources())
     exempt = {option.removesuffix("=false") for option in every if option.endswith("=false")}
     assert exempt == {"torch", "transformers", "impi-rt", "intel-openmp", "rouge-score", "seqeval"}
 
@@ -233,11 +263,11 @@ def test_what_is_pinned_without_a_day_is_exempt_from_the_day() -> None:
 @pytest.mark.parametrize(("text", "is_exempt"), [("peft==0.1", True), ("peft===0.1", True), ("peft==0.*", False),
                                                  ("peft<2,==1.*", False), ("peft>=1", False)])  # fmt: skip
 def test_a_day_decides_where_there_is_a_choice(text: str, is_exempt: bool) -> None:
-    assert ("peft=false" in uv.options(NEWEST, [text])) is is_exempt
+    assert ("peft=false" in uv.options(NEWEST, [text], Sources())) is is_exempt
 
 
 def test_wheels_are_those_of_the_images_python_and_platform() -> None:
-    options = uv.options(question(ON_ARM64), [])
+    options = uv.options(question(ON_ARM64), [], Sources())
     given = dict(itertools.pairwise(options))
 
     assert (given["--python-version"], given["--python-platform"]) == ("3.11", "aarch64-manylinux_2_36")
@@ -247,4 +277,4 @@ def test_wheels_are_those_of_the_images_python_and_platform() -> None:
 def test_no_day_is_too_late_for_a_lock() -> None:
     last = dataclasses.replace(NEWEST, as_of=datetime.date.max)
 
-    assert "9999-12-31T00:00:00Z" in uv.options(last, ())
+    assert "9999-12-31T00:00:00Z" in uv.options(last, (), Sources())
