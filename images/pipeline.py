@@ -81,15 +81,17 @@ def resolve_plan(planned: Plan, context: Context, start: Start | None = None) ->
         added = Debian(planned.suite, planned.packages, "", _choose_additions(base, planned, context))
         choose, making = lambda: added, None
     with context.progress.step("choosing Python packages"):
-        (artifacts, undated), user_packages = resolving.resolve_with_users(planned, context)
+        resolved, user_packages = resolving.resolve_with_users(planned, context)
+    for note in resolved.notes:
+        context.progress.say(f"note: {note}")
     debian_part = choose()
     twin = resolving.choose_twin(planned, debian_part, context) if base is None else None
-    base_image = _base_image(base, artifacts) if base else None
+    base_image = _base_image(base, resolved.artifacts) if base else None
     pins = {field.name: getattr(planned, field.name) for field in fields(Pins)}
     lock = Lock(
-        **{**pins, "base": _locked_name(planned, base_image)}, artifacts=artifacts, undated=undated, debian=debian_part,
-        examples=_planned_examples(planned, context), base_image=base_image, twin=twin, user_packages=user_packages,
-        user_files=tuple(planned.user_files) or None,
+        **{**pins, "base": _locked_name(planned, base_image)}, artifacts=resolved.artifacts,
+        undated=resolved.undated, debian=debian_part, examples=_planned_examples(planned, context),
+        base_image=base_image, twin=twin, user_packages=user_packages, user_files=tuple(planned.user_files) or None,
     )  # fmt: skip
     return Locked(lock, making)
 

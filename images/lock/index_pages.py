@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from email.message import Message
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
@@ -26,6 +26,9 @@ from images.lock.lock import Artifact
 from images.servers import download
 from images.servers.certificates import TRUST
 from images.servers.pip_config import Sources, local_path, without_login
+
+if TYPE_CHECKING:
+    from pypi_simple import Link
 
 LOGIN = (401, 403, 407)  # a server, or a proxy, wants a login or another one (RFC 9110, 15.5)
 NOT_THERE = 404
@@ -44,11 +47,16 @@ ANSWER = "the right address and login in pip's index-url or extra-index-url, or 
 
 
 class PageFile(NamedTuple):
-    """A file of a project; `sha256` is None where the index announces another hash, or none."""
+    """A file of a project; `sha256` is None where the index announces another hash, or none.
+
+    `uploaded` is when that was (ISO 8601, UTC), None where the index does not say it.
+    """
 
     name: str
     url: str
     sha256: str | None
+    uploaded: str | None = None
+    yanked: bool = False
 
 
 class IndexAnswer(NamedTuple):
@@ -167,7 +175,11 @@ def _in_json(page: Any) -> Iterator[PageFile]:
     if not str(page["meta"]["api-version"]).startswith("1."):
         raise ValueError(f"version {page['meta']['api-version']!r} of the simple API")
     for file in page["files"]:
-        yield PageFile(str(file["filename"]), str(file["url"]), _normalize_sha256(file["hashes"].get("sha256")))
+        sha256, uploaded = _normalize_sha256(file["hashes"].get("sha256")), file.get("upload-time")
+        yield PageFile(
+            str(file["filename"]), str(file["url"]), sha256, str(uploaded) if uploaded else None,
+            file.get("yanked", False) is not False,
+        )  # fmt: skip
 
 
 def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared: bool) -> Page:
@@ -182,7 +194,7 @@ def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared
         page = RepositoryPage.from_html(body, base, charset)
     except UnsupportedRepoVersionError as error:
         raise ValueError(error) from error
-    files = tuple(file for file in map(_linked, (link.url for link in page.links)) if _is_of(file.name, name))
+    files = tuple(file for file in map(_linked, page.links) if _is_of(file.name, name))
     if not (
         files or declared or page.repository_version or _is_titled(body.decode(charset or "utf-8", "replace"), name)
     ):
@@ -195,14 +207,13 @@ def _is_titled(text: str, name: str) -> bool:
     return any(canonicalize_name(found[1]) == canonicalize_name(name) for found in TITLE.finditer(text))
 
 
-def _linked(url: str) -> PageFile:
+def _linked(link: Link) -> PageFile:
     """Return the file of a link, which is called as its address says: the text may be shortened."""
-    parts = urlsplit(url)
+    parts = urlsplit(link.url)
     algorithm, _, digest = parts.fragment.partition("=")
-    name = unquote(posixpath.basename(parts.path))
-    return PageFile(
-        name, parts._replace(fragment="").geturl(), _normalize_sha256(digest) if algorithm == "sha256" else None
-    )
+    name, sha256 = unquote(posixpath.basename(parts.path)), digest if algorithm == "sha256" else None
+    plain = parts._replace(fragment="").geturl()
+    return PageFile(name, plain, _normalize_sha256(sha256), yanked="data-yanked" in link.attrs)
 
 
 def _normalize_sha256(value: object) -> str | None:

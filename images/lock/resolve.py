@@ -23,6 +23,7 @@ from images.debian.debs import Deb, Debian
 from images.host.background import Start
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.lock import uv, wheelhouse
+from images.lock.held_back import list_held_back
 from images.lock.lock import Artifact, UserPackages
 from images.plan import for_gpu, markers
 from images.plan import requirements as users
@@ -39,10 +40,11 @@ DECISIVE = ("requirements", "python", "glibc", "as_of", "family_as_of", "index",
 
 
 class Resolved(NamedTuple):
-    """Every file that was chosen, and the packages that came from a place that does not say when."""
+    """Every file that was chosen, the packages out of places that do not say when, and notes for the user."""
 
     artifacts: tuple[Artifact, ...]
     undated: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def choose_debs(planned: Plan, context: Context, background: Start | None) -> tuple[Callable[[], Debian], Making]:
@@ -115,17 +117,18 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
     # A directory of wheels has no days, so a change of it makes another question.
     inputs = [str(plan.platform), decisive, rows, context.settings.wheelhouse, asdict(sources), listing, version("uv")]
 
-    def ask() -> tuple[list[dict[str, str]], tuple[str, ...]]:
+    def ask() -> tuple[list[dict[str, str]], Sequence[str], Sequence[str]]:
         requirements = (*plan.requirements, *users.parse_wanted(plan.user_packages))
         answer = uv.ask_sources(plan, sources, context, requirements)
         if unfit := uv.list_for_gpu(answer.found, plan, context.settings.wheelhouse):
             raise _for_gpu(unfit, plan, uv.ask_requirers(plan, answer.sources, context, requirements))
-        artifacts, undated = choose_files(answer.found, plan, context.settings.wheelhouse)
-        return [asdict(artifact) for artifact in artifacts], undated
+        files = choose_files(answer.found, plan, context.settings.wheelhouse)
+        notes = list_held_back(plan, answer, context, requirements)
+        return [asdict(artifact) for artifact in files.artifacts], files.undated, notes
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
-    artifacts, undated = context.store.cached("locks", inputs, ask).value if is_over else ask()
-    return Resolved(tuple(Artifact(**fields) for fields in artifacts), tuple(undated))
+    artifacts, undated, notes = context.store.cached("locks", inputs, ask).value if is_over else ask()
+    return Resolved(tuple(Artifact(**fields) for fields in artifacts), tuple(undated), tuple(notes))
 
 
 def _for_gpu(unfit: Sequence[str], plan: Plan, requirers: Mapping[str, Sequence[str]]) -> UserFault:

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,7 +80,7 @@ def ask_sources(pins: Plan, sources: Sources, context: Context, requirements: Se
             _require_answers(answer, sources)
         sources, answer = wider, ask(pins, wider, context, requirements)
     if answer.found is None:
-        fault = explain(answer.said, pins, sources, context.store.root, context.settings.wheelhouse)
+        fault = explain(answer.said, pins, sources, context, partial(_ask_versions, pins, sources, context))
         if isinstance(fault, UserFault):  # else uv has named who cannot be reached
             _note_empty(_require_answers(answer, sources), context)
         raise fault
@@ -148,6 +149,14 @@ def ask(pins: Plan, sources: Sources, context: Context, requirements: Sequence[s
     if done.code:
         return Resolution(replace(done, err=log).account, None, looked_for)
     return Resolution(log, Pylock.from_dict(tomllib.loads(done.out)), looked_for)
+
+
+def _ask_versions(
+    pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]
+) -> tuple[str, Mapping[str, str] | None]:
+    answer = ask(pins, sources, context, requirements)
+    packages = answer.found.packages if answer.found else None
+    return answer.said, None if packages is None else {str(one.name): str(one.version) for one in packages}
 
 
 def ask_requirers(

@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
+from images.context import Context
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.text import shortened
 from images.lock import wheelhouse
 from images.lock.index_pages import REACH
+from images.lock.newest import find_newest
 from images.plan import requirements as users
+from images.plan.catalog import load
+from images.plan.choose import find_pair
 from images.plan.plan import Plan
+from images.plan.request import Request
 from images.servers.pip_config import Sources
 from images.store.store import UV
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".
 USUAL = "PyPI"
 # What uv says: of a file, and where nothing meets all requirements; other failures are its own or the machine's.
-ONLY_SOURCE = re.compile(r"no (?:usable )?wheels|building from source is disabled")
 NO_DAY, NO_SOLUTION = "is missing an upload date", "No solution found"
+# What has none, in the chain of reasons: a package, or some of its releases.
+NO_WHEELS = re.compile(r"([\w.-]+(?:[<>=!~][^\s]*)?) ha(?:s|ve) no (?:usable )?wheels")
+BEGINNING = re.compile(r".*No solution found when resolving dependencies:?( cause:)? *")
+HINTS, END = re.compile(r" *hint: .*"), ", we can conclude that your requirements are unsatisfiable."
+
+OR_OF_IMAGE = ", or of the image (--torch, --transformers)"
+
+# Ask uv again, for these requirements alone: what it says, and the versions, None where nothing fits.
+Ask = Callable[[Sequence[str]], tuple[str, Mapping[str, str] | None]]
 
 
-def explain(said: str, pins: Plan, sources: Sources, root: Path, directory: str | None = None) -> Fault:
+def explain(said: str, pins: Plan, sources: Sources, context: Context, ask: Ask) -> Fault:
     """Return what failed: an address, a place without days, a requirement that nothing meets, or uv.
 
-    `directory` is the wheelhouse. Raises UserFault when it has what was looked for, and it cannot be used.
+    Raises UserFault when the wheelhouse has what was looked for, and it cannot be used.
     """
-    if directory:
+    if directory := context.settings.wheelhouse:
         wanted = [*_pins("\n".join(pins.requirements)), *_pins(said)]
         wheelhouse.refuse_unfit(Path(directory), wanted, pins.python, pins.glibc, pins.platform)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
@@ -44,32 +60,71 @@ def explain(said: str, pins: Plan, sources: Sources, root: Path, directory: str 
     said = " ".join(line.strip() for line in said.splitlines() if NO_DAY not in line)
     if NO_SOLUTION in said:
         if pins.user_packages:
-            return _of_users(said, pins.user_packages)
+            return _of_users(said, pins, sources, context, ask)
         remedy = f"another release than --transformers {pins.transformers}, or --wheelhouse with what is missing"
         return UserFault("no set of packages fits", shortened(said, 800), remedy)
-    remedy = f"correct what it names; more memory, if a signal ended it; or without its cache (rm -rf {root / UV})"
+    cache = context.store.root / UV
+    remedy = f"correct what it names; more memory, if a signal ended it; or without its cache (rm -rf {cache})"
     return WorldFault("uv failed", shortened(said, 800), remedy)
 
 
-def _of_users(said: str, lines: Sequence[str]) -> UserFault:
+def _of_users(said: str, pins: Plan, sources: Sources, context: Context, ask: Ask) -> UserFault:
     """Return why the user's own packages do not fit an image that alone has been resolved.
 
-    What only bounds others is in uv's text as if they stated it themselves: it is named before.
+    They are asked for alone: what they have then is asked for beside the image, so that uv speaks of no other releases.
     """
+    wanted = users.parse_wanted(pins.user_packages)
+    said_alone, alone = ask(wanted)
+    if alone is None and NO_SOLUTION in said_alone:
+        newest, _ = ask((*wanted, *(f"{name}=={version}" for name, version in find_newest(pins, sources).items())))
+        said = newest if NO_SOLUTION in newest else said_alone
+        if build := how_to_build(said, context):
+            return UserFault("a package of your own has no wheel for the image", _explained(said, pins), build)
+    if alone:
+        names = {canonicalize_name(Requirement(text).name) for text in wanted} & alone.keys()
+        again, _ = ask((*pins.requirements, *wanted, *(f"{name}=={alone[name]}" for name in sorted(names))))
+        said = again if NO_SOLUTION in again else said
+    remedy = _other_image(said, pins, alone or {})
+    return UserFault("packages of your own do not go with the image", _explained(said, pins), remedy)
+
+
+def shorten(said: str) -> str:
+    """Return the reasons of uv, without its advice."""
+    line = " ".join(one.strip() for one in said.splitlines() if NO_DAY not in one)
+    return shortened(HINTS.sub("", BEGINNING.sub("", line)).removesuffix(END), 800)
+
+
+def how_to_build(said: str, context: Context) -> str:
+    """Return how to have the wheels that are missing by what uv says; empty where none are."""
+    missing = list(dict.fromkeys(NO_WHEELS.findall(HINTS.sub("", " ".join(said.split())))))
+    directory = shlex.quote(context.settings.wheelhouse or "wheels")
+    named = f"pip wheel --no-deps --wheel-dir {directory} {shlex.join(missing)}"
+    return f"build one: {named}, then --wheelhouse {directory}" if missing else ""
+
+
+def _other_image(said: str, pins: Plan, alone: Mapping[str, str]) -> str:
+    """Return the remedy: a release of torch or transformers that the user's packages take without the image."""
+    blamed = {name for name in ("torch", "transformers") if name in alone and f"depends on {name}==" in said}
+    wanted = {name: Version(alone[name].partition("+")[0]) for name in blamed}
+
+    def fits(torch: Version, transformers: Version) -> bool:
+        return wanted.items() <= {"torch": torch, "transformers": transformers}.items()
+
+    request = Request(platform=pins.platform, torch=pins.torch, base=pins.base, python=pins.python)
+    pair = find_pair(fits, request, load().on(pins.platform)) if wanted else None
+    image = f"--torch {pair[0].version} --transformers {pair[1].version}, or " if pair else ""
+    return f"{image}other versions of your own (--requirements, --package){'' if pair else OR_OF_IMAGE}"
+
+
+def _explained(said: str, pins: Plan) -> str:
+    """Return the reasons of uv behind the lines that it speaks of; what only bounds others is in them as if stated."""
     named = [
         requirement
-        for requirement in map(users.parse_line, lines)
+        for requirement in map(users.parse_line, pins.user_packages)
         if re.search(rf"(?<![\w.-]){re.escape(requirement.name)}(?![\w.-])", said)
     ]
-    asked = ", ".join(
-        f"{requirement.requirement}{f' ({users.CONSTRAINT})' if requirement.bounds else ''}" for requirement in named
-    )
-    said = f"asked: {asked}: {shortened(said, 800)}"
-    if ONLY_SOURCE.search(said):
-        remedy = "build one: pip wheel --no-deps --wheel-dir DIR NAME==VERSION, then --wheelhouse DIR"
-        return UserFault("a package of your own has no wheel for the image", said, remedy)
-    remedy = "other versions of your own (--requirements, --package), or of the image (--torch, --transformers)"
-    return UserFault("packages of your own do not go with the image", said, remedy)
+    lines = (f"{one.requirement}{f' ({users.CONSTRAINT})' if one.bounds else ''}" for one in named)
+    return f"asked: {', '.join(lines)}: {shorten(said)}"
 
 
 def _pins(text: str) -> list[tuple[str, str]]:

@@ -32,6 +32,8 @@ DECIDED = (
 OF_TORCH = {"version", "released", "python", "backend", "bindings", "ipex", "notes", "source"}
 OF_ERA = {"era", "python", "torch", "accelerate", "ccl", "flags", "source"}
 
+UNRESOLVED = "which releases of your packages go in is not asked here: build and lock say it"
+
 HEADINGS = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transformers", "base")
 
 
@@ -42,7 +44,8 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
     base = shown(plan.base_reference or f"debian:{plan.base_suite}")
     module, examples = plan.module if plan.bindings else None, shown(plan.examples) if plan.examples else None
     chosen = {name: getattr(plan, name) for name, usual in asdict(Content()).items() if getattr(plan, name) != usual}
-    chosen |= {"user_packages": plan.user_packages} if plan.user_packages else {}
+    if plan.user_packages:
+        chosen |= {"user_packages": plan.user_packages, "notes": (*plan.notes, UNRESOLVED)}
     chosen |= {"user_files": tuple(one.path for one in plan.user_files)} if plan.user_files else {}
     return {**fields, **days, "base": base, "module": module, "examples": examples, **chosen}
 

@@ -124,7 +124,8 @@ def is_exact(requirement: Requirement) -> bool:
 def _exact(text: str) -> Own:
     requirement = _requirement(text, "--package", bounds=False)
     if not is_exact(requirement.requirement):
-        raise UserFault("a package is named with its version", text, "--package NAME==VERSION")
+        remedy = f"--package {requirement.name}==VERSION; a name alone may be a line of --requirements FILE"
+        raise UserFault("a package is named with its version", text, remedy)
     return requirement
 
 

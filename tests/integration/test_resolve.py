@@ -146,6 +146,7 @@ def test_a_plan_without_them_is_resolved_alone(store: Store, tmp_path: Path) -> 
         (("peft==2.0",), "do not go with the image", ("asked: peft==2.0: ", "transformers<5", "transformers==5.23.0")),
         (("six<1 --constraint",), "do not go with the image", ("asked: six<1 (--constraint): ", "transformers", "six")),
         (("source==1.0",), "has no wheel for the image", ("source==1.0",)),
+        (("peft==1.0", "peft==2.0"), "do not go with the image", ("peft==1.0", "peft==2.0")),
         (("gpu",), "has packages for a GPU", ("nvidia-cublas 1.0",)),
         (("above", "peft"), "has packages for a GPU", ("nvidia-cublas 1.0",)),
         (("peft==1.0 --hash=sha256:" + "0" * 64,), "none of those that the requirements state", ("peft-1.0-py3",)),

@@ -18,3 +18,15 @@ def test_a_file_is_found_by_its_sha256_in_any_letters(tmp_path: Path) -> None:
     page = index_pages.read_page(str(tmp_path), "six", Sources())
 
     assert page and (page.address(wanted) or "").endswith("/six/six-1.0.zip")
+
+
+def test_a_file_that_was_withdrawn_is_told(tmp_path: Path) -> None:
+    (tmp_path / "six").mkdir()
+    links = '<a href="six-1.0.zip" data-yanked="">six</a><a href="six-1.1.zip">six</a>'
+    (tmp_path / "six" / "index.html").write_text(links)
+
+    page = index_pages.read_page(str(tmp_path), "six", Sources())
+
+    assert page and [(file.name, file.yanked, file.uploaded) for file in page.files] == [
+        ("six-1.0.zip", True, None), ("six-1.1.zip", False, None)
+    ]  # fmt: skip

@@ -91,6 +91,18 @@ def test_a_resolution_is_kept_when_its_day_is_over(
     assert first == again == resolve.choose_files(found, PLAN)
 
 
+def test_what_is_said_of_a_resolution_is_said_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Chosen(pylock("https://host/a-1-py3-none-any.whl"), Sources())
+    monkeypatch.setattr(uv, "ask_sources", lambda *_: found)
+    monkeypatch.setattr(resolve, "list_held_back", lambda *_: ["a 1, not 2"])
+    first = resolve.resolve_packages(PLAN, locks.context(Store(tmp_path), Sources(), {}))
+    monkeypatch.delattr(resolve, "list_held_back")
+
+    again = resolve.resolve_packages(PLAN, locks.context(Store(tmp_path), Sources(), {}))
+
+    assert first == again and again.notes == ("a 1, not 2",)
+
+
 def test_another_release_of_uv_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, releases = pylock("https://host/a-1-py3-none-any.whl"), list[str]()
     context = locks.context(Store(tmp_path), Sources(), {})

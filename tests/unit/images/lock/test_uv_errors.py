@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from packaging.version import Version
 
+from images.context import Context
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import uv_errors
 from images.plan import catalog, planner
 from images.plan.request import Request
 from images.servers.pip_config import Sources
+from images.store.store import Store
+from tests.support import locks
 
 PLAN = planner.make_plan(Request(), catalog.load())
 SOURCES = Sources(index="https://me:secret@mirror/simple")
 
 
-def fault(told: str) -> Fault:
-    return uv_errors.explain(told, PLAN, SOURCES, Path("/store"))
+def nobody(_: object) -> tuple[str, None]:
+    """Answer no question: nothing of the user's is in doubt."""
+    raise AssertionError
 
 
-def test_an_unreachable_index_is_named_without_its_password() -> None:
+@pytest.fixture
+def context(store: Store) -> Context:
+    return locks.context(store, SOURCES, {})
+
+
+def fault(told: str, context: Context) -> Fault:
+    return uv_errors.explain(told, PLAN, SOURCES, context, nobody)
+
+
+def test_an_unreachable_index_is_named_without_its_password(context: Context) -> None:
     told = "error: Request failed\n  cause: Failed to fetch: `http://me:secret@host:9/simple/torch/`\n  cause: refused"
 
-    found = fault(told)
+    found = fault(told, context)
 
     assert isinstance(found, WorldFault)
     assert found.value == "http://host:9/simple/torch/ (refused)"
@@ -55,8 +72,8 @@ HINT = "\nhint: Consider enabling use of system TLS certificates with the `--sys
         ),
     ],
 )
-def test_uvs_last_cause_says_why_an_index_is_not_reached(told: str, value: str) -> None:
-    found = fault(told)
+def test_uvs_last_cause_says_why_an_index_is_not_reached(context: Context, told: str, value: str) -> None:
+    found = fault(told, context)
 
     assert (found.fact, found.exit_code, found.value) == ("cannot reach a package index", 1, value)
     assert "REQUESTS_CA_BUNDLE" in found.remedy and "--wheelhouse DIR" in found.remedy
@@ -66,21 +83,24 @@ def test_uvs_last_cause_says_why_an_index_is_not_reached(told: str, value: str) 
     "said",
     ["warning: a\nended by signal 9", "exit code 3", "error: failed to write `/store/uv`: No space left (os error 28)"],
 )
-def test_any_other_failure_is_uvs_and_no_requirements(said: str) -> None:
-    found = fault(said)
+def test_any_other_failure_is_uvs_and_no_requirements(context: Context, said: str) -> None:
+    found = fault(said, context)
 
     assert (found.fact, found.exit_code) == ("uv failed", 1)
     assert found.value == " ".join(line.strip() for line in said.splitlines())
 
 
-def test_wheels_for_another_python_are_the_reason_whether_the_plan_or_uv_names_them(tmp_path: Path) -> None:
+def test_wheels_for_another_python_are_the_reason_whether_the_plan_or_uv_names_them(
+    tmp_path: Path, store: Store
+) -> None:
     pins = (("torch", PLAN.torch), ("transformers", PLAN.transformers), ("six", "1.17.0"))
     wheels = [tmp_path / f"{name}-{version}-cp310-cp310-linux_x86_64.whl" for name, version in pins]
     for wheel in wheels:
         wheel.touch()
 
     with pytest.raises(UserFault, match="only for another Python") as caught:
-        uv_errors.explain("No solution found: you require six==1.17.0", PLAN, SOURCES, Path("/store"), str(tmp_path))
+        asked = locks.context(store, SOURCES, {}, str(tmp_path))
+        uv_errors.explain("No solution found: you require six==1.17.0", PLAN, SOURCES, asked, nobody)
 
     assert all(wheel.name in caught.value.value for wheel in wheels)
 
@@ -93,13 +113,69 @@ FILTERED = (
 NO_DAY = "warning: `{file}` is missing an upload date, but user provided: 2026-07-09T00:00:00Z\n"
 
 
-def test_an_index_without_days_is_told_from_one_with_newer_releases_only() -> None:
+def test_an_index_without_days_is_told_from_one_with_newer_releases_only(context: Context) -> None:
     undated = NO_DAY.format(file="intel_cmplr_lib_ur-2026.0.0-py2.py3-none-any.whl")
 
-    found = fault(undated + FILTERED.format(name="intel-cmplr-lib-ur"))
-    newer = fault(undated + FILTERED.format(name="six"))
+    found = fault(undated + FILTERED.format(name="intel-cmplr-lib-ur"), context)
+    newer = fault(undated + FILTERED.format(name="six"), context)
 
     assert "does not say when" in found.fact
     assert found.value == "intel-cmplr-lib-ur (asked: https://mirror/simple)"
     assert "--lock" in found.remedy and "--wheelhouse" in found.remedy
     assert newer.fact == "no set of packages fits"
+
+
+NONE = "error: No solution found when resolving dependencies\n  cause: "
+END = ", we can conclude that your requirements are unsatisfiable.\n\nhint: Wheels are required for `other`"
+ALONE = {"flair": "0.15.1", "torch": "2.13.0+cu130", "transformers": "4.57.6"}
+LANGDETECT = "Because langdetect==1.0.9 has no usable wheels and flair==0.15.1 depends on langdetect>=1.0.9"
+OLD = "Because flair<=0.4.1 has no usable wheels and flair>=0.15 depends on transformers<5"
+NEW = "Because flair==0.15.1 depends on transformers<5 and this-image depends on transformers==5.23.0"
+
+
+@pytest.mark.parametrize(
+    ("lines", "answers", "fact", "value", "remedy"),
+    [
+        # What a package wants without the image is said of the image, and not of releases that nobody would take.
+        (("flair",), {"flair": ALONE, "beside it": NEW}, "do not go with the image", NEW,
+         "--torch 2.13.0 --transformers 4.57.6, or other versions"),
+        (("flair", "six<1 --constraint"), {"flair": ALONE, "beside it": NEW}, "do not go with the image", NEW,
+         "--torch 2.13.0 --transformers 4.57.6, or other versions"),
+        (("flair",), {"flair": {**ALONE, "transformers": "3.0.0"}, "beside it": NEW}, "do not go with the image", NEW,
+         "other versions of your own"),
+        (("flair",), {"flair": ALONE, "beside it": "Because flair==0.15.1 depends on numpy<2"},
+         "do not go with the image", "depends on numpy<2", "other versions of your own"),
+        # What lacks a wheel is named, and not old releases that lack one, too.
+        (("flair",), {"flair": OLD, "flair newest": LANGDETECT}, "has no wheel", LANGDETECT,
+         "build one: pip wheel --no-deps --wheel-dir wheels langdetect==1.0.9, then --wheelhouse wheels"),
+        (("a==1",), {"a==1": "Because a==1 has no usable wheels and this depends on a==1"}, "has no wheel", "a==1",
+         "build one: pip wheel --no-deps --wheel-dir wheels a==1, then --wheelhouse wheels"),
+        (("a",), {"a": "Because b>=4.9,<=4.9.3 has no usable wheels and a depends on b"}, "has no wheel", "a",
+         "build one: pip wheel --no-deps --wheel-dir wheels 'b>=4.9,<=4.9.3', then --wheelhouse wheels"),
+        (("a",), {"a": "Because all versions of a have no usable wheels"}, "has no wheel", "a",
+         "build one: pip wheel --no-deps --wheel-dir wheels a, then --wheelhouse wheels"),
+        (("a==1", "a<1"), {"a<1 a==1": "Because this-image depends on a<1 and a==1"}, "do not go with the image",
+         "a<1, a==1", "other versions of your own"),
+    ],
+)  # fmt: skip
+def test_users_packages_are_asked_for_alone_to_tell_what_is_in_their_way(
+    context: Context, monkeypatch: pytest.MonkeyPatch, lines: tuple[str, ...], answers: Mapping[str, Any],
+    fact: str, value: str, remedy: str,
+) -> None:  # fmt: skip
+    """`answers` are by what is asked for: by itself, beside the image, or with the newest release of it."""
+    plan = replace(PLAN, user_packages=tuple(sorted(lines)))
+    monkeypatch.setattr(uv_errors, "find_newest", lambda *_: {"flair": Version("0.15.1")})
+
+    def ask(requirements: Sequence[str]) -> tuple[str, Mapping[str, str] | None]:
+        kind = "beside it" if {*PLAN.requirements} <= {*requirements} else " ".join(requirements)
+        if kind == "beside it":
+            assert "flair==0.15.1" in requirements
+        kind = kind.replace(" flair==0.15.1", " newest" if "flair newest" in answers else "")
+        answer = answers[kind]
+        return (f"{NONE}{answer}{END}", None) if isinstance(answer, str) else ("", answer)
+
+    found = uv_errors.explain(f"{NONE}{OLD}{END}", plan, SOURCES, context, ask)
+
+    assert isinstance(found, UserFault) and fact in found.fact
+    assert value in found.value and "hint" not in found.value and "conclude" not in found.value
+    assert found.remedy.startswith(remedy)

@@ -1,0 +1,81 @@
+"""The newest releases that the user's lines allow, whether an image can have them or not."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from packaging.requirements import Requirement
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
+
+from images.host.background import background
+from images.lock import index_pages
+from images.lock.index_pages import PageFile
+from images.plan import markers
+from images.plan import requirements as users
+from images.plan.plan import Plan
+from images.plan.planner import FAMILY
+from images.servers.pip_config import Sources
+
+
+def find_newest(plan: Plan, sources: Sources) -> dict[str, Version]:
+    """Return the newest release, as of the day, of each of the user's packages that has a choice of them.
+
+    Raises a Fault for an index that does not answer.
+    """
+    own = [one for one in map(users.parse_line, plan.user_packages) if not one.bounds]
+    here = [one for one in own if markers.applies(one.requirement, plan.python, plan.platform)]
+    exact = {one.name for one in here if users.is_exact(one.requirement)}
+    stated: dict[str, list[Requirement]] = {}
+    for one in here:
+        if one.name not in exact:
+            stated.setdefault(one.name, []).append(one.requirement)
+    pages = _read_pages([*stated], sources)
+    newest = {name: max(_list_versions(pages[name], stated[name], plan), default=None) for name in stated}
+    return {name: version for name, version in newest.items() if version}
+
+
+def day_of(name: str, plan: Plan) -> datetime.date:
+    """Return the day as of which a package is resolved."""
+    return plan.family_as_of if canonicalize_name(name) in FAMILY else plan.as_of
+
+
+def _read_pages(names: Sequence[str], sources: Sources) -> Mapping[str, list[PageFile]]:
+    places = [(name, index) for name in names for index in index_pages.list_indexes(sources)]
+    with background(index_pages.AT_ONCE) as start:
+        tasks = [(name, start(partial(index_pages.read_page, index, name, sources))) for name, index in places]
+        files: dict[str, list[PageFile]] = {name: [] for name in names}
+        for name, task in tasks:
+            page = task.result()
+            files[name] += page.files if page else ()
+    return files
+
+
+def _list_versions(files: Sequence[PageFile], stated: Sequence[Requirement], plan: Plan) -> Iterator[Version]:
+    """Yield the releases that lines allow, but no build, preview or withdrawn one.
+
+    Of a file whose day is not known uv takes none as of a day.
+    """
+    for file in files:
+        version = _version_of(file.name)
+        is_late = file.uploaded is None or file.uploaded[:10] > str(day_of(stated[0].name, plan))
+        if version is None or version.is_prerelease or version.local or file.yanked or is_late:
+            continue
+        if all(requirement.specifier.contains(version) for requirement in stated):
+            yield version
+
+
+def _version_of(filename: str) -> Version | None:
+    parse = parse_wheel_filename if filename.endswith(".whl") else parse_sdist_filename
+    try:
+        return parse(filename)[1]
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+        return None
