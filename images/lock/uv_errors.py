@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -29,11 +29,11 @@ from images.store.store import UV
 USUAL = "PyPI"
 # What uv says: of a file, and where nothing meets all requirements; other failures are its own or the machine's.
 NO_DAY, NO_SOLUTION = "is missing an upload date", "No solution found"
-# What has none, in the chain of reasons: a package, or some of its releases.
-NO_WHEELS = re.compile(r"([\w.-]+(?:[<>=!~][^\s]*)?) ha(?:s|ve) no (?:usable )?wheels")
-BEGINNING = re.compile(r".*No solution found when resolving dependencies:?( cause:)? *")
-HINTS, END = re.compile(r" *hint: .*"), ", we can conclude that your requirements are unsatisfiable."
-
+# What stands behind a package, or some of its releases, in the chain of reasons.
+NO_WHEELS = ("has no usable wheels", "have no usable wheels", "has no wheels", "have no wheels")
+DEPENDING, YANKED = ("depends on", "depend on"), ("was yanked",)
+BEGINNING = ("No solution found when resolving dependencies", ":", " cause:")
+HINT, END = " hint: ", ", we can conclude that your requirements are unsatisfiable."
 OR_OF_IMAGE = ", or of the image (--torch, --transformers)"
 
 # Ask uv again, for these requirements alone: what it says, and the versions, None where nothing fits.
@@ -85,18 +85,47 @@ def _of_users(said: str, pins: Plan, sources: Sources, context: Context, ask: As
         again, _ = ask((*pins.requirements, *wanted, *(f"{name}=={alone[name]}" for name in sorted(names))))
         said = again if NO_SOLUTION in again else said
     remedy = _other_image(said, pins, alone or {})
+    if yanked := _list_before(said, YANKED):
+        remedy = f"--package {yanked[0]} as well, which takes a release that was withdrawn; or {remedy}"
     return UserFault("packages of your own do not go with the image", _explained(said, pins), remedy)
 
 
 def shorten(said: str) -> str:
     """Return the reasons of uv, without its advice."""
-    line = " ".join(one.strip() for one in said.splitlines() if NO_DAY not in one)
-    return shortened(HINTS.sub("", BEGINNING.sub("", line)).removesuffix(END), 800)
+    return shortened(_read_reasons(said).removesuffix(END), 800)
+
+
+def _read_reasons(said: str) -> str:
+    line = " ".join(one.strip() for one in said.splitlines() if one.strip() and NO_DAY not in one)
+    reasons = line.partition(HINT)[0]
+    reasons = reasons.partition(BEGINNING[0])[2] or reasons
+    for word in BEGINNING[1:]:
+        reasons = reasons.removeprefix(word)
+    return reasons.strip()
+
+
+def _list_before(said: str, phrases: Collection[str]) -> list[str]:
+    """List the words that stand before one of some phrases in the reasons of uv, each once."""
+    words, sizes = _read_reasons(said).split(), {len(phrase.split()) for phrase in phrases}
+    found = [
+        word
+        for at, word in enumerate(words, 1)
+        if any(" ".join(words[at : at + size]).rstrip(",") in phrases for size in sizes)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _name_of(requirement: str) -> str:
+    return re.split("[<>=!~]", requirement, maxsplit=1)[0]
 
 
 def how_to_build(said: str, context: Context) -> str:
-    """Return how to have the wheels that are missing by what uv says; empty where none are."""
-    missing = list(dict.fromkeys(NO_WHEELS.findall(HINTS.sub("", " ".join(said.split())))))
+    """Return how to have the wheels that are missing by what uv says; empty where none are.
+
+    A package of which another release is in the way, too, has a wheel that would do but for that.
+    """
+    depending = {*map(_name_of, _list_before(said, DEPENDING))}
+    missing = [one for one in _list_before(said, NO_WHEELS) if _name_of(one) not in depending]
     directory = shlex.quote(context.settings.wheelhouse or "wheels")
     named = f"pip wheel --no-deps --wheel-dir {directory} {shlex.join(missing)}"
     return f"build one: {named}, then --wheelhouse {directory}" if missing else ""

@@ -15,7 +15,8 @@ BUILT_WITH_TORCH = ("torch", "torchvision", "torchaudio")
 PARTS = re.compile(r"nvidia-(?!ml-py$).*|cuda-.*|triton|pytorch-triton.*")
 # Kernels that only a compiler for GPUs builds; transformers does without, where nobody asks for them.
 KERNELS = re.compile(r"flash-attn.*|causal-conv1d|mamba-ssm")
-LOCAL = re.compile(r"(?:[\w.]*[.\d])?(?:cu\d|cuda|rocm|xpu)[\w.]*")  # of a version: 2.5.1+cu121, 2.1.2+pt25cu121
+# In the local part of a version: 2.5.1+cu121, 2.1.2+pt25cu121.
+BUILD_FOR_GPU = re.compile(r"(?:^|[.\d])(?:cu\d|cuda|rocm|xpu)")
 
 
 def is_part(name: str) -> bool:
@@ -30,7 +31,7 @@ def is_left_out(name: str) -> bool:
 
 def is_build(version: str) -> bool:
     """Return whether a version is that of a build for a GPU, as its local part says."""
-    return bool(LOCAL.fullmatch(version.partition("+")[2]))
+    return bool(BUILD_FOR_GPU.search(version.partition("+")[2]))
 
 
 def public(version: str) -> str:
