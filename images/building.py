@@ -119,7 +119,8 @@ def _check_imports(finished: Finished, engine: Engine | None, load: bool | None,
         return
     with context.progress.step("importing every package once"):
         run = partial(engine.run, finished.image)
-        remedy = partial(import_check.choose_remedy, finished.lock, finished.wheels, finished.left_out)
+        parts = (finished.lock, finished.wheels, finished.left_out, context.store)
+        remedy = partial(import_check.choose_remedy, *parts)
         import_check.check_imports(finished.image, finished.wanted, run, context.store, remedy)
 
 

@@ -9,28 +9,36 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from images.host.option_fields import kind_of, option, option_key
+from images.host.option_fields import LINES, kind_of, option, option_key
 
-Value = bool | str
+Value = bool | str | tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The options; one that is on or off has a default, and a text may be None."""
+    """The options; one that is on or off has a default, and a text, or several, may be None."""
 
     trim: bool = option(True, "leave out tests, GPU parts and the like (default)")
     bytecode: bool = option(True, "compile the modules of Python (default)")
+    env: tuple[str, ...] | None = option(None, "a variable of the image, more than once for more", "NAME=VALUE")
+    no_import: tuple[str, ...] | None = option(
+        None, "a package that the check at the end need not import, more than once for more", "PACKAGE"
+    )
 
 
 FIELDS = fields(Content)
+WORDS = {"bool": "switch", LINES: "list of lines"}  # what an option is, by its kind
 
 
 def require_types(table: Mapping[str, Any]) -> None:
-    """Raise ValueError where a lock has something else than a switch or a line of text for an option."""
+    """Raise ValueError where a lock has something else than a switch, a line of text or several for an option."""
     for one in FIELDS:
-        value, wanted = table.get(one.name), bool if kind_of(one) == "bool" else str
-        missing = value is None and wanted is str
-        if not (missing or isinstance(value, wanted)) or (isinstance(value, str) and not value.isprintable()):
-            raise ValueError(
-                f"{option_key(one.name)}: {value!r} is no {'switch' if wanted is bool else 'line of text'}"
-            )
+        value, kind = table.get(one.name), kind_of(one)
+        lines = value if isinstance(value, list) else [value]
+        is_text = (isinstance(value, list) == (kind == LINES)) and all(map(_is_line, lines))
+        if not (isinstance(value, bool) if kind == "bool" else value is None or is_text):
+            raise ValueError(f"{option_key(one.name)}: {value!r} is no {WORDS.get(kind, 'line of text')}")
+
+
+def _is_line(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable()

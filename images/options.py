@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from images import content
 from images.context import Settings
 from images.host.errors import UserFault, require_text
-from images.host.option_fields import EVERY, kind_of, option_key
+from images.host.option_fields import EVERY, LINES, kind_of, option_key
 from images.oci import reference
 from images.platforms import PLATFORMS, Platform, platform_of
 
@@ -88,13 +88,17 @@ def _of_field(one: dataclasses.Field[Any], default: object = None) -> tuple[set[
     """Return the row of an option that is declared as a field of Content, or of Settings with its default."""
     rest, takes = one.metadata, kind_of(one)
     settings: dict[str, Any] = {"default": default}
-    settings |= {"action": BOTH} if takes == "bool" else {"type": _count} if takes == "int" else {}
+    settings |= KINDS.get(takes, {})
     settings |= {"choices": rest["choices"]} if rest["choices"] else {}
     return _row(rest["commands"], f"--{option_key(one.name)}", rest["metavar"], rest["help"], **settings)
 
 
 EITHER = " or ".join(map(str, PLATFORMS))
 BOTH = argparse.BooleanOptionalAction
+# What argparse is told of an option that is declared as a field, by its kind.
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    "bool": {"action": BOTH}, "int": {"type": _count}, LINES: {"action": "append"},
+}  # fmt: skip
 # The commands, the option, and what it takes; a command that has no such option sees its default.
 OPTIONS = (
     _row("verify sbom provenance", "image", "IMAGE|ARCHIVE",
@@ -181,7 +185,7 @@ def read_request(options: argparse.Namespace) -> Request:
 
     Raises UserFault when the base or a name of the image cannot be one, or requirements or files cannot be read.
     """
-    from images.plan import requirements, user_files
+    from images.plan import requirements, user_files, variables
     from images.plan.request import Request  # --help does without
 
     tag = next(iter(read_names(options)), None)
@@ -189,8 +193,13 @@ def read_request(options: argparse.Namespace) -> Request:
         reference.parse_reference(options.base)
     made_of_several = {"index", "tag", "content", "user_packages", "user_files", "notes"}
     typed = {field.name: getattr(options, field.name) for field in fields(Request) if field.name not in made_of_several}
+    readers = {"env": variables.read_variables, "no_import": requirements.read_projects}
     content_typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
-    chosen = {name: value for name, value in content_typed.items() if value is not None}
+    chosen = {
+        name: readers[name](value) if name in readers else value
+        for name, value in content_typed.items()
+        if value is not None
+    }
     wanted = requirements.read_requirements(options.requirements, options.package)
     files = user_files.read_user_files(options.script, options.workdir)
     notes = (*_read_torch(typed), *wanted.notes)

@@ -82,6 +82,7 @@ def resolve_plan(planned: Plan, context: Context, start: Start | None = None) ->
         choose, making = lambda: added, None
     with context.progress.step("choosing Python packages"):
         resolved, user_packages = resolving.resolve_with_users(planned, context)
+    import_check.require_excused(planned.no_import or (), resolved.artifacts)
     for note in resolved.notes:
         context.progress.say(f"note: {note}")
     debian_part = choose()
@@ -173,7 +174,7 @@ def build_image(locked: Locked, files: LockFiles, tags: tuple[str, ...], context
         bill = start(lambda: sbom.write_sbom(lock, files.wheels, base, store, controls))
         above = assemble.write_layers(ingredients, extras, bill, context)
     finished = _write_image(ingredients, above, tags, context)
-    wanted = import_check.wanted_of(store, files.wheels)
+    wanted = import_check.wanted_of(store, files.wheels, lock.no_import or ())
     return Finished(finished, base, lock, bill.result(), wanted, files.wheels, left_out)
 
 

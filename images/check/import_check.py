@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from images.host.errors import WorldFault
+from images.host.errors import UserFault, WorldFault
 from images.host.text import shortened
 from images.layers import entrypoint_layer, needed, user_files
 from images.layers.trim import Patterns
-from images.lock.lock import Lock
+from images.lock.lock import Artifact, Lock
 from images.oci.image import Image
 from images.store import fingerprint
 from images.store.store import Store
@@ -30,21 +31,31 @@ SKIPPED = {
 WITHOUT_PACKAGES = {entrypoint_layer.NAME, user_files.NAME}
 ENTRYPOINT = entrypoint_layer.HERE.parent / "entrypoint"
 SCRIPT = Path(__file__).with_name("import_all.py").read_text()
+FAILED = re.compile(r"(?:^|; )(\w+) \(")  # a module in what SCRIPT says
 LONGEST = 1500  # characters of what is shown: there may be something to say of every module
 
 # Run a command in a container of an image; return None if it went well, else the last line of what it printed.
 Run = Callable[[Sequence[str]], "str | None"]
 
 
-def wanted_of(store: Store, wheels: Iterable[Wheel]) -> tuple[str, ...]:
+def wanted_of(store: Store, wheels: Iterable[Wheel], excused: Sequence[str] = ()) -> tuple[str, ...]:
     """Return what an image of these wheels must have, in order: the modules, and the releases as NAME==RELEASE.
 
-    Name and release are those of METADATA: that is what Python says of an installed package.
+    Name and release are those of METADATA: that is what Python says of an installed package. Of the projects that are
+    `excused` no module is imported.
     """
-    contents = [read_content(store, wheel.sha256, wheel.path) for wheel in wheels]
-    modules = {module for one in contents for module in one.modules} - SKIPPED.keys()
-    releases = (f"{one.metadata['name']}=={one.metadata['version']}" for one in contents)
+    contents = {wheel.project: read_content(store, wheel.sha256, wheel.path) for wheel in wheels}
+    parts = [one.modules for project, one in contents.items() if project not in excused]
+    modules = {module for part in parts for module in part} - SKIPPED.keys()
+    releases = (f"{one.metadata['name']}=={one.metadata['version']}" for one in contents.values())
     return (*sorted(modules), *sorted(releases))
+
+
+def require_excused(excused: Sequence[str], artifacts: Iterable[Artifact]) -> None:
+    """Raise UserFault where a package need not be imported that is not in the image."""
+    if unknown := sorted({*excused} - {artifact.name for artifact in artifacts}):
+        fact = "no package of that name goes into the image"
+        raise UserFault(fact, ", ".join(unknown), "--no-import with the name of a package that does, or without it")
 
 
 def check_imports(image: Image, wanted: Sequence[str], run: Run, store: Store, remedy: Callable[[str], str]) -> bool:
@@ -67,12 +78,19 @@ def check_imports(image: Image, wanted: Sequence[str], run: Run, store: Store, r
     return not store.cached("import checks", decides, check).reused
 
 
-def choose_remedy(lock: Lock, wheels: Sequence[Wheel], left_out: Patterns, said: str) -> str:
+def choose_remedy(lock: Lock, wheels: Sequence[Wheel], left_out: Patterns, store: Store, said: str) -> str:
     """Return what helps where the image of a lock does not import everything, by what its Python said."""
+    own = [wheel for wheel in wheels if lock.user_packages and wheel.project in lock.user_packages.names]
+    modules = {*FAILED.findall(said)}
+    failed = [one.project for one in own if modules & {*read_content(store, one.sha256, one.path).modules}]
     if path := needed.find_left_out(said, wheels, left_out):
         helps = f"--no-trim: {path} is left out without it"
     elif lock.user_packages:
-        helps = "--package or --requirements with other versions"
+        excuse = (
+            f"; or, if your code does without, {' '.join(f'--no-import {one}' for one in failed)}" if failed else ""
+        )
+        variable = ", or a variable that they want, --env NAME=VALUE" if failed else ""
+        helps = f"--package or --requirements with other versions{variable}{excuse}"
     else:
         helps = "another --transformers or --base"
     return f"{helps}; the image stays loaded, so that you can examine it"

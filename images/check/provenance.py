@@ -89,4 +89,4 @@ def _digest(text: str) -> dict[str, str]:
 
 
 def _as_plain(value: object) -> object:
-    return value if isinstance(value, bool) else str(value)
+    return value if isinstance(value, bool | list) else str(value)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import Field, field
 from typing import Any
 
+LINES = "tuple[str, ...]"
 EVERY = "build plan lock bundle"  # the commands that have a request
 
 
@@ -22,7 +23,10 @@ def option(
 
 
 def kind_of(one: Field[Any]) -> str:
-    """Return what a field takes: bool for one that is on or off, int for a whole number, str for a line of text."""
+    """Return what a field takes: bool for one that is on or off, int for a whole number, str for a line of text.
+
+    One that may be typed more than once takes LINES.
+    """
     return str(one.type).removesuffix(" | None")
 
 

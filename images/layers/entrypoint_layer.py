@@ -19,6 +19,7 @@ from images.layers.examples import PLACE
 from images.lock.lock import Lock
 from images.oci.writing.layer_writer import LayerWriter
 from images.plan.user_files import WORKSPACE
+from images.plan.variables import parse_variables
 from images.store.store import Store
 
 HERE = Path(__file__).parents[1]
@@ -46,6 +47,7 @@ AT_EXIT = Template((HERE / "layers/at_exit.pth").read_text()).substitute(path=f"
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
 WRITABLE = 0o775  # their mode
 
+# Of these, too, a user's own names none: OF_IMAGE in plan/variables.py.
 ENVIRONMENT = {
     "ACCELERATE_USE_CPU": "1",  # without it, ranks under accelerate >= 1.13 each train alone
     "HF_HOME": "/workspace/.cache/huggingface",
@@ -82,6 +84,7 @@ def container_settings(lock: Lock, base: Base) -> dict[str, Any]:
     joined = {"LD_LIBRARY_PATH": ":".join(libraries)} if libraries else {}
     variables = {
         **below,
+        **parse_variables(lock.env or ()),
         **ENVIRONMENT,
         **_of_pip(lock),
         **_of_mpich(lock),

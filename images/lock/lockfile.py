@@ -27,7 +27,7 @@ from images.lock.lock import Artifact, Lock
 from images.oci import reference
 from images.oci.writing import packing
 from images.oci.writing.tars import EPOCH
-from images.plan import requirements, user_files
+from images.plan import requirements, user_files, variables
 from images.plan.request import Request
 from images.platforms import PLATFORMS, TWIN, Platform
 from images.store import fingerprint
@@ -130,6 +130,7 @@ def _make_lock(packages: Sequence[Package], table: Mapping[str, Any], where: str
         content_of.require_types(rest)
         lock = _lock_types().validate_python(rest)
         _require_sense(lock)
+        _require_options(lock)
         _require_user_packages(lock)
         user_files.require_rows(lock.user_files or ())
     except ValidationError as error:
@@ -173,6 +174,14 @@ def _require_sense(lock: Lock) -> None:
     for name, pinned in (("torch", lock.torch), ("transformers", lock.transformers)):
         if Version(lock.version(name)).public != Version(pinned).public:
             raise ValueError(f"{name} {pinned} with the file of {name} {lock.version(name)}")
+
+
+def _require_options(lock: Lock) -> None:
+    """Raise UserFault or ValueError for variables that are none, or packages to import that are not in the lock."""
+    if lock.env is not None and variables.read_variables(lock.env) != lock.env:
+        raise ValueError("env: not in order")
+    if absent := {*(lock.no_import or ())} - {artifact.name for artifact in lock.artifacts}:
+        raise ValueError(f"no-import: {', '.join(sorted(absent))}, which is not in it")
 
 
 def _require_user_packages(lock: Lock) -> None:
@@ -247,6 +256,10 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
         key = option_key(name)
         if isinstance(value, bool) and value is not table.get(key):
             yield f"--{'' if value else 'no-'}{key}, but the lock was made with --{'no-' if value else ''}{key}"
+        elif isinstance(value, tuple) and [*value] != table.get(key):
+            there = table.get(key)
+            known = ", ".join(map(str, there)) if isinstance(there, list) else "none"
+            yield f"--{key} {', '.join(value)}, but the lock has {known}"
         elif isinstance(value, str) and not _same(value, table.get(key)):
             yield f"--{key} {value}, but the lock has {table.get(key)}"
     if request.tasks:

@@ -38,7 +38,8 @@ PLANS = {
     "arm64": "--platform linux/arm64",
     "arm64-newest-torch": "--platform linux/arm64 --torch 2.15.0",
     "own-packages": "--package peft==0.19.1 --package tensorboard==2.21.0",
-    "other-options": "--no-trim --no-bytecode --examples examples.tar.gz --tag example.org/image:2 --wheelhouse wheels",
+    "other-options": "--no-trim --no-bytecode --examples examples.tar.gz --tag example.org/image:2 --wheelhouse wheels "
+    "--env KERAS_BACKEND=torch --no-import keras --no-import Absl_Py",
 }
 
 

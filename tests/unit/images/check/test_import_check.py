@@ -10,7 +10,7 @@ import pytest
 
 from images.check import import_check
 from images.content import Content
-from images.host.errors import WorldFault
+from images.host.errors import UserFault, WorldFault
 from images.layers import trim
 from images.lock.lock import UserPackages
 from images.oci.image import Image
@@ -98,25 +98,44 @@ def test_what_is_wanted_is_what_wheels_have_and_say_in_order(tmp_path: Path, sto
     assert [import_check.wanted_of(store, order) for order in (wheels, wheels[::-1])] == [expected] * 2
 
 
+def test_what_is_excused_is_not_imported_but_has_to_be_there(tmp_path: Path, store: Store) -> None:
+    """A module that another package has as well is imported."""
+    parts = {"keras": ("keras", "both"), "six": ("six", "both")}
+    paths = {name: pack(tmp_path, {f"{module}.py": b"" for module in has}, name) for name, has in parts.items()}
+    wheels = [Wheel(name, "1.0", f"{number:064x}", path) for number, (name, path) in enumerate(paths.items())]
+
+    assert import_check.wanted_of(store, wheels, ["keras"]) == ("both", "six", "keras==1.0", "six==1.0")
+
+
+def test_what_is_excused_is_in_the_image() -> None:
+    import_check.require_excused(["six"], [locks.artifact("six", "1.0")])
+    with pytest.raises(UserFault, match=r"no package of that name goes into the image: kears"):
+        import_check.require_excused(["six", "kears"], [locks.artifact("six", "1.0")])
+
+
 NO_TRIM = "--no-trim: numpy/tests/a.py is left out without it"
+OTHER = "--package or --requirements with other versions"
 
 
 @pytest.mark.parametrize(
-    ("missing", "packages", "remedy"),
+    ("said", "packages", "remedy"),
     [
-        ("numpy.tests.a", None, NO_TRIM),
-        ("numpy.tests", UserPackages(("a",), ("a",)), NO_TRIM),
-        ("numpy.testing", None, "another --transformers or --base"),
-        ("numpy.testing", UserPackages(("a",), ("a",)), "--package or --requirements with other versions"),
+        ("sklearn (ModuleNotFoundError: No module named 'numpy.tests.a')", (), NO_TRIM),
+        ("sklearn (ModuleNotFoundError: No module named 'numpy.tests')", ("keras",), NO_TRIM),
+        ("keras (ModuleNotFoundError: No module named 'tensorflow')", (), "another --transformers or --base;"),
+        ("numpy (ImportError: no); keras (ModuleNotFoundError: No module named 'tensorflow')", ("keras",),
+         f"{OTHER}, or a variable that they want, --env NAME=VALUE; or, if your code does without, --no-import keras;"),
+        ("numpy (ImportError: keras (no))", ("keras",), f"{OTHER};"),
+        ("keras (1.0 instead of 2.0)", ("peft",), f"{OTHER};"),
     ],
-)
-def test_the_remedy_follows_from_what_is_missing(
-    tmp_path: Path, missing: str, packages: UserPackages | None, remedy: str
+)  # fmt: skip
+def test_the_remedy_follows_from_what_is_said(
+    tmp_path: Path, store: Store, said: str, packages: tuple[str, ...], remedy: str
 ) -> None:
-    path = pack(tmp_path, {"numpy/tests/a.py": b""}, "numpy")
-    wheels, left_out = [Wheel("numpy", "1.0", "", path)], {"numpy": trim.trimmed_pattern("numpy", Content())}
-    said = f"sklearn (ModuleNotFoundError: No module named '{missing}')"
+    files = {"numpy": "numpy/tests/a.py", "keras": "keras.py"}
+    paths = {name: pack(tmp_path, {file: b""}, name) for name, file in files.items()}
+    wheels = [Wheel(name, "1.0", f"{number:064x}", path) for number, (name, path) in enumerate(paths.items())]
+    left_out = {name: trim.trimmed_pattern(name, Content()) for name in files}
+    locked = locks.lock(user_packages=UserPackages(packages, packages) if packages else None)
 
-    given = import_check.choose_remedy(locks.lock(user_packages=packages), wheels, left_out, said)
-
-    assert given.startswith(remedy)
+    assert import_check.choose_remedy(locked, wheels, left_out, store, said).startswith(remedy)

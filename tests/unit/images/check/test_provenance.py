@@ -80,9 +80,10 @@ def test_a_base_of_others_is_one_of_the_files_and_what_it_has_is_none(
 
 
 def test_it_says_what_was_asked_for_and_with_which_tools_it_was_made() -> None:
-    found = predicate(lock(trim=False))
+    found = predicate(lock(trim=False, env=("A=1", "B=2")))
 
-    assert {"torch": "2.13.0", "backend": "gloo", "trim": False}.items() <= found["externalParameters"].items()
+    asked = {"torch": "2.13.0", "backend": "gloo", "trim": False, "env": ["A=1", "B=2"]}
+    assert asked.items() <= found["externalParameters"].items() and "no-import" not in found["externalParameters"]
     assert found["internalParameters"] == lockfile.tools()
 
 

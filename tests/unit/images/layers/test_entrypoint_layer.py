@@ -11,7 +11,7 @@ import pytest
 from entrypoint.hooks.at_exit import VARIABLE
 from images.base.facts import Site
 from images.layers import entrypoint_layer
-from images.layers.entrypoint_layer import AT_EXIT, labels, read_entrypoint
+from images.layers.entrypoint_layer import AT_EXIT, ENVIRONMENT, container_settings, labels, read_entrypoint
 from tests.support.bases import DIGEST, base
 from tests.support.locks import lock
 from tests.support.stand_in import SYSTEM
@@ -63,3 +63,13 @@ def test_the_line_is_one_that_site_runs() -> None:
     assert AT_EXIT.startswith("import ") and AT_EXIT.count("\n") == 1
     assert VARIABLE in AT_EXIT
     assert '__name__ == "multinode.at_exit"' in (ROOT / entrypoint_layer.PROGRAM).read_text()
+
+
+def test_a_variable_of_the_users_stands_above_those_of_the_base_and_below_the_images_own() -> None:
+    below = dataclasses.replace(base(SYSTEM, made=True), environment={"A": "0", "B": "0", "PATH": "/bin"})
+    locked = lock(python="3.10", env=("A=1 = 2", "HF_HOME=/elsewhere", "KERAS_BACKEND=torch"))
+
+    found = container_settings(locked, below)["Env"]
+
+    assert {"A=1 = 2", "B=0", "KERAS_BACKEND=torch", f"HF_HOME={ENVIRONMENT['HF_HOME']}"} <= {*found}
+    assert len({line.partition("=")[0] for line in found}) == len(found)

@@ -169,6 +169,12 @@ WHEEL = {"name": "torch-2.13.0+cpu-py3-none-any.whl", "path": "x", "hashes": {"s
         (f"{OURS}/as-of", "yesterday", "damaged", "as_of"),
         (f"{OURS}/trim", "yes", "damaged", "trim"),
         (f"{OURS}/bytecode", 1, "damaged", "bytecode"),
+        (f"{OURS}/env", "A=1", "damaged", "env: 'A=1' is no list of lines"),
+        (f"{OURS}/env", ["A=1\n"], "damaged", "env"),
+        (f"{OURS}/env", ["PATH=/tmp"], "damaged", "sets that variable itself"),
+        (f"{OURS}/env", ["B=1", "A=1"], "damaged", "env: not in order"),
+        (f"{OURS}/no-import", ["peft"], "damaged", "no-import: peft, which is not in it"),
+        (f"{OURS}/no-import", [1], "damaged", "no-import"),
         (f"{OURS}/strip", True, "keys that this release of multinode does not know", "strip"),
         (f"{OURS}/artifacts", [], "does not know", "artifacts"),
         (f"{OURS}/backend", "mpi", "damaged", "backend"),
@@ -245,6 +251,9 @@ WITH_EXAMPLES = locks.lock(examples=Examples("examples.tar", "2" * 64))
         (ON_IMAGE, Request(base="host:5000/a/b:2"), ["--base host:5000/a/b:2, but the lock has"]),
         (locks.lock(), Request(content={"trim": False}), ["--no-trim, but the lock was made with --trim"]),
         (locks.lock(), Request(content={"bytecode": True}), ["--bytecode, but the lock was made with --no-bytecode"]),
+        (locks.lock(), Request(content={"env": ("A=1", "B=2")}), ["--env A=1, B=2, but the lock has none"]),
+        (locks.lock(env=("A=1",)), Request(content={"env": ("A=2",)}), ["--env A=2, but the lock has A=1"]),
+        (locks.lock(), Request(content={"no_import": ("torch",)}), ["--no-import torch, but the lock has none"]),
         (
             locks.lock(),
             Request(user_packages=("peft==2",)),
@@ -300,7 +309,8 @@ def test_what_the_lock_says_may_be_asked_for_again(lock: Lock) -> None:
     asked = replace(
         NOTHING, torch="2.13", backend="gloo", base="debian", examples="here", content={"trim": True, "bytecode": False}
     )
-    asked = replace(asked, as_of=str(lock.as_of))
+    asked = replace(asked, as_of=str(lock.as_of), content={**asked.content, "env": ("A=1",), "no_import": ("torch",)})
+    lock = replace(lock, env=("A=1",), no_import=("torch",))
 
     assert lockfile.read_lock(lockfile.format_lock(lock), "x", asked).tag == "multinode:torch2.13.0-transformers5.23.0"
 
