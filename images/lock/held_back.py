@@ -22,5 +22,7 @@ def list_held_back(plan: Plan, chosen: uv.Chosen, context: Context, requirements
             why = "others of your packages would be older beside it" if answer.found else uv_errors.shorten(answer.said)
             build = "" if answer.found else uv_errors.how_to_build(answer.said, context)
             day = day_of(name, plan)
-            notes.append(f"{name} {taken}, not {newest}, the newest of {day}: {why}{f'; {build}' if build else ''}")
+            notes.append(
+                f"{name} {taken}, not {newest}, the newest of {day}: {why}{f'; build one: {build}' if build else ''}"
+            )
     return notes

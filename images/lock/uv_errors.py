@@ -78,8 +78,9 @@ def _of_users(said: str, pins: Plan, sources: Sources, context: Context, ask: As
     if alone is None and NO_SOLUTION in said_alone:
         newest, _ = ask((*wanted, *(f"{name}=={version}" for name, version in find_newest(pins, sources).items())))
         said = newest if NO_SOLUTION in newest else said_alone
-        if build := how_to_build(said, context):
-            return UserFault("a package of your own has no wheel for the image", _explained(said, pins), build)
+        if command := how_to_build(said, context):
+            fact = "a package of your own has no wheel for the image"
+            return UserFault(fact, _explained(said, pins), f"build one: {command}")
     if alone:
         names = {canonicalize_name(Requirement(text).name) for text in wanted} & alone.keys()
         again, _ = ask((*pins.requirements, *wanted, *(f"{name}=={alone[name]}" for name in sorted(names))))
@@ -128,7 +129,7 @@ def how_to_build(said: str, context: Context) -> str:
     missing = [one for one in _list_before(said, NO_WHEELS) if _name_of(one) not in depending]
     directory = shlex.quote(context.settings.wheelhouse or "wheels")
     named = f"pip wheel --no-deps --wheel-dir {directory} {shlex.join(missing)}"
-    return f"build one: {named}, then --wheelhouse {directory}" if missing else ""
+    return f"{named}, then --wheelhouse {directory}" if missing else ""
 
 
 def _other_image(said: str, pins: Plan, alone: Mapping[str, str]) -> str:
