@@ -4,6 +4,7 @@ python -m benchmarks build     our build by itself, and against two Dockerfiles 
 python -m benchmarks image     sizes, with bytecode and without, against a Dockerfile's
 python -m benchmarks start     what the entrypoint adds to a command, and the way to the first step of a training
 python -m benchmarks train     the examples' scripts against the guide's command, with what is learned; bf16
+python -m benchmarks plain     the scripts, a step and texts of like length in float32, without units for bf16
 python -m benchmarks example   real scripts on one node and two: how soon a small real model learns, by either way
 python -m benchmarks settings  a step of training: tuned and untuned, alone and together, by gloo and oneCCL
 python -m benchmarks network   a step in two containers with less of a network between them, by what ranks send
@@ -30,6 +31,7 @@ from benchmarks.figures.measured import Figures, of_json
 from benchmarks.host import machine, scratch
 from benchmarks.image import measure as image
 from benchmarks.network import measure as network
+from benchmarks.plain import measure as plain
 from benchmarks.report import pages, tables
 from benchmarks.settings import measure as settings
 from benchmarks.start import measure as start
@@ -39,8 +41,8 @@ from images.host.errors import Fault, UserFault
 from images.options import Parser
 
 PARTS: Mapping[str, ModuleType] = {
-    "build": build, "image": image, "start": start, "train": train, "example": example, "settings": settings,
-    "network": network, "store": store,
+    "build": build, "image": image, "start": start, "train": train, "plain": plain, "example": example,
+    "settings": settings, "network": network, "store": store,
 }  # fmt: skip
 PLOT = "python -m benchmarks plot"
 INTERRUPTED = 130

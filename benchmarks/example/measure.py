@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.example import stamped
 from benchmarks.figures.measured import Figures
 from benchmarks.host.commands import call
+from benchmarks.host.containers import Setting
 from benchmarks.host.scratch import Scratch
 from benchmarks.train import drawn, scripts
 from benchmarks.train.measure import build, choose_words
@@ -47,7 +48,7 @@ def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     call([sys.executable, "-m", "scripts.example", str(data)])
     prepare(data)
     drawn.write_all(data)
-    trainings = Trainings(scratch, image, data, choose_words(), cores, {STAMPED: PLACE})
+    trainings = Trainings(scratch, image, data, choose_words(), cores, Setting(mounts={STAMPED: PLACE}))
     for _, side in itertools.product(scratch.rounds(runs), SIDES):
         scratch.say(f"{side}, one node")
         keep(figures, f"{side} one", trainings.run(side, command(trainings, side, nodes=1)))

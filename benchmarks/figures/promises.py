@@ -161,6 +161,30 @@ PROMISES: Sequence[Promise] = (
         least=0.98,
     ),
     Promise(
+        "plain", "speed of `qa --do_train` in float32 on lengths like SQuAD's, against the guide's command",
+        "squad ours speed", "the real run_qa.py, 12 x 384, a distilbert-sized model; samples per second",
+        "squad guide speed", least=2.0, in_readme=True,
+    ),
+    Promise(
+        "plain", "speed of `glue` in float32 on lengths like QQP's, against the guide's command", "qqp ours speed",
+        "the real run_glue.py, 32 x 128", "qqp guide speed", least=3.0,
+    ),
+    Promise(
+        "plain", "the same in two containers of a core each",
+        "qqp ours speed in two", "two epochs, so that each has as many steps as one container alone",
+        "qqp guide speed in two", least=2.5,
+    ),
+    Promise(
+        "plain", "speed of a small real model on texts of like length, against texts in any order",
+        "texts ours speed", "all-MiniLM-L6-v2 and descriptions of Debian packages by the real run_glue.py, 32 texts",
+        "texts padded speed", least=1.25,
+    ),
+    Promise(
+        "plain", "what a core computes in a step, against the products of matrices in it alone", "step rate",
+        "a distilbert-sized model, 8 x 128, float32; operations in a second of processor time, in turn",
+        "products rate", least=0.8,
+    ),
+    Promise(
         "example", "accuracy where two nodes send gradients as by default, against all numbers in float32",
         "default gradients accuracy", "after an epoch, medians of three seeds", "float32 gradients accuracy",
         least=0.99,

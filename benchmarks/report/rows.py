@@ -184,6 +184,25 @@ SETTINGS = (
         ),
     ),
 )  # fmt: skip
+PLAIN = (
+    Table(
+        "The real scripts in float32, samples a second", SPEED,
+        (
+            _script("`qa --do_train`, lengths like SQuAD's, 12 x 384", "squad"),
+            _script("`glue`, lengths like QQP's, 32 x 128", "qqp"),
+            _script("the same in two containers of a core each", "qqp", " in two"),
+        ),
+    ),
+    Table(
+        "The first training, samples a second", ("texts of like length", "in any order", "ratio"),
+        (Row("all-MiniLM-L6-v2, batches of 32 descriptions", _ratio("texts ours speed", "texts padded speed")),),
+    ),
+    Table(
+        "On one core in float32, products of matrices a second of processor time",
+        ("in a step", "alone", "ratio"),
+        (Row("DistilBERT's size, 8 x 128", _ratio("step rate", "products rate")),),
+    ),
+)  # fmt: skip
 RATES = {"unlimited": "no limit", "10gbit": "10 Gbit/s", "1gbit": "1 Gbit/s", "300mbit": "300 Mbit/s"}
 NODES = {"one": "one node", "two unlimited": "two nodes", "two 1gbit": "two nodes, 1 Gbit/s"}
 EXAMPLE = (
@@ -274,6 +293,6 @@ STORE = (
     ),
 )  # fmt: skip
 TABLES: Mapping[str, Sequence[Table]] = {
-    "build": BUILD, "image": IMAGE, "start": START, "train": TRAIN, "settings": SETTINGS,
+    "build": BUILD, "image": IMAGE, "start": START, "train": TRAIN, "plain": PLAIN, "settings": SETTINGS,
     "example": EXAMPLE, "network": NETWORK, "store": STORE,
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.figures.measured import Figures
@@ -60,7 +60,7 @@ SIDES: Mapping[str, str] = {"guide": "", "padded": "--group_by_length False", "o
 class Trainings:
     """An image, a directory with the data, words for all trainings, and how many cores the machine has.
 
-    more: other files of this machine, by their places in the containers.
+    given: what all containers have besides.
     """
 
     scratch: Scratch
@@ -68,7 +68,7 @@ class Trainings:
     data: Path
     words: str
     cores: int
-    more: Mapping[Path, str] = field(default_factory=dict)
+    given: Setting = field(default_factory=Setting)
 
     def run(self, side: str, command: str) -> str:
         """Run a command in a container of one side, and return what it printed."""
@@ -90,14 +90,14 @@ class Trainings:
 
     def _setting(self, side: str, cores: int) -> Setting:
         guide = {**GUIDE, "OMP_NUM_THREADS": str(cores)} if side == "guide" else {}
-        mounts = {self.data: DATA, **self.more}
-        environ = {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", **guide}
-        return Setting(("--workdir", DATA), environ, mounts, "sh")
+        mounts = {self.data: DATA, **self.given.mounts}
+        environ = {"HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", **guide, **self.given.environ}
+        return replace(self.given, limits=("--workdir", DATA), environ=environ, mounts=mounts, entrypoint="sh")
 
 
-def measure_speed(trainings: Trainings, figures: Figures, runs: int) -> None:
+def measure_speed(trainings: Trainings, figures: Figures, runs: int, speeds: Mapping[str, Script] = SPEEDS) -> None:
     """Train a model of DistilBERT's size, by both sides in turn, alone and in two containers."""
-    for number, (data, script) in itertools.product(trainings.scratch.rounds(runs), SPEEDS.items()):
+    for number, (data, script) in itertools.product(trainings.scratch.rounds(runs), speeds.items()):
         arguments = describe_speed(data, script)
         for side in SIDES:
             trainings.scratch.say(f"{data}, {side}, {number + 1} of {runs}")

@@ -69,6 +69,7 @@ SMALLEST: Mapping[str, Mapping[str, object]] = {
     "image": {},
     "start": {},
     "train": {"benchmarks.train.scripts.SEEDS": ("1",), "benchmarks.train.bf16.STEPS": ()},
+    "plain": {"benchmarks.plain.measure.TURNS": ("--batch", "1", "--length", "8", "--layers", "1", "--turns", "3")},
     "example": {
         "benchmarks.example.measure.RATES": ("1gbit",),
         "benchmarks.example.measure.SEEDS": ("1",),
