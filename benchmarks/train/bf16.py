@@ -1,7 +1,7 @@
-"""`--bf16` where no unit computes in it: with the entrypoint it is float32, which is trained beside it, and emulated.
+"""`--bf16` where no unit computes in it: the image computes in float32, which is trained beside it, and emulated.
 
-On a processor that has units they are hidden: from the entrypoint by another /proc/cpuinfo, from the libraries by the
-variables with which they are limited to AVX2.
+On a processor that has units they are hidden: from the entrypoint and its hooks by another /proc/cpuinfo, from the
+libraries by the variables with which they are limited to AVX2.
 """
 
 from __future__ import annotations
