@@ -14,8 +14,8 @@ At its exit, after all that the script has registered, if it has imported torch.
 
 - what ended it is said in words, below the traceback, and by torchrun's agent below its own: the last row of a log is
   what people read first;
-- or rank 0 says whether its job was one: ranks that do not find each other train apart, and end as well as others. It
-  says nothing where the script has called sys.exit with a failure, of which Python tells no handler;
+- or rank 0 says what is proved of its job (proof.py), and a rank that has trained a model of its own ends with an
+  error. Nothing is said where the script has called sys.exit with a failure, of which Python tells no handler;
 - the main thread sleeps, which sets Python's lock free: a collective returns before the thread of the backend that did
   it has dropped its tensors, for which it needs the lock, and an interpreter that ends never gives it back. The thread
   dies of it ("terminate called without an active exception", -6), or the main thread waits for it for ever;
@@ -62,9 +62,9 @@ ROWS = {
     "torch": ("threads.compare",),
     "multiprocessing.queues": ("lost_batch.watch_queues",),
     "intel_extension_for_pytorch": ("bf16_units.watch_ipex",),
-    "torch.optim.optimizer": ("one_job.watch_optimizers", "bf16_units.watch_optimizers"),
+    "torch.optim.optimizer": ("one_model.watch_optimizers", "bf16_units.watch_optimizers"),
     "torch.amp.autocast_mode": ("gradients.watch_autocast", "bf16_units.watch_autocast"),  # the last is called first
-    "torch.nn.parallel.distributed": ("gradients.watch_parallel",),
+    "torch.nn.parallel.distributed": ("gradients.watch_parallel", "one_model.watch_parallel"),
     DISTRIBUTED: ("bf16_units.watch_groups", "ending.watch_groups"),
     "torch.distributed.elastic.agent.server.api": ("ending.watch_agents",),
     "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
@@ -85,8 +85,14 @@ ROWS = {
 }
 
 
+# Those beside this one that a program imports, which are there before it: its package is nowhere to be found.
+BESIDE = {"proof": ("weights",), "one_model": ("messenger", "one_job", "weights", "proof")}
+
+
 def load(program: str) -> Any:
     """Return a program beside this one, as a module that no script can take for one of its own."""
+    for beside in BESIDE.get(program, ()):
+        load(beside)
     name = f"multinode.{program}"
     if name not in sys.modules:
         spec = util.spec_from_file_location(name, Path(__file__).with_name(f"{program}.py"))
@@ -186,7 +192,7 @@ def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: in
     """Return what rank 0 of several knows of its job at its end; empty where it knows nothing for certain.
 
     torch remembers how a group was formed, also after it was destroyed. A group by the variables of the ranks forms
-    only when all ranks have come. A rank that trains apart was ended by one_job.py.
+    only when all ranks have come.
     """
     one_job, distributed = load("one_job"), modules[DISTRIBUTED]
     if environ.get("RANK") != "0" or one_job.count_meant(environ) == 1:
@@ -195,9 +201,10 @@ def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: in
     destroyed = by_variables == "env://" and not distributed.is_initialized()
     meant, joined = one_job.count_meant(environ), one_job.count_joined(modules)
     if joined == 1 or (by_variables is None and not joined and environ.get(VARIABLE) == str(pid)):
-        return f"each of the {meant} ranks has worked by itself, not as one job"
+        apart = f"each of the {meant} ranks has worked by itself, not as one job"
+        return str(load("one_model").describe_rpc(meant)) or apart
     size = meant if destroyed else joined
-    return f"trained as one job of {size} ranks{describe_waiting(modules)}" if size > 1 else ""
+    return f"{load('one_model').describe_training(size)}{describe_waiting(modules)}" if size > 1 else ""
 
 
 def describe_waiting(modules: Mapping[str, Any]) -> str:
@@ -230,14 +237,29 @@ def end(modules: Mapping[str, Any], environ: Mapping[str, str], root: str) -> No
     if DISTRIBUTED not in modules:
         return
     error = getattr(sys, "last_value", None)
+    if error is None and not any(STATUS[-1:]):
+        finish(modules, environ)
     with contextlib.suppress(Exception):  # the program's own error is what counts
         sys.path.insert(0, root)
         say(error, modules, environ)
         for text in getattr(modules.get("multinode.ending"), "LAST", ()):
             print(f"multinode: {text}", file=sys.stderr, flush=True)
+    if "multinode.one_model" in modules:
+        load("one_model").stop()
     if modules[DISTRIBUTED].is_initialized():
         time.sleep(REST)
     keep_groups(modules)
+
+
+def finish(modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """End a process that ends well, but has trained a model of its own, with an error."""
+    one_model, fault = load("one_model"), None
+    with contextlib.suppress(Exception):  # none of it is worth a training
+        fault = one_model.finish(modules, environ)
+    if fault is not None:
+        print(fault, file=sys.stderr, flush=True)
+        hand_on(fault, environ)
+        os._exit(load("one_job").EXIT_USER)
 
 
 def say(error: BaseException | None, modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:

@@ -1,13 +1,12 @@
-"""End a process that trains by itself, though it was meant to be one of several, at the first step of its optimizer.
+"""How many processes were meant to train together, how many do, and the end of one that trains by itself.
 
-Not earlier: a library may form its group as late as that. WORLD_SIZE of a rank says how many processes the job has, and
-MULTINODE_WORLD_SIZE says it where the entrypoint has detected the world of this container.
+WORLD_SIZE of a rank says how many processes the job has, and MULTINODE_WORLD_SIZE says it where the entrypoint has
+detected the world of this container.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import sys
 import threading
@@ -41,10 +40,14 @@ REMEDIES = {
     "torch": 'torch.distributed.init_process_group("gloo"), then DistributedDataParallel(model), and '
     "DataLoader(data, sampler=DistributedSampler(data)) without shuffle=True",
 }
+# Libraries whose own loops know of one process; their optimizers are named so in one_model.py.
+LIBRARIES = {
+    "keras": "a loop of torch over DistributedDataParallel(model) in place of model.fit, as in Keras' guide to "
+    "distributed training with PyTorch",
+    "thinc": "one node: spaCy trains in one process",
+}
 ON_CPU = "ACCELERATE_USE_CPU=1, or Accelerator(cpu=True), or TrainingArguments(use_cpu=True)"
 AS_RANKS = "multinode SCRIPT.py, or multinode -m MODULE, without python or accelerate before it: that starts ranks"
-# Empty until the first step: how many there were then.
-JOINED: list[int] = []
 TOLD: list[Fault] = []
 
 
@@ -108,24 +111,15 @@ def check_agent(nodes: str, environ: Mapping[str, str]) -> None:
     os._exit(EXIT_USER)
 
 
-def choose_remedy(modules: Mapping[str, Any]) -> str:
-    """Return what forms one job in the library that this process has imported."""
+def choose_remedy(modules: Mapping[str, Any], optimizer: str = "") -> str:
+    """Return what forms one job in the library of an optimizer, or else in one that this process has imported."""
+    library = optimizer.partition(".")[0]
+    if library in LIBRARIES:
+        return LIBRARIES[library]
     state = getattr(modules.get(ACCELERATE), "PartialState", None)
     if getattr(state, "_shared_state", {}).get("num_processes") == 1:
         return ON_CPU
     return next(remedy for name, remedy in REMEDIES.items() if name in modules or name == "torch")
-
-
-def check(*_: object) -> None:
-    """End this process at the first step of an optimizer, if it trains apart from others."""
-    if JOINED or os.environ.get(MEMBER, str(os.getpid())) != str(os.getpid()):
-        return
-    fault = find_fault(sys.modules, os.environ)
-    if fault is not None:
-        leave(fault)
-    JOINED.append(count_joined(sys.modules))
-    if JOINED[0] > 1:
-        os.environ[MEMBER] = str(os.getpid())
 
 
 def leave(fault: Fault) -> NoReturn:
@@ -143,38 +137,3 @@ def leave(fault: Fault) -> NoReturn:
     with contextlib.suppress(Exception):
         sys.stdout.flush()
     os._exit(EXIT_USER)
-
-
-def watch_optimizers(module: Any) -> None:
-    """Let torch's optimizers check at each step; module: torch.optim.optimizer.
-
-    Torch before 2.0 knows no hooks for all of them, but changes the `step` of each class itself, for its profiler, when
-    the first optimizer of that class is made. No hook can be removed while hooks are called. What torch's compiler is
-    not to look into is marked as torch itself marks it.
-    """
-    register = getattr(module, "register_optimizer_step_pre_hook", None)
-    if register is not None:
-        register(getattr(module.torch, "_disable_dynamo", lambda function: function)(check))
-        return
-    prepare = module.Optimizer._hook_for_profile
-
-    @functools.wraps(prepare)
-    def prepare_and_check(optimizer: Any) -> None:
-        prepare(optimizer)
-        kind = type(optimizer)
-        if not hasattr(kind.step, "checks_job"):
-            kind.step = check_before(kind.step)
-
-    module.Optimizer._hook_for_profile = prepare_and_check
-
-
-def check_before(step: Any) -> Any:
-    """Return the `step` of a class of optimizers that checks first."""
-
-    @functools.wraps(step)  # with the mark that torch has left there
-    def checked(*words: Any, **options: Any) -> Any:
-        check()
-        return step(*words, **options)
-
-    checked.checks_job = True  # type: ignore[attr-defined]
-    return checked

@@ -30,7 +30,10 @@ from entrypoint.hooks.one_job import Fault
 from entrypoint.hooks.reason import FILE, read_reason
 
 RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", VARIABLE: "7"}
-APART, ONE = "each of the 2 ranks has worked by itself", "trained as one job of 2 ranks"
+APART, ONE = (
+    "each of the 2 ranks has worked by itself",
+    "worked as a group of 2 ranks, in which no optimizer has made a step",
+)
 
 
 def torch(size: int | None, made: str | None = "env://", **more: Any) -> Any:
@@ -55,7 +58,7 @@ def accelerate(processes: int) -> dict[str, Any]:
         pytest.param(torch(None, None), {}, RANK_0, APART, id="no group"),
         pytest.param(torch(None, None), {}, {**RANK_0, VARIABLE: "6"}, "", id="a process of the rank"),
         pytest.param(torch(None, "file:///x"), {}, RANK_0, "", id="a group made in another way, and destroyed"),
-        pytest.param(torch(3, None), {}, RANK_0, "trained as one job of 3 ranks", id="as torch counts them"),
+        pytest.param(torch(3, None), {}, RANK_0, "worked as a group of 3 ranks", id="as torch counts them"),
         pytest.param(torch(2), {}, {**RANK_0, "RANK": "1"}, "", id="another rank"),
         pytest.param(torch(1), {}, {**RANK_0, "WORLD_SIZE": "1"}, "", id="alone"),
         pytest.param(torch(None, None), {}, {VARIABLE: "7"}, "", id="no rank, as torchrun's agent"),

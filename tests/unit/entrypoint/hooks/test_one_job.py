@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +10,17 @@ import pytest
 
 from entrypoint import settings
 from entrypoint.hooks import one_job
-from entrypoint.hooks.one_job import ACCELERATE, APART, DISTRIBUTED, SIZE, count_meant, find_fault
+from entrypoint.hooks.one_job import (
+    ACCELERATE,
+    APART,
+    DISTRIBUTED,
+    SIZE,
+    Fault,
+    choose_remedy,
+    count_meant,
+    find_fault,
+    leave,
+)
 from entrypoint.world import size
 from entrypoint.world.table import MPIS
 
@@ -106,130 +112,42 @@ def test_a_process_of_its_job_has_no_fault(modules: dict[str, Any], environ: dic
     assert find_fault(modules, environ) is None
 
 
-class New:
-    """torch.optim.optimizer with hooks for all optimizers."""
-
-    torch = SimpleNamespace()
-
-    def __init__(self) -> None:
-        self.hooks: OrderedDict[int, Callable[..., None]] = OrderedDict()
-        module = self
-
-        class Optimizer:
-            def step(self) -> int:
-                for hook in module.hooks.values():
-                    hook(self, (), {})
-                return 1
-
-        self.Optimizer = Optimizer
-
-    def register_optimizer_step_pre_hook(self, hook: Callable[..., None]) -> None:
-        self.hooks[len(self.hooks)] = hook
-
-
-class Old:
-    """That of torch 1.10: each class is changed when its first optimizer is made."""
-
-    def __init__(self) -> None:
-        class Base:
-            def __init__(self) -> None:
-                self._hook_for_profile()
-
-            def _hook_for_profile(self) -> None:
-                if not getattr(type(self).step, "hooked", False):
-                    step = type(self).step
-                    type(self).step = lambda optimizer: step(optimizer)  # type: ignore[assignment,method-assign]
-                    type(self).step.hooked = True  # type: ignore[attr-defined]
-
-            def step(self) -> int:
-                return 1
-
-        class Optimizer(Base):
-            def step(self) -> int:
-                return 1
-
-        self.Optimizer, self.Adam = Base, Optimizer
-
-
-@pytest.fixture(params=[New, Old])
-def optimizer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Make an optimizer, as torch has it in its releases, that is watched."""
-    monkeypatch.setattr(one_job, "JOINED", [])
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note with what a process would have ended."""
     monkeypatch.setattr(one_job, "TOLD", [])
-    module = request.param()
-    one_job.watch_optimizers(module)
-    yield getattr(module, "Adam", module.Optimizer)()
+    codes: list[int] = []
+    monkeypatch.setattr("os._exit", codes.append)
+    return codes
 
 
-def test_the_profiler_of_an_old_torch_has_its_own_change_of_a_step() -> None:
-    module = Old()
-    one_job.watch_optimizers(module)
-
-    kind = type(module.Adam())
-
-    assert kind.step.hooked and kind.step.checks_job  # type: ignore[attr-defined]
-
-
-def set_world(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], modules: dict[str, Any]) -> None:
-    for name in (SIZE, APART, "RANK", one_job.MEMBER, *one_job.SIZES):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "modules", {**sys.modules, **modules})
-
-
-def test_a_process_apart_ends_at_its_first_step(
-    optimizer: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_process_ends_once_by_an_exception_and_then_at_once(
+    ends: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ends: list[int] = []
-    monkeypatch.setattr("os._exit", ends.append)
-    set_world(monkeypatch, RANK, group(0))
+    fault = Fault("this process trains by itself", "rank 1", "a group")
 
     with pytest.raises(SystemExit) as ended:
-        optimizer.step()
+        leave(fault)
     assert (ended.value.code, ends) == (2, [])
-    optimizer.step()  # somebody has caught it
+    leave(fault)  # somebody has caught it
 
     assert ends == [2]
     assert capsys.readouterr().err.count("multinode: this process trains by itself") == 1
 
 
-def test_a_thread_ends_its_process(optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    ends: list[int] = []
-    monkeypatch.setattr("os._exit", ends.append)
-    set_world(monkeypatch, RANK, group(0))
-
-    thread = threading.Thread(target=optimizer.step)
+def test_a_thread_ends_its_process(ends: list[int]) -> None:
+    thread = threading.Thread(target=leave, args=[Fault("", "", "")])
     thread.start()
     thread.join(10)
 
     assert ends == [2]
 
 
-def test_nothing_is_looked_at_after_the_first_step(optimizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    set_world(monkeypatch, RANK, group(2))
-    assert optimizer.step() == 1
-    set_world(monkeypatch, RANK, group(0))
-
-    assert optimizer.step() == 1 and type(optimizer)().step() == 1
-
-
-@pytest.mark.parametrize("of_child", [True, False])
-def test_what_a_rank_of_its_job_starts_may_train_something_of_its_own(
-    optimizer: Any, monkeypatch: pytest.MonkeyPatch, of_child: bool
-) -> None:
-    set_world(monkeypatch, RANK, group(2))
-    optimizer.step()
-    member = os.environ[one_job.MEMBER]
-    monkeypatch.setattr(one_job, "JOINED", [])
-    monkeypatch.setattr("os.getpid", lambda: int(member) + of_child)
-    monkeypatch.setattr(sys, "modules", {**sys.modules, **group(0)})
-
-    if of_child:
-        assert optimizer.step() == 1
-        return
-    with pytest.raises(SystemExit):
-        optimizer.step()
+@pytest.mark.parametrize(
+    ("optimizer", "remedy"), [("keras.SGD", "model.fit"), ("thinc.softmax", "one node"), ("SGD", "gloo")]
+)
+def test_the_library_of_an_optimizer_has_a_remedy_of_its_own(optimizer: str, remedy: str) -> None:
+    assert remedy in choose_remedy({"torch": 1}, optimizer)
 
 
 @pytest.mark.parametrize(
