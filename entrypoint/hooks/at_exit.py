@@ -70,7 +70,9 @@ ROWS = {
     "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
     "torch.distributed.fsdp._fully_shard._fsdp_api": ("bf16_units.watch_policies",),
     "torch.distributed._composable.fsdp._fsdp_api": ("bf16_units.watch_policies",),
-    "torch.distributed.rendezvous": ("group_of_one.serve_alone",),
+    "torch.distributed.rendezvous": ("group_of_one.serve_alone", "meeting.watch_stores"),
+    "keras.src.optimizers.base_optimizer": ("one_model.watch_keras",),
+    "thinc.model": ("one_model.watch_thinc",),
     "torch.utils.data._utils.worker": ("lost_batch.stay_apart",),
     "transformers.trainer": (
         "progress.show_progress",
@@ -86,7 +88,11 @@ ROWS = {
 
 
 # Those beside this one that a program imports, which are there before it: its package is nowhere to be found.
-BESIDE = {"proof": ("weights",), "one_model": ("messenger", "one_job", "weights", "proof")}
+BESIDE = {
+    "proof": ("weights",),
+    "one_model": ("messenger", "one_job", "weights", "proof"),
+    "meeting": ("one_model",),
+}
 
 
 def load(program: str) -> Any:
@@ -234,11 +240,11 @@ def end(modules: Mapping[str, Any], environ: Mapping[str, str], root: str) -> No
     with contextlib.suppress(Exception):  # it is in the log already
         for fault in getattr(modules.get("multinode.one_job"), "TOLD", ()):
             hand_on(fault, environ)
+    error = getattr(sys, "last_value", None)
+    if error is None and not any(STATUS[-1:]) and (DISTRIBUTED in modules or "multinode.one_model" in modules):
+        finish(modules, environ)
     if DISTRIBUTED not in modules:
         return
-    error = getattr(sys, "last_value", None)
-    if error is None and not any(STATUS[-1:]):
-        finish(modules, environ)
     with contextlib.suppress(Exception):  # the program's own error is what counts
         sys.path.insert(0, root)
         say(error, modules, environ)

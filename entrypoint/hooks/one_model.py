@@ -189,12 +189,12 @@ def find_rings(state: State, modules: Mapping[str, Any], environ: Mapping[str, s
     job, distributed, group = state.job, modules.get(DISTRIBUTED), find_group(modules)
     attempt = job.attempt if job else environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     rank, size = (int(distributed.get_rank()), int(distributed.get_world_size())) if group and distributed else (0, 0)
-    whole = size >= (job.size if job else count_meant(environ)) and not state.is_child
+    whole = size >= (job.size if job else count_meant(environ))
     rings, inner = [], f"{rank}of{size}" if size else ""
     if size > 1:
-        where = (job.host, job.port) if job and whole else find_store(distributed, environ)
+        where = (job.host, job.port) if job and whole and not state.is_child else find_store(distributed, environ)
         rings += [Ring(*where, f"multinode/{attempt}/{size}/{WITHIN}", rank, size)] if where else []
-    if job and not whole and job.size > 1:
+    if job and (not whole or state.is_child) and job.size > 1:  # processes of ranks may have a rank twice
         rings.append(Ring(job.host, job.port, f"multinode/{attempt}/{job.size}/{inner}{BETWEEN}", job.rank, job.size))
     if whole and size > 1:
         os.environ[MEMBER] = str(state.pid)
@@ -482,3 +482,33 @@ def stop() -> None:
     if KNOWN and KNOWN[0].pid == os.getpid() and KNOWN[0].messenger is not None:
         tell_end(KNOWN[0])
         KNOWN[0].messenger.stop()
+
+
+def watch_keras(module: Any) -> None:
+    """Follow Keras' optimizers; module: keras.src.optimizers.base_optimizer."""
+    apply = module.BaseOptimizer.apply
+
+    @functools.wraps(apply)
+    def follow_and_apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
+        variables = trainable_variables or getattr(self, "_trainable_variables", [])
+        follow(self, f"keras.{type(self).__name__}", lambda _: [each.value for each in variables])
+        return apply(self, grads, trainable_variables)
+
+    module.BaseOptimizer.apply = follow_and_apply
+
+
+def watch_thinc(module: Any) -> None:
+    """Follow models of thinc, by which spaCy trains: they are updated, and no optimizer steps; module: thinc.model."""
+    update = module.Model.finish_update
+
+    @functools.wraps(update)
+    def follow_and_update(self: Any, optimizer: Any) -> Any:
+        follow(self, f"thinc.{self.name}"[:40], list_of_model)
+        return update(self, optimizer)
+
+    module.Model.finish_update = follow_and_update
+
+
+def list_of_model(model: Any) -> list[Any]:
+    """Return the parameters of a model of thinc."""
+    return [node.get_param(name) for node in model.walk() for name in node.param_names if node.has_param(name)]

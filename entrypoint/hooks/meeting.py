@@ -1,0 +1,107 @@
+"""Where a group meets: at the agent's store if that is what is meant, and not on each node for itself.
+
+torchrun's ranks meet at the store of its agent, and so torch lets no process that has their variables serve a store. A
+script that starts processes of its own (mp.spawn, Ray, notebook_launcher) gives them another address, where nobody
+serves one then: they wait for 30 minutes. They get a store of their own here.
+
+A script that does so on each of several nodes trains a model on each. So each such process says in the job's store
+where it meets; if those of another rank meet elsewhere, both are ended before they begin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from .messenger import connect
+from .one_job import APART, MEMBER, Fault, count_meant, leave
+from .one_model import AGENT, VARIABLE, Job, read_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+SECONDS, PAUSE = 20.0, 0.1  # for another rank that starts its processes as well
+START = "multinode SCRIPT.py starts the ranks: take out what starts processes (mp.spawn, Ray, notebook_launcher)"
+
+
+def watch_stores(module: Any) -> None:
+    """Let groups meet where they are meant to; module: torch.distributed.rendezvous."""
+    make = getattr(module, "_create_c10d_store", None)
+    if make is None:
+        return
+
+    @functools.wraps(make)
+    def make_where_meant(hostname: str, port: int, rank: int, world_size: int, *words: Any, **options: Any) -> Any:
+        job = read_job(os.environ)
+        if is_started_by_rank(os.environ, os.getpid()) and world_size > 1:
+            check(f"{hostname}:{port}", rank, job)
+        with serve_if(job is not None and port != job.port):
+            return make(hostname, port, rank, world_size, *words, **options)
+
+    module._create_c10d_store = make_where_meant
+
+
+@contextlib.contextmanager
+def serve_if(is_other: bool) -> Iterator[None]:
+    """Let torch serve a store that is not the agent's."""
+    told = os.environ.pop(AGENT, None) if is_other else None
+    try:
+        yield
+    finally:
+        if told is not None:
+            os.environ[AGENT] = told
+
+
+def is_started_by_rank(environ: Mapping[str, str], pid: int) -> bool:
+    """Return whether this process was started by a rank of several that is in no group itself."""
+    rank = environ.get(VARIABLE, "")
+    return rank.isdigit() and int(rank) != pid and not environ.get(MEMBER) and count_meant(environ) > 1
+
+
+def check(place: str, rank: int, job: Job | None) -> None:
+    """End this process if its group is one of several that ranks form, each for itself; place: where it meets."""
+    is_here = is_of_this_node(place.rpartition(":")[0])
+    name = f"{socket.gethostname()}, {place}" if is_here else place
+    if job is None:
+        if is_here and os.environ.get("RANK", "0") != "0":
+            leave(describe(name, "nobody can be asked where those of other ranks do"))
+        return
+    other = None
+    with contextlib.suppress(Exception):  # a store that is not reached says nothing
+        other = ask_neighbour(connect(job.host, job.port), job, name)
+    if other is not None and other != name:
+        leave(describe(name, f"those of rank {(job.rank + 1) % job.size} at {other}"))
+
+
+def is_of_this_node(host: str) -> bool:
+    """Return whether an address is one that no other node reaches."""
+    try:
+        return all(str(each[4][0]).startswith(("127.", "::1")) for each in socket.getaddrinfo(host, None))
+    except OSError:
+        return False
+
+
+def ask_neighbour(store: Any, job: Job, place: str, wait: Callable[[float], None] = time.sleep) -> str | None:
+    """Return where processes of the next rank meet; None if they do not for a while."""
+    mine, other = (f"multinode/{job.attempt}/meets/{rank}" for rank in (job.rank, (job.rank + 1) % job.size))
+    store.set(mine, place)
+    until = time.monotonic() + SECONDS
+    while not store.check([other]):
+        if time.monotonic() > until:
+            return None
+        wait(PAUSE)
+    return str(bytes(store.get(other)).decode())
+
+
+def describe(place: str, others: str) -> Fault:
+    """Return why this process ends."""
+    fact = "processes that ranks have started would form a group of each rank, and train a model in each"
+    return Fault(
+        fact,
+        f"those of rank {os.environ.get('RANK', '?')} meet at {place}, and {others}",
+        f"{START}; or {APART}=1 where that is meant",
+    )
