@@ -207,10 +207,20 @@ def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: in
     destroyed = by_variables == "env://" and not distributed.is_initialized()
     meant, joined = one_job.count_meant(environ), one_job.count_joined(modules)
     if joined == 1 or (by_variables is None and not joined and environ.get(VARIABLE) == str(pid)):
+        if not joined and has_worked_by_children():
+            return ""
         apart = f"each of the {meant} ranks has worked by itself, not as one job"
         return str(load("one_model").describe_rpc(meant)) or apart
     size = meant if destroyed else joined
-    return f"{load('one_model').describe_training(size)}{describe_waiting(modules)}" if size > 1 else ""
+    text = load("one_model").describe_training(size) if size > 1 else ""
+    return f"{text}{describe_waiting(modules)}" if text else ""
+
+
+def has_worked_by_children() -> bool:
+    """Return whether processes that this one has started, and seen end, may have done its work (mp.spawn)."""
+    import resource  # most ranks need none of it
+
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > 1
 
 
 def describe_waiting(modules: Mapping[str, Any]) -> str:
@@ -320,7 +330,9 @@ def main() -> None:
     rows = {name: functools.partial(act, row) for name, row in ROWS.items()}
     sys.meta_path.insert(0, load("after_import").Finder(rows))
     if agent:
-        load("one_job").check_agent(read_told(cmdline, os.environ).get("nnodes", ""), os.environ)
+        told = read_told(cmdline, os.environ)
+        nodes = "--standalone" if b"\0--standalone\0" in cmdline else told.get("nnodes", "")
+        load("one_job").check_agent(nodes, os.environ)
         watch_agent(process, describe_wait(cmdline, os.environ))
 
 

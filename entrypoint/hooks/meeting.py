@@ -38,7 +38,7 @@ def watch_stores(module: Any) -> None:
     def make_where_meant(hostname: str, port: int, rank: int, world_size: int, *words: Any, **options: Any) -> Any:
         job = read_job(os.environ)
         if is_started_by_rank(os.environ, os.getpid()) and world_size > 1:
-            check(f"{hostname}:{port}", rank, job)
+            check(f"{hostname}:{port}", job)
         with serve_if(job is not None and port != job.port):
             return make(hostname, port, rank, world_size, *words, **options)
 
@@ -62,7 +62,7 @@ def is_started_by_rank(environ: Mapping[str, str], pid: int) -> bool:
     return rank.isdigit() and int(rank) != pid and not environ.get(MEMBER) and count_meant(environ) > 1
 
 
-def check(place: str, rank: int, job: Job | None) -> None:
+def check(place: str, job: Job | None) -> None:
     """End this process if its group is one of several that ranks form, each for itself; place: where it meets."""
     is_here = is_of_this_node(place.rpartition(":")[0])
     name = f"{socket.gethostname()}, {place}" if is_here else place

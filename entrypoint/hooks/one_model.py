@@ -98,6 +98,8 @@ class State:
         member = environ.get(MEMBER, str(self.pid)) != str(self.pid)
         self.off = member or count_meant(environ) == 1
         self.job = None if self.off else read_job(environ)
+        if self.job is not None and self.job.size < count_meant(environ):
+            self.job = None  # of an agent that knows of no other node
         self.is_child = environ.get(VARIABLE, "").isdigit() and environ[VARIABLE] != str(self.pid)
         self.table: dict[int, Training] = {}
         self.trainings: list[Training] = []
@@ -423,8 +425,9 @@ def watch_parallel(module: Any) -> None:
 
 
 def describe_training(size: int) -> str:
-    """Return what is proved of a job of so many ranks, at its end."""
-    return describe(know().records(), size)
+    """Return what is proved of a job of so many ranks, at its end; empty for a part that a rank has started."""
+    state = know()
+    return "" if state.is_child and not state.formed else describe(state.records(), size)
 
 
 def describe_rpc(meant: int) -> str:

@@ -162,6 +162,14 @@ def test_the_library_of_an_optimizer_has_a_remedy_of_its_own(optimizer: str, rem
         ("", {"WORLD_SIZE": "2"}, False),  # what an operator has set in its pod
         ("", {"PMI_SIZE": "2", APART: "1"}, False),
         ("", {"PMI_SIZE": "2", one_job.MEMBER: "7"}, False),  # a rank of its job starts something of its own
+        # a shell on each of several nodes
+        ("--nnodes 1", {"PET_NNODES": "2"}, True),
+        ("--nnodes=1", {"PET_NNODES": "2:4"}, True),
+        ("--standalone", {"PET_NNODES": "2"}, True),
+        ("PET_NNODES=2", {"PET_NNODES": "2"}, False),
+        ("--nnodes 2", {"PET_NNODES": "2"}, False),
+        ("--nnodes 1", {"PET_NNODES": "1"}, False),
+        ("--nnodes 1", {"PET_NNODES": "2", APART: "1"}, False),
     ],
 )
 def test_an_agent_for_one_node_is_ended_in_each_of_several_processes(
@@ -173,4 +181,7 @@ def test_an_agent_for_one_node_is_ended_in_each_of_several_processes(
     one_job.check_agent(nodes, environ)
 
     assert ended == ([one_job.EXIT_USER] if ends else [])
-    assert ("a model of its own in each process of a launcher" in capsys.readouterr().err) is ends
+    assert (
+        "a model of its own in each process of a launcher" in (said := capsys.readouterr().err)
+        or "on each of several nodes" in said
+    ) is ends

@@ -108,7 +108,7 @@ def test_the_place_of_a_rank_is_what_its_agent_told(environ: dict[str, str], job
             torch(2),
             {**RANK, "MULTINODE_TRAINING": "1"},
             ["pod0:41000 multinode/0/2/group 1 of 2", "pod0:29500 multinode/0/2/1of2job 1 of 2"],
-            False,
+            True,
             id="a group that a rank has started",
         ),
         pytest.param(torch(2, store=object()), {**PLACE, "MASTER_ADDR": "a", "MASTER_PORT": "7"},
