@@ -91,7 +91,7 @@ ROWS = {
 BESIDE = {
     "proof": ("weights",),
     "one_model": ("messenger", "one_job", "weights", "proof"),
-    "meeting": ("one_model",),
+    "meeting": ("one_model", "reason"),
 }
 
 

@@ -5,7 +5,8 @@ script that starts processes of its own (mp.spawn, Ray, notebook_launcher) gives
 serves one then: they wait for 30 minutes. They get a store of their own here.
 
 A script that does so on each of several nodes trains a model on each. So each such process says in the job's store
-where it meets; if those of another rank meet elsewhere, both are ended before they begin.
+where it meets; if those of another rank meet elsewhere, both are ended before they begin, and their ranks with them:
+Ray would start such processes again without end.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import socket
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .messenger import connect
 from .one_job import APART, MEMBER, Fault, count_meant, leave
 from .one_model import AGENT, VARIABLE, Job, read_job
+from .reason import leave_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-SECONDS, PAUSE = 20.0, 0.1  # for another rank that starts its processes as well
+SECONDS, PAUSE = 5.0, 0.1  # for another rank that starts its processes as well: one that comes later hears of these
 START = "multinode SCRIPT.py starts the ranks: take out what starts processes (mp.spawn, Ray, notebook_launcher)"
 
 
@@ -68,13 +72,13 @@ def check(place: str, job: Job | None) -> None:
     name = f"{socket.gethostname()}, {place}" if is_here else place
     if job is None:
         if is_here and os.environ.get("RANK", "0") != "0":
-            leave(describe(name, "nobody can be asked where those of other ranks do"))
+            end(describe(os.environ["RANK"], name, "nobody can be asked where those of other ranks do"))
         return
     other = None
     with contextlib.suppress(Exception):  # a store that is not reached says nothing
         other = ask_neighbour(connect(job.host, job.port), job, name)
     if other is not None and other != name:
-        leave(describe(name, f"those of rank {(job.rank + 1) % job.size} at {other}"))
+        end(describe(str(job.rank), name, f"those of rank {(job.rank + 1) % job.size} at {other}"))
 
 
 def is_of_this_node(host: str) -> bool:
@@ -97,11 +101,19 @@ def ask_neighbour(store: Any, job: Job, place: str, wait: Callable[[float], None
     return str(bytes(store.get(other)).decode())
 
 
-def describe(place: str, others: str) -> Fault:
-    """Return why this process ends."""
+def describe(rank: str, place: str, others: str) -> Fault:
+    """Return why the processes of a rank end."""
     fact = "processes that ranks have started would form a group of each rank, and train a model in each"
     return Fault(
-        fact,
-        f"those of rank {os.environ.get('RANK', '?')} meet at {place}, and {others}",
-        f"{START}; or {APART}=1 where that is meant",
+        fact, f"those of rank {rank} meet at {place}, and {others}", f"{START}; or {APART}=1 where that is meant"
     )
+
+
+def end(fault: Fault) -> NoReturn:
+    """End this process, and its rank if that does not see it end."""
+    leave_reason(fault, os.environ)
+    rank = int(os.environ[VARIABLE])
+    if os.getppid() != rank:
+        print(fault, file=sys.stderr, flush=True)
+        os.kill(rank, signal.SIGTERM)
+    leave(fault)

@@ -185,5 +185,4 @@ def test_a_killed_job_goes_on_to_the_same_end(fresh: Libraries, row: Row) -> Non
 def test_two_containers_without_a_group_are_an_error(fresh: Libraries) -> None:
     done = fresh.two("lightning_default.py", "apart")
 
-    assert done.code and not WEIGHTS.search(done.text)
-    assert "was meant to be one of 2" in done.text
+    assert done.code and "was meant to be one of 2" in done.text

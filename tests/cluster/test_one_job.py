@@ -1,4 +1,4 @@
-"""Two nodes whose script forms no group train nothing, and say what to write; whoever starts them, and however."""
+"""Two nodes whose script forms no group end with an error, and say what to write; whoever starts them, and however."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ def test_nodes_that_train_apart_are_ended(scripts: Cluster, command: tuple[str, 
     done = scripts.both(*command, environ=NODES)
 
     for each in done:
-        assert each.code and "steps" not in each.text
-        assert SAID in each.text and remedy in each.text
+        assert each.code and SAID in each.text and remedy in each.text
         if command == ("/tmp/apart.py",):  # an agent of torchrun ends below its rank, with a traceback
             fact, last = each.text.splitlines()[-2:]
             assert "ChildFailedError" in each.text and fact.startswith(SAID) and remedy in last
@@ -62,7 +61,7 @@ def test_ranks_of_launch_that_train_apart_are_ended(scripts: Cluster) -> None:
 
     done = scripts.nodes[0].run(*scripts.launch("/tmp/apart.py"))
 
-    assert done.code and "steps" not in done.text and SAID in done.text
+    assert done.code and SAID in done.text
 
 
 @pytest.mark.parametrize(
@@ -101,4 +100,4 @@ def test_two_ranks_of_a_container_train_as_the_page_says(image: str, tmp_path: P
         call(["docker", "volume", "rm", "--force", volume])
 
     assert (done.code, done.out.count(HALF)) == (0, 2)  # in one line, where both write at once
-    assert done.err.splitlines()[-1] == "multinode: trained as one job of 2 ranks"
+    assert done.err.splitlines()[-1] == "multinode: trained as one job of 2 ranks, with equal weights at step 32"

@@ -17,8 +17,8 @@ from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, read_entrypoint
 from tests.support.harness import ROOT
 
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
-RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", VARIABLE: "7"}
-ONE = "multinode: trained as one job of 2 ranks"
+RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", VARIABLE: "on"}
+ONE = "multinode: worked as a group of 2 ranks"
 
 
 def test_every_file_of_the_entrypoint_and_of_rootfs_goes_in() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,17 +23,12 @@ def place(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Be a rank of an agent, of which /proc shows nothing."""
     monkeypatch.setattr(one_model, "PROC", tmp_path)
     monkeypatch.setattr(one_job, "TOLD", [])
+    monkeypatch.setattr("os.getppid", lambda: 7)
     monkeypatch.setattr("socket.gethostname", lambda: "pod1")
     monkeypatch.setattr("socket.getaddrinfo", lambda host, _: [(0, 0, 0, "", (ADDRESSES[host], 0))])
     for name in (APART, MEMBER):
         monkeypatch.delenv(name, raising=False)
-    told = {
-        **RANK,
-        "MASTER_ADDR": "pod0",
-        "MASTER_PORT": "29500",
-        AGENT: "True",
-        "MULTINODE_TRAINING": str(os.getpid()),
-    }
+    told = {**RANK, "MASTER_ADDR": "pod0", "MASTER_PORT": "29500", AGENT: "True"}
     for name, value in told.items():
         monkeypatch.setenv(name, value)
 
@@ -41,7 +37,8 @@ ADDRESSES = {"localhost": "127.0.0.1", "pod0": "10.0.0.1", "10.0.0.2": "10.0.0.2
 
 
 @pytest.mark.parametrize(("port", "serves"), [(29500, False), (12355, True)])
-def test_a_store_elsewhere_is_served(port: int, serves: bool) -> None:
+def test_a_store_elsewhere_is_served(port: int, serves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTINODE_TRAINING", str(os.getpid()))
     seen: list[Any] = []
     module = SimpleNamespace(
         _create_c10d_store=lambda *words, **options: seen.append((os.environ.get(AGENT), words, options))
@@ -135,3 +132,17 @@ def test_a_rank_that_comes_later_is_waited_for() -> None:
     found = ask_neighbour(store, JOB, "here", lambda _: store.set("multinode/0/meets/0", "there"))
 
     assert (found, store.values["multinode/0/meets/1"]) == ("there", b"here")
+
+
+@pytest.mark.parametrize(("parent", "told"), [(7, []), (9, [(7, signal.SIGTERM)])])
+def test_a_rank_that_does_not_see_its_process_end_is_ended(
+    parent: int, told: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals: list[Any] = []
+    monkeypatch.setattr("os.getppid", lambda: parent)
+    monkeypatch.setattr("os.kill", lambda *words: signals.append(words))
+
+    with pytest.raises(SystemExit):
+        meeting.end(meeting.describe("1", "localhost:12355", "those of rank 0 at pod0"))
+
+    assert signals == told
