@@ -155,7 +155,7 @@ def plan_as_text(plan: Plan) -> str:
         ("backend", plan.backend + ("" if plan.backend == "ccl" else "; this image has no oneCCL bindings")),
         ("bf16", " ".join(plan.facts.limits.bf16_units) or "none of " + ", ".join(BF16_UNITS)),
         ("quota", quota + (", pinned by the launcher" if machine.pinned else "")),
-        *([("gradients", SENT[read_choice(plan.facts.environ).name])] if plan.situation.meets_others else []),
+        *([("gradients", SENT[read_choice(plan.facts.environ)])] if plan.situation.meets_others else []),
         *(("set", f"{name}={value}  # {plan.reasons.get(name, '')}") for name, value in prepared.added.items()),
         *(("kept", f"{name}={value}  # yours") for name, value in prepared.kept.items()),
         *([("memory", needed.text)] if needed else []),

@@ -34,7 +34,7 @@ OURS = "MULTINODE_"
 VARIABLES = {
     "APART": "`1`: ranks may work apart; else one that trains by itself is ended",
     "BF16": "`emulate`: bf16 also where the processor has no unit for it, many times slower; no other value",
-    "GRADIENTS": "what ranks send to each other: `float32`, `bf16`, `int8`, `powersgd:RANK`, or `off` for what "
+    "GRADIENTS": "what ranks send to each other: `float32`, `bf16`, `int8`, or `off` for what "
     "DistributedDataParallel does itself",
     "OUTPUT": "where a script of your own writes its results; default: `/workspace/output`",
     "RESUME": "`no`: begin anew; a path: go on from that checkpoint. A script reads its last checkpoint there",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from entrypoint.errors import Refusal
 
 VARIABLE = "MULTINODE_GRADIENTS"
-FLOAT32, BF16, INT8, POWERSGD, OFF = "float32", "bf16", "int8", "powersgd", "off"
+FLOAT32, BF16, INT8, OFF = "float32", "bf16", "int8", "off"
 OWN = "own"  # a hook of the script's, which nobody chooses here
 # What is sent of each, in the words of --explain. "" is what nobody has chosen.
 SENT = {
@@ -16,31 +15,17 @@ SENT = {
     FLOAT32: "rows of embeddings that are not zero; the rest as it is",
     BF16: "rows of embeddings that are not zero; the rest as bfloat16",
     INT8: "rows of embeddings that are not zero; the rest as 8 bits, whose error goes into the next step",
-    POWERSGD: "rows of embeddings that are not zero; the rest as products of narrow matrices, whose error goes on",
     OFF: "all, by DistributedDataParallel itself",
 }
-# What takes something from gradients that goes into the next step.
-REMEMBERING = (INT8, POWERSGD)
-MOST_RANK = 64
 MEGABYTE = 1_000_000
-REMEDY = f"export {VARIABLE}={FLOAT32}, {BF16}, {INT8}, {POWERSGD}:RANK such as {POWERSGD}:4, {OFF}, or unset it"
+REMEDY = f"export {VARIABLE}={FLOAT32}, {BF16}, {INT8}, {OFF}, or unset it"
 
 
-class Choice(NamedTuple):
-    """A name of SENT, and the rank of the matrices of powersgd, else 0."""
-
-    name: str
-    rank: int = 0
-
-
-def read_choice(environ: Mapping[str, str]) -> Choice:
-    """Return how gradients are exchanged; raise Refusal for a value that is none of SENT."""
+def read_choice(environ: Mapping[str, str]) -> str:
+    """Return how gradients are exchanged, a name of SENT; raise Refusal for any other value."""
     text = environ.get(VARIABLE, "").strip()
-    name, _, rank = text.partition(":")
-    if name == POWERSGD and rank.isascii() and rank.isdigit() and 1 <= int(rank) <= MOST_RANK:
-        return Choice(name, int(rank))
-    if text in SENT and text != POWERSGD:
-        return Choice(text)
+    if text in SENT:
+        return text
     raise Refusal(f"{VARIABLE} has a value that is not known", repr(text), REMEDY)
 
 
@@ -53,7 +38,7 @@ def describe_sent(name: str, tables: int, sent: int, usual: int) -> str:
     if size == instead and usual < MEGABYTE:
         return ""
     rows = f", of {tables} embedding{'s'[: tables > 1]} the rows that are not zero" if tables else ""
-    kept = "; what rounding takes goes into the next step, from zero at each start" if name in REMEMBERING else ""
+    kept = "; what rounding takes goes into the next step, from zero at each start" if name == INT8 else ""
     compared = "" if size == instead else f" instead of {instead}"
     return f"gradients are sent as {name}{rows}: {size} a step{compared}{kept} ({VARIABLE})"
 

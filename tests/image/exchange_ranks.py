@@ -189,12 +189,6 @@ CASES = {
     "int8, not finite": Case(choice="int8", spoil=not_finite, error=0.06),
     "int8, many buckets": Case(choice="int8", options={"bucket_cap_mb": 0.01}, error=0.06),
     "int8, empty batch": Case(choice="int8", rows=empty, error=0.06),
-    "powersgd": Case(choice="powersgd:3", error=None),
-    "powersgd, many buckets": Case(choice="powersgd:3", options={"bucket_cap_mb": 0.01}, error=None),
-    "powersgd, tied": Case(make=Tied, choice="powersgd:3", error=None),
-    "powersgd, picture": Case(make=Picture, choice="powersgd:1", error=None),
-    "powersgd, no gradients on a rank": Case(choice="powersgd:1", spoil=nothing, error=None),
-    "powersgd, not finite": Case(choice="powersgd:1", spoil=not_finite, error=None),
 }
 
 
@@ -231,8 +225,6 @@ def find_hook() -> dict[str, Any]:
 
 def compare(name: str, case: Case) -> None:
     """Fail where gradients are not those of plain DDP, or not those of other ranks."""
-    if case.choice.startswith("powersgd"):
-        find_hook()["PATIENCE"]["powersgd"] = 1
     for step, (plain, ours) in enumerate(zip(train(case, "off"), train(case, case.choice), strict=True)):
         assert plain.keys() == ours.keys(), name
         for each, gradient in ours.items():
@@ -287,7 +279,7 @@ def learn(choice: str, steps: int = 60) -> float:
 def check_learning() -> None:
     """Fail where an exchange with an error learns much worse than plain DDP."""
     usual = learn("off")
-    for choice, most in (("bf16", 1.05), ("int8", 1.05), ("powersgd:4", 1.5), ("powersgd:1", 3.0)):
+    for choice, most in (("bf16", 1.05), ("int8", 1.05)):
         found = learn(choice)
         assert found <= most * usual, f"{choice}: {found} after {usual}"
 

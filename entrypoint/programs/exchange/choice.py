@@ -14,10 +14,10 @@ from entrypoint.errors import Refusal
 from entrypoint.printing.streams import print_error, print_note
 from entrypoint.programs.exchange.hook import Exchange
 from entrypoint.programs.exchange.waiting import count_waiting
-from entrypoint.tuning.gradients import OFF, OWN, VARIABLE, Choice, read_choice
+from entrypoint.tuning.gradients import OFF, OWN, VARIABLE, read_choice
 
 # What was chosen for each model that still has no hook.
-CHOSEN: weakref.WeakKeyDictionary[Any, Choice] = weakref.WeakKeyDictionary()
+CHOSEN: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 WIDTH = 32  # bytes of a value that are compared
 
 
@@ -36,7 +36,7 @@ def choose(parallel: Any) -> None:
         sys.exit(refusal.code)
     if hasattr(parallel, "reducer"):
         # Torch before 1.11 does not tell a hook which parameters a bucket has.
-        CHOSEN[parallel] = choice if hasattr(dist.GradBucket, "parameters") else Choice(OFF)
+        CHOSEN[parallel] = choice if hasattr(dist.GradBucket, "parameters") else OFF
 
 
 def compare(text: str, group: Any) -> list[str]:
@@ -60,13 +60,13 @@ def attach(parallel: Any, seen: Any) -> None:
         return
     own = getattr(parallel, "_comm_hooks", [])
     try:
-        if not own and choice.name != OFF:  # past the method that lists it, and would be saved with the model
+        if not own and choice != OFF:  # past the method that lists it, and would be saved with the model
             dist._register_comm_hook(parallel.reducer, None, Exchange(parallel, choice, seen))
             return
     except RuntimeError:  # the reducer has one that is listed nowhere
         pass
-    seen.sent = OFF if choice.name == OFF and not own else OWN
+    seen.sent = OFF if choice == OFF and not own else OWN
     count_waiting(parallel, seen)
-    if choice.name != OFF and dist.get_rank(parallel.process_group) == 0:
+    if choice != OFF and dist.get_rank(parallel.process_group) == 0:
         name = getattr(own[0][0], "__qualname__", "") if own else "torch's"
         print_note(f"gradients are exchanged by the hook that the script has registered, {name}")

@@ -17,21 +17,21 @@ import torch
 import torch.distributed as dist
 
 from entrypoint.printing.streams import print_note
-from entrypoint.programs.exchange import eight_bits, low_rank
+from entrypoint.programs.exchange import eight_bits
 from entrypoint.programs.exchange.codecs import Flight, Ranks, average, average_rows, count_bytes
-from entrypoint.tuning.gradients import BF16, FLOAT32, INT8, POWERSGD, VARIABLE, Choice, describe_sent
+from entrypoint.tuning.gradients import BF16, FLOAT32, INT8, VARIABLE, describe_sent
 
 LEAST = 4 << 20  # bytes of an embedding whose rows are looked at: a smaller one is no worse than other weights
 LAG = 2  # buckets that are on their way before the second collective of one is issued
-# Steps until the low rank begins: what is learned first is not of a low rank. The first one also tells DDP the buckets.
-PATIENCE = {POWERSGD: 30, INT8: 1}
+# The first step tells DDP the order of its buckets; int8 begins in the second one, and all are alike from the third on.
+REGULAR = 3
 EXACT = (torch.float64, torch.float16, torch.bfloat16)  # what is sent as it is, whatever is chosen
 
 
 class Exchange:
     """The hook of one DistributedDataParallel, and what it keeps from step to step."""
 
-    def __init__(self, parallel: Any, choice: Choice, seen: Any) -> None:
+    def __init__(self, parallel: Any, choice: str, seen: Any) -> None:
         """Take a model; seen: as in gradients.py."""
         self.parallel, self.choice, self.seen = weakref.proxy(parallel), choice, seen
         # Another model of this process may have computed in bfloat16 before; this one's first forward pass has begun.
@@ -65,8 +65,8 @@ class Exchange:
             remedy = f"join(), or export {VARIABLE}=off"
             raise RuntimeError(f"join(divide_by_initial_world_size=False) needs another way of exchange; try: {remedy}")
         if self.lowered is None:
-            self.lowered = self.choice.name == BF16 or (not self.choice.name and self.agree())
-            self.seen.sent = self.choice.name or (BF16 if self.lowered else FLOAT32)
+            self.lowered = self.choice == BF16 or (not self.choice and self.agree())
+            self.seen.sent = self.choice or (BF16 if self.lowered else FLOAT32)
         self.whole, self.flights, self.futures = 0, [], []
 
     def agree(self) -> bool:
@@ -86,8 +86,7 @@ class Exchange:
         self.flights, self.futures = [], []
         self.seen.waited = (self.seen.waited or 0.0) + time.perf_counter() - began
         self.steps += 1
-        # Of the first step DDP may have other buckets. The long way of a low rank begins later.
-        if self.steps == 2 + PATIENCE.get(self.choice.name, 0) and self.ranks.rank == 0:
+        if self.steps == REGULAR and self.ranks.rank == 0:
             usual = 2 * (self.ranks.size - 1) * self.whole // self.ranks.size
             said = describe_sent(self.seen.sent, len(self.tables), self.ranks.sent, usual)
             if said:
@@ -127,16 +126,12 @@ class Exchange:
 
     def send(self, index: int, start: int, gradients: Sequence[Any], part: Any) -> Flight:
         """Exchange a part of a bucket as it was chosen."""
-        name, length, key = self.choice.name, part.numel(), (index, start)
-        if part.dtype in EXACT or self.steps < PATIENCE.get(name, 0):
+        name, length, key = self.choice, part.numel(), (index, start)
+        if part.dtype in EXACT or (name == INT8 and not self.steps):
             return average(part, self.ranks)
         if name == INT8:
             memory = self.recall((*key, length), lambda: eight_bits.Memory(length, self.ranks.size))
             return eight_bits.average_eight_bits(part, self.ranks, memory)
-        if name == POWERSGD:
-            shapes = tuple(shape_matrix(each) for each in gradients)
-            memory = self.recall((*key, shapes), lambda: low_rank.Memory(shapes, self.choice.rank))
-            return low_rank.average_low_rank(gradients, self.ranks, memory)
         scratch = (
             self.recall((*key, length), lambda: torch.empty(length, dtype=torch.bfloat16)) if self.lowered else None
         )
@@ -162,12 +157,6 @@ def read_autocast() -> torch.dtype | None:
         return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
     except TypeError:
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
-
-
-def shape_matrix(gradient: Any) -> tuple[int, int]:
-    """Return the shape that a gradient has as a matrix."""
-    rows = gradient.shape[0] if gradient.dim() > 1 else 1
-    return rows, gradient.numel() // max(rows, 1)
 
 
 def advance(flight: Flight) -> bool:

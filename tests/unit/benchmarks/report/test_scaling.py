@@ -26,7 +26,7 @@ def test_the_model_is_near_what_was_measured(point: scaling.Point) -> None:
 def test_points_and_curves_come_from_the_figures_of_the_part() -> None:
     figures = Figures()
     for name, seconds in {
-        "float32 apart unlimited": 3.0, "float32 default unlimited": 3.5, "float32 powersgd:4 unlimited": 9,
+        "float32 apart unlimited": 3.0, "float32 default unlimited": 3.5, "float32 int4 unlimited": 9,
         "float32 apart 1gbit": 3.1, "float32 off 1gbit": 4.0, "bfloat16 off 1gbit": 9.0,
         "four bfloat16 apart 10gbit": 2.0, "four bfloat16 default 10gbit": 2.5,
     }.items():  # fmt: skip

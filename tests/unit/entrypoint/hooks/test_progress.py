@@ -125,7 +125,7 @@ def test_each_line_of_a_training_has_what_is_new(progress: Any) -> None:
     [
         (20.0, "float32", None), (None, "", None),
         (21.0, "float32", "MULTINODE_GRADIENTS=bf16"), (70.0, "off", "MULTINODE_GRADIENTS=bf16"),
-        (21.0, "bf16", "waiting by a larger batch"), (70.0, "powersgd", "waiting by a larger batch"),
+        (21.0, "bf16", "waiting by a larger batch"), (70.0, "int8", "waiting by a larger batch"),
         (70.0, "own", "waiting by a larger batch"),
     ],
 )  # fmt: skip

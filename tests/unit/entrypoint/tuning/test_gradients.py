@@ -5,27 +5,23 @@ from __future__ import annotations
 import pytest
 
 from entrypoint.errors import Refusal
-from entrypoint.tuning.gradients import SENT, VARIABLE, Choice, describe_sent, read_choice
+from entrypoint.tuning.gradients import SENT, VARIABLE, describe_sent, read_choice
 
 
 @pytest.mark.parametrize(
     ("text", "choice"),
     [
-        (None, Choice("")), ("", Choice("")), (" ", Choice("")), ("float32", Choice("float32")),
-        ("bf16", Choice("bf16")), (" int8 ", Choice("int8")), ("off", Choice("off")),
-        ("powersgd:1", Choice("powersgd", 1)), ("powersgd:64", Choice("powersgd", 64)),
+        (None, ""), ("", ""), (" ", ""), ("float32", "float32"), ("bf16", "bf16"), (" int8 ", "int8"), ("off", "off"),
     ],
 )  # fmt: skip
-def test_a_choice_is_read(text: str | None, choice: Choice) -> None:
+def test_a_choice_is_read(text: str | None, choice: str) -> None:
     environ = {} if text is None else {VARIABLE: text}
 
     assert read_choice(environ) == choice
-    assert choice.name in SENT
+    assert choice in SENT
 
 
-@pytest.mark.parametrize(
-    "text", ["powersgd", "powersgd:", "powersgd:0", "powersgd:65", "powersgd:²", "powersgd:-1", "int8:4", "BF16", "1"]
-)
+@pytest.mark.parametrize("text", ["powersgd", "powersgd:4", "int8:4", "BF16", "1", "none"])
 def test_any_other_is_refused(text: str) -> None:
     with pytest.raises(Refusal) as refused:
         read_choice({VARIABLE: text})
