@@ -94,6 +94,19 @@ class Picture(Model):
         return super().forward(words) * self.scale + self.back(self.picture(shown)).mean() + self.empty.sum()
 
 
+class Spectral(Model):
+    """One with complex weights, beside real ones of the same type and of another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wave = torch.nn.Parameter(torch.randn(3, 10, dtype=torch.cfloat))
+        self.fine = torch.nn.Parameter(torch.randn(10, dtype=torch.cdouble))
+
+    def forward(self, words: Any) -> Any:
+        waves = torch.fft.rfft(self.words(words).mean(1))[:, None] * self.wave * self.fine
+        return super().forward(words) + waves.abs().sum((1, 2))[:, None]
+
+
 def mixed() -> Model:
     model = Model()
     model.last.double()
@@ -167,6 +180,10 @@ CASES = {
     "checkpointed": Case(make=lambda: Checkpointed(False)),
     "checkpointed, reentrant": Case(make=lambda: Checkpointed(True), options={"static_graph": True}),
     "picture": Case(make=Picture),
+    "picture, many buckets": Case(make=Picture, options={"bucket_cap_mb": 1e-7}),
+    "complex": Case(make=Spectral),
+    "complex, bf16": Case(make=Spectral, choice="bf16", error=ROUNDING),
+    "complex, int8, many buckets": Case(make=Spectral, choice="int8", options={"bucket_cap_mb": 1e-7}, error=0.06),
     "a large embedding": Case(make=lambda: Model(250_000, 16)),
     "tied": Case(make=Tied),
     "frozen": Case(make=frozen),
@@ -188,6 +205,7 @@ CASES = {
     "int8": Case(choice="int8", error=0.06),
     "int8, not finite": Case(choice="int8", spoil=not_finite, error=0.06),
     "int8, many buckets": Case(choice="int8", options={"bucket_cap_mb": 0.01}, error=0.06),
+    "int8, picture, many buckets": Case(make=Picture, choice="int8", options={"bucket_cap_mb": 1e-7}, error=0.06),
     "int8, empty batch": Case(choice="int8", rows=empty, error=0.06),
 }
 
@@ -228,10 +246,16 @@ def compare(name: str, case: Case) -> None:
     for step, (plain, ours) in enumerate(zip(train(case, "off"), train(case, case.choice), strict=True)):
         assert plain.keys() == ours.keys(), name
         for each, gradient in ours.items():
-            dense, usual = (found.to_dense() if found.is_sparse else found for found in (gradient, plain[each]))
+            dense, usual = make_plain(gradient), make_plain(plain[each])
             place = f"{name}: {each} in step {step}"
             check_error(place, usual.double(), dense.double(), case.error and case.error * (step + 1))
             check_equal(place, dense)
+
+
+def make_plain(gradient: Any) -> Any:
+    """Return a gradient as a dense tensor of real numbers."""
+    dense = gradient.to_dense() if gradient.is_sparse else gradient
+    return torch.view_as_real(dense) if dense.is_complex() else dense
 
 
 def check_error(place: str, usual: Any, ours: Any, error: float | None) -> None:
@@ -399,12 +423,16 @@ def disagree() -> None:
     print("ranks that choose differently train")
 
 
-def main(what: str) -> None:
-    """Run all cases, or lose a rank."""
+def main(what: str, *names: str) -> None:
+    """Run all cases, or those of some names, or lose a rank."""
     dist.init_process_group("gloo")
     find_hook()["LEAST"] = LEAST
     if what == "lose":
         lose_a_rank()
+        return
+    if names:
+        for name in names:
+            compare(name, CASES[name])
         return
     count_waiting()
     join()
@@ -419,4 +447,4 @@ def main(what: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -19,13 +19,13 @@ import torch.distributed as dist
 from entrypoint.printing.streams import print_note
 from entrypoint.programs.exchange import eight_bits
 from entrypoint.programs.exchange.codecs import Flight, Ranks, average, average_rows, count_bytes
+from entrypoint.programs.exchange.pieces import Piece, list_pieces
 from entrypoint.tuning.gradients import BF16, FLOAT32, INT8, VARIABLE, describe_sent
 
 LEAST = 4 << 20  # bytes of an embedding whose rows are looked at: a smaller one is no worse than other weights
 LAG = 2  # buckets that are on their way before the second collective of one is issued
 # The first step tells DDP the order of its buckets; int8 begins in the second one, and all are alike from the third on.
 REGULAR = 3
-EXACT = (torch.float64, torch.float16, torch.bfloat16)  # what is sent as it is, whatever is chosen
 
 
 class Exchange:
@@ -93,41 +93,40 @@ class Exchange:
                 print_note(said)
 
     def list_flights(self, bucket: Any) -> Iterator[Flight]:
-        """Yield what exchanges the parts of a bucket: embeddings one by one, and all that is between them."""
-        buffer, start = bucket.buffer(), 0
-        between: list[tuple[int, Any]] = []
-        if buffer.is_sparse:
-            yield average(buffer, self.ranks)
+        """Yield what exchanges the parts of a bucket: embeddings one by one, and all that is between them.
+
+        What is not understood goes as a whole, as DDP would send it.
+        """
+        pieces = list_pieces(bucket)
+        if pieces is None:
+            yield average(bucket.buffer(), self.ranks)
             return
-        for gradient, parameter in zip(bucket.gradients(), bucket.parameters()):
-            if id(parameter) in self.tables and gradient.is_contiguous():
+        between: list[Piece] = []
+        for piece in pieces:
+            if id(piece.parameter) in self.tables and piece.gradient.is_contiguous():
                 yield from self.send_between(bucket, between)
                 between = []
-                yield self.send_rows(bucket, start, gradient)
+                yield self.send_rows(bucket, piece)
             else:
-                between.append((start, gradient))
-            start += gradient.numel()
+                between.append(piece)
         yield from self.send_between(bucket, between)
 
-    def send_rows(self, bucket: Any, start: int, table: Any) -> Flight:
+    def send_rows(self, bucket: Any, piece: Piece) -> Flight:
         """Exchange an embedding."""
-        dtype = torch.bfloat16 if self.lowered and table.dtype not in EXACT else table.dtype
-        part = bucket.buffer()[start : start + table.numel()]
-        return average_rows(
-            table.flatten(1), self.ranks, dtype, lambda: self.send(bucket.index(), start, [table], part)
-        )
+        table = piece.gradient
+        dtype = torch.bfloat16 if self.lowered and table.dtype is torch.float32 else table.dtype
+        return average_rows(table.flatten(1), self.ranks, dtype, lambda: self.send(bucket, piece.start, piece.end))
 
-    def send_between(self, bucket: Any, between: Sequence[tuple[int, Any]]) -> Iterator[Flight]:
+    def send_between(self, bucket: Any, between: Sequence[Piece]) -> Iterator[Flight]:
         """Exchange the gradients between two embeddings, which lie side by side."""
         if between:
-            start, gradients = between[0][0], [each for _, each in between]
-            end = start + sum(each.numel() for each in gradients)
-            yield self.send(bucket.index(), start, gradients, bucket.buffer()[start:end])
+            yield self.send(bucket, between[0].start, between[-1].end)
 
-    def send(self, index: int, start: int, gradients: Sequence[Any], part: Any) -> Flight:
+    def send(self, bucket: Any, start: int, end: int) -> Flight:
         """Exchange a part of a bucket as it was chosen."""
-        name, length, key = self.choice, part.numel(), (index, start)
-        if part.dtype in EXACT or (name == INT8 and not self.steps):
+        name, part = self.choice, bucket.buffer()[start:end]
+        length, key = part.numel(), (bucket.index(), start)
+        if part.dtype is not torch.float32 or (name == INT8 and not self.steps):
             return average(part, self.ranks)
         if name == INT8:
             memory = self.recall((*key, length), lambda: eight_bits.Memory(length, self.ranks.size))
