@@ -13,7 +13,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 os.environ.update(
     {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
@@ -356,6 +358,27 @@ def count_waiting() -> None:
     wait_for_others("", allreduce_hook)
 
 
+def compute_on(choice: str) -> None:
+    """Fail where a bucket that needs one collective is waited for while gradients are still computed."""
+    os.environ[VARIABLE] = choice
+    ranks, computed, left = find_hook()["Ranks"], [], []
+    plain = ranks.sum
+    parallel = DistributedDataParallel(
+        torch.nn.Sequential(*(torch.nn.Linear(9, 9) for _ in range(9))), bucket_cap_mb=1e-7
+    )
+    for weight in parallel.parameters():
+        weight.register_hook(computed.append)
+
+    def watch(self: Any, tensor: Any) -> Any:
+        work = plain(self, tensor)
+        return SimpleNamespace(wait=lambda: (left.append(len(computed) % 18), work.wait()))
+
+    with mock.patch.object(ranks, "sum", watch):
+        for _ in range(STEPS):
+            parallel(torch.ones(2, 9)).sum().backward()
+    assert len(left) > 18 and not any(left), f"{choice}: waits after {left}"
+
+
 def train_two() -> None:
     """Fail where two models, in one backward pass and in turn, get other gradients than those of plain DDP."""
     found: dict[str, list[Any]] = {}
@@ -423,24 +446,32 @@ def disagree() -> None:
     print("ranks that choose differently train")
 
 
+CHECKS: dict[str, Callable[[], None]] = {
+    "count waiting": count_waiting,
+    "join": join,
+    "compute on": lambda: compute_on("float32"),
+    "compute on, bf16": lambda: compute_on("bf16"),
+    "two models": train_two,
+    "in backward": optimize_in_backward,
+    "learning": check_learning,
+}
+
+
 def main(what: str, *names: str) -> None:
-    """Run all cases, or those of some names, or lose a rank."""
+    """Run all, or some functions or cases by their names, or lose a rank."""
     dist.init_process_group("gloo")
     find_hook()["LEAST"] = LEAST
     if what == "lose":
         lose_a_rank()
         return
-    if names:
-        for name in names:
-            compare(name, CASES[name])
-        return
-    count_waiting()
-    join()
-    train_two()
-    optimize_in_backward()
-    check_learning()
+    for name, check in CHECKS.items():
+        if not names or name in names:
+            check()
     for name, case in CASES.items():
-        compare(name, case)
+        if not names or name in names:
+            compare(name, case)
+    if names:
+        return
     if dist.get_rank() == 0:
         print(f"{len(CASES)} cases are well", flush=True)
     disagree()

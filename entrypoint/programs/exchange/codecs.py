@@ -1,8 +1,9 @@
 """What is sent of gradients: each function exchanges a part of them and leaves the mean of all ranks in its place.
 
-Such a function is a generator: it issues a collective, yields, and waits for it when it goes on, so that whoever drives
-several of them (hook.py) issues all collectives in one order on all ranks. What ranks get is equal to the last bit:
-sums are the backend's, which every rank receives, or made of received parts in the order of ranks.
+Such a function is a generator: it issues a collective, yields whether another one may follow, and waits for it when it
+goes on, so that whoever drives several of them (hook.py) issues all collectives in one order on all ranks. What ranks
+get is equal to the last bit: sums are the backend's, which every rank receives, or made of received parts in the order
+of ranks.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +12,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# A part in flight: it goes on when its collective is to be waited for.
-Flight = Iterator[None]
+# A part in flight: it goes on when its collective is to be waited for. What it yields is alike on all ranks.
+Flight = Iterator[bool]
+LAST, MORE = False, True
 
 
 class Ranks:
@@ -49,7 +51,7 @@ def average(part: Any, ranks: Ranks, scratch: Any = None) -> Flight:
     part.div_(ranks.size)
     sent = part if scratch is None else scratch.copy_(part)
     work = ranks.sum(sent)
-    yield
+    yield LAST
     work.wait()
     if scratch is not None:
         part.copy_(sent)
@@ -63,7 +65,7 @@ def average_rows(table: Any, ranks: Ranks, dtype: Any, otherwise: Callable[[], F
     rows = find_rows(table)
     count, counts = torch.tensor([len(rows)]), list(torch.zeros(ranks.size, dtype=torch.long).split(1))
     work = ranks.gather(count, counts)
-    yield
+    yield MORE
     work.wait()
     lengths = [int(each) for each in counts]
     longest = max(lengths)
@@ -75,7 +77,7 @@ def average_rows(table: Any, ranks: Ranks, dtype: Any, otherwise: Callable[[], F
     places[: len(rows)] = rows
     received = [torch.empty_like(packed) for _ in lengths]
     work = ranks.gather(packed, received)
-    yield
+    yield LAST
     work.wait()
     table[rows] = 0
     for each, length in zip(received, lengths):

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from entrypoint.programs.exchange.codecs import Flight, Ranks
+from entrypoint.programs.exchange.codecs import LAST, MORE, Flight, Ranks
 
 BLOCK = 512  # numbers with one scale, of float32: 8.06 bits each
 AT_ONCE = 512  # blocks that are worked on at a time: a megabyte stays in a processor's cache
@@ -29,14 +29,14 @@ def average_eight_bits(part: Any, ranks: Ranks, memory: Memory) -> Flight:
     for blocks, packed in zip(memory.kept, memory.sent):
         encode(blocks, packed)
     work = ranks.swap(memory.sent, memory.received)
-    yield
+    yield MORE
     work.wait()
     share, packed = memory.kept_of_share, memory.sent[ranks.rank]
     for received in memory.received:  # in the order of ranks
         add_decoded(received, share, 1 / ranks.size)
     encode(share, packed)
     work = ranks.gather(packed, list(memory.received))
-    yield
+    yield LAST
     work.wait()
     means = torch.zeros(ranks.size, memory.blocks, BLOCK)
     for received, mean in zip(memory.received, means):

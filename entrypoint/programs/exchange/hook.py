@@ -2,8 +2,9 @@
 
 DDP hands over a bucket of gradients as soon as a backward pass has filled it, on all ranks in one order. Every
 collective is issued from here, by the thread of that pass: what a bucket needs after its first one when LAG others have
-come, the rest at the last bucket. A rank that waits there keeps the network busy with those that it has issued. Torch's
-callbacks would come in another order on each rank, and gloo knows collectives by their order alone.
+come, the rest at the last bucket. A rank that waits there keeps the network busy with those that it has issued. What
+needs only one is waited for at the end, as in plain DDP: all else would be computed later. Torch's callbacks would come
+in another order on each rank, and gloo knows collectives by their order alone.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
 from entrypoint.printing.streams import print_note
 from entrypoint.programs.exchange import eight_bits
-from entrypoint.programs.exchange.codecs import Flight, Ranks, average, average_rows, count_bytes
+from entrypoint.programs.exchange.codecs import MORE, Flight, Ranks, average, average_rows, count_bytes
 from entrypoint.programs.exchange.pieces import Piece, list_pieces
 from entrypoint.tuning.gradients import BF16, FLOAT32, INT8, VARIABLE, describe_sent
 
@@ -26,6 +27,13 @@ LEAST = 4 << 20  # bytes of an embedding whose rows are looked at: a smaller one
 LAG = 2  # buckets that are on their way before the second collective of one is issued
 # The first step tells DDP the order of its buckets; int8 begins in the second one, and all are alike from the third on.
 REGULAR = 3
+
+
+class Started(NamedTuple):
+    """A flight, and whether it may issue another collective."""
+
+    flight: Flight
+    more: bool
 
 
 class Exchange:
@@ -40,7 +48,7 @@ class Exchange:
         self.lowered: bool | None = None
         self.steps = self.whole = 0
         self.memories: dict[tuple[int, int], Any] = {}
-        self.flights: list[list[Flight]] = []
+        self.flights: list[list[Started]] = []
         self.futures: list[Any] = []
 
     @torch.no_grad()
@@ -50,9 +58,9 @@ class Exchange:
             self.begin()
         self.futures.append((torch.futures.Future(), bucket.buffer()))
         self.whole += count_bytes(bucket.buffer())
-        self.flights.append([each for each in self.list_flights(bucket) if advance(each)])
+        self.flights.append(advance([Started(flight, MORE) for flight in self.list_flights(bucket)]))
         if len(self.flights) > LAG:
-            self.flights[-1 - LAG] = [each for each in self.flights[-1 - LAG] if advance(each)]
+            self.flights[-1 - LAG] = advance(self.flights[-1 - LAG])
         future = self.futures[-1][0]
         if bucket.is_last():
             self.end()
@@ -79,8 +87,8 @@ class Exchange:
         """Wait for all that is on its way, in its order, and hand it over."""
         began = time.perf_counter()
         left = [each for flights in self.flights for each in flights]
-        while left:
-            left = [each for each in left if advance(each)]
+        while left := advance(left, finish=True):
+            pass
         for future, buffer in self.futures:
             future.set_result(buffer)
         self.flights, self.futures = [], []
@@ -158,9 +166,14 @@ def read_autocast() -> torch.dtype | None:
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
-def advance(flight: Flight) -> bool:
-    """Let a flight go on; return whether it has issued another collective."""
-    return next(flight, flight) is None
+def advance(flights: Sequence[Started], *, finish: bool = False) -> list[Started]:
+    """Let flights go on that have another collective to issue, or, to finish, all; return those that have not ended."""
+    left = []
+    for started in flights:
+        more = next(started.flight, None) if started.more or finish else started.more
+        if more is not None:
+            left.append(Started(started.flight, more))
+    return left
 
 
 def find_tables(module: Any) -> set[int]:
