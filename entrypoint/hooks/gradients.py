@@ -1,7 +1,8 @@
 """Let every DistributedDataParallel of a training exchange its gradients by our hook (exchange/).
 
 Ranks compare what was chosen when a model is wrapped, where all of them are. The hook is registered at the first
-forward pass, so that one of the script's own comes first.
+forward pass, or where the script expects a rank without batches, so that one of the script's own comes first. One that
+comes later takes its place.
 """
 
 from __future__ import annotations
@@ -10,9 +11,16 @@ import functools
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT, PACKAGE = Path(__file__).parents[2], "entrypoint"
+
+
+# How a reducer gets a hook, in torch.distributed.
+REGISTER = ("_register_comm_hook", "_register_builtin_comm_hook")
 
 
 class Seen:
@@ -66,9 +74,36 @@ def watch_parallel(module: Any) -> None:
         load_choice().attach(self, SEEN)
         return None if lazy else run(self, *words, **options)
 
+    if hasattr(kind, "join_hook"):
+        kind.join_hook = attach_and_shadow(kind.join_hook)
+    for name in REGISTER:
+        if hasattr(module.dist, name):
+            setattr(module.dist, name, register_or_replace(getattr(module.dist, name)))
     not_compiled = getattr(sys.modules.get("torch._compile"), "_disable_dynamo", lambda method: method)
     kind.__init__ = make_and_choose
     setattr(kind, first, not_compiled(attach_and_run))
+
+
+def attach_and_shadow(shadow: Callable[..., Any]) -> Callable[..., Any]:
+    """Return DDP's join_hook, which tells a rank what to do once it has no batches, with the hook registered before."""
+
+    @functools.wraps(shadow)
+    def run(self: Any, **options: Any) -> Any:
+        load_choice().attach_to_join(self, SEEN, options.get("divide_by_initial_world_size", True))
+        return shadow(self, **options)
+
+    return run
+
+
+def register_or_replace(register: Callable[..., None]) -> Callable[..., None]:
+    """Return what gives a reducer a hook, also where it has ours: torch takes none beside it."""
+
+    @functools.wraps(register)
+    def run(reducer: Any, *words: Any) -> None:
+        if not load_choice().give_way(reducer, SEEN, *words):
+            register(reducer, *words)
+
+    return run
 
 
 @functools.cache

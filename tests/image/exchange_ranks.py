@@ -310,21 +310,66 @@ def check_learning() -> None:
         assert found <= most * usual, f"{choice}: {found} after {usual}"
 
 
-def join() -> None:
-    """Fail where ranks with fewer batches than others end with other weights than plain DDP's."""
+def join(batches: Callable[[int], int], error: float = 1e-6, choice: str = "float32", **options: Any) -> None:
+    """Fail where ranks with fewer batches than others end with other weights than plain DDP's.
+
+    batches: those of a rank; error: what gradients may differ by; options: of join().
+    """
+    weights = []
+    for each in ("off", choice):
+        os.environ[VARIABLE] = each
+        torch.manual_seed(3)
+        model = Model()
+        del model.unused
+        parallel = DistributedDataParallel(model, bucket_cap_mb=0.01)
+        optimizer = torch.optim.SGD(model.parameters(), 0.05)
+        with parallel.join(**options):
+            for step in range(batches(dist.get_rank())):
+                words = torch.randint(0, WORDS, (4, 9), generator=torch.Generator().manual_seed(step))
+                with autocast() if error == ROUNDING else contextlib.nullcontext():
+                    out = parallel(words)
+                out.float().pow(2).sum().backward()
+                optimizer.step()
+        weights.append(torch.cat([weight.detach().flatten() for weight in model.parameters()]))
+    check_error(f"join {options}", weights[0].double(), weights[1].double(), error)
+    check_equal(f"join {options}", weights[1])
+
+
+def double_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """Exchange as plain DDP does, times two."""
+    bucket.buffer().mul_(2 / dist.get_world_size())
+    return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda done: done.value()[0])
+
+
+double_hook.__annotations__.clear()  # torch takes no names of types there
+
+
+def register_late(passes: int, register: Callable[[Any], None], factor: float) -> None:
+    """Fail where a hook that a script registers after some passes isn't the one that exchanges.
+
+    factor: that of its gradients.
+    """
     weights = []
     for choice in ("off", "float32"):
         os.environ[VARIABLE] = choice
         torch.manual_seed(3)
-        model = Model()
-        del model.unused
-        parallel = DistributedDataParallel(model)
-        with parallel.join():
-            for step in range(2 + 2 * dist.get_rank()):
-                words = torch.randint(0, WORDS, (4, 9), generator=torch.Generator().manual_seed(step))
-                parallel(words).pow(2).sum().backward()
-        weights.append(torch.cat([each.grad.flatten() for each in model.parameters()]))
-    check_error("join", weights[0].double(), weights[1].double(), 1e-6)
+        model = torch.nn.Sequential(torch.nn.Linear(9, 9), torch.nn.Linear(9, 9))
+        parallel = DistributedDataParallel(model, bucket_cap_mb=1e-7)
+        for number in range(passes + 2):
+            model.zero_grad()
+            out = parallel(torch.full((2, 9), 1.0 + dist.get_rank()))
+            if number == passes and choice != "off":
+                register(parallel)
+            out.sum().backward()
+        weights.append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
+    check_error("late hook", weights[0] * factor, weights[1], 4e-3)
+    assert sys.modules["multinode.gradients"].SEEN.sent == "own"
+    try:
+        register(parallel)
+    except RuntimeError as error:
+        assert "only be called once" in str(error), error
+    else:
+        raise AssertionError("a second hook of the script was taken")
 
 
 LATE = 0.7  # seconds: a rank on a busy machine is kept waiting for less
@@ -448,7 +493,15 @@ def disagree() -> None:
 
 CHECKS: dict[str, Callable[[], None]] = {
     "count waiting": count_waiting,
-    "join": join,
+    "join": lambda: join(lambda rank: 2 + 2 * rank),
+    "join, a rank without a batch": lambda: join(lambda rank: 3 * (rank == 0)),
+    "join, divided by those with batches": lambda: join(lambda rank: 1 + rank, divide_by_initial_world_size=False),
+    "join, autocast": lambda: join(lambda rank: 3 * (rank == 0), ROUNDING, ""),
+    "late hook": lambda: register_late(0, lambda parallel: parallel.register_comm_hook(None, double_hook), 2.0),
+    "later hook": lambda: register_late(2, lambda parallel: parallel.register_comm_hook(None, double_hook), 2.0),
+    "late hook of torch": lambda: register_late(
+        1, lambda parallel: parallel._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS), 1.0
+    ),
     "compute on": lambda: compute_on("float32"),
     "compute on, bf16": lambda: compute_on("bf16"),
     "two models": train_two,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import weakref
@@ -18,6 +19,9 @@ from entrypoint.tuning.gradients import OFF, OWN, VARIABLE, read_choice
 
 # What was chosen for each model that still has no hook.
 CHOSEN: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+# The hook of each reducer that has ours.
+HOOKS: weakref.WeakKeyDictionary[Any, Exchange] = weakref.WeakKeyDictionary()
+BUILT_IN = "torch's"
 WIDTH = 32  # bytes of a value that are compared
 
 
@@ -61,12 +65,60 @@ def attach(parallel: Any, seen: Any) -> None:
     own = getattr(parallel, "_comm_hooks", [])
     try:
         if not own and choice != OFF:  # past the method that lists it, and would be saved with the model
-            dist._register_comm_hook(parallel.reducer, None, Exchange(parallel, choice, seen))
+            exchange = Exchange(parallel, choice, seen)
+            dist._register_comm_hook(parallel.reducer, None, exchange)
+            HOOKS[parallel.reducer] = exchange
             return
     except RuntimeError:  # the reducer has one that is listed nowhere
         pass
-    seen.sent = OFF if choice == OFF and not own else OWN
+    if choice == OFF and not own:
+        seen.sent = OFF
+        count_waiting(parallel, seen)
+    else:
+        leave(parallel, seen, name_hook(own[0][0]) if own else BUILT_IN, choice)
+
+
+def attach_to_join(parallel: Any, seen: Any, by_all: bool) -> None:
+    """Register the hook where ranks may run out of batches: one that never has any runs no forward pass.
+
+    by_all: gradients are divided by all ranks; by those that still have batches DDP does it itself.
+    """
+    if not by_all and parallel in CHOSEN:
+        CHOSEN[parallel] = OFF
+    attach(parallel, seen)
+
+
+def give_way(reducer: Any, seen: Any, *words: Any) -> bool:
+    """Let a hook that the script registers take the place of ours; return whether it has.
+
+    words: what torch is asked to register: a state and a hook, or the name of one that is built in.
+    """
+    exchange = HOOKS.get(reducer)
+    if exchange is None or exchange.successor is not None:
+        return False
+    hook = find_built_in(words[0]) if len(words) == 1 else words[-1]
+    state = exchange.parallel.process_group if len(words) == 1 else words[0]
+    if hook is None:
+        return False
+    exchange.successor = lambda bucket: hook(state, bucket)
+    leave(exchange.parallel, seen, BUILT_IN if len(words) == 1 else name_hook(hook), exchange.choice)
+    return True
+
+
+def find_built_in(name: Any) -> Any:
+    """Return what does the same as a hook that is built in, None where torch has no such function."""
+    hooks = importlib.import_module("torch.distributed.algorithms.ddp_comm_hooks.default_hooks")
+    return getattr(hooks, f"{getattr(name, 'name', '').lower()}_hook", None)
+
+
+def leave(parallel: Any, seen: Any, name: str, choice: str) -> None:
+    """Leave a model to a hook of the script, and count how long that waits; name: of the hook."""
+    seen.sent = OWN
     count_waiting(parallel, seen)
     if choice != OFF and dist.get_rank(parallel.process_group) == 0:
-        name = getattr(own[0][0], "__qualname__", "") if own else "torch's"
         print_note(f"gradients are exchanged by the hook that the script has registered, {name}")
+
+
+def name_hook(hook: Any) -> str:
+    """Return what the script calls a hook."""
+    return str(getattr(hook, "__qualname__", type(hook).__qualname__))

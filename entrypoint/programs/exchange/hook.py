@@ -50,9 +50,15 @@ class Exchange:
         self.memories: dict[tuple[int, int], Any] = {}
         self.flights: list[list[Started]] = []
         self.futures: list[Any] = []
+        # What the script has registered since: a reducer takes one hook only, which is this one.
+        self.successor: Callable[[Any], Any] | None = None
+
+    def __call__(self, _: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """Exchange a bucket as we do, or as the script wants it."""
+        return self.successor(bucket) if self.successor else self.exchange(bucket)
 
     @torch.no_grad()
-    def __call__(self, _: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    def exchange(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Begin to exchange a bucket; at the last one of a pass wait for all."""
         if bucket.index() == 0:
             self.begin()

@@ -85,12 +85,41 @@ def test_a_model_chooses_when_it_is_made_and_gets_a_hook_when_it_runs(program: A
     choice = mock.Mock()
 
     with mock.patch.object(program, "load_choice", lambda: choice):
-        program.watch_parallel(SimpleNamespace(DistributedDataParallel=kind))
+        program.watch_parallel(SimpleNamespace(DistributedDataParallel=kind, dist=SimpleNamespace()))
         parallel = kind(module="a model")
         assert [each[0] for each in choice.mock_calls] == ["choose"]
         assert parallel.forward("runs") == "a model runs"
 
     assert choice.mock_calls == [mock.call.choose(parallel), mock.call.attach(parallel, program.SEEN)]
+
+
+@pytest.mark.parametrize(("options", "by_all"), [({}, True), ({"divide_by_initial_world_size": False}, False)])
+def test_a_rank_without_batches_gets_a_hook_where_it_joins(
+    program: Any, options: dict[str, bool], by_all: bool
+) -> None:
+    choice, shadow = mock.Mock(), mock.Mock(return_value="a hook")
+    kind: Any = type("Parallel", (Lazy,), {"join_hook": lambda self, **given: shadow(**given)})
+
+    with mock.patch.object(program, "load_choice", lambda: choice):
+        program.watch_parallel(SimpleNamespace(DistributedDataParallel=kind, dist=SimpleNamespace()))
+        parallel = kind(module="a model")
+        assert parallel.join_hook(**options) == "a hook"
+
+    assert choice.mock_calls[1:] == [mock.call.attach_to_join(parallel, program.SEEN, by_all)]
+    assert shadow.mock_calls == [mock.call(**options)]
+
+
+@pytest.mark.parametrize("gives_way", [True, False])
+def test_a_hook_of_the_script_comes_in_the_place_of_ours(program: Any, gives_way: bool) -> None:
+    choice, register = mock.Mock(**{"give_way.return_value": gives_way}), mock.Mock()
+    dist = SimpleNamespace(_register_comm_hook=lambda *words: register(*words))
+
+    with mock.patch.object(program, "load_choice", lambda: choice):
+        program.watch_parallel(SimpleNamespace(DistributedDataParallel=type("Parallel", (Lazy,), {}), dist=dist))
+        dist._register_comm_hook("reducer", "state", "hook")
+
+    assert choice.mock_calls == [mock.call.give_way("reducer", program.SEEN, "state", "hook")]
+    assert register.mock_calls == [] if gives_way else [mock.call("reducer", "state", "hook")]
 
 
 def test_a_module_of_the_script_stays_its_own(program: Any) -> None:
