@@ -26,14 +26,26 @@ REGISTER = ("_register_comm_hook", "_register_builtin_comm_hook")
 class Seen:
     """What is known of the training in this process.
 
-    lowers: how many times it has begun to compute in bfloat16 what gradients are kept of; sent: how gradients are
-    exchanged (tuning/gradients.py), empty before the first; waited: the seconds in which a backward pass had computed
-    all, and gradients were still exchanged; None where nobody counts them.
+    lowers: whether it has ever computed in bfloat16 what gradients are kept of; entered: the types of autocast that it
+    has entered since the last backward pass, None for one that is turned off; origins: what is known of backward passes
+    (exchange/origins.py), once somebody asks; sent: how gradients are exchanged (tuning/gradients.py), empty before the
+    first; waited: the seconds in which a backward pass had computed all, and gradients were still exchanged; None where
+    nobody counts them.
     """
 
-    lowers = 0
+    lowers = False
+    origins: Any = None
     sent = ""
     waited: float | None = None
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.entered: set[Any] = set()
+
+    def watch(self, make: Callable[[], Any]) -> Any:
+        """Look at backward passes from now on; return what is known of them."""
+        self.origins = self.origins or make()
+        return self.origins
 
 
 SEEN = Seen()
@@ -45,8 +57,9 @@ def watch_autocast(module: Any) -> None:
 
     @functools.wraps(enter)
     def enter_and_notice(self: Any) -> Any:
-        if self.device == "cpu" and self._enabled and self.fast_dtype is torch.bfloat16 and torch.is_grad_enabled():
-            SEEN.lowers += 1
+        if self.device == "cpu" and torch.is_grad_enabled():
+            SEEN.entered.add(self.fast_dtype if self._enabled else None)
+            SEEN.lowers = SEEN.lowers or torch.bfloat16 in SEEN.entered
         return enter(self)
 
     module.autocast.__enter__ = enter_and_notice
@@ -74,14 +87,34 @@ def watch_parallel(module: Any) -> None:
         load_choice().attach(self, SEEN)
         return None if lazy else run(self, *words, **options)
 
+    not_compiled = getattr(sys.modules.get("torch._compile"), "_disable_dynamo", lambda method: method)
     if hasattr(kind, "join_hook"):
         kind.join_hook = attach_and_shadow(kind.join_hook)
+    module.torch.autograd.backward = not_compiled(look_and_run(module.torch.autograd.backward))
     for name in REGISTER:
         if hasattr(module.dist, name):
             setattr(module.dist, name, register_or_replace(getattr(module.dist, name)))
-    not_compiled = getattr(sys.modules.get("torch._compile"), "_disable_dynamo", lambda method: method)
     kind.__init__ = make_and_choose
     setattr(kind, first, not_compiled(attach_and_run))
+
+
+def look_and_run(backward: Callable[..., None]) -> Callable[..., None]:
+    """Return torch.autograd.backward, with a look at its graph where somebody asks; a pass within one is part of it."""
+
+    @functools.wraps(backward)
+    def run(tensors: Any, *words: Any, **options: Any) -> None:
+        origins = SEEN.origins
+        if origins is None or origins.within:
+            backward(tensors, *words, **options)
+            return
+        origins.begin(tensors, SEEN.lowers, SEEN.entered)
+        try:
+            backward(tensors, *words, **options)
+        finally:
+            origins.end()
+            SEEN.entered.clear()
+
+    return run
 
 
 def attach_and_shadow(shadow: Callable[..., Any]) -> Callable[..., Any]:

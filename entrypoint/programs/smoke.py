@@ -29,7 +29,7 @@ import torch.distributed as dist
 from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArguments
 
 from entrypoint.programs import smoke_checks as checks
-from entrypoint.programs.exchange.hook import read_autocast
+from entrypoint.programs.exchange.origins import read_autocast
 from entrypoint.programs.leave import leave
 from entrypoint.programs.smoke_checks import SEED, Failed, Report, default_flags
 from entrypoint.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss

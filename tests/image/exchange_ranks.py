@@ -145,6 +145,8 @@ class Case:
     spoil: Callable[[Any, int, int], Any] = lambda loss, rank, step: loss
     wrap: Callable[[Any], Any] = lambda parallel: parallel
     context: Callable[[], Any] = contextlib.nullcontext
+    # How the names of the parameters begin that are sent as bfloat16 because of how a step computes; all else is exact.
+    lowers: Callable[[int], tuple[str, ...]] | None = None
 
 
 def nothing(loss: Any, rank: int, step: int) -> Any:
@@ -162,14 +164,122 @@ def empty(rank: int) -> int:
     return 4 if rank != dist.get_world_size() - 1 else 0
 
 
+class Float32Head(Model):
+    """One whose head computes in float32, whatever is around it."""
+
+    def forward(self, words: Any) -> Any:
+        places = torch.arange(words.shape[1]) % 7
+        hidden = torch.tanh(self.hidden((self.words(words) + self.places(places)).mean(1)))
+        with torch.autocast("cpu", enabled=False):
+            return self.last(hidden.float())
+
+
+class Residual(Model):
+    """One whose embeddings and layer norms have a path to the loss around all that computes in bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(18)
+        self.back = torch.nn.Linear(301, 18)
+        del self.last
+
+    def forward(self, words: Any) -> Any:
+        shown = self.norm(self.words(words).mean(1) + self.places.weight.sum(0))
+        return shown + self.back(torch.tanh(self.hidden(shown)))
+
+
+class Teacher(Model):
+    """One with a teacher that has no gradients and computes in bfloat16, beside a student in float32."""
+
+    def forward(self, words: Any) -> Any:
+        with autocast(), torch.no_grad():
+            shown = self.words(words).mean(1)
+            shown = shown @ shown.T
+        return super().forward(words) + shown.float().mean()
+
+
+class Half(Model):
+    """One of which a half computes in bfloat16 by itself."""
+
+    def forward(self, words: Any) -> Any:
+        with autocast():
+            shown = self.hidden(self.words(words).mean(1) + self.places.weight.sum(0))
+        return self.last(shown.float())
+
+
+class Changing(Model):
+    """One that computes in bfloat16 in all steps but the last, and there on no rank but the first."""
+
+    calls = 0
+
+    def forward(self, words: Any) -> Any:
+        self.calls += 1
+        with autocast() if self.calls < STEPS or dist.get_rank() == 0 else contextlib.nullcontext():
+            return super().forward(words)
+
+
+class InTurn(Changing):
+    """One that computes in bfloat16 in each second pass only."""
+
+    def forward(self, words: Any) -> Any:
+        self.calls += 1
+        with autocast() if self.calls % 2 == 0 else contextlib.nullcontext():
+            return Model.forward(self, words)
+
+
 def autocast() -> Any:
     return torch.autocast("cpu", dtype=torch.bfloat16)
+
+
+def evaluate_first(parallel: Any) -> Any:
+    """Compute in bfloat16 without gradients, as an evaluation before the first step does."""
+    with torch.no_grad(), autocast():
+        parallel.module(torch.zeros(1, 9, dtype=torch.long))
+    return parallel
+
+
+def always(*names: str) -> Callable[[int], tuple[str, ...]]:
+    return lambda step: names
 
 
 ROUNDING = 2.0**-7  # of bfloat16, once for each rank and once for the sum
 CASES = {
     # The first one computes in bfloat16, which is no choice of those that come after it in this process.
-    "autocast": Case(choice="", context=autocast, error=ROUNDING),
+    "autocast": Case(choice="", context=autocast, error=ROUNDING, lowers=always("")),
+    "float32 head": Case(
+        make=Float32Head, choice="", context=autocast, error=ROUNDING, lowers=always("words", "places", "hidden")
+    ),
+    "residual": Case(make=Residual, choice="", context=autocast, error=ROUNDING, lowers=always("hidden", "back")),
+    "teacher": Case(make=Teacher, choice="", lowers=always()),
+    "half of it": Case(make=Half, choice="", error=ROUNDING, lowers=always("words", "places", "hidden")),
+    "changing": Case(make=Changing, choice="", error=ROUNDING, lowers=lambda step: ("",) if step < STEPS - 1 else ()),
+    "in turn": Case(make=InTurn, choice="", passes=2, lowers=always()),
+    "all in bfloat16": Case(choice="", passes=2, context=autocast, error=ROUNDING, lowers=always("")),
+    "float16": Case(choice="", context=lambda: torch.autocast("cpu", dtype=torch.float16), error=1e-6, lowers=always()),
+    "evaluation": Case(choice="", wrap=evaluate_first, lowers=always()),
+    "autocast, checkpointed": Case(
+        make=lambda: Checkpointed(True),
+        choice="",
+        options={"static_graph": True},
+        context=autocast,
+        error=ROUNDING,
+        lowers=always(""),
+    ),
+    "autocast, compiled": Case(
+        choice="",
+        wrap=lambda parallel: torch.compile(parallel, backend="eager"),
+        context=autocast,
+        error=ROUNDING,
+        lowers=always(""),
+    ),
+    "autocast, unused": Case(
+        choice="",
+        options={"find_unused_parameters": True},
+        used=True,
+        context=autocast,
+        error=ROUNDING,
+        lowers=always(""),
+    ),
     "autocast, float32": Case(choice="float32", context=autocast),
     "plain": Case(),
     "nobody has chosen": Case(choice=""),
@@ -212,8 +322,8 @@ CASES = {
 }
 
 
-def train(case: Case, choice: str) -> Iterator[dict[str, Any]]:
-    """Train with a choice; yield the gradients of each step."""
+def train(case: Case, choice: str) -> Iterator[tuple[dict[str, Any], set[str]]]:
+    """Train with a choice; yield the gradients of each step, and the names of those that are sent as bfloat16."""
     os.environ[VARIABLE] = choice
     torch.manual_seed(3)
     model, rank = case.make(), dist.get_rank()
@@ -232,7 +342,8 @@ def train(case: Case, choice: str) -> Iterator[dict[str, Any]]:
             with contextlib.nullcontext() if last else parallel.no_sync(), case.context():
                 loss = case.spoil(run(words).float().pow(2).sum(), rank, step)
                 loss.backward()
-        yield {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
+        gradients = {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
+        yield gradients, {name for name, each in model.named_parameters() if id(each) in find_lowered(parallel)}
         if step != STEPS - 2 or case.spoil is not not_finite:  # as a scaler leaves out such a step
             optimizer.step()
 
@@ -243,14 +354,26 @@ def find_hook() -> dict[str, Any]:
     return found
 
 
+def find_lowered(parallel: Any) -> frozenset[int]:
+    """Return the ids of the parameters whose gradients are sent as bfloat16 because all ranks compute so."""
+    exchange = sys.modules["multinode.gradients"].load_choice().HOOKS.get(parallel.reducer)
+    return getattr(getattr(exchange, "agreement", None), "last", frozenset())
+
+
 def compare(name: str, case: Case) -> None:
     """Fail where gradients are not those of plain DDP, or not those of other ranks."""
-    for step, (plain, ours) in enumerate(zip(train(case, "off"), train(case, case.choice), strict=True)):
+    steps = zip(train(case, "off"), train(case, case.choice), strict=True)
+    for step, ((plain, _), (ours, lowered)) in enumerate(steps):
         assert plain.keys() == ours.keys(), name
+        if case.lowers:
+            expected = {each for each in ours if each.startswith(case.lowers(step))} if case.lowers(step) else set()
+            assert lowered & ours.keys() == expected, f"{name}: {lowered} are sent as bfloat16 in step {step}"
         for each, gradient in ours.items():
             dense, usual = make_plain(gradient), make_plain(plain[each])
             place = f"{name}: {each} in step {step}"
-            check_error(place, usual.double(), dense.double(), case.error and case.error * (step + 1))
+            exact = case.lowers and each not in lowered
+            error = 1e-6 if exact else case.error and case.error * (step + 1)
+            check_error(place, usual.double(), dense.double(), error)
             check_equal(place, dense)
 
 
@@ -406,8 +529,8 @@ def count_waiting() -> None:
 def compute_on(choice: str) -> None:
     """Fail where a bucket that needs one collective is waited for while gradients are still computed."""
     os.environ[VARIABLE] = choice
-    ranks, computed, left = find_hook()["Ranks"], [], []
-    plain = ranks.sum
+    ranks = find_hook()["Ranks"]
+    plain, computed, left = ranks.sum, list[Any](), list[int]()
     parallel = DistributedDataParallel(
         torch.nn.Sequential(*(torch.nn.Linear(9, 9) for _ in range(9))), bucket_cap_mb=1e-7
     )
@@ -416,7 +539,12 @@ def compute_on(choice: str) -> None:
 
     def watch(self: Any, tensor: Any) -> Any:
         work = plain(self, tensor)
-        return SimpleNamespace(wait=lambda: (left.append(len(computed) % 18), work.wait()))
+
+        def wait() -> None:
+            left.append(len(computed) % 18)
+            work.wait()
+
+        return SimpleNamespace(wait=wait)
 
     with mock.patch.object(ranks, "sum", watch):
         for _ in range(STEPS):

@@ -46,21 +46,36 @@ def count_bytes(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
-def average(part: Any, ranks: Ranks, scratch: Any = None) -> Flight:
-    """Exchange a part by a sum, in the type of scratch where one is given: a tensor as long as the part."""
-    part.div_(ranks.size)
-    sent = part if scratch is None else scratch.copy_(part)
-    work = ranks.sum(sent)
+def average(part: Any, ranks: Ranks) -> Flight:
+    """Exchange a part by a sum."""
+    work = ranks.sum(part.div_(ranks.size))
     yield LAST
     work.wait()
-    if scratch is not None:
-        part.copy_(sent)
 
 
-def average_rows(table: Any, ranks: Ranks, dtype: Any, otherwise: Callable[[], Flight]) -> Flight:
+def average_low(part: Any, ranks: Ranks, scratch: Any, holds: Callable[[], bool]) -> Flight:
+    """Exchange a part by a sum in the type of scratch, a tensor as long as the part.
+
+    holds: whether that was right, asked when the sum has come; where it was not, the part goes again, as it was.
+    """
+    work = ranks.sum(scratch.copy_(part.div_(ranks.size)))
+    yield LAST
+    work.wait()
+    if holds():
+        part.copy_(scratch)
+    else:
+        work = ranks.sum(part)
+        yield LAST
+        work.wait()
+
+
+def average_rows(
+    table: Any, ranks: Ranks, dtype: Any, otherwise: Callable[[], Flight], holds: Callable[[], bool]
+) -> Flight:
     """Exchange the rows of a matrix that are not zero, in a type; by `otherwise` where that is not less.
 
-    A row counts by its bits, so that a NaN does, and -0.0. All ranks know the same numbers, and so do the same.
+    A row counts by its bits, so that a NaN does, and -0.0. All ranks know the same numbers, and so do the same. holds:
+    whether the type was right, as in average_low.
     """
     rows = find_rows(table)
     count, counts = torch.tensor([len(rows)]), list(torch.zeros(ranks.size, dtype=torch.long).split(1))
@@ -79,6 +94,9 @@ def average_rows(table: Any, ranks: Ranks, dtype: Any, otherwise: Callable[[], F
     work = ranks.gather(packed, received)
     yield LAST
     work.wait()
+    if not holds():
+        yield from average_rows(table, ranks, table.dtype, otherwise, lambda: True)
+        return
     table[rows] = 0
     for each, length in zip(received, lengths):
         values, places, _ = pack(longest, table.shape[1], dtype, each)

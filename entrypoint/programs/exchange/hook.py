@@ -9,6 +9,7 @@ in another order on each rank, and gloo knows collectives by their order alone.
 
 from __future__ import annotations
 
+import itertools
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,9 @@ import torch.distributed as dist
 
 from entrypoint.printing.streams import print_note
 from entrypoint.programs.exchange import eight_bits
-from entrypoint.programs.exchange.codecs import MORE, Flight, Ranks, average, average_rows, count_bytes
+from entrypoint.programs.exchange.agreement import Agreement, Fixed
+from entrypoint.programs.exchange.codecs import MORE, Flight, Ranks, average, average_low, average_rows, count_bytes
+from entrypoint.programs.exchange.origins import Origins
 from entrypoint.programs.exchange.pieces import Piece, list_pieces
 from entrypoint.tuning.gradients import BF16, FLOAT32, INT8, VARIABLE, describe_sent
 
@@ -42,10 +45,8 @@ class Exchange:
     def __init__(self, parallel: Any, choice: str, seen: Any) -> None:
         """Take a model; seen: as in gradients.py."""
         self.parallel, self.choice, self.seen = weakref.proxy(parallel), choice, seen
-        # Another model of this process may have computed in bfloat16 before; this one's first forward pass has begun.
-        self.before = seen.lowers - is_lowering()
         self.tables = find_tables(parallel.module)
-        self.lowered: bool | None = None
+        self.agreement = Fixed(choice == BF16) if choice else Agreement(list_ids(parallel), seen.watch(Origins))
         self.steps = self.whole = 0
         self.memories: dict[tuple[int, int], Any] = {}
         self.flights: list[list[Started]] = []
@@ -78,16 +79,8 @@ class Exchange:
         if parallel._join_config.enable and not getattr(parallel, "_divide_by_initial_world_size", True):
             remedy = f"join(), or export {VARIABLE}=off"
             raise RuntimeError(f"join(divide_by_initial_world_size=False) needs another way of exchange; try: {remedy}")
-        if self.lowered is None:
-            self.lowered = self.choice == BF16 or (not self.choice and self.agree())
-            self.seen.sent = self.choice or (BF16 if self.lowered else FLOAT32)
+        self.agreement.ask(self.ranks.group, joined=parallel._join_config.enable)
         self.whole, self.flights, self.futures = 0, [], []
-
-    def agree(self) -> bool:
-        """Return whether all ranks compute in bfloat16: one on a processor without units does not."""
-        flag = torch.tensor([int(self.seen.lowers > self.before)])
-        dist.all_reduce(flag, op=dist.ReduceOp.MIN, group=self.ranks.group)
-        return bool(flag)
 
     def end(self) -> None:
         """Wait for all that is on its way, in its order, and hand it over."""
@@ -98,6 +91,8 @@ class Exchange:
         for future, buffer in self.futures:
             future.set_result(buffer)
         self.flights, self.futures = [], []
+        lowers = self.agreement.conclude()
+        self.seen.sent = self.choice or (BF16 if lowers else FLOAT32)
         self.seen.waited = (self.seen.waited or 0.0) + time.perf_counter() - began
         self.steps += 1
         if self.steps == REGULAR and self.ranks.rank == 0:
@@ -127,28 +122,34 @@ class Exchange:
 
     def send_rows(self, bucket: Any, piece: Piece) -> Flight:
         """Exchange an embedding."""
-        table = piece.gradient
-        dtype = torch.bfloat16 if self.lowered and table.dtype is torch.float32 else table.dtype
-        return average_rows(table.flatten(1), self.ranks, dtype, lambda: self.send(bucket, piece.start, piece.end))
+        table, ids = piece.gradient, [id(piece.parameter)]
+        lowers = table.dtype is torch.float32 and self.agreement.expects(ids)
+        return average_rows(
+            table.flatten(1),
+            self.ranks,
+            torch.bfloat16 if lowers else table.dtype,
+            lambda: self.send(bucket, [piece]),
+            lambda: not lowers or self.agreement.holds(ids),
+        )
 
     def send_between(self, bucket: Any, between: Sequence[Piece]) -> Iterator[Flight]:
-        """Exchange the gradients between two embeddings, which lie side by side."""
-        if between:
-            yield self.send(bucket, between[0].start, between[-1].end)
+        """Exchange the gradients between two embeddings, which lie side by side: those together that go in one type."""
+        for _, alike in itertools.groupby(between, lambda piece: self.agreement.expects([id(piece.parameter)])):
+            yield self.send(bucket, list(alike))
 
-    def send(self, bucket: Any, start: int, end: int) -> Flight:
-        """Exchange a part of a bucket as it was chosen."""
-        name, part = self.choice, bucket.buffer()[start:end]
-        length, key = part.numel(), (bucket.index(), start)
+    def send(self, bucket: Any, pieces: Sequence[Piece]) -> Flight:
+        """Exchange gradients that lie side by side in a bucket as it was chosen."""
+        start, end, ids = pieces[0].start, pieces[-1].end, [id(piece.parameter) for piece in pieces]
+        name, part, length, key = self.choice, bucket.buffer()[start:end], end - start, (bucket.index(), start)
         if part.dtype is not torch.float32 or (name == INT8 and not self.steps):
             return average(part, self.ranks)
         if name == INT8:
             memory = self.recall((*key, length), lambda: eight_bits.Memory(length, self.ranks.size))
             return eight_bits.average_eight_bits(part, self.ranks, memory)
-        scratch = (
-            self.recall((*key, length), lambda: torch.empty(length, dtype=torch.bfloat16)) if self.lowered else None
-        )
-        return average(part, self.ranks, scratch)
+        if not self.agreement.expects(ids):
+            return average(part, self.ranks)
+        scratch = self.recall((*key, length), lambda: torch.empty(length, dtype=torch.bfloat16))
+        return average_low(part, self.ranks, scratch, lambda: self.agreement.holds(ids))
 
     def recall(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the memory of a part, made anew where DDP has changed its buckets."""
@@ -159,17 +160,9 @@ class Exchange:
         return found[1]
 
 
-def is_lowering() -> bool:
-    """Return whether autocast computes in bfloat16 right now."""
-    return read_autocast() is torch.bfloat16
-
-
-def read_autocast() -> torch.dtype | None:
-    """Return what autocast computes in, None where it is off; before 2.4 by functions of each device."""
-    try:
-        return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-    except TypeError:
-        return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+def list_ids(module: Any) -> list[int]:
+    """Return the ids of the parameters of a module, in their order."""
+    return [id(parameter) for parameter in module.parameters()]
 
 
 def advance(flights: Sequence[Started], *, finish: bool = False) -> list[Started]:

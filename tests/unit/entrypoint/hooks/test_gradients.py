@@ -26,15 +26,15 @@ def of_torch(enabled: bool) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("device", "enabled", "dtype", "keeps", "lowers"),
+    ("device", "enabled", "dtype", "keeps", "entered"),
     [
-        ("cpu", True, "bfloat16", True, True), ("cuda", True, "bfloat16", True, False),
-        ("cpu", False, "bfloat16", True, False), ("cpu", True, "float16", True, False),
-        ("cpu", True, "bfloat16", False, False),
+        ("cpu", True, "bfloat16", True, {"bfloat16"}), ("cuda", True, "bfloat16", True, set()),
+        ("cpu", False, "bfloat16", True, {None}), ("cpu", True, "float16", True, {"float16"}),
+        ("cpu", True, "bfloat16", False, set()),
     ],
 )  # fmt: skip
 def test_only_what_has_gradients_counts(
-    program: Any, device: str, enabled: bool, dtype: str, keeps: bool, lowers: bool
+    program: Any, device: str, enabled: bool, dtype: str, keeps: bool, entered: set[str | None]
 ) -> None:
     class Autocast:
         def __init__(self) -> None:
@@ -48,9 +48,16 @@ def test_only_what_has_gradients_counts(
 
     program.watch_autocast(SimpleNamespace(autocast=Autocast, torch=of_torch(keeps)))
 
-    with Autocast() as entered:
-        assert entered == "entered"
-    assert bool(program.SEEN.lowers) is lowers
+    with Autocast() as result:
+        assert result == "entered"
+    assert program.SEEN.entered == entered
+    assert program.SEEN.lowers is ("bfloat16" in entered)
+
+
+def of_parallel(kind: Any, **dist: Any) -> Any:
+    """Return the module of a DistributedDataParallel."""
+    torch = SimpleNamespace(autograd=SimpleNamespace(backward=mock.Mock(side_effect=[None, RuntimeError])))
+    return SimpleNamespace(DistributedDataParallel=kind, dist=SimpleNamespace(**dist), torch=torch)
 
 
 class Eager:
@@ -85,7 +92,7 @@ def test_a_model_chooses_when_it_is_made_and_gets_a_hook_when_it_runs(program: A
     choice = mock.Mock()
 
     with mock.patch.object(program, "load_choice", lambda: choice):
-        program.watch_parallel(SimpleNamespace(DistributedDataParallel=kind, dist=SimpleNamespace()))
+        program.watch_parallel(of_parallel(kind))
         parallel = kind(module="a model")
         assert [each[0] for each in choice.mock_calls] == ["choose"]
         assert parallel.forward("runs") == "a model runs"
@@ -101,7 +108,7 @@ def test_a_rank_without_batches_gets_a_hook_where_it_joins(
     kind: Any = type("Parallel", (Lazy,), {"join_hook": lambda self, **given: shadow(**given)})
 
     with mock.patch.object(program, "load_choice", lambda: choice):
-        program.watch_parallel(SimpleNamespace(DistributedDataParallel=kind, dist=SimpleNamespace()))
+        program.watch_parallel(of_parallel(kind))
         parallel = kind(module="a model")
         assert parallel.join_hook(**options) == "a hook"
 
@@ -112,14 +119,30 @@ def test_a_rank_without_batches_gets_a_hook_where_it_joins(
 @pytest.mark.parametrize("gives_way", [True, False])
 def test_a_hook_of_the_script_comes_in_the_place_of_ours(program: Any, gives_way: bool) -> None:
     choice, register = mock.Mock(**{"give_way.return_value": gives_way}), mock.Mock()
-    dist = SimpleNamespace(_register_comm_hook=lambda *words: register(*words))
+    module = of_parallel(type("Parallel", (Lazy,), {}), _register_comm_hook=lambda *words: register(*words))
 
     with mock.patch.object(program, "load_choice", lambda: choice):
-        program.watch_parallel(SimpleNamespace(DistributedDataParallel=type("Parallel", (Lazy,), {}), dist=dist))
-        dist._register_comm_hook("reducer", "state", "hook")
+        program.watch_parallel(module)
+        module.dist._register_comm_hook("reducer", "state", "hook")
 
     assert choice.mock_calls == [mock.call.give_way("reducer", program.SEEN, "state", "hook")]
     assert register.mock_calls == [] if gives_way else [mock.call("reducer", "state", "hook")]
+
+
+def test_a_pass_is_looked_at_once_somebody_asks_and_ends_however_it_ends(program: Any) -> None:
+    module, origins = of_parallel(type("Parallel", (Lazy,), {})), mock.Mock(within=False)
+    plain = module.torch.autograd.backward
+    program.watch_parallel(module)
+    program.SEEN.entered.add("bfloat16")
+
+    module.torch.autograd.backward("loss")
+    assert program.SEEN.watch(lambda: origins) is origins is program.SEEN.watch(mock.Mock)
+    with pytest.raises(RuntimeError):
+        module.torch.autograd.backward("loss", retain_graph=True)
+
+    assert plain.mock_calls == [mock.call("loss"), mock.call("loss", retain_graph=True)]
+    assert [call[0] for call in origins.mock_calls] == ["begin", "end"]
+    assert not program.SEEN.entered
 
 
 def test_a_module_of_the_script_stays_its_own(program: Any) -> None:
