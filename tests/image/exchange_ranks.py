@@ -145,6 +145,7 @@ class Case:
     spoil: Callable[[Any, int, int], Any] = lambda loss, rank, step: loss
     wrap: Callable[[Any], Any] = lambda parallel: parallel
     context: Callable[[], Any] = contextlib.nullcontext
+    many: int = 8  # ranks from which shares are summed in float32
     # How the names of the parameters begin that are sent as bfloat16 because of how a step computes; all else is exact.
     lowers: Callable[[int], tuple[str, ...]] | None = None
 
@@ -311,6 +312,12 @@ CASES = {
     "compiled": Case(wrap=lambda parallel: torch.compile(parallel, backend="eager")),
     "bf16": Case(choice="bf16", error=ROUNDING),
     "bf16, many buckets": Case(choice="bf16", options={"bucket_cap_mb": 0.01}, error=ROUNDING),
+    "bf16, shares": Case(choice="bf16", error=ROUNDING, many=2),
+    "bf16, shares, many buckets": Case(choice="bf16", options={"bucket_cap_mb": 0.01}, error=ROUNDING, many=2),
+    "bf16, shares, not finite": Case(choice="bf16", spoil=not_finite, error=ROUNDING, many=2),
+    "changing, shares": Case(
+        make=Changing, choice="", error=ROUNDING, many=2, lowers=lambda step: ("",) if step < STEPS - 1 else ()
+    ),
     "bf16, tied": Case(make=Tied, choice="bf16", error=ROUNDING),
     "bf16, not finite": Case(choice="bf16", spoil=not_finite, error=ROUNDING),
     "bf16, float64": Case(make=of_type(torch.float64), choice="bf16"),
@@ -362,6 +369,7 @@ def find_lowered(parallel: Any) -> frozenset[int]:
 
 def compare(name: str, case: Case) -> None:
     """Fail where gradients are not those of plain DDP, or not those of other ranks."""
+    find_hook()["MANY"] = case.many
     steps = zip(train(case, "off"), train(case, case.choice), strict=True)
     for step, ((plain, _), (ours, lowered)) in enumerate(steps):
         assert plain.keys() == ours.keys(), name

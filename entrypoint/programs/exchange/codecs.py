@@ -69,6 +69,29 @@ def average_low(part: Any, ranks: Ranks, scratch: Any, holds: Callable[[], bool]
         work.wait()
 
 
+def average_shares(part: Any, ranks: Ranks, scratch: Any, holds: Callable[[], bool]) -> Flight:
+    """Exchange a part in the type of scratch, and sum it in that of the part: each rank sums a share for all.
+
+    As much is sent as by a sum in the type of scratch, which rounds at each rank that it passes. scratch: two times
+    ranks times a share, of which the part fills a half but for its end; holds: as in average_low.
+    """
+    sent, received = scratch
+    sent.view(-1)[: part.numel()] = part
+    work = ranks.swap(sent, received)
+    yield MORE
+    work.wait()
+    share = torch.zeros_like(received[0], dtype=part.dtype)
+    for other in received:  # in the order of ranks
+        share.add_(other)
+    work = ranks.gather(sent[ranks.rank].copy_(share.div_(ranks.size)), list(received))
+    yield LAST
+    work.wait()
+    if holds():
+        part.copy_(received.view(-1)[: part.numel()])
+    else:
+        yield from average(part, ranks)
+
+
 def average_rows(
     table: Any, ranks: Ranks, dtype: Any, otherwise: Callable[[], Flight], holds: Callable[[], bool]
 ) -> Flight:

@@ -21,13 +21,24 @@ import torch.distributed as dist
 from entrypoint.printing.streams import print_note
 from entrypoint.programs.exchange import eight_bits
 from entrypoint.programs.exchange.agreement import Agreement, Fixed
-from entrypoint.programs.exchange.codecs import MORE, Flight, Ranks, average, average_low, average_rows, count_bytes
+from entrypoint.programs.exchange.codecs import (
+    MORE,
+    Flight,
+    Ranks,
+    average,
+    average_low,
+    average_rows,
+    average_shares,
+    count_bytes,
+)
 from entrypoint.programs.exchange.origins import Origins
 from entrypoint.programs.exchange.pieces import Piece, list_pieces
 from entrypoint.tuning.gradients import BF16, FLOAT32, INT8, VARIABLE, describe_sent
 
 LEAST = 4 << 20  # bytes of an embedding whose rows are looked at: a smaller one is no worse than other weights
 LAG = 2  # buckets that are on their way before the second collective of one is issued
+# Ranks from which on a sum in bfloat16 would round so often that shares are summed in float32.
+MANY = 8
 # The first step tells DDP the order of its buckets; int8 begins in the second one, and all are alike from the third on.
 REGULAR = 3
 
@@ -148,8 +159,10 @@ class Exchange:
             return eight_bits.average_eight_bits(part, self.ranks, memory)
         if not self.agreement.expects(ids):
             return average(part, self.ranks)
-        scratch = self.recall((*key, length), lambda: torch.empty(length, dtype=torch.bfloat16))
-        return average_low(part, self.ranks, scratch, lambda: self.agreement.holds(ids))
+        size, exchange = self.ranks.size, average_low if self.ranks.size < MANY else average_shares
+        shape = (length,) if size < MANY else (2, size, -(-length // size))
+        scratch = self.recall((*key, shape), lambda: torch.zeros(shape, dtype=torch.bfloat16))
+        return exchange(part, self.ranks, scratch, lambda: self.agreement.holds(ids))
 
     def recall(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return the memory of a part, made anew where DDP has changed its buckets."""
