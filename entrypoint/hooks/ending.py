@@ -446,7 +446,8 @@ def describe_failure(board: Board) -> str:
     if record.get("rank") is None:
         return f"the job has failed: {place} was told to end, by signal {code - 128}"
     ended = f"code {code}" if code >= 0 else f"signal {-code} ({name_signal(-code)})"
-    return f"the job has failed: rank {record['rank']} on {place} failed first, with {ended}"
+    elsewhere = "" if node == board.number else "; the log of that node says why"
+    return f"the job has failed: rank {record['rank']} on {place} failed first, with {ended}{elsewhere}"
 
 
 def name_signal(number: int) -> str:

@@ -85,8 +85,11 @@ def test_nodes_end_well_only_once_all_have() -> None:
 @pytest.mark.parametrize(
     ("record", "said"),
     [
-        ({"rank": 1, "code": 3}, "rank 1 on node 1 (pod1) failed first, with code 3"),
-        ({"rank": 5, "code": -9}, "rank 5 on node 1 (pod1) failed first, with signal 9 (SIGKILL)"),
+        ({"rank": 1, "code": 3}, "rank 1 on node 1 (pod1) failed first, with code 3; the log of that node says why"),
+        (
+            {"rank": 5, "code": -9},
+            "rank 5 on node 1 (pod1) failed first, with signal 9 (SIGKILL); the log of that node says why",
+        ),
         ({"code": 143}, "node 1 (pod1) was told to end, by signal 15"),
     ],
 )
