@@ -13,33 +13,29 @@ While ranks run, a failure elsewhere ends them only where this agent may not sta
 from __future__ import annotations
 
 import contextlib
-import datetime
 import functools
-import json
 import os
 import shutil
 import signal
 import socket
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from .board import DONE, ENDED, GOOD, PREFIX, READ, RESTARTS, SILENT, Board, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
 
 ROOT = Path(__file__).parents[2]
+LOOK = 0.2  # seconds between two looks of the main thread
 # A directory in which ranks leave word for what has started them: rank 0 its last line, which is printed once all ranks
 # have ended well, and each rank a file while it waits for the others in init_process_group.
 WORD = "MULTINODE_WORD"
 LAST_LINE, JOINING = "last-line", "joining-"
-PREFIX = "multinode/end"
-GOOD, FAILED, RESTARTS, READ, DONE, ENDED = "good", "failed", "restarts", "read", "done", "ended"
-LOOK, BEAT = 0.2, 1.0  # seconds between two looks of the main thread, and of the thread that asks the store
 VAIN = 5.0  # seconds until a rank that waits for ranks that have ended waits in vain
-SILENT = 20.0  # seconds without a sign of a node's thread: the node or its network is gone
 PATIENCE = 30.0  # seconds until a node says what it waits for
 LINGER = 5.0  # seconds for which a node that has failed waits until the others have read it: it may keep the store
 REST = 1.0  # seconds for the others to read that all have ended well, before the store may be gone
@@ -53,93 +49,6 @@ LAST: list[str] = []
 
 class Again(Exception):
     """Another node starts its ranks again."""
-
-
-class Board:
-    """What the nodes of one start of their ranks have written of their ends, as this node reads it.
-
-    good and failed: how the nodes ended, by their numbers; restarts: how many times a node has begun to start its ranks
-    again; gone: whether the store has answered with an error.
-    """
-
-    def __init__(self, store: Any, number: int, count: int, attempt: int) -> None:
-        """Take the store of an agent, its number of how many nodes, and which start of the ranks it is."""
-        self.store, self.number, self.count = open_again(store), number, count
-        self.place = f"{PREFIX}/{attempt}"
-        self.good: set[int] = set()
-        self.failed: dict[int, dict[str, Any]] = {}
-        self.signs = dict.fromkeys(range(count), (0, 0.0))  # node -> what it has counted, and when that was new
-        self.restarts = 0
-        self.vain = 0.0  # since when a rank of this node waits for those of a node that has ended
-        self.gone = self.closed = False
-        self.lock = threading.Lock()
-        self.thread = threading.Thread(target=self.watch, daemon=True)
-        with contextlib.suppress(RuntimeError):  # of a limit, of which torchrun has more to say
-            self.thread.start()
-
-    def count_up(self, name: str, by: int = 1) -> int:
-        """Add to a number in the store and return it; 0 where the store is gone."""
-        with self.lock:
-            if self.gone:
-                return 0
-            try:
-                return int(self.store.add(f"{self.place}/{name}", by))
-            except Exception:  # each kind of store has errors of its own
-                self.gone = True
-                return 0
-
-    def fail(self, record: dict[str, Any]) -> None:
-        """Write how this node failed."""
-        record["order"] = self.count_up(FAILED)
-        with self.lock, contextlib.suppress(Exception):
-            self.store.set(f"{self.place}/{FAILED}/{self.number}/text", json.dumps(record))
-        self.failed[self.number] = record
-        self.count_up(f"{FAILED}/{self.number}")
-
-    def watch(self) -> None:
-        """Read what the others write, until this is closed or the store is gone."""
-        while not self.closed and not self.gone:
-            self.look()
-            time.sleep(BEAT)
-
-    def look(self) -> None:
-        """Read once, and give a sign."""
-        self.count_up(f"sign/{self.number}")
-        self.restarts = self.count_up(RESTARTS, 0)
-        for node in set(range(self.count)) - {self.number} - self.good - set(self.failed):
-            sign = self.count_up(f"sign/{node}", 0)
-            if sign != self.signs[node][0]:
-                self.signs[node] = sign, time.monotonic()
-            if self.count_up(f"{GOOD}/{node}", 0):
-                self.good.add(node)
-            elif self.count_up(f"{FAILED}/{node}", 0):
-                self.read_failure(node)
-
-    def read_failure(self, node: int) -> None:
-        """Read how another node failed, and let it know."""
-        with self.lock, contextlib.suppress(Exception):
-            record = json.loads(self.store.get(f"{self.place}/{FAILED}/{node}/text"))
-            self.failed[node] = record
-        self.count_up(f"{READ}/{node}")
-
-    def list_missing(self) -> list[int]:
-        """Return the other nodes that have not ended."""
-        return sorted(set(range(self.count)) - {self.number} - self.good - set(self.failed))
-
-    def list_silent(self) -> list[int]:
-        """Return those of them that have given signs, and none for a while."""
-        since = time.monotonic() - SILENT
-        return [node for node in self.list_missing() if 0 < self.signs[node][1] < since]
-
-
-def open_again(store: Any) -> Any:
-    """Return a connection of its own to a store, where torch can make one: a call that waits holds a lock on it."""
-    try:
-        again = store.clone()
-        again.set_timeout(datetime.timedelta(seconds=SILENT))
-    except Exception:  # older releases of torch, and some kinds of stores
-        return store
-    return again
 
 
 def watch_agents(module: Any) -> None:
@@ -269,7 +178,7 @@ def say_and_restart(restart: Callable[..., Any]) -> Callable[..., Any]:
     def run(agent: Any, group: Any) -> Any:
         board = getattr(agent, "_multinode", None)
         if board is not None:
-            board.count_up(RESTARTS)
+            board.say(RESTARTS)
         return restart(agent, group)
 
     return run
@@ -357,7 +266,7 @@ def wait_for_others(agent: Any) -> None:
     board = getattr(agent, "_multinode", None)
     if board is None:
         return
-    board.count_up(f"{GOOD}/{board.number}")
+    board.say(f"{GOOD}/{board.number}")
     before, began, told = board.restarts, time.monotonic(), False
     while missing := board.list_missing():
         if board.restarts > before:
@@ -376,16 +285,17 @@ def wait_for_others(agent: Any) -> None:
 def part(board: Board) -> None:
     """Leave after all have read that all have ended well: one of them keeps the store. Node 0 says when."""
     board.closed = True
-    board.count_up(READ)
     until = time.monotonic() + LINGER
-    while not board.gone and time.monotonic() < until:
-        if board.number == 0 and board.count_up(READ, 0) >= board.count:
-            board.count_up(DONE)
-            time.sleep(REST)  # what is asked now may find no store any more
-            return
-        if board.number and board.count_up(DONE, 0):
-            return
-        time.sleep(LOOK)
+    with contextlib.suppress(Unreachable):  # who keeps the store has left
+        board.count_up(READ)
+        while time.monotonic() < until:
+            if board.number == 0 and board.count_up(READ, 0) >= board.count:
+                board.count_up(DONE)
+                time.sleep(REST)  # what is asked now may find no store any more
+                return
+            if board.number and board.count_up(DONE, 0):
+                return
+            time.sleep(LOOK)
 
 
 def tell_failure(agent: Any, record: dict[str, Any]) -> None:
@@ -402,10 +312,11 @@ def linger(agent: Any) -> None:
     if board is None:
         return
     until = time.monotonic() + LINGER
-    while not board.gone and time.monotonic() < until and len(board.failed) < board.count:
-        if board.count_up(f"{READ}/{board.number}", 0) >= board.count - 1:
-            break
-        time.sleep(LOOK)
+    with contextlib.suppress(Unreachable):
+        while time.monotonic() < until and len(board.failed) < board.count:
+            if board.count_up(f"{READ}/{board.number}", 0) >= board.count - 1:
+                break
+            time.sleep(LOOK)
     LAST[:] = [describe_failure(board)]
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from entrypoint.hooks import ending
-from entrypoint.hooks.ending import LAST, WORD, Again, Board, describe_failure, run_to_the_end, wait_for_others
+from entrypoint.hooks import board, ending
+from entrypoint.hooks.board import GOOD, PREFIX, Board
+from entrypoint.hooks.ending import LAST, WORD, Again, describe_failure, run_to_the_end, wait_for_others
 
 WAITS = 20.0  # seconds for another thread, at most
 
@@ -36,8 +37,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nobody wait longer than a test may take."""
     monkeypatch.delenv(WORD, raising=False)
     LAST.clear()
-    for name, seconds in {"LOOK": 0.001, "BEAT": 0.001, "SILENT": 0.2, "LINGER": 1.0, "REST": 0.0}.items():
-        monkeypatch.setattr(ending, name, seconds)
+    for module, name, seconds in (
+        (ending, "LOOK", 0.001), (ending, "LINGER", 1.0), (ending, "REST", 0.0),
+        (board, "BEAT", 0.001), (board, "SILENT", 0.2), (board, "PAUSE", 0.001),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, seconds)
 
 
 class Agent:
@@ -128,11 +132,26 @@ def test_a_node_that_is_gone_without_a_word_ends_the_others(store_goes: bool) ->
     assert "node 1" in LAST[0] and "the job has failed" in LAST[0]
 
 
+def test_a_network_that_comes_back_loses_nothing() -> None:
+    """What could not be written while the store did not answer is written once it does."""
+    store = Store()
+    one, other = Agent(store, 0), Agent(store, 1)
+    store.gone = True
+    other._multinode.say(f"{GOOD}/1")
+    assert other._multinode.unsaid
+    store.gone = False
+    until = threading.Event()
+    while not one._multinode.good and not until.wait(0.001):
+        pass
+    one._multinode.closed = other._multinode.closed = True
+    assert one._multinode.good == {1} and not other._multinode.unsaid
+
+
 def test_a_node_that_has_never_given_a_sign_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have no thread, for a limit of its container."""
-    board = Board(Store(), 0, 2, 0)
-    assert (board.list_silent(), board.list_missing()) == ([], [1])
-    board.closed = True
+    mine = Board(Store(), 0, 2, 0)
+    assert (mine.list_silent(), mine.list_missing()) == ([], [1])
+    mine.closed = True
 
 
 @pytest.mark.parametrize(
@@ -151,10 +170,10 @@ def test_a_node_that_has_never_given_a_sign_is_waited_for(monkeypatch: pytest.Mo
 def test_the_first_failure_is_that_of_a_rank_that_has_lost_no_other(
     records: dict[int, dict[str, Any]], first: str
 ) -> None:
-    board = Board(Store(), 0, 2, 0)
-    board.closed = True
-    board.failed = records
-    assert describe_failure(board).startswith(f"the job has failed: {first} ")
+    mine = Board(Store(), 0, 2, 0)
+    mine.closed = True
+    mine.failed = records
+    assert describe_failure(mine).startswith(f"the job has failed: {first} ")
 
 
 @pytest.mark.parametrize(("restarts", "ends"), [(0, True), (2, False)])
@@ -218,7 +237,7 @@ def test_rank_0_without_an_agent_says_what_it_does_not_know_of_the_others(
     rank: int, ended: int | None, said: str
 ) -> None:
     """ended: how many others have; None where the group was destroyed."""
-    store = Store({f"{ending.PREFIX}/{ending.ENDED}": ended})
+    store = Store({f"{PREFIX}/{board.ENDED}": ended})
     distributed = SimpleNamespace(
         is_initialized=lambda: ended is not None,
         get_rank=lambda: rank,
@@ -226,4 +245,4 @@ def test_rank_0_without_an_agent_says_what_it_does_not_know_of_the_others(
         _get_default_store=lambda: store,
     )
     assert ending.describe_others(distributed, 0.05) == said
-    assert ended is None or store[f"{ending.PREFIX}/{ending.ENDED}"] == ended + 1
+    assert ended is None or store[f"{PREFIX}/{board.ENDED}"] == ended + 1

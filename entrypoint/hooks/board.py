@@ -1,0 +1,143 @@
+"""What the agents of a job write into its store of how their nodes end, and read there of the others."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PREFIX = "multinode/end"
+GOOD, FAILED, RESTARTS, READ, DONE, ENDED = "good", "failed", "restarts", "read", "done", "ended"
+BEAT = 1.0  # seconds between two looks into the store
+SILENT = 20.0  # seconds without a sign of a node's thread: the node or its network is gone
+PAUSE, LONGEST, TRIES = 2.0, 60.0, 3  # seconds until a store that does not answer is asked again, and how often it is
+
+
+class Unreachable(Exception):
+    """The store does not answer now."""
+
+
+class Board:
+    """What the nodes of one start of their ranks have written of their ends, as this node reads it.
+
+    good and failed: how the nodes ended, by their numbers; restarts: how many times a node has begun to start its ranks
+    again; tries: how many times in a row the store has not answered: a network may be away for a while.
+    """
+
+    def __init__(self, store: Any, number: int, count: int, attempt: int) -> None:
+        """Take the store of an agent, its number of how many nodes, and which start of the ranks it is."""
+        self.origin, self.store, self.number, self.count = store, open_again(store), number, count
+        self.place = f"{PREFIX}/{attempt}"
+        self.good: set[int] = set()
+        self.failed: dict[int, dict[str, Any]] = {}
+        self.signs = dict.fromkeys(range(count), (0, 0.0))  # node -> what it has counted, and when that was new
+        self.restarts = self.tries = 0
+        self.retry = 0.0  # when the store is asked again
+        self.vain = 0.0  # since when a rank of this node waits for those of a node that has ended
+        self.unsaid: list[str] = []
+        self.closed = False
+        self.lock = threading.Lock()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        with contextlib.suppress(RuntimeError):  # of a limit, of which torchrun has more to say
+            self.thread.start()
+
+    @property
+    def gone(self) -> bool:
+        """Return whether the store has not answered for so long that it is taken for gone."""
+        return self.tries >= TRIES
+
+    def ask(self, act: Callable[[Any], Any]) -> Any:
+        """Return what the store answers; raise Unreachable. After an error it is asked again later, ever more rarely.
+
+        Each kind of store has errors of its own, and torch prints many lines for one.
+        """
+        with self.lock:
+            if time.monotonic() < self.retry:
+                raise Unreachable
+            try:
+                if self.tries:
+                    self.store = open_again(self.origin)
+                answer = act(self.store)
+            except Exception:
+                self.tries += 1
+                self.retry = time.monotonic() + min(LONGEST, PAUSE * 2 ** (self.tries - 1))
+                raise Unreachable from None
+            self.tries = 0
+            return answer
+
+    def count_up(self, name: str, by: int = 1) -> int:
+        """Add to a number in the store and return it."""
+        return int(self.ask(lambda store: store.add(f"{self.place}/{name}", by)))
+
+    def say(self, name: str) -> None:
+        """Add to a number in the store, now or as soon as it answers."""
+        try:
+            self.count_up(name)
+        except Unreachable:
+            self.unsaid.append(name)
+
+    def fail(self, record: dict[str, Any]) -> None:
+        """Write how this node failed."""
+        self.failed[self.number] = record
+        record["order"] = 0
+        with contextlib.suppress(Unreachable):
+            record["order"] = self.count_up(FAILED)
+            text = json.dumps(record)
+            self.ask(lambda store: store.set(f"{self.place}/{FAILED}/{self.number}/text", text))
+            self.count_up(f"{FAILED}/{self.number}")
+
+    def watch(self) -> None:
+        """Read what the others write, until this is closed."""
+        while not self.closed:
+            with contextlib.suppress(Unreachable):
+                self.look()
+            time.sleep(BEAT)
+
+    def look(self) -> None:
+        """Read once, and give a sign."""
+        self.count_up(f"sign/{self.number}")
+        while self.unsaid:
+            self.count_up(self.unsaid[0])
+            self.unsaid.pop(0)
+        self.restarts = self.count_up(RESTARTS, 0)
+        for node in set(range(self.count)) - {self.number} - self.good - set(self.failed):
+            sign = self.count_up(f"sign/{node}", 0)
+            if sign != self.signs[node][0]:
+                self.signs[node] = sign, time.monotonic()
+            if self.count_up(f"{GOOD}/{node}", 0):
+                self.good.add(node)
+            elif self.count_up(f"{FAILED}/{node}", 0):
+                text = self.ask(functools.partial(read_text, f"{self.place}/{FAILED}/{node}/text"))
+                self.failed[node] = json.loads(text)
+                self.count_up(f"{READ}/{node}")
+
+    def list_missing(self) -> list[int]:
+        """Return the other nodes that have not ended."""
+        return sorted(set(range(self.count)) - {self.number} - self.good - set(self.failed))
+
+    def list_silent(self) -> list[int]:
+        """Return those of them that have given signs, and none for a while."""
+        since = time.monotonic() - SILENT
+        return [node for node in self.list_missing() if 0 < self.signs[node][1] < since]
+
+
+def open_again(store: Any) -> Any:
+    """Return a connection of its own to a store, where torch can make one: a call that waits holds a lock on it."""
+    try:
+        again = store.clone()
+        again.set_timeout(datetime.timedelta(seconds=SILENT))
+    except Exception:  # older releases of torch, and some kinds of stores
+        return store
+    return again
+
+
+def read_text(key: str, store: Any) -> Any:
+    """Return the text of a key that is there."""
+    return store.get(key)
