@@ -1,6 +1,7 @@
 """Where a group meets: at the agent's store if that is what is meant, and not on each node for itself.
 
 torchrun's ranks meet at the store of its agent, and so torch lets no process that has their variables serve a store. A
+rank whose script names another place, as MASTER_ADDR=localhost in tutorials, meets the others where it was told to. A
 script that starts processes of its own (mp.spawn, Ray, notebook_launcher) gives them another address, where nobody
 serves one then: they wait for 30 minutes. They get a store of their own here.
 
@@ -43,6 +44,8 @@ def watch_stores(module: Any) -> None:
         job = read_job(os.environ)
         if is_started_by_rank(os.environ, os.getpid()) and world_size > 1:
             check(f"{hostname}:{port}", job)
+        if job is not None and is_rank_of(job, rank, world_size):
+            hostname, port = job.host, job.port
         with serve_if(job is not None and port != job.port):
             return make(hostname, port, rank, world_size, *words, **options)
 
@@ -58,6 +61,15 @@ def serve_if(is_other: bool) -> Iterator[None]:
     finally:
         if told is not None:
             os.environ[AGENT] = told
+
+
+def is_rank_of(job: Job, rank: int, world_size: int) -> bool:
+    """Return whether this process forms the group of its job; what it starts from now on is its own."""
+    if os.environ.get(VARIABLE) != str(os.getpid()) or (rank, world_size) != (job.rank, job.size):
+        return False
+    if job.size > 1:
+        os.environ.setdefault(MEMBER, str(os.getpid()))
+    return True
 
 
 def is_started_by_rank(environ: Mapping[str, str], pid: int) -> bool:

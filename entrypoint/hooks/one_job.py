@@ -83,7 +83,7 @@ def count_joined(modules: Mapping[str, Any]) -> int:
     return 1 if getattr(state, "_shared_state", {}).get("num_processes") == 1 else int(distributed.get_world_size())
 
 
-def find_fault(modules: Mapping[str, Any], environ: Mapping[str, str]) -> Fault | None:
+def find_fault(modules: Mapping[str, Any], environ: Mapping[str, str], optimizer: str = "") -> Fault | None:
     """Return why this process trains apart from the others of its job; None where it does not."""
     meant, joined = count_meant(environ), count_joined(modules)
     if meant == 1 or joined >= meant:
@@ -91,7 +91,7 @@ def find_fault(modules: Mapping[str, Any], environ: Mapping[str, str]) -> Fault 
     rank = environ.get("RANK", "")
     place = f"{f'rank {rank}' if rank else 'no rank'}, in {f'a group of {joined}' if joined else 'no process group'}"
     apart = f"{APART}=1 where each is meant to train by itself, or where they meet without torch.distributed"
-    remedy = f"{choose_remedy(modules) if rank else AS_RANKS}; or {apart}"
+    remedy = f"{choose_remedy(modules, optimizer) if rank else AS_RANKS}; or {apart}"
     return Fault(f"this process trains by itself, and was meant to be one of {meant}", place, remedy)
 
 

@@ -282,7 +282,7 @@ def examine(state: State, training: Training) -> None:
     if state.fault is not None:
         leave(state.fault)
     if not state.formed and done >= LAST and must_end_alone(state):
-        fault = find_fault(sys.modules, os.environ)
+        fault = find_fault(sys.modules, os.environ, training.name)
         if fault is not None:
             leave(fault)
 
@@ -334,7 +334,7 @@ def weigh(state: State) -> None:
 def describe_apart(record: Record) -> Fault:
     """Return the error of ranks that train another model each."""
     if not record.whole:
-        fault = find_fault(sys.modules, os.environ)
+        fault = find_fault(sys.modules, os.environ, record.name)
         if fault is not None:
             return fault
     fact = "each rank trains a model of its own, and nothing is exchanged"
@@ -451,8 +451,9 @@ def finish(modules: Mapping[str, Any], environ: Mapping[str, str]) -> Fault | No
         return describe_apart(apart)
     if bare is not None:
         return describe_bare(bare)
-    trains_alone = state.trainings and not state.formed and not state.rpc
-    return find_fault(modules, environ) if trains_alone and (state.alone or state.job is None) else None
+    if not state.trainings or state.formed or state.rpc or not (state.alone or state.job is None):
+        return None
+    return find_fault(modules, environ, state.trainings[-1].name)
 
 
 def tell_end(state: State) -> None:

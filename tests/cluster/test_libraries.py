@@ -48,6 +48,8 @@ ROWS = (
     Row("accelerate_loop.py"),
     Row("lightning_ddp.py"),
     Row("fsdp2.py"),
+    Row("ignite_loop.py"),
+    Row("setfit_head.py", None),  # each rank draws its own pairs of texts
 )
 every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.script)
 
@@ -182,7 +184,8 @@ def test_a_killed_job_goes_on_to_the_same_end(fresh: Libraries, row: Row) -> Non
     assert fresh.read(name) == fresh.read(whole)
 
 
-def test_two_containers_without_a_group_are_an_error(fresh: Libraries) -> None:
-    done = fresh.two("lightning_default.py", "apart")
+@pytest.mark.parametrize("script", ["lightning_default.py", "keras_fit.py", "spacy_update.py"])
+def test_two_containers_without_a_group_are_an_error(fresh: Libraries, script: str) -> None:
+    done = fresh.two(script, f"apart-{script}")
 
     assert done.code and "was meant to be one of 2" in done.text

@@ -38,7 +38,7 @@ ADDRESSES = {"localhost": "127.0.0.1", "pod0": "10.0.0.1", "10.0.0.2": "10.0.0.2
 
 @pytest.mark.parametrize(("port", "serves"), [(29500, False), (12355, True)])
 def test_a_store_elsewhere_is_served(port: int, serves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MULTINODE_TRAINING", str(os.getpid()))
+    monkeypatch.setenv(APART, "1")
     seen: list[Any] = []
     module = SimpleNamespace(
         _create_c10d_store=lambda *words, **options: seen.append((os.environ.get(AGENT), words, options))
@@ -146,3 +146,17 @@ def test_a_rank_that_does_not_see_its_process_end_is_ended(
         meeting.end(meeting.describe("1", "localhost:12355", "those of rank 0 at pod0"))
 
     assert signals == told
+
+
+def test_a_rank_whose_script_names_another_place_meets_the_others_at_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    module = SimpleNamespace(_create_c10d_store=lambda *words: seen.append((os.environ.get(AGENT), *words)))
+    monkeypatch.setattr(meeting, "read_job", lambda _: JOB)
+    monkeypatch.setenv("MULTINODE_TRAINING", str(os.getpid()))
+    watch_stores(module)
+
+    module._create_c10d_store("localhost", 12355, 1, 2)
+    module._create_c10d_store("localhost", 12355, 0, 1)
+
+    assert seen == [("True", "pod0", 29500, 1, 2), (None, "localhost", 12355, 0, 1)]
+    assert os.environ[MEMBER] == str(os.getpid())
