@@ -22,7 +22,7 @@ OPTIONS = (
 
 def train(image: str, ranks: int, what: str, *options: str, seconds: float = 420) -> Done:
     """Run the script as ranks of one node, started by the entrypoint."""
-    words = ("--nproc", str(ranks), "/workspace/ranks.py", what)
+    words = ("--nproc", str(ranks), "/workspace/ranks.py", *what.split())
     return run(image, *words, options=(*OPTIONS, *options), seconds=seconds)
 
 
@@ -31,12 +31,21 @@ def test_gradients_are_those_of_plain_ddp_and_ranks_that_choose_differently_are_
     done = train(image, ranks, "all")
 
     assert re.search(r"^\d\d cases are well$", done.out, re.MULTILINE)
+    assert re.search(r"^\d generated models are well$", done.out, re.MULTILINE)
     assert "multinode: gradients are exchanged by the hook that the script has registered, allreduce_hook" in done.err
     for kind in ("float32", "bf16", "int8"):
         assert f"multinode: gradients are sent as {kind}" in done.err
     values = "MULTINODE_GRADIENTS=float32 on rank 0, MULTINODE_GRADIENTS=(not set) on rank 1"
     assert f"multinode: ranks would exchange gradients in different ways: {values}" in done.err
     assert done.code != 0 and "ranks that choose differently train" not in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_any_model_has_the_gradients_of_plain_ddp(image: str, ranks: int) -> None:
+    done = train(image, ranks, "generated 200")
+
+    assert done.code == 0 and "200 generated models are well\n" in done.out
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def count_bytes(tensor: Any) -> int:
 
 
 def average(part: Any, ranks: Ranks) -> Flight:
-    """Exchange a part by a sum."""
-    work = ranks.sum(part.div_(ranks.size))
+    """Exchange a part by a sum, of the same numbers as DDP does."""
+    work = ranks.sum(part.mul_(1 / ranks.size))
     yield LAST
     work.wait()
 
@@ -58,7 +58,7 @@ def average_low(part: Any, ranks: Ranks, scratch: Any, holds: Callable[[], bool]
 
     holds: whether that was right, asked when the sum has come; where it was not, the part goes again, as it was.
     """
-    work = ranks.sum(scratch.copy_(part.div_(ranks.size)))
+    work = ranks.sum(scratch.copy_(part.mul_(1 / ranks.size)))
     yield LAST
     work.wait()
     if holds():
