@@ -56,6 +56,8 @@ RESERVED: list[int] = []
 BEGAN, MUCH = time.monotonic(), 0.2  # as in progress.py
 # What sys.exit was called with, the last of which may be what the program ends with.
 STATUS: list[object] = []
+# Hooks that did not work.
+FAILED: list[str] = []
 REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
 # What is done once a module has been imported: programs beside this one, and their functions, which get the module.
 ROWS = {
@@ -89,6 +91,7 @@ ROWS = {
 
 # Those beside this one that a program imports, which are there before it: its package is nowhere to be found.
 BESIDE = {
+    "ending": ("board",),
     "proof": ("weights",),
     "one_model": ("messenger", "one_job", "weights", "proof"),
     "meeting": ("one_model", "reason"),
@@ -114,8 +117,18 @@ def act(row: Sequence[str], module: Any) -> None:
     """Do what a row says with its module."""
     for each in row:
         program, _, function = each.partition(".")
-        with contextlib.suppress(Exception):  # none of them is worth a training
+        try:
             getattr(load(program), function)(module)
+        except Exception as error:  # none of them is worth a training
+            say_silent(each, error)
+
+
+def say_silent(hook: str, error: Exception) -> None:
+    """Say once for the job that a hook does not work here: what it holds is not held."""
+    if hook not in FAILED and os.environ.get("RANK", "0") == "0":
+        FAILED.append(hook)
+        with contextlib.suppress(Exception):  # a stream may be closed
+            print(f"multinode: {hook} does not work here: {error!r}", file=sys.stderr, flush=True)
 
 
 def watch_status() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import json
 import os
@@ -186,3 +187,35 @@ def test_a_warning_of_a_scheduler_means_what_sigterm_means(monkeypatch: pytest.M
         if handler is not print:
             handler(number, None)  # type: ignore[operator]
     assert sent == ([] if handled else [signal.SIGTERM] * 2)
+
+
+def read_program(name: str) -> ast.Module:
+    return ast.parse((Path(at_exit.__file__).parent / f"{name}.py").read_text())
+
+
+@pytest.mark.parametrize("row", sorted({each for row in at_exit.ROWS.values() for each in row}))
+def test_what_a_row_names_is_there(row: str) -> None:
+    program, _, function = row.partition(".")
+    assert function in {node.name for node in read_program(program).body if isinstance(node, ast.FunctionDef)}
+
+
+def test_a_program_is_loaded_after_those_that_it_imports() -> None:
+    """They have no package there, so that each has to be there before."""
+    programs = {path.stem for path in Path(at_exit.__file__).parent.glob("*.py")}
+    imported = {
+        program: {node.module for node in read_program(program).body if isinstance(node, ast.ImportFrom) and node.level}
+        for program in programs
+    }
+
+    def loaded(program: str) -> set[str]:
+        return {name for beside in at_exit.BESIDE.get(program, ()) for name in (beside, *loaded(beside))}
+
+    assert {program: names for program, names in imported.items() if names - loaded(program)} == {}
+
+
+def test_a_hook_that_fails_says_so_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(at_exit, "FAILED", [])
+    monkeypatch.setenv("RANK", "0")
+    for _ in range(2):
+        at_exit.act(("order.nothing_of_this_name",), None)
+    assert capsys.readouterr().err.count("order.nothing_of_this_name does not work here") == 1
