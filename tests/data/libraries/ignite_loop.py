@@ -24,5 +24,5 @@ def train(_):
     report(getattr(model, "module", model))
 
 
-with idist.Parallel(backend="gloo" if WORLD > 1 else None) as parallel:
+with idist.Parallel(backend="gloo") as parallel:
     parallel.run(train)
