@@ -282,9 +282,11 @@ def end(modules: Mapping[str, Any], environ: Mapping[str, str], root: str) -> No
 
 def finish(modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     """End a process that ends well, but has trained a model of its own, with an error."""
-    one_model, fault = load("one_model"), None
-    with contextlib.suppress(Exception):  # none of it is worth a training
-        fault = one_model.finish(modules, environ)
+    fault = None
+    try:
+        fault = load("one_model").finish(modules, environ)
+    except Exception as error:  # it is not worth a training
+        say_silent("one_model.finish", error)
     if fault is not None:
         print(fault, file=sys.stderr, flush=True)
         hand_on(fault, environ)

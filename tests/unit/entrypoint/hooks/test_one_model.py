@@ -341,6 +341,19 @@ def test_a_training_before_a_group_of_all_is_not_judged(
     )
 
 
+def test_optimizers_that_are_gone_do_not_count(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_world(monkeypatch, RANK, torch(2))
+    module = New()
+    one_model.watch_optimizers(module)
+
+    kept = [module.Optimizer() for _ in range(3)]
+    for _ in range(2 * one_model.MOST):
+        kept[-1] = module.Optimizer()
+        step(kept[-1], 2)
+
+    assert len(sent.messages) == 2 * one_model.MOST
+
+
 def test_a_process_that_is_apart_on_purpose_is_not_followed(
     optimizer: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
