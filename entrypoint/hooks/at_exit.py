@@ -180,7 +180,12 @@ def describe_wait(cmdline: bytes, environ: Mapping[str, str]) -> str:
 
 
 def remind(children: Path, text: str) -> None:
-    """Print what an agent waits for, if it has started nothing; children: the file of /proc that lists them."""
+    """Print what an agent waits for, if it has started nothing; children: the file of /proc that lists them.
+
+    One whose ranks have ended has met the other nodes (ending.py), and says itself what it waits for.
+    """
+    if getattr(sys.modules.get("multinode.ending"), "MET", ()):
+        return
     with contextlib.suppress(OSError):  # not every kernel has that file
         if not children.read_text().strip():
             print(f"multinode: {text}", file=sys.stderr, flush=True)

@@ -43,6 +43,8 @@ CLOSING = 10  # seconds that ranks have to end once another node has failed
 LOST = "has lost another rank"  # in what a rank says that ended because another one did
 PATIENCE_OF_RANK_0 = 10.0  # seconds for which rank 0 waits for the others where no agent does
 UNKNOWN = "; how the others end is known to what started them"
+# The nodes of each start of the ranks of this agent.
+MET: list[int] = []
 # What this agent prints last (at_exit.py).
 LAST: list[str] = []
 
@@ -70,6 +72,7 @@ def meet_and_watch(meet: Callable[..., Any]) -> Callable[..., Any]:
         offer_place(os.environ)
         close(agent)
         result = meet(agent, group)
+        MET.append(group.group_world_size)
         agent._multinode = None
         with contextlib.suppress(Exception):  # an agent of another release may have other names
             if group.group_world_size > 1:

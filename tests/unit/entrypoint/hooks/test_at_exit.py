@@ -118,10 +118,14 @@ def test_an_agent_of_torchrun_is_known_by_its_command_line(cmdline: bytes, is_on
     assert is_agent(cmdline) is is_one
 
 
-@pytest.mark.parametrize(("children", "said"), [("", True), ("12 13 ", False), (None, False)])
+@pytest.mark.parametrize(
+    ("children", "met", "said"), [("", [], True), ("", [2], False), ("12 13 ", [], False), (None, [], False)]
+)
 def test_an_agent_without_ranks_says_what_it_waits_for(
-    children: str | None, said: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    children: str | None, met: list[int], said: bool, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setitem(sys.modules, "multinode.ending", SimpleNamespace(MET=met))
     task = tmp_path / "task" / str(os.getpid())
     task.mkdir(parents=True)
     if children is not None:
