@@ -299,12 +299,14 @@ CASES = {
         make=Float32Head, choice="", context=autocast, error=ROUNDING, lowers=always("words", "places", "hidden")
     ),
     "residual": Case(make=Residual, choice="", context=autocast, error=ROUNDING, lowers=always("hidden", "back")),
-    "teacher": Case(make=Teacher, choice="", lowers=always()),
+    "teacher": Case(make=Teacher, choice="", lowers=always(), learns=False),
     "half of it": Case(make=Half, choice="", error=ROUNDING, lowers=always("words", "places", "hidden")),
     "changing": Case(make=Changing, choice="", error=ROUNDING, lowers=lambda step: ("",) if step < STEPS - 1 else ()),
-    "in turn": Case(make=InTurn, choice="", passes=2, lowers=always()),
+    "in turn": Case(make=InTurn, choice="", passes=2, lowers=always(), learns=False),
     "all in bfloat16": Case(choice="", passes=2, context=autocast, error=ROUNDING, lowers=always("")),
-    "float16": Case(choice="", context=lambda: torch.autocast("cpu", dtype=torch.float16), error=1e-6, lowers=always()),
+    "float16": Case(
+        choice="", context=lambda: torch.autocast("cpu", dtype=torch.float16), error=1e-6, lowers=always(), learns=False
+    ),
     "evaluation": Case(choice="", wrap=evaluate_first, lowers=always()),
     "autocast, checkpointed": Case(
         make=lambda: Checkpointed(True),
