@@ -67,7 +67,7 @@ ROWS = {
     "torch.optim.optimizer": ("one_model.watch_optimizers", "bf16_units.watch_optimizers"),
     "torch.amp.autocast_mode": ("gradients.watch_autocast", "bf16_units.watch_autocast"),  # the last is called first
     "torch.nn.parallel.distributed": ("gradients.watch_parallel", "one_model.watch_parallel"),
-    DISTRIBUTED: ("bf16_units.watch_groups", "ending.watch_groups"),
+    DISTRIBUTED: ("bf16_units.watch_groups", "ending.watch_groups", "meeting.separate_groups"),
     "torch.distributed.elastic.agent.server.api": ("ending.watch_agents",),
     "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
     "torch.distributed.fsdp._fully_shard._fsdp_api": ("bf16_units.watch_policies",),

@@ -8,6 +8,9 @@ serves one then: they wait for 30 minutes. They get a store of their own here.
 A script that does so on each of several nodes trains a model on each. So each such process says in the job's store
 where it meets; if those of another rank meet elsewhere, both are ended before they begin, and their ranks with them:
 Ray would start such processes again without end.
+
+The agent's store outlives a group: a rank that forms a group again after destroy_process_group finds there where the
+others listened before, connects to nobody, and waits for half an hour. So each group of a process has keys of its own.
 """
 
 from __future__ import annotations
@@ -50,6 +53,29 @@ def watch_stores(module: Any) -> None:
             return make(hostname, port, rank, world_size, *words, **options)
 
     module._create_c10d_store = make_where_meant
+
+
+def separate_groups(module: Any) -> None:
+    """Let each group of a job have keys of its own in a store; module: torch.distributed.distributed_c10d.
+
+    Only the groups of all ranks are counted: of these each rank has formed as many.
+    """
+    form, meet, formed = module.init_process_group, module.rendezvous, list[int]()
+
+    @functools.wraps(form)
+    def form_and_count(*words: Any, **options: Any) -> Any:
+        result = form(*words, **options)
+        if str(module.get_world_size()) == os.environ.get("WORLD_SIZE"):
+            formed.append(os.getpid())
+        return result
+
+    @functools.wraps(meet)
+    def meet_apart(*words: Any, **options: Any) -> Iterator[Any]:
+        count = formed.count(os.getpid())  # what was forked from a rank begins anew
+        for store, *place in meet(*words, **options):
+            yield (module.PrefixStore(f"again/{count}", store) if count else store, *place)
+
+    module.init_process_group, module.rendezvous = form_and_count, meet_apart
 
 
 @contextlib.contextmanager

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from entrypoint.hooks import meeting, one_job, one_model
-from entrypoint.hooks.meeting import ask_neighbour, check, is_of_this_node, is_started_by_rank, watch_stores
+from entrypoint.hooks.meeting import (
+    ask_neighbour,
+    check,
+    is_of_this_node,
+    is_started_by_rank,
+    separate_groups,
+    watch_stores,
+)
 from entrypoint.hooks.one_job import APART, MEMBER, SIZE
 from entrypoint.hooks.one_model import AGENT, Job
 
@@ -49,6 +56,27 @@ def test_a_store_elsewhere_is_served(port: int, serves: bool, monkeypatch: pytes
 
     assert seen == [(None if serves else "True", ("localhost", port, 0, 2, "timeout"), {"use_libuv": True})]
     assert os.environ[AGENT] == "True"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "prefixes"), [([2, 2, 2], ["", "again/1", "again/2"]), ([1, 2, 2], ["", "", "again/1"])]
+)
+def test_groups_of_all_ranks_have_keys_of_their_own(sizes: list[int], prefixes: list[str]) -> None:
+    seen: list[str] = []
+    module = SimpleNamespace(PrefixStore=lambda prefix, _: prefix, rendezvous=lambda *_, **__: iter([("", 0, 2)]))
+
+    def form() -> None:
+        store, rank, size = next(module.rendezvous("env://", timeout=3))
+        assert (rank, size) == (0, 2)
+        seen.append(store)
+
+    module.init_process_group = form
+    separate_groups(module)
+    for size in sizes:
+        module.get_world_size = lambda size=size: size
+        module.init_process_group()
+
+    assert seen == prefixes
 
 
 @pytest.mark.parametrize(
