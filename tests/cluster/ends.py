@@ -3,10 +3,12 @@
 HOW: an exception, `os._exit(3)`, SIGKILL, `sys.exit(0)`, `wait` for a signal on rank 1, `both` wait,
 `once`: with 1 at the first start, `well`.
 WHEN: before the group forms, in a step that the other rank is in, after the last collective.
+The group is oneCCL's where that is.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -17,6 +19,9 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+with contextlib.suppress(ImportError):
+    import oneccl_bindings_for_pytorch  # noqa: F401
+BACKEND = "ccl" if "oneccl_bindings_for_pytorch" in sys.modules else "gloo"
 HOW, WHEN = sys.argv[1:3]
 RANK = int(os.environ["RANK"])
 
@@ -40,7 +45,7 @@ def reach(when: str) -> None:
 
 
 reach("before")
-dist.init_process_group("gloo")
+dist.init_process_group(BACKEND)
 model = DistributedDataParallel(torch.nn.Linear(4, 4))
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for step in range(6):

@@ -36,6 +36,12 @@ CASES = [
 Start = Callable[..., list[Container]]
 
 
+@pytest.fixture(scope="session", params=["gloo", pytest.param("oneCCL", marks=pytest.mark.slow)])
+def image(request: pytest.FixtureRequest, image: str) -> str:
+    """Take the default image, and in slow tests one of torch 2.4, where there is one with oneCCL."""
+    return image if request.param == "gloo" else str(request.getfixturevalue("ccl_image"))
+
+
 @pytest.fixture
 def pods(container: Callable[..., Container]) -> Start:
     """Start a script on two nodes."""

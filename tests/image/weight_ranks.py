@@ -150,7 +150,10 @@ def two_models(both: bool) -> None:
 
 
 def shared_out() -> None:
-    from torch.distributed.fsdp import fully_shard
+    try:
+        from torch.distributed.fsdp import fully_shard
+    except ImportError:  # before 2.6
+        from torch.distributed._composable.fsdp import fully_shard
 
     form()
     model = net()
