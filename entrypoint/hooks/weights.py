@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # What 1 and the next larger number of a type are apart; weights of any other type are not looked at.
 EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 COUNT = 64  # elements of a sample
+MARKS = {"_local_tensor", "_is_flat_param", "_fsdp_flattened"}  # of a parameter that is a part
 LEAST = 8  # that have moved, if the sample says anything: what never moves is the same on all ranks
 SPREAD = 2654435761  # a prime, so that the elements looked at lie anywhere in their parameters
 EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"
@@ -84,8 +85,13 @@ def find_epsilon_of(kind: Any) -> float:
 
 def is_shared_out(parameter: Any) -> bool:
     """Return whether each rank has a part of a parameter: of DTensor (FSDP2, tensor parallel) or of FSDP1."""
-    marks = ("_local_tensor", "_is_flat_param", "_fsdp_flattened")
-    return any(hasattr(parameter, mark) for mark in marks) or type(parameter).__name__ == "FlatParameter"
+    return is_of_parts(type(parameter)) or not MARKS.isdisjoint(getattr(parameter, "__dict__", ()))
+
+
+@functools.cache
+def is_of_parts(kind: type) -> bool:
+    """Return whether tensors of a type are parts; asking each of a thousand takes most of a millisecond."""
+    return kind.__name__ == "FlatParameter" or hasattr(kind, "_local_tensor")
 
 
 def choose_places(parameters: Sequence[Any], count: int = COUNT) -> tuple[Place, ...]:
