@@ -29,8 +29,8 @@ class Seen:
     lowers: whether it has ever computed in bfloat16 what gradients are kept of; entered: the types of autocast that it
     has entered since the last backward pass, None for one that is turned off; origins: what is known of backward passes
     (exchange/origins.py), once somebody asks; sent: how gradients are exchanged (tuning/gradients.py), empty before the
-    first; waited: the seconds in which a backward pass had computed all, and gradients were still exchanged; None where
-    nobody counts them.
+    first; waited: the seconds in which a backward pass had computed all, and gradients were still exchanged, and those
+    in which ranks waited to count labels (mean_loss.py); None where nobody counts them.
     """
 
     lowers = False

@@ -1,7 +1,7 @@
 """The Trainer's progress in a log: its line tells of all ranks.
 
 The line has the loss as it was last logged, the examples that all ranks have trained on in a second, and which part of
-the time this rank has waited for the gradients of others: all since the line before, at the end since the beginning.
+the time this rank has waited for others: all since the line before, at the end since the beginning.
 Where that is much, one line of a training says what would help.
 The callback takes the place of the Trainer's own as that of a notebook does (transformers/trainer.py).
 """

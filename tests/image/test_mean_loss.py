@@ -1,19 +1,25 @@
-"""What is made of the losses of a Trainer in the image, by what a model does with the number of labels."""
+"""Whether a step of a Trainer in the image has the gradients of one process with the same batch, whatever the model."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.harness import run
 
 SCRIPT = Path(__file__).with_name("mean_losses.py")
+OPTIONS = ("--volume", f"{SCRIPT}:/workspace/losses.py:ro", "--env", "OMP_NUM_THREADS=1")
+FEW = ("tokens", "GPT-2", "CTC, mean", "router", "own mean without **kwargs", "own largest")
 
 
-def test_a_mean_is_weighted_by_its_labels(image: str) -> None:
-    options = ("--volume", f"{SCRIPT}:/workspace/losses.py:ro")
-
-    done = run(image, "python3", "/workspace/losses.py", options=options, seconds=120)
+@pytest.mark.parametrize(
+    ("ranks", "names"), [(2, FEW), *(pytest.param(ranks, (), marks=pytest.mark.slow) for ranks in (1, 2, 4))]
+)
+def test_a_step_has_the_gradients_of_one_batch(image: str, ranks: int, names: tuple[str, ...]) -> None:
+    done = run(image, "--nproc", str(ranks), "/workspace/losses.py", *names, options=OPTIONS, seconds=600)
 
     assert done.code == 0
-    assert done.out.endswith(" losses are well\n")
-    assert done.err.count(" returns the mean loss of its own batch") == 6
+    assert done.out.endswith(" kinds of losses are well\n")
+    assert done.err.count("BertForTokenClassification returns the mean loss of its own batch") >= 1
+    assert done.err.count("Largest has a loss that is neither the sum nor the mean") >= 1
