@@ -215,16 +215,17 @@ def hand_on(parts: Sequence[str], environ: Mapping[str, str]) -> None:
 def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: int) -> str:
     """Return what rank 0 of several knows of its job at its end; empty where it knows nothing for certain.
 
-    torch remembers how a group was formed, also after it was destroyed. A group by the variables of the ranks forms
-    only when all ranks have come.
+    torch remembers how a group was formed, also after it was destroyed; before 2.0 it does not, and what has seen a
+    step in it does. A group by the variables of the ranks forms only when all ranks have come.
     """
     one_job, distributed = load("one_job"), modules[DISTRIBUTED]
     if environ.get("RANK") != "0" or one_job.count_meant(environ) == 1:
         return ""
     by_variables = getattr(distributed, "_default_pg_init_method", "")
-    destroyed = by_variables == "env://" and not distributed.is_initialized()
+    formed = by_variables == "env://" or load("one_model").know().formed
+    destroyed = formed and not distributed.is_initialized()
     meant, joined = one_job.count_meant(environ), one_job.count_joined(modules)
-    if joined == 1 or (by_variables is None and not joined and environ.get(VARIABLE) == str(pid)):
+    if joined == 1 or (by_variables is None and not formed and not joined and environ.get(VARIABLE) == str(pid)):
         if not joined and has_worked_by_children():
             return ""
         apart = f"each of the {meant} ranks has worked by itself, not as one job"

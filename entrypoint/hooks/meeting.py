@@ -24,7 +24,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .messenger import connect
+from .messenger import are_there, connect
 from .one_job import APART, MEMBER, Fault, count_meant, leave
 from .one_model import AGENT, VARIABLE, Job, read_job
 from .reason import leave_reason
@@ -132,7 +132,7 @@ def ask_neighbour(store: Any, job: Job, place: str, wait: Callable[[float], None
     mine, other = (f"multinode/{job.attempt}/meets/{rank}" for rank in (job.rank, (job.rank + 1) % job.size))
     store.set(mine, place)
     until = time.monotonic() + SECONDS
-    while not store.check([other]):
+    while not are_there(store, [other]):
         if time.monotonic() > until:
             return None
         wait(PAUSE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ class Form:
     slow: bool = False
 
 
+ENDS = Path(__file__).with_name("ends.py").read_text()
 SPREAD = "-N2 --ntasks-per-node=1"
 FORMS = (
     Form("one on each node", f"srun {SPREAD} {RANK}", ONE_EACH),
@@ -154,6 +156,22 @@ def test_a_killed_rank_ends_the_step(cluster: Slurm) -> None:
     assert cluster.on_node("node1", KILL_A_RANK).code == 0
 
     assert step.finish(30).code == 137
+    assert_clean(cluster)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "when"), [("exception", "after"), ("exit", "before"), ("kill", "in"), ("leave", "before")]
+)
+def test_a_step_that_failed_on_one_node_has_failed(cluster: Slurm, how: str, when: str) -> None:
+    for node in slurm.NODES:
+        assert cluster.on_node(node, f"cat > /tmp/ends.py <<'END'\n{ENDS}\nEND").code == 0
+    began = time.monotonic()
+
+    done = cluster.run(f"cd /tmp; srun {SPREAD} multinode ends.py {how} {when}")
+
+    assert done.code and "trained as one job" not in done.text
+    assert time.monotonic() - began < 90
     assert_clean(cluster)
 
 

@@ -40,6 +40,18 @@ class Store:
         return self.values[name]
 
 
+class OldStore:
+    """Make up one of torch before 2.3, which cannot be asked for keys."""
+
+    def __init__(self, shared: Store) -> None:
+        self.set, self.get, self.shared = shared.set, shared.get, shared
+
+    def compare_set(self, name: str, expected: str, desired: str) -> bytes:
+        assert expected == desired  # so that nothing is changed
+        self.shared.touch()
+        return self.shared.values.get(name, expected.encode())
+
+
 @pytest.fixture
 def store() -> Store:
     return Store()
@@ -66,6 +78,18 @@ def test_the_first_rank_hears_all_and_each_other_one_the_next(store: Store, mess
 
     assert not messenger.wait(lambda: False, 10) and messenger.idle
     assert heard == ([[b"b", b"c"]], [[b"c"]], [[b"a"]])
+
+
+def test_a_store_of_an_older_torch_is_asked_without_a_wait(store: Store) -> None:
+    old = Messenger(lambda host, port: OldStore(store))
+    heard: list[Any] = []
+    old.send(say(SECOND, b"a", heard))
+    assert not old.wait(lambda: bool(heard), 0.1)
+
+    old.send(say(THIRD, b"\0\xff"))
+
+    assert old.wait(lambda: bool(heard), 10) and heard == [[b"\0\xff"]]
+    old.stop(10)
 
 
 def test_what_nobody_answers_holds_nobody(store: Store, messenger: Messenger) -> None:
