@@ -31,6 +31,7 @@ from entrypoint.tasks.command import (
     PLAIN,
     PREFETCH,
     REPORT,
+    STACKS,
     USAGE,
     Command,
     Options,
@@ -131,6 +132,10 @@ def answer(command: Command, options: Options, facts: Facts) -> int:
         from entrypoint.report.command import write_report  # as in `run`
 
         return write_report(command.words, facts.environ.get(RESULTS) or OUTPUT)
+    if command.kind == STACKS:
+        from entrypoint.stacks import print_stacks  # as in `run`
+
+        return print_stacks()
     from entrypoint.doctor import doctor  # as in `run`
 
     facts, launcher = drop_inherited(facts), find_launcher(facts.environ)

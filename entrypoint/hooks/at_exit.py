@@ -67,7 +67,12 @@ ROWS = {
     "torch.optim.optimizer": ("one_model.watch_optimizers", "bf16_units.watch_optimizers"),
     "torch.amp.autocast_mode": ("gradients.watch_autocast", "bf16_units.watch_autocast"),  # the last is called first
     "torch.nn.parallel.distributed": ("gradients.watch_parallel", "one_model.watch_parallel"),
-    DISTRIBUTED: ("bf16_units.watch_groups", "ending.watch_groups", "meeting.separate_groups"),
+    DISTRIBUTED: (
+        "bf16_units.watch_groups",
+        "ending.watch_groups",
+        "meeting.separate_groups",
+        "waits.watch_waits",
+    ),
     "torch.distributed.elastic.agent.server.api": ("ending.watch_agents",),
     "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
     "torch.distributed.fsdp._fully_shard._fsdp_api": ("bf16_units.watch_policies",),
@@ -95,6 +100,7 @@ BESIDE = {
     "proof": ("weights",),
     "one_model": ("messenger", "one_job", "weights", "proof"),
     "meeting": ("one_model", "reason"),
+    "waits": ("one_model", "spot"),
 }
 
 
@@ -200,7 +206,8 @@ def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
     from entrypoint.machine.files import read_text
     from entrypoint.printing.streams import print_error
 
-    reason = explain(error, Place(environ, read_text, find_disk, lambda: find_full(read_text)))
+    others = load("waits").describe_others if "multinode.waits" in sys.modules else str
+    reason = explain(error, Place(environ, read_text, find_disk, lambda: find_full(read_text), others))
     if reason is not None:
         print_error(reason)
         hand_on([reason.fact, reason.value, reason.remedy], environ)
@@ -279,8 +286,9 @@ def end(modules: Mapping[str, Any], environ: Mapping[str, str], root: str) -> No
         say(error, modules, environ)
         for text in getattr(modules.get("multinode.ending"), "LAST", ()):
             print(f"multinode: {text}", file=sys.stderr, flush=True)
-    if "multinode.one_model" in modules:
-        load("one_model").stop()
+    for program in ("waits", "one_model"):
+        if f"multinode.{program}" in modules:
+            load(program).stop()
     if modules[DISTRIBUTED].is_initialized():
         time.sleep(REST)
     keep_groups(modules)

@@ -31,16 +31,26 @@ AGAIN = "start it again: a task goes on from its last checkpoint, your own scrip
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS)
 # What a rank ends with that was told to, or has learnt of it, after its last checkpoint (last_checkpoint.py).
 STOPPED = 128 + signal.SIGTERM
+# What gloo and torch's store say after a wait for a rank that may be busy; the kernel says that a connection timed out.
+WAITED = re.compile("Timed out waiting|[Ww]ait timeout after")
+BUSY = (
+    "where it is still busy, prepare data before, or wait longer: --ddp_timeout, init_process_group(timeout=...); "
+    "where it makes fewer steps, the same number of batches on all ranks; else read its log, and mend the network"
+)
 PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 
 
 class Place(NamedTuple):
-    """What an explanation may ask for: variables, files of the kernel, the disk at a path, and those that are full."""
+    """What an explanation may ask for.
+
+    Variables, files of the kernel, the disk at a path, those that are full, and in words where the other ranks are.
+    """
 
     environ: Mapping[str, str]
     files: Files
     measure: Callable[[str], Disk | None]
     full: Callable[[], list[Disk]]
+    others: Callable[[], str] = str
 
     @property
     def who(self) -> str:
@@ -145,10 +155,13 @@ def explain_killed(text: str, found: str, place: Place) -> Refusal | None:
 
 
 def explain_peer(text: str, found: str, place: Place) -> Refusal:
-    """Return where the other rank was."""
+    """Return where the other rank was, and where it is: one that has not answered in time may live."""
     peers = [each.group(1) for each in PEER.finditer(text)]
     value = f"{found}, {peers[-1]}" if peers else found
     remedy = f"read the log of that rank first: it has ended, or the network to its node is cut; then {AGAIN}"
+    if WAITED.match(found):
+        others = place.others()
+        value, remedy = f"{value}; {others}" if others else value, f"{BUSY}; then {AGAIN}"
     return Refusal(f"{place.who} has lost another rank", value, remedy, EXIT_OUTSIDE)
 
 

@@ -47,9 +47,10 @@ LIST = Kind("tasks", prints=True, has_words=False)
 DOCTOR = Kind("doctor", prints=True)
 NETWORK = Kind("doctor", is_script=True)  # as ranks
 REPORT = Kind("report", prints=True)
+STACKS = Kind("stacks", prints=True, has_words=False)
 ACROSS = "--network"
 USAGE = Kind("usage", prints=True)
-OWN = {kind.name: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH, REPORT)}
+OWN = {kind.name: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH, REPORT, STACKS)}
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
   smoke [--bf16]            a short training, offline, to see that all ranks work together
@@ -60,6 +61,7 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
   doctor [--json]           what decides speed and correctness here, and the remedy for what is wrong
   doctor --network          by several ranks: how fast the network between them is, and what it costs a training
   report [DIRECTORY...]     a page with the curves of trainings, from where their results are, on stdout
+  stacks                    where each rank of this container is, by docker exec or kubectl exec
   worker                    wait for ranks from another container, over ssh
   launch --hosts A,B TASK   run a task on several workers, with mpirun
   ssh HOST [COMMAND...]     reach a worker with the mounted key

@@ -113,6 +113,25 @@ def test_an_error_is_said_in_words(error: BaseException, fact: str, value: str) 
     assert found.code == (EXIT_USER if "backend" in fact or "GPU" in fact else found.code)
 
 
+THERE = "rank 0 is at prepare.py:17 (sleep)"
+
+
+@pytest.mark.parametrize(
+    ("text", "lives"),
+    [
+        ("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 15000ms for recv operation to complete", True),
+        ("DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cpu//0/0", True),
+        ("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:9.", False),
+        ("gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:9: Connection timed out", False),
+    ],
+)
+def test_only_what_has_ended_is_said_to_have_ended(text: str, lives: bool) -> None:
+    found = explain(RuntimeError(text), place()._replace(others=lambda: THERE))
+
+    assert found is not None and found.value.endswith(f"; {THERE}") == lives
+    assert ("it has ended" in found.remedy) != lives and ("still busy" in found.remedy) == lives
+
+
 @pytest.mark.parametrize(
     ("text", "environ", "value"),
     [
