@@ -204,10 +204,12 @@ def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
     from entrypoint.hooks.diagnose import Place, explain
     from entrypoint.machine.disks import find_disk, find_full
     from entrypoint.machine.files import read_text
+    from entrypoint.machine.refused_writes import find_refused
     from entrypoint.printing.streams import print_error
 
     others = load("waits").describe_others if "multinode.waits" in sys.modules else str
-    reason = explain(error, Place(environ, read_text, find_disk, lambda: find_full(read_text), others))
+    refused = functools.partial(find_refused, error)
+    reason = explain(error, Place(environ, read_text, find_disk, lambda: find_full(read_text), others, refused))
     if reason is not None:
         print_error(reason)
         hand_on([reason.fact, reason.value, reason.remedy], environ)

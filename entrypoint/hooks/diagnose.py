@@ -25,6 +25,7 @@ from entrypoint.machine.exhausted import (
 )
 from entrypoint.machine.files import Files
 from entrypoint.machine.limits import MORE_SHM, SHM, write_size
+from entrypoint.machine.refused_writes import explain_refused
 
 AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
 # What the kernel sends for a fault of the program itself, and what a library ends its own process with.
@@ -43,7 +44,8 @@ PEER = re.compile(r"\[((?:\d+\.){3}\d+|[0-9a-fA-F:]*:[0-9a-fA-F:.]+)\]:\d+")
 class Place(NamedTuple):
     """What an explanation may ask for.
 
-    Variables, files of the kernel, the disk at a path, those that are full, and in words where the other ranks are.
+    Variables, files of the kernel, the disk at a path, those that are full, in words where the other ranks are, and
+    what the kernel refuses to a program that could not write a file.
     """
 
     environ: Mapping[str, str]
@@ -51,6 +53,7 @@ class Place(NamedTuple):
     measure: Callable[[str], Disk | None]
     full: Callable[[], list[Disk]]
     others: Callable[[], str] = str
+    refused: Callable[[], OSError | None] = lambda: None
 
     @property
     def who(self) -> str:
@@ -134,8 +137,17 @@ def explain_disk(text: str, found: str, place: Place) -> Refusal:
 
 
 def explain_write(text: str, found: str, place: Place) -> Refusal | None:
-    """Return which directory is full, if it is that for which something could not be written."""
-    return explain_disk(text, found, place) if place.full() else None
+    """Return which directory is full or which limit is reached, if it is that for which nothing could be written."""
+    if place.full():
+        return explain_disk(text, found, place)
+    error = place.refused()
+    return explain_refused(error.errno or 0, str(error.filename or found), place.who) if error else None
+
+
+def explain_number(text: str, found: str, place: Place) -> Refusal | None:
+    """Return which limit is reached, as the number in an error of Python or of Rust says."""
+    said = next(line for line in text.splitlines() if found in line)
+    return explain_refused(int(re.sub(r"\D", "", found)), said, place.who)
 
 
 def explain_shm(text: str, found: str, place: Place) -> Refusal:
@@ -193,6 +205,7 @@ CRASHED = f"read its lines above, and export PYTHONFAULTHANDLER=1 to see in whic
 RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     (r"killed by signal: Bus error|unable to (?:write to|allocate shared memory|mmap).*/torch_", explain_shm),
     (r"No space left on device|os error 28", explain_disk),
+    (r"(\[Errno (?:27|122)\]|\(os error (?:27|122)\))", explain_number),
     # What torch.save says when it cannot write (caffe2/serialize/inline_container.cc, a C++ stream).
     (r"PytorchStreamWriter failed writing|iostream error|inline_container\.cc.*unexpected pos", explain_write),
     (r"DataLoader worker .*killed by signal: Killed", explain_killed),

@@ -113,6 +113,26 @@ def test_an_error_is_said_in_words(error: BaseException, fact: str, value: str) 
     assert found.code == (EXIT_USER if "backend" in fact or "GPU" in fact else found.code)
 
 
+@pytest.mark.parametrize(
+    ("error", "fact"),
+    [
+        (SafetensorError("Error while serializing: I/O error: File too large (os error 27)"), "limit of a file's size"),
+        (OSError(27, "File too large", "/workspace/output/a.bin"), "limit of a file's size"),
+        (OSError(122, "Disk quota exceeded", "/workspace/output/a.bin"), "the disk quota"),
+        (SafetensorError("I/O error: Disk quota exceeded (os error 122)"), "the disk quota"),
+        (RuntimeError(f"{WRITER}unexpected pos 704 vs 598"), "the disk quota"),
+        (ValueError("File too large for this form"), ""),
+        (OSError(2, "No such file or directory", "27"), ""),
+    ],
+)
+def test_a_limit_that_the_disk_does_not_show_is_named(error: Exception, fact: str) -> None:
+    refused = OSError(122, "Disk quota exceeded", "/workspace/output/optimizer.pt")
+    found = explain(error, place(full=[])._replace(refused=lambda: refused))
+
+    assert (found is not None) == bool(fact) and (found is None or fact in found.fact)
+    assert explain(RuntimeError(f"{WRITER}unexpected pos 704 vs 598"), place(full=[])) is None
+
+
 THERE = "rank 0 is at prepare.py:17 (sleep)"
 
 
