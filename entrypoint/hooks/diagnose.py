@@ -12,6 +12,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Callable, NamedTuple
 
+from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, list_causes
 from entrypoint.hooks.reason import read_reason, read_time
 from entrypoint.machine.disks import MORE_ROOM, Disk
@@ -26,6 +27,7 @@ from entrypoint.machine.exhausted import (
 from entrypoint.machine.files import Files
 from entrypoint.machine.limits import MORE_SHM, SHM, write_size
 from entrypoint.machine.refused_writes import explain_refused
+from entrypoint.numbers import LAST_PORT
 
 AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
 # What the kernel sends for a fault of the program itself, and what a library ends its own process with.
@@ -187,6 +189,14 @@ def explain_nodes(text: str, found: str, place: Place) -> Refusal:
     return Refusal("the nodes do not agree on how many they are, or which each is", value, remedy, EXIT_OUTSIDE)
 
 
+def explain_port(text: str, found: str, place: Place) -> Refusal:
+    """Return which port is another's: it was free when rank 0 was started (rendezvous/master.py), seconds ago."""
+    name = "PET_MASTER_PORT" if any(each.startswith("PET_") for each in place.environ) else "MASTER_PORT"
+    port = int(found) + 1 if int(found) < LAST_PORT else PORT
+    fact = "the port where rank 0 has to listen is in use"
+    return Refusal(fact, found, f"export {name}={port} on every node", EXIT_OUTSIDE)
+
+
 def say(fact: str, remedy: str, code: int = EXIT_OUTSIDE) -> Callable[[str, str, Place], Refusal]:
     """Return a rule whose fact and remedy are always the same, and whose value is what was found."""
     return lambda text, found, place: Refusal(fact, found, remedy, code)
@@ -222,6 +232,7 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
     # (elastic/agent/server/api.py, _assign_worker_ranks).
     (r"Timed out after \d+ seconds waiting for clients\. (\d+/\d+ clients joined)",
      say("too few have come to the master in time", "start the others, or read their logs")),
+    (r"server socket has failed to (?:listen|bind).*?(?:port: |\]:)(\d+)(?=.*?(?:EADDRINUSE|errno: 98))", explain_port),
     (r"client socket has timed out after (\d+ms while trying to connect to \([^()]+, \d+\))",
      say("the master does not answer", MASTER)),
     (r"([Ww]ait timeout after \d+ms), keys: \S*torchelastic/(?:role_info|assigned_ranks)", explain_nodes),

@@ -41,6 +41,10 @@ class DistStoreError(RuntimeError):
     """What the store of torch raises."""
 
 
+class DistNetworkError(RuntimeError):
+    """What torch raises of sockets."""
+
+
 class Signal(Exception):
     """What torchrun's agent raises when it gets a signal."""
 
@@ -131,6 +135,28 @@ def test_a_limit_that_the_disk_does_not_show_is_named(error: Exception, fact: st
 
     assert (found is not None) == bool(fact) and (found is None or fact in found.fact)
     assert explain(RuntimeError(f"{WRITER}unexpected pos 704 vs 598"), place(full=[])) is None
+
+
+LISTEN = "The server socket has failed to listen on any local network address. "
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "remedy"),
+    [
+        (f"{LISTEN}port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+         NODES, "PET_MASTER_PORT=29501"),
+        (f"{LISTEN}The server socket has failed to bind to [::]:65535 (errno: 98 - Address already in use). The server "
+         "socket has failed to bind to ?UNKNOWN? (errno: 98 - Address already in use).",
+         {"RANK": "0"}, "MASTER_PORT=29500"),
+        (f"{LISTEN}port: 80, useIpv6: false, code: -13, name: EACCES, message: permission denied", NODES, ""),
+        ("[Errno 98] Address already in use: ('0.0.0.0', 6006)", NODES, ""),
+    ],
+)  # fmt: skip
+def test_a_port_that_was_taken_meanwhile_is_named(text: str, environ: dict[str, str], remedy: str) -> None:
+    found = explain(DistNetworkError(text), place(environ))
+
+    assert (found is not None) == bool(remedy)
+    assert found is None or found.remedy == f"export {remedy} on every node"
 
 
 THERE = "rank 0 is at prepare.py:17 (sleep)"
