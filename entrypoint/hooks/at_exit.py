@@ -61,7 +61,7 @@ FAILED: list[str] = []
 REST = 0.2  # seconds in which a thread of a backend, also one that has to wait for a core, drops its last work
 # What is done once a module has been imported: programs beside this one, and their functions, which get the module.
 ROWS = {
-    "torch": ("threads.compare",),
+    "torch": ("threads.compare", "compiler.watch_compile"),
     "multiprocessing.queues": ("lost_batch.watch_queues",),
     "intel_extension_for_pytorch": ("bf16_units.watch_ipex",),
     "torch.optim.optimizer": ("one_model.watch_optimizers", "bf16_units.watch_optimizers"),
@@ -90,7 +90,7 @@ ROWS = {
     ),
     "accelerate.data_loader": ("order.tell_epoch",),
     "transformers.trainer_pt_utils": ("order.draw_alike",),
-    "transformers.training_args": ("bf16_units.allow_bf16",),
+    "transformers.training_args": ("bf16_units.allow_bf16", "compiler.watch_arguments"),
 }
 
 
@@ -101,6 +101,7 @@ BESIDE = {
     "one_model": ("messenger", "one_job", "weights", "proof"),
     "meeting": ("one_model", "reason"),
     "waits": ("one_model", "spot"),
+    "compiler": ("one_job", "spot"),
 }
 
 

@@ -14,6 +14,7 @@ from typing import Any, Callable, NamedTuple
 
 from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, list_causes
+from entrypoint.hooks.compiler import REMEDY as COMPILER
 from entrypoint.hooks.reason import read_reason, read_time
 from entrypoint.machine.disks import MORE_ROOM, Disk
 from entrypoint.machine.exhausted import (
@@ -241,6 +242,9 @@ RULES: tuple[tuple[str, Callable[[str, str, Place], Refusal | None]], ...] = (
      lambda text, found, place: Refusal("this image has no package that the training asks for", found,
                                         f"pip install {found} as USER root in an image FROM this one, or leave it out",
                                         EXIT_USER)),
+    # Of torch's inductor (torch/_inductor/exc.py, cpp_builder.py); and a compiler without the headers of Python.
+    (r"InvalidCxxCompiler: ([^\n]*)|(Python\.h: No such file or directory)",
+     say("this image has no C++ compiler, which torch.compile calls", COMPILER, EXIT_USER)),
     # A backend is built into torch, or comes with a package (torch/distributed/distributed_c10d.py).
     (r"doesn't have (\w+) built in|Unknown (?:c10d )?backend type '?(\w+)|Invalid backend: '(\w+)|"
      r"No module named '(oneccl_bindings_for_pytorch|torch_ccl)",

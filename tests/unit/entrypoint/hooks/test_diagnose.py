@@ -26,6 +26,7 @@ LIMIT = "the memory limit of this container, 800 MB, was reached"
 OUT = "/workspace/output (64 MB, 0 MB free)"
 WRITER = "[enforce fail at inline_container.cc:672] . "
 NODES = {"PET_NNODES": "2", "PET_NODE_RANK": "0"}
+COMPILER = "InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config"
 KILLED = "DataLoader worker (pid 12) is killed by signal: Killed. "
 
 
@@ -102,6 +103,10 @@ def place(environ: Mapping[str, str] | None = None, full: list[Disk] = FULL) -> 
          "has lost another rank", "wait timeout after 60000ms"),
         (RuntimeError("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to"),
          "has lost another rank", "Timed out waiting 1800000ms for recv operation"),
+        (caused(RuntimeError("backend='inductor' raised:"), RuntimeError(f"{COMPILER}.cpp.cxx: (None, 'g++')")),
+         "no C++ compiler", "No working C++ compiler found"),
+        (RuntimeError("C++ compile error\nx.cpp:4:10: fatal error: Python.h: No such file or directory"),
+         "no C++ compiler", "Python.h"),
         (Signal("Process 7 got signal: 15"), "was ended by signal", "15"),
         # Also where the connection timed out, which between ranks means that one of them is lost.
         (caused(RendezvousConnectionError("to the C10d store has failed."), OSError("timed out")), "rendezvous", ""),
@@ -114,7 +119,7 @@ def test_an_error_is_said_in_words(error: BaseException, fact: str, value: str) 
     found = explain(error, place())
 
     assert found is not None and fact in found.fact and value in found.value
-    assert found.code == (EXIT_USER if "backend" in fact or "GPU" in fact else found.code)
+    assert found.code == (EXIT_USER if any(word in fact for word in ("backend", "GPU", "C++")) else found.code)
 
 
 @pytest.mark.parametrize(
