@@ -72,6 +72,7 @@ ROWS = {
         "ending.watch_groups",
         "meeting.separate_groups",
         "waits.watch_waits",
+        "ddp_timeout.watch_groups",
     ),
     "torch.distributed.elastic.agent.server.api": ("ending.watch_agents",),
     "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
@@ -90,7 +91,11 @@ ROWS = {
     ),
     "accelerate.data_loader": ("order.tell_epoch",),
     "transformers.trainer_pt_utils": ("order.draw_alike",),
-    "transformers.training_args": ("bf16_units.allow_bf16", "compiler.watch_arguments"),
+    "transformers.training_args": (
+        "bf16_units.allow_bf16",
+        "compiler.watch_arguments",
+        "ddp_timeout.watch_arguments",
+    ),
 }
 
 
