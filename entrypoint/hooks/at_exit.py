@@ -73,6 +73,7 @@ ROWS = {
         "meeting.separate_groups",
         "waits.watch_waits",
         "ddp_timeout.watch_groups",
+        "interface.watch_rendezvous",
     ),
     "torch.distributed.elastic.agent.server.api": ("ending.watch_agents",),
     "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),

@@ -37,6 +37,12 @@ CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.S
 STOPPED = 128 + signal.SIGTERM
 # What gloo and torch's store say after a wait for a rank that may be busy; the kernel says that a connection timed out.
 WAITED = re.compile("Timed out waiting|[Ww]ait timeout after")
+# What the kernel says of an address to which nothing leads, or which has gone.
+UNREACHED = ("timed out", "Connection timed out", "No route to host")
+ELSEWHERE = (
+    "read the log of that rank first: its node or the network to it is gone; or this node does not reach that address: "
+    "export GLOO_SOCKET_IFNAME=NAME there, the interface of the network that all have"
+)
 BUSY = (
     "where it is still busy, prepare data before, or wait longer: --ddp_timeout, init_process_group(timeout=...); "
     "where it makes fewer steps, the same number of batches on all ranks; else read its log, and mend the network"
@@ -174,7 +180,9 @@ def explain_peer(text: str, found: str, place: Place) -> Refusal:
     peers = [each.group(1) for each in PEER.finditer(text)]
     value = f"{found}, {peers[-1]}" if peers else found
     remedy = f"read the log of that rank first: it has ended, or the network to its node is cut; then {AGAIN}"
-    if WAITED.match(found):
+    if found in UNREACHED:
+        remedy = f"{ELSEWHERE}; then {AGAIN}"
+    elif WAITED.match(found):
         others = place.others()
         value, remedy = f"{value}; {others}" if others else value, f"{BUSY}; then {AGAIN}"
     return Refusal(f"{place.who} has lost another rank", value, remedy, EXIT_OUTSIDE)

@@ -67,7 +67,8 @@ def set_meeting_variables(world: World, environ: Mapping[str, str]) -> list[Sett
         settings.append(Setting(ID, name, "two jobs at one endpoint do not become one"))
     if not environ.get(ENDPOINT) or world.master is None:
         return settings
-    address = own_address(world.master)
+    here, _ = split_addresses(world.master)  # of several networks each node reaches the host by the name on its own
+    address = world.master if len(here) > 1 else own_address(world.master)
     if address and not environ.get(ADDRESS):
         settings.append(Setting(ADDRESS, address, "the host's own name need not resolve on other nodes"))
     conf = environ.get(CONF, "")

@@ -1,0 +1,115 @@
+"""On a master with several networks, take the one by which the others have come.
+
+A start asks the kernel for the way to the master. On the master itself that is the network of the first address of its
+name, which no other node may have (Multus, `docker network connect`): rank 0 gave that address to the others, which
+could not reach it. When a group forms, the others are connected to the store of the job, and the kernel knows at which
+address of this node. What the user has set is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import ipaddress
+import os
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, MutableMapping
+
+# What we set for several nodes, and where the list of that is (settings.py).
+NAMES, MARK = ("GLOO_SOCKET_IFNAME", "FI_TCP_IFACE", "CCL_KVS_IFACE"), "MULTINODE_SET"
+NET = Path("/proc/net")
+ESTABLISHED, LISTENS = "01", "0A"  # include/net/tcp_states.h
+SIOCGIFADDR = 0x8915
+SECONDS, PAUSE = 60.0, 0.1  # for the first node that comes, where there are several networks
+
+
+def watch_rendezvous(module: Any) -> None:
+    """Look at the network when a group has met, before it exchanges addresses; module: distributed_c10d."""
+    meet = module.rendezvous
+
+    @functools.wraps(meet)
+    def meet_and_look(*words: Any, **options: Any) -> Iterator[Any]:
+        for met in meet(*words, **options):
+            with contextlib.suppress(Exception):  # the interface stays as it was
+                choose(os.environ, list_interfaces)
+            yield met
+
+    module.rendezvous = meet_and_look
+
+
+def choose(environ: MutableMapping[str, str], interfaces: Callable[[], Mapping[str, str]]) -> None:
+    """Set the variables that name an interface to the one that others have reached; interfaces: address -> name."""
+    ours = [name for name in NAMES if f"{name}={environ.get(name)}" in environ.get(MARK, "").split(";")]
+    port = environ.get("MASTER_PORT", "")
+    if NAMES[0] not in ours or environ.get("GROUP_WORLD_SIZE") == "1" or not port.isdecimal():
+        return
+    known = interfaces()
+    if len({name for name in known.values() if name != "lo"}) < 2 or not serves(int(port)):
+        return
+    reached = {known[each] for each in wait_for_others(int(port)) if each in known}
+    if reached and environ[NAMES[0]] not in reached:
+        name = sorted(reached)[0]
+        say(f"the others reach this node on {name}, which is taken; its own name leads to {environ[NAMES[0]]}")
+        environ.update(dict.fromkeys(ours, name))
+
+
+def say(text: str) -> None:
+    """Print a line."""
+    print(f"multinode: {text}", file=sys.stderr, flush=True)
+
+
+def serves(port: int) -> bool:
+    """Return whether this node has the store of the job."""
+    return any(state == LISTENS and here == port for _, here, _, state in list_sockets())
+
+
+def wait_for_others(port: int, wait: Callable[[float], None] = time.sleep) -> set[str]:
+    """Return the addresses at which others are connected to the store of this node; wait for the first of them."""
+    until = time.monotonic() + SECONDS
+    while True:
+        found = {
+            own for own, here, peer, state in list_sockets() if here == port and state == ESTABLISHED and own != peer
+        }
+        if found or time.monotonic() > until:
+            return found
+        wait(PAUSE)
+
+
+def list_sockets() -> Iterator[tuple[str, int, str, str]]:
+    """Yield the sockets of TCP here: our address and port, that of the peer, and the state (proc(5), /proc/net/tcp)."""
+    for name in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError), (NET / name).open() as file:
+            for row in file.readlines()[1:]:
+                _, own, peer, state = row.split()[:4]
+                yield read_address(own), int(own.rpartition(":")[2], 16), read_address(peer), state
+
+
+def read_address(text: str) -> str:
+    """Return an address of /proc/net/tcp, whose words have the order of bytes of this machine; of IPv6 also IPv4's."""
+    digits = text.partition(":")[0]
+    words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
+    address = ipaddress.ip_address(b"".join(struct.pack("=I", word) for word in words))
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+def list_interfaces() -> dict[str, str]:
+    """Return the interface of each address of this node."""
+    known = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # it has none of IPv4
+                answer = fcntl.ioctl(probe, SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                known[socket.inet_ntoa(answer[20:24])] = name
+    with contextlib.suppress(OSError), (NET / "if_inet6").open() as file:
+        for row in file:
+            words = row.split()
+            known[str(ipaddress.ip_address(bytes.fromhex(words[0])))] = words[5]
+    return known
