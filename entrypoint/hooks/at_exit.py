@@ -66,7 +66,14 @@ ROWS = {
     "intel_extension_for_pytorch": ("bf16_units.watch_ipex",),
     "torch.optim.optimizer": ("one_model.watch_optimizers", "bf16_units.watch_optimizers"),
     "torch.amp.autocast_mode": ("gradients.watch_autocast", "bf16_units.watch_autocast"),  # the last is called first
-    "torch.nn.parallel.distributed": ("gradients.watch_parallel", "one_model.watch_parallel"),
+    "torch.nn.parallel.distributed": (
+        "gradients.watch_parallel",
+        "one_model.watch_parallel",
+        "same_data.watch_batches",
+    ),
+    "torch.utils.data.dataset": ("same_data.watch_split",),
+    "torch.utils.data.distributed": ("same_data.watch_sampler",),
+    "datasets.arrow_dataset": ("same_data.watch_datasets",),
     DISTRIBUTED: (
         "bf16_units.watch_groups",
         "ending.watch_groups",
@@ -90,7 +97,7 @@ ROWS = {
         "last_checkpoint.watch_end",
         "bf16_units.watch_evaluation",
     ),
-    "accelerate.data_loader": ("order.tell_epoch",),
+    "accelerate.data_loader": ("order.tell_epoch", "same_data.watch_loaders"),
     "transformers.trainer_pt_utils": ("order.draw_alike",),
     "transformers.training_args": (
         "bf16_units.allow_bf16",
@@ -107,6 +114,7 @@ BESIDE = {
     "one_model": ("messenger", "one_job", "weights", "proof"),
     "meeting": ("one_model", "reason"),
     "waits": ("one_model", "spot"),
+    "same_data": ("waits", "reason"),
     "compiler": ("one_job", "spot"),
 }
 

@@ -449,6 +449,8 @@ def finish(modules: Mapping[str, Any], environ: Mapping[str, str]) -> Fault | No
             take(state, training, training.steps)
     tell_end(state)
     wait(state)
+    if state.fault is not None:
+        return state.fault
     records = state.records()
     apart, bare = find_apart(records, ended=True), find_bare(records)
     if apart is not None:

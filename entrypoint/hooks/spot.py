@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import FrameType
 
 OURS = f"{Path(__file__).parents[1]}/"
@@ -55,15 +55,25 @@ def is_of_script(path: str) -> bool:
     return not path.startswith(LIBRARIES) and not any(part in path for part in PACKAGES)
 
 
+def find_script(frames: Sequence[FrameType]) -> int:
+    """Return which of these frames, the innermost first, is the script's; the last one where none is."""
+    scripts = (number for number, each in enumerate(frames) if is_of_script(each.f_code.co_filename))
+    return next(scripts, len(frames) - 1)
+
+
+def place_script(frame: FrameType) -> str:
+    """Return the line of the script that has led to a frame, such as `train.py:31`."""
+    return locate(frame).place
+
+
 def locate(frame: FrameType | None) -> Spot:
     """Return where a thread is whose innermost frame this is."""
     frames = list_frames(frame)
     if not frames:
         return Spot("its end", "", False)
-    files = [each.f_code.co_filename for each in frames]
-    at = next((number for number, file in enumerate(files) if is_of_script(file)), len(frames) - 1)
-    inside = [(files[number], frames[number].f_code.co_name) for number in range(at)]
-    place = f"{os.path.basename(files[at])}:{frames[at].f_lineno}"
+    at = find_script(frames)
+    inside = [(each.f_code.co_filename, each.f_code.co_name) for each in frames[:at]]
+    place = f"{os.path.basename(frames[at].f_code.co_filename)}:{frames[at].f_lineno}"
     groups = [name for file, name in inside if any(part in file for part in GROUPS) and name not in WRAPPERS]
     if inside and any(part in inside[0][0] for part in GROUPS):
         return Spot(place, groups[-1] if groups else "", True)

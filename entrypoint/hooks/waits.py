@@ -217,13 +217,21 @@ class Watch:
             self.ranks.write(Sign(self.beat, "", ENDED, 0.0))
 
 
+def find_job(environ: Mapping[str, str]) -> Job | None:
+    """Return this rank's place and where its job has a store: that of torchrun's agent, or of the group that is there.
+
+    None where no group has formed.
+    """
+    job, distributed = read_job(environ), sys.modules.get(DISTRIBUTED)
+    if job is not None or distributed is None or not distributed.is_initialized():
+        return job
+    where, attempt = find_store(distributed, environ), environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return Job(distributed.get_rank(), distributed.get_world_size(), *where, attempt) if where else None
+
+
 def find_ranks(environ: Mapping[str, str]) -> Ranks | None:
-    """Return the ranks of this job, by the store of torchrun's agent or that of the group; None without one."""
-    job, distributed = read_job(environ), sys.modules[DISTRIBUTED]
-    if job is None and distributed.is_initialized():
-        where = find_store(distributed, environ)
-        attempt = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        job = Job(distributed.get_rank(), distributed.get_world_size(), *where, attempt) if where else None
+    """Return what the ranks of this job say of themselves; None where nobody can be asked."""
+    job = find_job(environ)
     if job is None or job.size == 1:
         return None
     return Ranks(connect(job.host, job.port), f"multinode/{job.attempt}/{job.size}/where", job.rank, job.size)
