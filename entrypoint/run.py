@@ -12,6 +12,7 @@ from entrypoint.printing.streams import print_note
 from entrypoint.processes import TRAINING, execute, watch_training
 from entrypoint.rendezvous.master import check_master
 from entrypoint.results.resume import open_run
+from entrypoint.results.words import name_words
 from entrypoint.tasks.command import LAUNCH, SSH, WORKER
 from entrypoint.world.agent import find_torchrun
 from entrypoint.world.model import TORCHRUN
@@ -44,6 +45,8 @@ def carry_out(plan: Plan) -> int:
     starts = situation.becomes_ranks or situation.starter is not None
     is_training = starts or plan.world.rank is not None or plan.world.several
     known = {TRAINING: "on", **remember_kills(plan.facts.files)} if is_training else {}
+    if plan.world.several_nodes:
+        known |= name_words(command, plan.arguments, plan.facts.environ)
     return become_or_watch(argv, {**environ, **resumed, **known}, plan)
 
 

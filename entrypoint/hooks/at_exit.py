@@ -81,8 +81,9 @@ ROWS = {
         "waits.watch_waits",
         "ddp_timeout.watch_groups",
         "interface.watch_rendezvous",
+        "same_job.watch_rendezvous",
     ),
-    "torch.distributed.elastic.agent.server.api": ("ending.watch_agents",),
+    "torch.distributed.elastic.agent.server.api": ("ending.watch_agents", "same_job.watch_agents"),
     "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
     "torch.distributed.fsdp._fully_shard._fsdp_api": ("bf16_units.watch_policies",),
     "torch.distributed._composable.fsdp._fsdp_api": ("bf16_units.watch_policies",),
@@ -114,6 +115,7 @@ BESIDE = {
     "one_model": ("messenger", "one_job", "weights", "proof"),
     "meeting": ("one_model", "reason"),
     "waits": ("one_model", "spot"),
+    "same_job": ("one_model",),
     "same_data": ("waits", "reason"),
     "compiler": ("one_job", "spot"),
 }

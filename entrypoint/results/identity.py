@@ -35,7 +35,7 @@ preprocessing_num_workers dataloader_num_workers dataloader_prefetch_factor grad
 activation_checkpointing_kwargs hub_model_id hub_strategy hub_token hub_revision push_to_hub_model_id
 push_to_hub_organization push_to_hub_token logging_dir logging_strategy logging_steps log_level log_level_replica
 log_dir log_file log_interval ddp_backend ddp_bucket_cap_mb ddp_timeout
-rank local_rank node_rank master_addr master_port
+rank local_rank node_rank machine_rank master_addr master_port
 """.split()
 # A release that knows every new word of tasks/aliases.py, and none of the old ones.
 NEWEST = Stack("", "99.0", "", "gloo", None, "")
