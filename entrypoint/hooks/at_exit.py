@@ -95,6 +95,7 @@ ROWS = {
         "progress.show_progress",
         "history.keep_history",
         "mean_loss.weigh_losses",
+        "best_model.watch_best",  # before what may end the process
         "last_checkpoint.watch_end",
         "bf16_units.watch_evaluation",
     ),
