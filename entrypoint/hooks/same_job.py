@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from .one_job import Fault, leave
+from .one_job import EXIT_USER, Fault, leave
 from .one_model import AGENT
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ def watch_agents(module: Any) -> None:
         def come_and_compare() -> Any:
             met = come()
             store, rank, size = (met.store, met.rank, met.world_size) if hasattr(met, "store") else met[:3]
-            compare(store, rank, size, os.environ)
+            fault = compare(store, rank, size, os.environ)
+            if fault is not None:  # at once: an agent that ends in order closes the rendezvous for all
+                print(fault, file=sys.stderr, flush=True)
+                os._exit(EXIT_USER)
             return met
 
         handler.next_rendezvous = come_and_compare
@@ -56,26 +60,28 @@ def watch_rendezvous(module: Any) -> None:
     def meet_own(*words: Any, **options: Any) -> Iterator[Any]:
         for met in meet(*words, **options):
             store, rank, size = met
-            if os.environ.get(AGENT) != "True":
-                compare(store, rank, size, os.environ)
+            fault = None if os.environ.get(AGENT) == "True" else compare(store, rank, size, os.environ)
+            if fault is not None:
+                leave(fault)
             yield met
 
     module.rendezvous = meet_own
 
 
-def compare(store: Any, rank: int, size: int, environ: Mapping[str, str]) -> None:
-    """End this process if rank 0 of those that met here was asked for something else."""
+def compare(store: Any, rank: int, size: int, environ: Mapping[str, str]) -> Fault | None:
+    """Return why this process does not belong to rank 0 of those that met here; None where it does, or nobody knows."""
     mine, theirs = environ.get(WORDS, ""), ""
     if not mine or size < 2:
-        return
+        return None
     with contextlib.suppress(Exception):  # of a store that has gone, or a node with another release of ours
         if rank == 0:
             store.set(KEY, mine)
         else:
             store.wait([KEY], SECONDS)
             theirs = bytes(store.get(KEY)).decode()
-    if theirs and theirs.partition(" ")[0] != mine.partition(" ")[0]:
-        leave(describe(mine.partition(" ")[2], theirs.partition(" ")[2], environ))
+    if not theirs or theirs.partition(" ")[0] == mine.partition(" ")[0]:
+        return None
+    return describe(mine.partition(" ")[2], theirs.partition(" ")[2], environ)
 
 
 def describe(mine: str, theirs: str, environ: Mapping[str, str]) -> Fault:

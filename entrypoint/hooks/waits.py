@@ -172,7 +172,8 @@ class Watch:
     def tell_stacks(self) -> None:
         """Write where this rank is, and the stacks of its threads."""
         spot = locate(sys._current_frames().get(self.main))
-        lines = [f"rank {self.environ.get('RANK')} is at {spot.text}", *list_stacks(threading.get_ident())]
+        place = f"rank {self.environ.get('RANK')} is at {spot.text}, process {self.pid}"
+        lines = [place, *list_stacks(threading.get_ident())]
         os.pwrite(self.answer, "\n".join(lines).encode(errors="backslashreplace") + DONE, 0)
 
     def look(self) -> None:
