@@ -74,6 +74,7 @@ ROWS = {
     "torch.utils.data.dataset": ("same_data.watch_split",),
     "torch.utils.data.distributed": ("same_data.watch_sampler",),
     "datasets.arrow_dataset": ("same_data.watch_datasets",),
+    "sklearn.model_selection._split": ("same_data.watch_lists",),
     DISTRIBUTED: (
         "bf16_units.watch_groups",
         "ending.watch_groups",

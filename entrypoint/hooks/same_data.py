@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 GRACE = 10.0  # seconds until a rank is ended that makes no step
+ROWS = 16  # of a list, by which splits of it are told apart
 LOOKS, ELEMENTS = 3, 1024  # batches of a model that are compared, and the elements of each tensor of them
 MEANT = f"or {APART}=1 where that is meant"
 SEEDS = {
     "random_split": "random_split(..., generator=torch.Generator().manual_seed(42))",
     "train_test_split": "train_test_split(..., seed=42)",
     "shuffle": "shuffle(seed=42)",
+    "sklearn's train_test_split": "train_test_split(..., random_state=42)",
 }
 SAMPLER = (
     "DataLoader(data, sampler=DistributedSampler(data)) without shuffle=True, and sampler.set_epoch(epoch) before each "
@@ -134,9 +136,8 @@ def judge_rows(mine: Sequence[int], place: str, others: Mapping[int, Sequence[in
         say(fault)
 
 
-def compare_order(name: str, parts: Sequence[Any]) -> None:
-    """Compare what a split or a shuffle without a seed has chosen; parts: datasets that know their indices."""
-    chosen = [read_indices(part) for part in parts]
+def compare_order(name: str, chosen: Sequence[bytes | None]) -> None:
+    """Compare what a split or a shuffle without a seed has chosen, part by part, if that is known."""
     if all(each is not None for each in chosen):
         place = place_script(sys._getframe(1))
         digest = [zlib.crc32(each) for each in chosen if each is not None]
@@ -166,6 +167,14 @@ def read_indices(dataset: Any) -> bytes | None:
     return None
 
 
+def read_first(rows: Any) -> bytes | None:
+    """Return the first rows of a list, an array or a table, as they are printed; None where that says nothing."""
+    with contextlib.suppress(Exception):
+        text = repr(rows[:ROWS])
+        return None if " at 0x" in text else text.encode()
+    return None
+
+
 def watch_split(module: Any) -> None:
     """Look at splits without a generator of their own; module: torch.utils.data.dataset."""
     split = module.random_split
@@ -174,7 +183,7 @@ def watch_split(module: Any) -> None:
     def split_and_compare(dataset: Any, lengths: Any, *words: Any, **options: Any) -> Any:
         parts = split(dataset, lengths, *words, **options)
         if not words and "generator" not in options:
-            compare_order("random_split", parts)
+            compare_order("random_split", [*map(read_indices, parts)])
         return parts
 
     module.random_split = split_and_compare
@@ -194,10 +203,25 @@ def choose_and_compare(name: str, place: int, choose: Callable[..., Any]) -> Cal
         result = choose(self, *words, **options)
         given = [*words[place : place + 2], options.get("seed"), options.get("generator")]
         if options.get("shuffle", True) and all(each is None for each in given):
-            compare_order(name, [*result.values()] if isinstance(result, dict) else [result])
+            parts = [*result.values()] if isinstance(result, dict) else [result]
+            compare_order(name, [*map(read_indices, parts)])
         return result
 
     return run
+
+
+def watch_lists(module: Any) -> None:
+    """Look at splits of lists, arrays and tables without a seed; module: sklearn.model_selection._split."""
+    split = module.train_test_split
+
+    @functools.wraps(split)
+    def split_and_compare(*arrays: Any, **options: Any) -> Any:
+        parts = split(*arrays, **options)
+        if options.get("random_state") is None and options.get("shuffle", True):
+            compare_order("sklearn's train_test_split", [*map(read_first, parts[:2])])
+        return parts
+
+    module.train_test_split = split_and_compare
 
 
 def watch_sampler(module: Any) -> None:

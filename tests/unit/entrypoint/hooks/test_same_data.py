@@ -20,6 +20,7 @@ from entrypoint.hooks.same_data import (
     compare,
     watch_batches,
     watch_datasets,
+    watch_lists,
     watch_loaders,
     watch_sampler,
     watch_split,
@@ -131,6 +132,27 @@ def test_a_split_without_a_seed_is_compared(act: Any, name: str, world: World, l
     world.hear(lambda digest: [digest[0] + 1, *digest[1:]])
     assert len(world.ended) == bool(name)
     assert not name or (world.ended[0].value.startswith(f"{name} without a seed at test_same_data.py:"))
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "compared"),
+    [
+        ({}, [["b", "a"], ["c"]], True),
+        ({"random_state": 42}, [["b", "a"], ["c"]], False),
+        ({"shuffle": False}, [["b", "a"], ["c"]], False),
+        ({}, [[object()], ["c"]], False),
+    ],
+)
+def test_a_split_of_lists_is_compared_by_their_first_rows(
+    options: Any, rows: Any, compared: bool, world: World
+) -> None:
+    module = SimpleNamespace(train_test_split=lambda *arrays, **options: rows)
+    watch_lists(module)
+
+    assert module.train_test_split(["a", "b", "c"], **options) is rows
+    assert bool(world.sent) == compared
+    world.hear(lambda digest: [0 for _ in digest])
+    assert not compared or "random_state=42" in world.ended[0].remedy
 
 
 @pytest.mark.parametrize("shares", [True, False])
