@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import ipaddress
 import os
 import socket
 import struct
@@ -96,8 +95,9 @@ def read_address(text: str) -> str:
     """Return an address of /proc/net/tcp, whose words have the order of bytes of this machine; of IPv6 also IPv4's."""
     digits = text.partition(":")[0]
     words = [int(digits[start : start + 8], 16) for start in range(0, len(digits), 8)]
-    address = ipaddress.ip_address(b"".join(struct.pack("=I", word) for word in words))
-    return str(getattr(address, "ipv4_mapped", None) or address)
+    packed = b"".join(struct.pack("=I", word) for word in words)
+    family = socket.AF_INET if len(packed) == 4 else socket.AF_INET6
+    return socket.inet_ntop(family, packed).removeprefix("::ffff:")
 
 
 def list_interfaces() -> dict[str, str]:
@@ -111,5 +111,5 @@ def list_interfaces() -> dict[str, str]:
     with contextlib.suppress(OSError), (NET / "if_inet6").open() as file:
         for row in file:
             words = row.split()
-            known[str(ipaddress.ip_address(bytes.fromhex(words[0])))] = words[5]
+            known[socket.inet_ntop(socket.AF_INET6, bytes.fromhex(words[0]))] = words[5]
     return known
