@@ -176,8 +176,12 @@ class Watch:
         lines = [place, *list_stacks(threading.get_ident())]
         os.pwrite(self.answer, "\n".join(lines).encode(errors="backslashreplace") + DONE, 0)
 
+    def has_store(self) -> bool:
+        """Return whether the store may be there: that of a group ends with rank 0, and that of an agent after all."""
+        return bool(read_job(self.environ) or sys.modules[DISTRIBUTED].is_initialized())
+
     def look(self) -> None:
-        """Say where this rank is; a store that has gone is asked no more."""
+        """Say where this rank is; a store that has gone is asked no more: torch prints a backtrace for it."""
         steps = sum(training.steps for state in KNOWN for training in list(state.trainings))
         spot = locate(sys._current_frames().get(self.main))
         self.wait.note(spot, (count_exchanges(sys.modules) or 0, steps), time.monotonic(), time.process_time())
@@ -185,7 +189,7 @@ class Watch:
         try:
             if self.ranks is None and not self.gone:
                 self.ranks = find_ranks(self.environ)
-            if self.ranks is not None:
+            if self.ranks is not None and self.has_store():
                 self.compare(self.ranks)
         except Exception:
             self.ranks, self.gone = None, True
@@ -214,7 +218,7 @@ class Watch:
         """End the thread, unless a store holds it, and say that this rank has ended."""
         os.write(self.ask, END)
         self.thread.join(1.0)
-        if self.ranks is not None and not self.thread.is_alive():
+        if self.ranks is not None and not self.thread.is_alive() and read_job(self.environ):
             self.ranks.write(Sign(self.beat, "", ENDED, 0.0))
 
 

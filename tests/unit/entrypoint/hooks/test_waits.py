@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from entrypoint.hooks import waits
+from entrypoint.hooks.one_model import Job
 from entrypoint.hooks.spot import Spot
-from entrypoint.hooks.waits import BEAT, DONE, ENDED, LONG, SILENT, Ranks, Sign, Wait, Watch, describe_others, stop
+from entrypoint.hooks.waits import BEAT, DONE, ENDED, SILENT, Ranks, Sign, Wait, Watch, describe_others, stop
 
 BARRIER, PASS, SLEEP = (
     Spot("train.py:31", "barrier", True),
@@ -242,8 +243,10 @@ def test_who_was_forked_ends_no_thread_of_its_parent(watched: Watch) -> None:
     assert watched.thread.is_alive()
 
 
-def test_an_ended_rank_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("job", [Job(1, 2, "pod0", 29500, "0"), None], ids=["of an agent", "of rank 0"])
+def test_an_ended_rank_says_so_where_the_store_outlives_it(job: Job | None, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
+    monkeypatch.setattr(waits, "read_job", lambda _: job)
     made = Watch({"RANK": "1"}, 0)
     made.ranks = rank(store, 1)
     made.stop()
@@ -252,4 +255,4 @@ def test_an_ended_rank_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (made.answer, made.ask, made.asked):
         os.close(number)
 
-    assert LONG and reader.read[1].doing == ENDED
+    assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None)
