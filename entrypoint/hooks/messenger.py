@@ -8,6 +8,7 @@ keep the group's server alive after its end. A store that has gone is asked once
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import threading
 import time
@@ -19,6 +20,7 @@ SECONDS = timedelta(seconds=20)  # in which a store answers a connection
 SHORTEST, LONGEST = 0.01, 0.5  # seconds between two looks
 ABSENT = "multinode has found nothing here"
 MOST = 256  # messages that are waited for; the oldest is given up first
+CONNECTED: dict[tuple[str, int, int], Any] = {}
 
 
 class Ring(NamedTuple):
@@ -53,10 +55,13 @@ class Message(NamedTuple):
 
 
 def connect(host: str, port: int) -> Any:
-    """Return a connection to a store of torch."""
+    """Return the connection of this process to a store of torch, one for all threads: a store has a file for each."""
     from torch.distributed import TCPStore
 
-    return TCPStore(host, port, None, False, SECONDS, wait_for_workers=False)
+    where = (host, port, os.getpid())
+    if where not in CONNECTED:
+        CONNECTED[where] = TCPStore(host, port, None, False, SECONDS, wait_for_workers=False)
+    return CONNECTED[where]
 
 
 def are_there(store: Any, names: list[str]) -> bool:

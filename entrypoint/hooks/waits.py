@@ -59,7 +59,7 @@ class Ranks:
     """
 
     def __init__(self, store: Any, prefix: str, rank: int, size: int) -> None:
-        """Take a connection of its own to the store, and how keys begin."""
+        """Take a connection to the store, and how keys begin."""
         self.store, self.prefix, self.rank, self.size = store, prefix, rank, size
         self.read: dict[int, Sign] = {}
         self.news: dict[int, float] = {}
