@@ -54,6 +54,11 @@ def list_ipv4() -> Iterator[tuple[str, str]]:
         yield name.partition(":")[0], socket.inet_ntoa(rows[place + 20 : place + 24])
 
 
+def has_several_networks() -> bool:
+    """Return whether this machine has addresses on more than one interface beside loopback."""
+    return len({name for name, _ in list_ipv4()} - {"lo"}) > 1
+
+
 def list_ipv6(text: str | None) -> Iterator[tuple[str, str]]:
     """Yield the interface of each address of IPv6, out of rows like `fd00...01 02 40 00 80 eth0`."""
     for row in (text or "").splitlines():

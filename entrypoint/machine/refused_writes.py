@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from types import FrameType
 
 from entrypoint.errors import EXIT_OUTSIDE, Refusal, list_causes
-from entrypoint.machine.limits import write_size
 
 # How functions that write call their file, also torch.save and safetensors.
 NAMES = ("f", "file", "filename", "path", "name")
@@ -76,7 +75,7 @@ def explain_refused(number: int, where: str, who: str) -> Refusal | None:
     """Return which limit has been reached, by the kernel's number; where: a path, or what was said."""
     if number == errno.EFBIG:
         limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        of_process = "" if limit == resource.RLIM_INFINITY else f" of {write_size(limit)} for each process (ulimit -f)"
+        of_process = "" if limit == resource.RLIM_INFINITY else f" of {limit:,} bytes for each process (ulimit -f)"
         return Refusal(f"{who} has reached the limit of a file's size{of_process}", where, LARGER, EXIT_OUTSIDE)
     if number == errno.EDQUOT:
         return Refusal(f"the disk quota of {who} is used up", where, QUOTA, EXIT_OUTSIDE)

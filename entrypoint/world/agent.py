@@ -10,7 +10,7 @@ from entrypoint.addresses import PORT
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
 from entrypoint.machine.files import which
 from entrypoint.machine.image import release
-from entrypoint.machine.network import is_free, is_here, own_address, split_addresses
+from entrypoint.machine.network import has_several_networks, is_free, is_here, own_address, split_addresses
 from entrypoint.numbers import whole
 from entrypoint.settings import Setting
 from entrypoint.world.model import TORCHRUN, World
@@ -67,8 +67,8 @@ def set_meeting_variables(world: World, environ: Mapping[str, str]) -> list[Sett
         settings.append(Setting(ID, name, "two jobs at one endpoint do not become one"))
     if not environ.get(ENDPOINT) or world.master is None:
         return settings
-    here, _ = split_addresses(world.master)  # of several networks each node reaches the host by the name on its own
-    address = world.master if len(here) > 1 else own_address(world.master)
+    # Of several networks its own name leads to one; the others reach it by the name at which all meet.
+    address = world.master if has_several_networks() and is_here(world.master) else own_address(world.master)
     if address and not environ.get(ADDRESS):
         settings.append(Setting(ADDRESS, address, "the host's own name need not resolve on other nodes"))
     conf = environ.get(CONF, "")

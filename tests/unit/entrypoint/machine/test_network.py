@@ -18,6 +18,7 @@ from entrypoint.machine.network import (
     find_free_port,
     find_interface,
     has_only_ipv6,
+    has_several_networks,
     is_here,
     list_ipv6,
     split_addresses,
@@ -141,6 +142,22 @@ def test_a_name_without_an_address_of_ipv4(
 ) -> None:
     monkeypatch.setattr(network, "look_up", lambda *_: [(family, (text, 9)) for family, text in addresses])
     assert has_only_ipv6("node1") == only
+
+
+@pytest.mark.parametrize(
+    ("rows", "several"),
+    [
+        ([("lo", "127.0.0.1"), ("eth0", "10.77.0.1")], False),
+        ([("eth0", "10.77.0.1"), ("eth0", "10.77.0.9")], False),
+        ([("lo", "127.0.0.1"), ("eth0", "10.77.0.1"), ("net1", "10.78.0.1")], True),
+        ([], False),
+    ],
+)
+def test_networks_are_counted_by_interfaces(
+    rows: list[tuple[str, str]], several: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "list_ipv4", lambda: iter(rows))
+    assert has_several_networks() == several
 
 
 def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ def test_a_directory_that_is_gone_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "fact"),
     [
-        (errno.EFBIG, "rank 3 has reached the limit of a file's size of 2 MB for each process"),
+        (errno.EFBIG, "rank 3 has reached the limit of a file's size of 2,097,152 bytes for each process"),
         (errno.EDQUOT, "the disk quota of rank 3 is used up"),
         (errno.EACCES, ""),
     ],

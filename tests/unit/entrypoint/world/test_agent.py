@@ -72,6 +72,17 @@ def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str]
     assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", EXIT_USER)
 
 
+@pytest.mark.parametrize(("master", "address"), [(OWN, OWN), ("localname", "localname"), ("there", OWN)])
+def test_the_host_of_several_networks_is_known_by_the_name_of_the_endpoint(
+    master: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "has_several_networks", lambda: True)
+    monkeypatch.setattr(agent, "is_here", lambda host: host in (OWN, "localname"))
+    settings = set_meeting_variables(AGENT._replace(master=master), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"})
+
+    assert {each.name: each.value for each in settings} == {"PET_LOCAL_ADDR": address}
+
+
 INDEXED = {"JOB_COMPLETION_INDEX": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "qa-0.qa"}
 
 
