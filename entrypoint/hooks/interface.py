@@ -17,7 +17,7 @@ import struct
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -28,6 +28,16 @@ NET = Path("/proc/net")
 ESTABLISHED, LISTENS = "01", "0A"  # include/net/tcp_states.h
 SIOCGIFADDR = 0x8915
 SECONDS, PAUSE = 60.0, 0.1  # for the first node that comes, where there are several networks
+
+
+class Socket(NamedTuple):
+    """A socket of TCP: both addresses, both ports, and its state."""
+
+    own: str
+    peer: str
+    port: int
+    peer_port: int
+    state: str
 
 
 def watch_rendezvous(module: Any) -> None:
@@ -51,12 +61,12 @@ def choose(environ: MutableMapping[str, str], interfaces: Callable[[], Mapping[s
     if NAMES[0] not in ours or environ.get("GROUP_WORLD_SIZE") == "1" or not port.isdecimal():
         return
     known = interfaces()
-    if len({name for name in known.values() if name != "lo"}) < 2 or not serves(int(port)):
+    if len({name for name in known.values() if name != "lo"}) < 2:
         return
-    reached = {known[each] for each in wait_for_others(int(port)) if each in known}
+    reached = {known[each] for each in find_ends(int(port)) if each in known}
     if reached and environ[NAMES[0]] not in reached:
         name = sorted(reached)[0]
-        say(f"the others reach this node on {name}, which is taken; its own name leads to {environ[NAMES[0]]}")
+        say(f"ranks have met on {name}, which is taken here; the name of the master leads to {environ[NAMES[0]]}")
         environ.update(dict.fromkeys(ours, name))
 
 
@@ -65,30 +75,29 @@ def say(text: str) -> None:
     print(f"multinode: {text}", file=sys.stderr, flush=True)
 
 
-def serves(port: int) -> bool:
-    """Return whether this node has the store of the job."""
-    return any(state == LISTENS and here == port for _, here, _, state in list_sockets())
+def find_ends(port: int, wait: Callable[[float], None] = time.sleep) -> set[str]:
+    """Return the addresses of this node by which it and others are connected to the store of a job, at this port.
 
-
-def wait_for_others(port: int, wait: Callable[[float], None] = time.sleep) -> set[str]:
-    """Return the addresses at which others are connected to the store of this node; wait for the first of them."""
+    The node that has the store waits for the first of the others.
+    """
     until = time.monotonic() + SECONDS
     while True:
-        found = {
-            own for own, here, peer, state in list_sockets() if here == port and state == ESTABLISHED and own != peer
-        }
-        if found or time.monotonic() > until:
+        sockets = [each for each in list_sockets() if port in (each.port, each.peer_port)]
+        found = {each.own for each in sockets if each.state == ESTABLISHED and each.own != each.peer}
+        serves = any(each.state == LISTENS and each.port == port for each in sockets)
+        if found or not serves or time.monotonic() > until:
             return found
         wait(PAUSE)
 
 
-def list_sockets() -> Iterator[tuple[str, int, str, str]]:
-    """Yield the sockets of TCP here: our address and port, that of the peer, and the state (proc(5), /proc/net/tcp)."""
+def list_sockets() -> Iterator[Socket]:
+    """Yield the sockets of TCP here (proc(5), /proc/net/tcp)."""
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), (NET / name).open() as file:
             for row in file.readlines()[1:]:
                 _, own, peer, state = row.split()[:4]
-                yield read_address(own), int(own.rpartition(":")[2], 16), read_address(peer), state
+                here, there = (int(each.rpartition(":")[2], 16) for each in (own, peer))
+                yield Socket(read_address(own), read_address(peer), here, there, state)
 
 
 def read_address(text: str) -> str:

@@ -61,7 +61,9 @@ OTHER = ("172.19.0.2", 29500, "172.19.0.3", 41000, "01")
         pytest.param([LISTEN, SELF], {}, "eth0", id="nobody has come"),
         pytest.param([LISTEN, SELF, (*OTHER[:4], "06")], {}, "eth0", id="who has come has gone"),
         pytest.param([LISTEN, SELF, ("172.19.0.2", 22, "172.19.0.3", 41000, "01")], {}, "eth0", id="another port"),
-        pytest.param([OTHER], {}, "eth0", id="not the master"),
+        pytest.param([("172.19.0.2", 41000, "172.19.0.3", 29500, "01")], {}, "eth1", id="another node has the store"),
+        pytest.param([("172.18.0.2", 41000, "172.18.0.3", 29500, "01")], {}, "eth0", id="and is reached by the same"),
+        pytest.param([], {}, "eth0", id="nobody knows"),
         pytest.param([LISTEN, SELF, OTHER], {"GROUP_WORLD_SIZE": "1"}, "eth0", id="one node"),
         pytest.param([LISTEN, SELF, OTHER], {"MULTINODE_SET": ""}, "eth0", id="the user's own"),
     ],
@@ -74,7 +76,7 @@ def test_the_master_takes_the_network_by_which_others_come(
     choose(environ, lambda: KNOWN)
 
     assert (environ["GLOO_SOCKET_IFNAME"], environ["FI_TCP_IFACE"]) == (name, name)
-    assert capsys.readouterr().err.startswith("multinode: the others reach this node on eth1") == (name == "eth1")
+    assert capsys.readouterr().err.startswith("multinode: ranks have met on eth1") == (name == "eth1")
 
 
 def test_a_node_with_one_network_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +87,9 @@ def test_a_node_with_one_network_is_not_looked_at(monkeypatch: pytest.MonkeyPatc
 def test_the_table_of_ipv4_is_read_as_well(sockets: Callable[..., None]) -> None:
     sockets((ANY, 29500, ANY, 0, "0A"), OTHER, wide=False)
 
-    assert [*list_sockets()] == [(ANY, 29500, ANY, "0A"), ("172.19.0.2", 29500, "172.19.0.3", "01")]
+    assert [*list_sockets()] == [
+        (ANY, ANY, 29500, 0, "0A"), ("172.19.0.2", "172.19.0.3", 29500, 41000, "01")
+    ]  # fmt: skip
 
 
 def test_an_interface_is_known_by_each_of_its_addresses(sockets: Callable[..., None]) -> None:
