@@ -1,4 +1,8 @@
-"""What a .dockerignore leaves out of a directory, as Docker reads it (moby/patternmatcher; Docker, "Build context")."""
+"""What a .dockerignore leaves out of a directory, as Docker reads it (moby/patternmatcher; Docker, "Build context").
+
+Docker's engine of regular expressions takes time in proportion to pattern and path, Python's may take for ever, and the
+patterns may be a stranger's. So a pattern is followed through a path with all places at once that it may have reached.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,44 @@ from typing import NamedTuple
 
 # As if every .dockerignore began with it, so that `!` takes any of it in: history, and what Python makes anew.
 USUAL = ("**/.git", "**/.hg", "**/.svn", "**/__pycache__", ".dockerignore")
-BELOW = r"(?:/.*)?"  # a pattern leaves out what is below a directory, too
-# A part of a pattern, and what it is as a regular expression; sets and escaped letters are the same there.
+# A part of a pattern: gaps, and letters, of which sets and escaped ones are the same in a regular expression.
 PART = re.compile(r"(?P<deep>\*\*/?)|(?P<star>\*)|(?P<one>\?)|(?P<same>\[\^?(?:\\.|[^\]\\[])+\]|\\.)|.", re.DOTALL)
-MEANT = {"star": "[^/]*", "one": "[^/]"}
+STAR, DEEP, REST = "[^/]*", "(?:.*/)?", ".*"  # what a gap is as a regular expression
+
+
+class Step(NamedTuple):
+    """A gap that may be passed by, none at the start of a pattern, and what each letter behind it is."""
+
+    gap: str
+    letters: tuple[str, ...]
+    regex: re.Pattern[str]  # of all letters
 
 
 class Pattern(NamedTuple):
     """A line: what it is about, and whether it takes in again what an earlier one leaves out."""
 
-    regex: re.Pattern[str]
+    steps: tuple[Step, ...]
     keeps: bool
+
+    def matches(self, path: str) -> bool:
+        """Return whether it is about a path, or about a directory above it."""
+        ends = [0]
+        for step in self.steps:
+            found = (step.regex.match(path, start) for start in _reached(step.gap, ends, path))
+            if not (ends := sorted({match.end() for match in found if match})):
+                return False
+        return any(path[end : end + 1] in ("", "/") for end in ends)
+
+    def may_match_below(self, directory: str) -> bool:
+        """Return whether a path below a directory could be one that it is about, whatever that path is."""
+        path, ends = f"{directory}/", [0]
+        for step in self.steps:
+            starts = [*_reached(step.gap, ends, path)]
+            if (starts and step.gap in (DEEP, REST)) or any(_begins(step, path, start) for start in starts):
+                return True
+            found = (step.regex.match(path, start) for start in starts)
+            ends = sorted({match.end() for match in found if match})
+        return False
 
 
 def parse_lines(text: str) -> list[Pattern]:
@@ -32,7 +63,17 @@ def parse_lines(text: str) -> list[Pattern]:
 
 def leaves_out(patterns: Sequence[Pattern], path: str) -> bool:
     """Return whether a path, relative to the directory, stays out: the last line that is about it decides."""
-    return next((not one.keeps for one in reversed(patterns) if one.regex.fullmatch(path)), False)
+    return next((not one.keeps for one in reversed(patterns) if one.matches(path)), False)
+
+
+def may_take_in(patterns: Sequence[Pattern], directory: str) -> bool:
+    """Return whether anything below a directory may be taken in, though the directory itself may stay out."""
+    for one in reversed(patterns):
+        if one.keeps and (one.matches(directory) or one.may_match_below(directory)):
+            return True
+        if not one.keeps and one.matches(directory):
+            return False
+    return True
 
 
 def _listed_lines(lines: Iterable[str]) -> Iterator[str]:
@@ -41,24 +82,55 @@ def _listed_lines(lines: Iterable[str]) -> Iterator[str]:
 
 def _parse_pattern(line: str) -> Pattern:
     text = line.removeprefix("!").strip()
-    clean = posixpath.normpath(text).lstrip("/")
     try:
         if not text:
             raise ValueError("nothing after it")
-        return Pattern(re.compile(_pattern_regex(clean) + BELOW, re.DOTALL), line.startswith("!"))
+        return Pattern(tuple(_list_steps(posixpath.normpath(text).lstrip("/"))), line.startswith("!"))
     except (ValueError, re.error) as error:
         raise ValueError(f"{line}: {error}") from error
 
 
-def _pattern_regex(clean: str) -> str:
-    rest = clean.removeprefix("**")
-    if rest != clean and not re.search(r"[*?\\[]", rest):  # of a plain end it is not asked where a name begins
-        return rf"(?:.*{re.escape(rest)}|{re.escape(rest.lstrip('/'))})" if rest else ".*"
-    return "".join(_part_regex(part, is_last=part.end() == len(clean)) for part in PART.finditer(clean))
+def _list_steps(clean: str) -> Iterator[Step]:
+    gap, letters = "", list[str]()
+    for part in PART.finditer(clean):
+        if part.lastgroup not in ("deep", "star"):
+            letters.append("[^/]" if part.lastgroup == "one" else part[0] if part.lastgroup else re.escape(part[0]))
+            continue
+        yield _step(gap, letters)
+        letters = []
+        if part.lastgroup == "star":
+            gap = STAR
+        else:  # of a plain end behind a first ** it is not asked where a name begins
+            is_suffix = not part.start() and part[0] == "**" and not re.search(r"[*?\\[]", clean[2:])
+            gap = REST if part.end() == len(clean) or is_suffix else DEEP
+    yield _step(gap, letters)
 
 
-def _part_regex(part: re.Match[str], *, is_last: bool) -> str:
-    kind = part.lastgroup
-    if kind == "deep":
-        return ".*" if is_last else "(?:.*/)?"
-    return part[0] if kind == "same" else MEANT.get(kind or "", re.escape(part[0]))
+def _step(gap: str, letters: Sequence[str]) -> Step:
+    return Step(gap, tuple(letters), re.compile("".join(letters), re.DOTALL))
+
+
+def _reached(gap: str, ends: Sequence[int], path: str) -> Iterable[int]:
+    """Return the places, in order, that can be reached over a gap from places in order."""
+    if gap in ("", REST):
+        return range(ends[0], len(path) + 1) if gap and ends else ends
+    if gap == DEEP:
+        behind = (at for at in range(ends[0] + 1, len(path) + 1) if path[at - 1] == "/") if ends else ()
+        return sorted({*ends, *behind})
+    return _same_part(ends, path)
+
+
+def _same_part(ends: Iterable[int], path: str) -> Iterator[int]:
+    passed = -1
+    for end in ends:
+        if end > passed:
+            slash = path.find("/", end)
+            passed = slash if slash >= 0 else len(path)
+            yield from range(end, passed + 1)
+
+
+def _begins(step: Step, path: str, start: int) -> bool:
+    """Return whether a path ends within the letters of a step, and is like them so far."""
+    left = len(path) - start
+    pairs = zip(step.letters, path[start:], strict=False)
+    return left <= len(step.letters) and all(re.match(letter, one, re.DOTALL) for letter, one in pairs)

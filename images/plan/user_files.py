@@ -127,7 +127,6 @@ def _files_of_directory(typed: str) -> Iterator[tuple[str, Path]]:
 
 
 def _walk_directory(root: Path, patterns: Sequence[Pattern]) -> Iterator[tuple[str, Path]]:
-    may_keep = any(pattern.keeps for pattern in patterns)
     for above, directories, files in os.walk(root, onerror=_refuse_unreadable):
         here = Path(above)
         below = {name: (here / name).relative_to(root).as_posix() for name in (*directories, *files)}
@@ -135,7 +134,8 @@ def _walk_directory(root: Path, patterns: Sequence[Pattern]) -> Iterator[tuple[s
         links = [name for name in directories if (here / name).is_symlink()]
         yield from ((below[name], here / name) for name in (*files, *links) if name not in out)
         gone = {*links, *(name for name in directories if os.access(here / name / VENV, os.F_OK))}
-        directories[:] = [name for name in directories if name not in gone and (may_keep or name not in out)]
+        inside = (name for name in directories if name not in gone)
+        directories[:] = [name for name in inside if ignored.may_take_in(patterns, below[name])]
 
 
 def _refuse_unreadable(error: OSError) -> NoReturn:
@@ -148,7 +148,10 @@ def _read_patterns(root: Path) -> list[Pattern]:
     try:
         if place.is_file():
             with place.open("rb") as file:
-                text = file.read(LONGEST).decode()
+                data = file.read(LONGEST + 1)
+            if len(data) > LONGEST:
+                raise UserFault("a file is too long", f"{place} (more than {LONGEST} bytes)", "fewer lines in it")
+            text = data.decode()
         return ignored.parse_lines(text)
     except OSError as error:
         _refuse_unreadable(error)

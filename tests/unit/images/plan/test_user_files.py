@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 
@@ -169,6 +170,30 @@ def test_a_file_that_may_not_be_read_is_named(make: Make, monkeypatch: pytest.Mo
         user_files.read_user_files([], str(root))
 
     assert caught.value.value == f"{root / name} (Permission denied)"
+
+
+@pytest.mark.parametrize(("last", "is_opened"), [("!src", False), ("!**/a.py", True)])
+def test_only_what_may_hold_a_file_has_to_be_readable(
+    make: Make, monkeypatch: pytest.MonkeyPatch, last: str, is_opened: bool
+) -> None:
+    def look(path: str) -> object:
+        if Path(path).name == "DB":
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    scandir, root = os.scandir, make({"src/a.py": "1", "DB/x": "1", ".dockerignore": f"*\n{last}"})
+    monkeypatch.setattr(os, "scandir", look)
+    with pytest.raises(UserFault, match="DB") if is_opened else nullcontext():
+        assert [one.path for one in user_files.read_user_files([], str(root))] == ["src/a.py"]
+
+
+@pytest.mark.parametrize(("more", "is_read"), [(0, True), (1, False)])
+def test_a_list_of_what_stays_out_is_read_to_its_end_or_refused(make: Make, more: int, is_read: bool) -> None:
+    end = "\ndata\n"
+    root = make({"a": "1", "data/x": "1", ".dockerignore": "#" * (user_files.LONGEST - len(end) + more) + end})
+
+    with nullcontext() if is_read else pytest.raises(UserFault, match="too long"):
+        assert [one.path for one in user_files.read_user_files([], str(root))] == ["a"]
 
 
 @pytest.mark.parametrize(("limit", "value"), [("MOST", "more than 1 files"), ("LARGEST", "2 bytes, not 1")])
