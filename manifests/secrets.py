@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from entrypoint.errors import Refusal
-from entrypoint.printing.secrets import SHAPES, TYPED, hide_shapes, hide_value, is_secret
+from entrypoint.printing.secrets import TYPED, hide_shapes, hide_value, is_secret
+from entrypoint.printing.shapes import MAYBE
 from manifests.request import REFERENCE
 
 FACT = "a secret in a manifest is read by all who may read the job"
@@ -41,14 +42,14 @@ def check_script(name: str, text: str) -> None:
 def holds_secret(name: str, value: str) -> bool:
     """Return whether a value in a file is a secret, by its shape, or by its name and its looks; name: may be empty."""
     looks = GENERATED.fullmatch(value) is not None or any(part in name.lower() for part in TYPED)
-    plain = SHAPES.sub(lambda found: "" if WORD.fullmatch(found[0]) else found[0], value)
+    plain = MAYBE.sub(lambda found: "" if WORD.fullmatch(found[0]) else found[0], value)
     return hide_shapes(plain) != plain or (looks and is_secret(name, value))
 
 
 def list_shapes(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield the line, no name, and each token or private key, which are such in comments, too."""
     for number, line in enumerate(text.splitlines(), 1):
-        yield from ((number, "", found[0]) for found in SHAPES.finditer(line))
+        yield from ((number, "", found[0]) for found in MAYBE.finditer(line))
 
 
 def list_settings(text: str) -> Iterator[tuple[int, str, str]]:

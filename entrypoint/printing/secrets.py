@@ -1,13 +1,14 @@
 """What is a secret, by the name of a value and by its shape, and a text without it.
 
 So it is for `--explain`, for messages, for `run.json` and for manifests. A number that is hidden by mistake costs
-little, a secret that is shown costs much, so names are judged strictly. Files that go into an image are searched for
-the same tokens by images/plan/user_files.py, which refuses them.
+little, a secret that is shown costs much, so names are judged strictly.
 """
 
 from __future__ import annotations
 
 import re
+
+from entrypoint.printing.shapes import MAYBE
 
 HIDDEN, QUOTES = "***", ("'", '"')
 # Anywhere in a name: `client_secret_v2`, `PGPASSWORD`. What is typed in is no path.
@@ -28,15 +29,6 @@ WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # What a token or a key is not: a number, a flag, the path of a file with a suffix (no alphabet of keys has a dot).
 TELLS_NOTHING = re.compile(r"""['"]?(\d{1,9}|[Tt]rue|[Ff]alse|[Nn]one|null|)['"]?""")
 PATH = re.compile(r"""['"]?~?/[\w/-]*\.[\w./-]+['"]?""")
-# What is a secret whatever its name is: tokens of Hugging Face, GitHub, GitLab, OpenAI, Slack and AWS, those of OAuth
-# in a header, JSON web tokens and other JSON in base64, and private keys.
-SHAPES = re.compile(
-    r"""\b(?:hf_\w{16,}|gh[opsu]_\w{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}
-    |AKIA[0-9A-Z]{16}\b)
-    |(?<=\b[Bb]earer\ )[\w.~+/=-]{8,}|\beyJ[\w-]{8,}(?:\.[\w-]*){0,2}
-    |-----BEGIN\ [A-Z\ ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z\ ]*PRIVATE\ KEY-----|\Z)""",
-    re.VERBOSE | re.DOTALL,
-)
 LOGIN = re.compile(r"""(?<=://)[^\s/?#"\\]*@""")
 # A proxy is named with or without `http://`, and so many letters before its login at most; each word is read once.
 PROXY, NEAR = re.compile(r"""(?i)proxy["']?(?:\s*[=:]\s*|\s+)["']?"""), 200
@@ -121,7 +113,7 @@ def hide_text(text: str) -> str:
 
 def hide_shapes(text: str) -> str:
     """Return a text without what is a secret whatever its name is."""
-    return AT.sub(hide_proxy, ADDRESS.sub(hide_hook, LOGIN.sub(f"{HIDDEN}@", SHAPES.sub(HIDDEN, text))))
+    return AT.sub(hide_proxy, ADDRESS.sub(hide_hook, LOGIN.sub(f"{HIDDEN}@", MAYBE.sub(HIDDEN, text))))
 
 
 def hide_hook(address: re.Match[str]) -> str:

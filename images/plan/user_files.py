@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import IO, NoReturn
 from images.foreign import paths
 from images.foreign.grammars import Line
 from images.host.errors import UserFault, named
-from images.plan import ignored
+from images.plan import ignored, private_files
 from images.plan.ignored import Pattern
 from images.store.blobs import CHUNK
 
@@ -31,16 +30,6 @@ MOST, LARGEST = 5000, 1 << 30  # files, and bytes of all of them: a script and i
 LONGEST = 1 << 20  # bytes of a .dockerignore
 VENV = "pyvenv.cfg"  # in every virtual environment (PEP 405), whose programs are for the machine that made it
 
-# What holds secrets whatever is in it, and what is a secret wherever it is: whoever may pull an image reads its files.
-PRIVATE = re.compile(
-    r"(?:.*/)?(?:\.env(?:\..+)?|\.netrc|\.pypirc|\.git-credentials|\.ssh|\.aws|\.kube|\.gnupg|kaggle\.json)(?:/.*)?"
-)
-SAMPLE = re.compile(r".*\.env\.(?:example|sample|template|dist)")
-SECRET = re.compile(
-    rb"\b(hf_|gh[opsu]_)[A-Za-z0-9]{30}|\b(github_pat_)\w{22}|\b(glpat-)[\w-]{20}|\b(AKIA)[0-9A-Z]{16}\b"
-    rb"|\b(sk-)(?=[\w-]{0,60}\d)[\w-]{32}|\b(xox[abprs]-)[\w-]{20}"
-    rb"|(-----BEGIN [A-Z ]*PRIVATE KEY-----)\s+[\w+/=:, -]{16}"
-)
 AT_START = "give it to the container at its start: docker run --env-file FILE, or -v FILE:/run/secrets/NAME:ro"
 
 
@@ -166,7 +155,7 @@ def _require_fit(found: Mapping[str, Path]) -> None:
             raise UserFault("a file cannot be in an image", f"{place}: its path {flaw}", _without(path))
         if path.partition("/")[0] in OURS:
             raise UserFault("a place of your file is the image's own", f"{place} (/workspace/{path})", _without(path))
-        if PRIVATE.fullmatch(path) and not SAMPLE.fullmatch(path):
+        if private_files.has_private_name(path):
             raise UserFault("a file of secrets would be in the image", place, f"{_without(path)}; {AT_START}")
     about = {place: place.lstat() for place in found.values()}
     if odd := [place for place, said in about.items() if not S_ISREG(said.st_mode) and not place.is_symlink()]:
@@ -201,15 +190,13 @@ def _user_file(path: str, place: Path) -> UserFile:
 
 
 def _safe_digest(file: IO[bytes], path: str, place: Path) -> str:
-    """Return the sha256 of a file; raise UserFault for one that has a secret in its first megabyte."""
-    digest, start = hashlib.sha256(), file.read(CHUNK)
-    if found := SECRET.search(start):
-        kind = next(filter(None, found.groups())).decode()
-        fact = "a file has a secret in it, which would be in the image"
-        raise UserFault(fact, f"{place} ({kind}...)", f"take it out of the file, or {_without(path)}; {AT_START}")
-    while start:
-        digest.update(start)
-        start = file.read(CHUNK)
+    """Return the sha256 of a file; raise UserFault for one that has a secret in it."""
+    digest, search = hashlib.sha256(), private_files.SecretSearch()
+    while part := file.read(CHUNK):
+        if kind := search.find(part):
+            fact = "a file has a secret in it, which would be in the image"
+            raise UserFault(fact, f"{place} ({kind})", f"take it out of the file, or {_without(path)}; {AT_START}")
+        digest.update(part)
     return digest.hexdigest()
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from entrypoint.printing.secrets import is_secret
+from entrypoint.printing.shapes import find_kind
 from images.host.errors import UserFault
-from images.plan.user_files import AT_START, SECRET
+from images.plan.user_files import AT_START
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What an image sets itself (layers/entrypoint_layer.py), and what keeps its programs from starting.
@@ -14,7 +16,6 @@ OF_IMAGE = (
     "ACCELERATE_USE_CPU", "HF_HOME", "HF_HUB_DISABLE_TELEMETRY", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "LANG",
     "LD_LIBRARY_PATH", "LD_PRELOAD", "PATH", "PIP_CONSTRAINT", "PYTHONHOME", "PYTHONPATH",
 )  # fmt: skip
-SECRET_NAME = re.compile(r"(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)", re.IGNORECASE)
 
 
 def read_variables(lines: Iterable[str]) -> tuple[str, ...]:
@@ -28,7 +29,7 @@ def read_variables(lines: Iterable[str]) -> tuple[str, ...]:
         name, equals, value = line.partition("=")
         if not (equals and VARIABLE.fullmatch(name)):
             raise UserFault("that is not a variable", line, "--env NAME=VALUE")
-        if SECRET_NAME.fullmatch(name) or SECRET.search(value.encode()):
+        if is_secret(name, value) or find_kind(line.encode()):
             raise UserFault("a secret would be in the image", name, AT_START)
         if name in OF_IMAGE:
             raise UserFault("an image sets that variable itself", name, f"docker run -e {name}=... at the start")

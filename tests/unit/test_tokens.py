@@ -1,50 +1,102 @@
-"""What is a token in a file of an image is one in a manifest and in what is printed, and the other way round.
+"""What is a secret by its form is one in a file of an image, in a manifest and in what is printed.
 
-In a file it is one only where it is surely none of the many words of a program: entrypoint/printing/secrets.py is
-stricter with names, images/plan/user_files.py with what follows the beginning of a token.
+In a file it is one only where it is surely none of the many words of a program.
 """
 
 from __future__ import annotations
 
-import re
+import time
 
 import pytest
 
-from entrypoint.printing.secrets import SHAPES
-from images.plan.user_files import SECRET
+from entrypoint.errors import Refusal
+from entrypoint.printing.secrets import hide_text
+from entrypoint.printing.shapes import TABLE, find_kind
+from manifests.secrets import check_script
 
-LETTERS = "a1B2c3D4e5" * 4
-TOKENS = {
-    "Hugging Face": f"hf_{LETTERS[:34]}",
-    "GitHub": f"ghp_{LETTERS[:36]}",
-    "GitHub, fine-grained": f"github_pat_{LETTERS}",
-    "GitLab": f"glpat-{LETTERS[:20]}",
-    "OpenAI": f"sk-proj-{LETTERS}",
-    "Slack": f"xoxb-123456789012-{LETTERS[:24]}",
-    "AWS": "AKIA" + "A1B2C3D4E5F6G7H8",
-}
+LETTERS = "a1B2c3D4e5" * 10
+# Of each kind an example, and a neighbour that is none in a file.
+ROWS = {
+    "a token of Hugging Face": (f"hf_{LETTERS[:34]}", "hf_trainer_arguments_parser_for_all_of_us"),
+    "a token of GitHub": (f"ghr_{LETTERS[:36]}", "ghp_is_what_their_tokens_begin_with_since_2021"),
+    "a token of GitHub for some repositories": (f"github_pat_{LETTERS[:40]}", "github_pat_in_the_settings"),
+    "a token of GitLab": (f"glpat-{LETTERS[:20]}", "glpat-is-a-prefix"),
+    "a key of OpenAI or Anthropic": (f"sk-ant-{LETTERS[:40]}", "class='sk-toggleable__label-arrow-of-the-estimator'"),
+    "a token of Slack": (f"xoxb-123456789012-{LETTERS[:24]}", "xoxb-and-xoxp"),
+    "a key of AWS": ("ASIAA1B2C3D4E5F6G7H8", "AKIASOMETHING"),
+    "a secret key of AWS": (
+        f"aws_secret_access_key = {LETTERS[:40]}", "aws_secret_access_key = os.environ['AWS_SECRET_ACCESS_KEY']",
+    ),
+    "a key of Azure": (f"AccountName=a;AccountKey={LETTERS[:86]}==", 'f"AccountKey={key}"'),
+    "a key of Google": (f"AIza{LETTERS[:35]}", "AIzaka"),
+    "a token of Google": (f"ya29.{LETTERS[:60]}", "ya29.txt"),
+    "a token of npm": (f"npm_{LETTERS[:36]}", "npm_config_registry_of_all_that_we_install"),
+    "a token of a registry of npm": (f"//h/:_authToken={LETTERS[:30]}", "//h/:_authToken=${NPM_TOKEN}"),
+    "a token of PyPI": (f"pypi-AgEIcHlwaS5vcmc{LETTERS[:80]}", "pypi-AgEnt"),
+    "a token in a header": (f"Authorization: Bearer {LETTERS[:40]}", 'f"Authorization: Bearer {os.environ[name]}"'),
+    "a JSON web token": (f"eyJhbGciOiJS.eyJzdWIiOiIx.{LETTERS[:43]}", "eyJhbGciOiJS"),
+    "a private key": (
+        '"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBgkqhkiG9w0B\\n-----END PRIVATE KEY-----\\n"',
+        "PEM = '-----BEGIN PRIVATE KEY-----'\nhf_aB3aB3a",
+    ),
+    "a private key of PuTTY": ("PuTTY-User-Key-File-3: ssh-ed25519", "'PuTTY-User-Key-File-' in text"),
+    "a login in an address": ("index-url = https://bot:hunter@h.example/simple", 'f"https://{user}:{password}@h/"'),
+}  # fmt: skip
+# Second forms, and words of programs.
+FORMS = [
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAE\n",
+    "-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v1\n\nlQOYBF",
+    "-----BEGIN RSA PRIVATE KEY-----\r\nProc-Type: 4,ENCRYPTED\r\n",
+    'KEY = ("-----BEGIN EC PRIVATE KEY-----\\n"\n  "MHcCAQEEIIrYSSNQFaA2Hwf1\\n")',
+    f'"export A=1\\nhf_{LETTERS[:34]}"',
+    f"SecretAccessKey: {LETTERS[:40]}",
+    "postgres://app:s3cr3t@db:5432/app",
+]
+NONE = [
+    "https://user:password@h/", "https://USER:PASSWORD@HOST", "http://admin:admin@localhost", "https://$U:$P@h/",
+    "http://[::1]:8080/@a", "://:@", "task-1", "bearer of news",
+    "x-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqhkiG9w0B",
+]  # fmt: skip
 
 
-def list_beginnings(pattern: str) -> set[str]:
-    """Return how the tokens of a pattern begin, such as `gh[opsu]_`."""
-    word = re.compile(r"(?:\\b|\(|\?:|\s)*([A-Za-z]+(?:\[\w+\])?[A-Za-z_]*[-_]|AKIA)")
-    return {match[1] for part in pattern.split("|") if (match := word.match(part))}
+def test_each_kind_has_an_example_and_a_neighbour() -> None:
+    assert [*ROWS] == [*TABLE]
 
 
-def test_both_know_the_same_beginnings() -> None:
-    here, there = list_beginnings(SHAPES.pattern), list_beginnings(SECRET.pattern.decode())
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32-be"])
+def test_a_file_with_one_is_known_in_any_encoding(kind: str, encoding: str) -> None:
+    example, neighbour = ROWS[kind]
 
-    assert here == there, "a token is a part of SHAPES of printing/secrets.py and of SECRET of plan/user_files.py"
-    assert [each for each in here if not any(re.match(each, token) for token in TOKENS.values())] == []
-
-
-@pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
-def test_both_know_a_token(token: str) -> None:
-    text = f'key = "{token}"'
-
-    assert SHAPES.search(text) and SECRET.search(text.encode())
+    assert find_kind(f"a = 1\n{example}\n".encode(encoding)) == kind
+    assert find_kind(f"a = 1\n{neighbour}\n".encode(encoding)) is None
 
 
-@pytest.mark.parametrize("text", ["class='sk-toggleable__label-arrow-of-the-estimator'", "AKIASOMETHING", "task-1"])
+@pytest.mark.parametrize("text", FORMS)
+def test_other_forms_are_known(text: str) -> None:
+    assert find_kind(text.encode()) is not None
+
+
+@pytest.mark.parametrize("text", NONE)
 def test_other_words_are_none_in_a_file(text: str) -> None:
-    assert not SECRET.search(text.encode())
+    assert find_kind(text.encode()) is None
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_no_log_and_no_manifest_has_it(kind: str) -> None:
+    example, _ = ROWS[kind]
+
+    hidden = hide_text(example)
+    assert "***" in hidden and find_kind(hidden.encode()) is None
+    with pytest.raises(Refusal):
+        check_script("a.sh", example)
+
+
+@pytest.mark.parametrize(
+    "unit", ["-----BEGIN ", " eyJ-", "://a:", "AccountKey", " sk-", " Bearer ", "-----BEGIN A PRIVATE KEY-----\n\n"]
+)
+def test_any_file_takes_time_by_its_length(unit: str) -> None:
+    start = time.process_time()
+
+    assert find_kind(unit.encode() * (200_000 // len(unit))) is None
+    assert time.process_time() - start < 2

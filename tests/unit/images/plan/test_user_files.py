@@ -105,9 +105,14 @@ REFUSED: dict[str, tuple[dict[str, str | None], list[str], str, str]] = {
     "the examples": ({"transformers": "1"}, [], "the image's own", "`transformers`"),
     "variables": ({**MINE, "src/.env": "1"}, [], "a file of secrets", "--env-file"),
     "variables of one place": ({**MINE, ".env.local": "1"}, [], "a file of secrets", "`.env.local`"),
+    "variables by another name": ({**MINE, "Prod.ENV": "1"}, [], "a file of secrets", "`Prod.ENV`"),
+    "logins of Windows": ({**MINE, "_NetRC": "1"}, [], "a file of secrets", "`_NetRC`"),
+    "logins of registries": ({**MINE, "a/.docker/config.json": "{}"}, [], "a file of secrets", "config.json"),
+    "logins of a cloud": ({**MINE, ".config/gcloud/access.db": "1"}, [], "a file of secrets", "access.db"),
+    "a store of keys": ({**MINE, "me.P12": "1"}, [], "a file of secrets", "`me.P12`"),
     "keys of ssh": ({**MINE, ".ssh/config": "1"}, [], "a file of secrets", "`.ssh/config`"),
-    "a key by its content": ({"id": KEY}, [], "a file has a secret in it", "id (-----BEGIN OPENSSH PRIV"),
-    "a token in a script": ({"train.py": f'login("{TOKEN}")'}, [], "a file has a secret in it", "train.py (hf_...)"),
+    "a key by its content": ({"id": KEY}, [], "a file has a secret in it", "id (a private key)"),
+    "a token in a script": ({"train.py": f'login("{TOKEN}")'}, [], "a file has a secret in it", "train.py (a token of"),
     "two of one name": ({"a/x.py": "1", "b/x.py": "2"}, ["a/x.py", "b/x.py"], "two files", "b/x.py (/workspace/x.py)"),
     "a script that is a directory": ({"a/x": "1"}, ["a"], "that is a directory", "--workdir "),
     "a script that is not there": (MINE, ["a"], "there is no such file", "--script FILE"),
@@ -132,7 +137,13 @@ def test_what_cannot_or_may_not_be_in_an_image_is_refused(
     assert TOKEN not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [".env.example", "environment", "keys.py"])
+@pytest.mark.parametrize("at", [user_files.CHUNK - 10, 3 * user_files.CHUNK])
+def test_a_secret_is_found_wherever_it_is(make: Make, at: int) -> None:
+    with pytest.raises(UserFault, match="has a secret in it"):
+        user_files.read_user_files([], str(make({"a.ipynb": " " * at + TOKEN})))
+
+
+@pytest.mark.parametrize("name", [".env.example", "example.env", "environment", "keys.py", "docker/config.json"])
 def test_what_only_looks_like_a_secret_is_none(make: Make, name: str) -> None:
     text = f"hf_trainer_arguments_parser_for_all_of_us = 1\nPEM = '-----BEGIN PRIVATE KEY-----'\n{TOKEN[:12]}"
 

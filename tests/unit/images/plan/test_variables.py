@@ -33,6 +33,8 @@ def test_each_variable_is_there_once_and_in_one_order(typed: Sequence[str], line
         (["A=1", "A=2"], "two values", "A: 1 and 2"),
         (["HF_TOKEN=x"], "a secret", "HF_TOKEN"),
         (["wandb_api_key=x"], "a secret", "wandb_api_key"),
+        (["MyPassword=1234"], "a secret", "MyPassword"),
+        (["INDEX=https://me:hunter@h/simple"], "a secret", "INDEX"),
         (["HUB=hf_" + "a" * 34], "a secret", "HUB"),
         *([[f"{name}=x"], "sets that variable itself", name] for name in ("PYTHONPATH", *ENVIRONMENT)),
     ],
@@ -41,4 +43,4 @@ def test_what_cannot_be_a_variable_of_an_image_is_refused(typed: Sequence[str], 
     with pytest.raises(UserFault, match=fact) as caught:
         variables.read_variables(typed)
 
-    assert caught.value.value == value and "hf_" not in str(caught.value)
+    assert caught.value.value == value and "hf_" not in str(caught.value) and "hunter" not in str(caught.value)
