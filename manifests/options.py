@@ -33,6 +33,7 @@ NEEDED = ("/dev/shm", "/etc", "/home/multinode", "/opt/multinode", "/proc", "/sy
 # Bytes of all files together: `kubectl apply` keeps the whole object in an annotation, and those have 256 KiB in all
 # (TotalAnnotationSizeLimitB in apimachinery/pkg/api/validation/objectmeta.go of Kubernetes).
 MOST_SCRIPTS = 200_000
+LONGEST, DEEPEST = 1 << 20, 50  # letters of a file, and levels of a patch: a pod's have twelve
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -154,17 +155,33 @@ def read_script(text: str) -> tuple[str, str]:
     """Return the name and the text of a file of this machine."""
     path = Path(text)
     try:
-        return path.name, path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            written = file.read(LONGEST + 1)
+        if len(written) > LONGEST:
+            raise ValueError(f"more than {LONGEST} letters")
+        return path.name, written
     except (OSError, ValueError) as error:  # ValueError: no text, or no path
         raise Wrong(f"takes a file of text that can be read, not {text!r} ({error})") from None
+
+
+def require_plain(written: str) -> None:
+    """Raise ValueError for YAML whose parts name each other, so that few lines are millions, or are nested too deep."""
+    depth = 0
+    for event in yaml.parse(written, yaml.SafeLoader):
+        if name := getattr(event, "anchor", None):
+            raise ValueError(f"an anchor or an alias, {name}: write it out")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise ValueError(f"more than {DEEPEST} levels")
 
 
 def read_patch(text: str) -> dict[str, Any]:
     """Return the object in a file of YAML."""
     _, written = read_script(text)
     try:
+        require_plain(written)
         fields = yaml.safe_load(written)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise Wrong(f"takes a file of YAML, not {text!r} ({' '.join(str(error).split())})") from None
     if not isinstance(fields, dict):
         raise Wrong(f"takes a file with the fields of one object, such as spec, not {text!r}")

@@ -6,13 +6,13 @@ sha256 of the lock.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from urllib.parse import quote
 
 from images.context import Context
 from images.debian import archive, mirrors
 from images.debian.debs import Deb
+from images.foreign import documents
 from images.host import limits
 from images.host.errors import WorldFault
 from images.servers.download import MOVED
@@ -40,7 +40,7 @@ def places(debs: Iterable[Deb], context: Context) -> dict[Deb, str]:
 def _file(answer: bytes, architecture: str) -> str | None:
     """Return the sha1 of the file for an architecture."""
     try:
-        rows = {row["architecture"]: str(row["hash"]) for row in json.loads(answer)["result"]}
+        rows = {row["architecture"]: str(row["hash"]) for row in documents.parse_json(answer)["result"]}
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     name = rows.get(architecture)

@@ -8,17 +8,24 @@ from collections.abc import Iterable
 from typing import Any
 
 DEEPEST = 100  # objects and lists within each other: the documents of images have eight
+MOST = 4_000_000  # values, of which each takes some ten times its bytes: a page of 10,000 files has 150,000
+WHOLE, LONGEST = range(-(2**63), 2**64), 20  # integers that programs in other languages read, and letters of one
 
 
 def parse_json(data: bytes) -> Any:
     """Read JSON.
 
-    Raises ValueError for what is not JSON (RFC 8259 has no NaN), for what is nested so deep that it could be read and
-    then not be written again, and for a key that an object has twice: Python takes the last value, but engines, which
-    are written in Go, put the values of both together.
+    Numbers are finite, and integers have 64 bits. Raises ValueError for what is not JSON (RFC 8259 has no NaN), has
+    more than MOST values, or is nested so deep that it could be read and then not be written again; and for a key that
+    an object has twice: Python takes the last value, but engines, which are written in Go, put the values of both
+    together.
     """
+    if sum(map(data.count, (b",", b"{", b"["))) > MOST:
+        raise ValueError(f"it has more than {MOST} values")
     try:
-        document = json.loads(data, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_object)
+        document = json.loads(
+            data, parse_constant=_finite, parse_float=_finite, parse_int=_whole, object_pairs_hook=_object
+        )
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
     if is_deep(document):
@@ -65,6 +72,12 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):  # NaN and Infinity, and 1e999, which would be written as that
         raise ValueError(f"{text[:20]} is no number of JSON")
     return number
+
+
+def _whole(text: str) -> int:
+    if len(text) > LONGEST or int(text) not in WHOLE:
+        raise ValueError(f"{text[:LONGEST]}... is no integer of 64 bits")
+    return int(text)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

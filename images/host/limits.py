@@ -17,14 +17,15 @@ KNOWN = Limit("a file whose sha256 is known", 4 << 30)  # a wheel of torch has 2
 UNKNOWN = Limit("a file whose sha256 is not known, such as the archive of the examples", 256 << 20)
 RELEASE = Limit("Debian's signed index of a suite", 16 << 20)  # Debian's have 150,000 bytes
 ANSWER = Limit("an answer of Debian's snapshots", 16 << 20)
-PAGE = Limit("a page of a package index, unpacked", 64 << 20)  # PyPI's largest have some megabytes
+PAGE = Limit("a page of a package index, unpacked", 32 << 20)  # PyPI's largest have some megabytes
+HTML = Limit("a page of a package index in HTML", 16 << 20)  # asked for last; all of PyPI's are in JSON, too
 # What a registry must take at least (OCI distribution specification 1.1, "Pushing Manifests").
 MANIFEST = Limit("a manifest, an index or a list in a registry, unpacked", 4 << 20)
 CONFIG = Limit("the configuration of an image", 8 << 20)
 INSIDE = Limit("the lock or the SBOM in an image", 64 << 20)  # real ones have some hundred kilobytes
 TOKEN = Limit("a registry's answer with a token, unpacked", 1 << 20)
 
-TABLE = (KNOWN, UNKNOWN, RELEASE, ANSWER, PAGE, MANIFEST, CONFIG, INSIDE, TOKEN)
+TABLE = (KNOWN, UNKNOWN, RELEASE, ANSWER, PAGE, HTML, MANIFEST, CONFIG, INSIDE, TOKEN)
 
 # A download that brings less than so many bytes a second, over so many seconds, has an end, too.
 SLOWEST, WINDOW = 4 << 10, 60

@@ -6,19 +6,20 @@ package from another index, where anybody can have its name.
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator
 from email.message import Message
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
 from packaging.utils import canonicalize_name
 
+from images.foreign import documents, html
 from images.host import limits
 from images.host.background import background
 from images.host.errors import WorldFault
@@ -27,19 +28,20 @@ from images.servers import download
 from images.servers.certificates import TRUST
 from images.servers.pip_config import Sources, local_path, without_login
 
-if TYPE_CHECKING:
-    from pypi_simple import Link
-
 LOGIN = (401, 403, 407)  # a server, or a proxy, wants a login or another one (RFC 9110, 15.5)
 NOT_THERE = 404
 # Two indexes are stores of files that answer 403 where there is none: PyTorch's, as uv's documentation says ("Ignoring
 # error codes when searching across indexes"), and Intel's, of which uv says so too (astral-sh/uv#14576).
 STORES = ("download.pytorch.org", "pytorch-extension.intel.com")
 HTML, JSON = ("text/html", "application/vnd.pypi.simple.v1+html"), "application/vnd.pypi.simple.v1+json"
-ACCEPT = f"{JSON}, {HTML[1]}, {HTML[0]};q=0.01"
+ACCEPT = f"{JSON}, {HTML[1]};q=0.2, {HTML[0]};q=0.01"
 ENDS = (".whl", ".tar.gz", ".zip", ".tar.bz2", ".tar.xz", ".tgz", ".egg", ".exe")  # of files of PyPI in all its years
+ATTRIBUTES, VERSION = ("href", "name", "content", "data-yanked"), "pypi:repository-version"  # PEP 503, 592, 629
 TITLE = re.compile(r"<(?:title|h1)\b[^<>]*>[^<>]{0,200}\blinks for\s+([\w.-]+)\s*<", re.IGNORECASE)
+CHARSETS = ("us-ascii", "iso-8859-1", "windows-1252")  # beside UTF-8: some others take time by the square of a text
+MOST_TAGS = 200_000  # of a page in HTML, which has two for each file
 AT_ONCE = 8  # pages: a server is waited for more than there is to do
+ONE_PARSED = Lock()  # at a time: it takes some ten times the bytes of a page, and no longer than with others beside it
 REACH = f"check the network, the proxy (HTTPS_PROXY), pip's index-url and its login; {TRUST}; or --wheelhouse DIR"
 # What a store of files answers where there is none, unless whoever asks may list it (S3, "GetObject": permissions).
 STORE = "; where a store of files is the index: allow s3:ListBucket, so that it answers 404 for what is not there"
@@ -85,7 +87,7 @@ class Page(NamedTuple):
 
 def list_indexes(sources: Sources) -> list[str]:
     """Return all indexes in order: those of pip's configuration, or pip's default."""
-    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # it brings an HTML parser, which few builds need
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT  # it brings an HTML parser, which no build needs
 
     return [] if sources.no_index else [sources.index or PYPI_SIMPLE_ENDPOINT, *sources.extra]
 
@@ -96,8 +98,13 @@ def having(pages: Iterable[tuple[str, str]], sources: Sources) -> set[str]:
     Raises a Fault that names the first one, in this order, that is no answer.
     """
     with background(AT_ONCE) as start:
-        tasks = [(index, start(partial(read_page, index, name, sources))) for index, name in pages]
-        return {index for index, page in tasks if page.result() is not None}
+        tasks = [(index, start(partial(_is_there, index, name, sources))) for index, name in pages]
+        return {index for index, has_page in tasks if has_page.result()}
+
+
+def _is_there(index: str, name: str, sources: Sources) -> bool:
+    """Return whether an index has a page, of which nothing is kept: all of a question may be some hundred."""
+    return read_page(index, name, sources) is not None
 
 
 def read_page(index: str, name: str, sources: Sources) -> Page | None:
@@ -161,10 +168,11 @@ def _parse_page(answer: IndexAnswer, url: str, name: str) -> Page:
     kind = message.get_content_type() if content_type else "no Content-Type"
     came = f"{kind} from {without_login(base)}"
     try:
-        if kind == JSON:
-            return Page(base, tuple(_in_json(json.loads(body))))
-        if kind in HTML:
-            return _in_html(body, base, message.get_content_charset(), name, declared=kind == HTML[1])
+        with ONE_PARSED:
+            if kind == JSON:
+                return Page(base, tuple(_in_json(documents.parse_json(body))))
+            if kind in HTML:
+                return _in_html(body, base, message.get_content_charset(), name, declared=kind == HTML[1])
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise _no_answer(url, f"{came}: {error}") from error
     raise _no_answer(url, came)
@@ -188,18 +196,29 @@ def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared
     It names a file of its project, or says that it is a page of an index (PEP 629) or of the links for its project;
     else LookupError is raised: a page of a login, too, has links.
     """
-    from pypi_simple import RepositoryPage, UnsupportedRepoVersionError
-
-    try:
-        page = RepositoryPage.from_html(body, base, charset)
-    except UnsupportedRepoVersionError as error:
-        raise ValueError(error) from error
-    files = tuple(file for file in map(_linked, page.links) if _is_of(file.name, name))
-    if not (
-        files or declared or page.repository_version or _is_titled(body.decode(charset or "utf-8", "replace"), name)
-    ):
+    if len(body) > limits.HTML.most:
+        raise ValueError(f"more than {limits.HTML.most} bytes of HTML")
+    text, files, is_page = body.decode(charset if charset in CHARSETS else "utf-8", "replace"), [], declared
+    for number, (tag, attributes) in enumerate(html.list_elements(text, ATTRIBUTES)):
+        if number > MOST_TAGS:
+            raise ValueError(f"more than {MOST_TAGS} tags")
+        if tag == "base" and attributes.get("href"):
+            base = urljoin(base, attributes["href"].strip())
+        elif tag == "meta" and attributes.get("name") == VERSION:
+            is_page = _require_api_version(attributes.get("content", ""))
+        elif tag == "a" and "href" in attributes:
+            file = _linked(urljoin(base, attributes["href"].strip()), yanked="data-yanked" in attributes)
+            files += [file] if _is_of(file.name, name) else []
+    if not (files or is_page or _is_titled(text, name)):
         raise LookupError(f"no file of {name or 'a package'}")
-    return Page(base, files)
+    return Page(base, tuple(files))
+
+
+def _require_api_version(stated: str) -> bool:
+    """Return True for a version of the simple API that is read; raise ValueError for a later one."""
+    if not stated.startswith("1."):
+        raise ValueError(f"version {stated!r} of the simple API")
+    return True
 
 
 def _is_titled(text: str, name: str) -> bool:
@@ -207,13 +226,12 @@ def _is_titled(text: str, name: str) -> bool:
     return any(canonicalize_name(found[1]) == canonicalize_name(name) for found in TITLE.finditer(text))
 
 
-def _linked(link: Link) -> PageFile:
+def _linked(url: str, *, yanked: bool) -> PageFile:
     """Return the file of a link, which is called as its address says: the text may be shortened."""
-    parts = urlsplit(link.url)
+    parts = urlsplit(url)
     algorithm, _, digest = parts.fragment.partition("=")
     name, sha256 = unquote(posixpath.basename(parts.path)), digest if algorithm == "sha256" else None
-    plain = parts._replace(fragment="").geturl()
-    return PageFile(name, plain, _normalize_sha256(sha256), yanked="data-yanked" in link.attrs)
+    return PageFile(name, parts._replace(fragment="").geturl(), _normalize_sha256(sha256), yanked=yanked)
 
 
 def _normalize_sha256(value: object) -> str | None:

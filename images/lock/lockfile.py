@@ -21,7 +21,7 @@ from images import content as content_of
 from images.foreign import documents
 from images.host.errors import UserFault
 from images.host.option_fields import option_key
-from images.host.toml import tomllib
+from images.host.toml import parse_toml
 from images.lock import uv
 from images.lock.lock import Artifact, Lock
 from images.oci import reference
@@ -39,10 +39,6 @@ FORMAT = 1  # of the table [tool.multinode]
 ASKED = ("torch", "transformers", "python", "base", "backend")
 DAMAGED = "make a new lock: build.py lock"
 NEWER = f"the release of multinode that wrote it, or {DAMAGED}"
-
-# Many keys in a row, as in a.b.c.d: readers of TOML need memory by the square of their number.
-_KEY = r"""\.[ \t]*(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
-DEEP = re.compile(rf"{_KEY}(?:[ \t]*{_KEY}){{31}}")
 
 
 @functools.lru_cache(maxsize=4)
@@ -216,9 +212,7 @@ def _read_artifact(package: Package) -> Artifact:
 def _parse_tables(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:
     remedy = "a pylock.toml that build.py wrote, or leave --lock out"
     try:
-        if DEEP.search(content):
-            raise ValueError("it is nested too deep")
-        raw = tomllib.loads(content.removeprefix("\ufeff"))  # some editors begin a file with it (BOM)
+        raw = parse_toml(content)
         table = raw["tool"]["multinode"]
         written = table["format"]
         if documents.is_deep(raw):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from packaging.requirements import Requirement
@@ -38,9 +38,16 @@ def find_newest(plan: Plan, sources: Sources) -> dict[str, Version]:
     for one in here:
         if one.name not in exact:
             stated.setdefault(one.name, []).append(one.requirement)
-    pages = _read_pages([*stated], sources)
-    newest = {name: max(_list_versions(pages[name], stated[name], plan), default=None) for name in stated}
-    return {name: version for name, version in newest.items() if version}
+    places = [(name, index) for name in stated for index in index_pages.list_indexes(sources)]
+    newest: dict[str, Version] = {}
+    with background(index_pages.AT_ONCE) as start:
+        tasks = [
+            (name, start(partial(_read_newest, index, name, stated[name], plan, sources))) for name, index in places
+        ]
+        for name, task in tasks:
+            if version := task.result():
+                newest[name] = max(version, newest.get(name, version))
+    return newest
 
 
 def day_of(name: str, plan: Plan) -> datetime.date:
@@ -48,15 +55,10 @@ def day_of(name: str, plan: Plan) -> datetime.date:
     return plan.family_as_of if canonicalize_name(name) in FAMILY else plan.as_of
 
 
-def _read_pages(names: Sequence[str], sources: Sources) -> Mapping[str, list[PageFile]]:
-    places = [(name, index) for name in names for index in index_pages.list_indexes(sources)]
-    with background(index_pages.AT_ONCE) as start:
-        tasks = [(name, start(partial(index_pages.read_page, index, name, sources))) for name, index in places]
-        files: dict[str, list[PageFile]] = {name: [] for name in names}
-        for name, task in tasks:
-            page = task.result()
-            files[name] += page.files if page else ()
-    return files
+def _read_newest(index: str, name: str, stated: Sequence[Requirement], plan: Plan, sources: Sources) -> Version | None:
+    """Return the newest release of a page that lines allow, of which no more is kept."""
+    page = index_pages.read_page(index, name, sources)
+    return max(_list_versions(page.files, stated, plan), default=None) if page else None
 
 
 def _list_versions(files: Sequence[PageFile], stated: Sequence[Requirement], plan: Plan) -> Iterator[Version]:

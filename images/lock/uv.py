@@ -20,7 +20,7 @@ from packaging.version import Version
 from images.context import Context
 from images.host import process
 from images.host.errors import UserFault
-from images.host.toml import tomllib
+from images.host.toml import parse_toml
 from images.lock import index_pages, wheelhouse
 from images.lock.lock import BINDINGS, IPEX
 from images.lock.uv_errors import explain
@@ -148,7 +148,7 @@ def ask(pins: Plan, sources: Sources, context: Context, requirements: Sequence[s
     looked_for = tuple(dict.fromkeys([*LOOKED_FOR.findall(done.err), *sorted(_required_names(requirements))]))
     if done.code:
         return Resolution(replace(done, err=log).account, None, looked_for)
-    return Resolution(log, Pylock.from_dict(tomllib.loads(done.out)), looked_for)
+    return Resolution(log, Pylock.from_dict(parse_toml(done.out)), looked_for)
 
 
 def _ask_versions(

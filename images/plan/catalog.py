@@ -24,7 +24,7 @@ from pydantic import (
 )  # fmt: skip
 
 from images.host.errors import UserFault
-from images.host.toml import tomllib
+from images.host.toml import parse_toml
 from images.plan.pins import SourceOnly
 from images.platforms import Platform
 
@@ -275,7 +275,7 @@ def _on(machine: Machine, row: Torch) -> Torch:
 @lru_cache(maxsize=1)
 def _parse(text: str) -> Catalog:
     """Return a table; the images of an index ask for the same one, each for its plan."""
-    return Catalog.model_validate(tomllib.loads(text))
+    return Catalog.model_validate(parse_toml(text))
 
 
 def load(path: Path = TABLE) -> Catalog:

@@ -17,7 +17,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from images.host.errors import UserFault, require_text
-from images.host.toml import tomllib
+from images.host.plain_files import is_plain
+from images.host.toml import parse_toml
 from images.plan import for_gpu, markers
 from images.plan.catalog import TORCH_INDEX
 from images.platforms import Platform
@@ -28,6 +29,7 @@ PLACE = re.compile(r"[./~]|[\w+]+://|[^;]*@|.*\.(whl|zip|tar\.gz)$")  # a path o
 HASH = re.compile(r"--hash[= ]sha256:([0-9a-f]{64})")
 COMMENT, CONTINUED = re.compile(r"(^|\s)#.*"), "\\"
 LONGEST = 1 << 20  # bytes of a file; of a real one some kilobytes
+DEEPEST = 50  # files that name each other
 
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")  # PyPA, "Names and normalization"
 WHEEL = "a wheel of it (pip wheel --no-deps --wheel-dir DIR ...), its name in the file, and --wheelhouse DIR"
@@ -64,6 +66,14 @@ class Passed(NamedTuple):
     """A line of a file that is passed over, and where it stands."""
 
     where: str
+
+
+class Nesting(NamedTuple):
+    """The files that were read so far, whether the one that is read only bounds, and how many name it in a row."""
+
+    seen: set[tuple[object, ...]]
+    bounds: bool = False
+    depth: int = 0
 
 
 class Wanted(NamedTuple):
@@ -144,11 +154,11 @@ def _read_typed(typed: str) -> Iterator[Own | Passed]:
     if match and not Path(typed).name.startswith("requirements"):
         yield from _project(match[1], [group.strip() for group in (match[2] or "").split(",") if group.strip()])
     else:
-        yield from _lines(Path(typed), bounds=False, seen=set())
+        yield from _lines(Path(typed), Nesting(set()))
 
 
 def _read_lines(path: Path) -> str:
-    if not path.is_file():
+    if not is_plain(path):
         raise UserFault("there is no such file of requirements", path, "--requirements FILE with its path")
     with path.open("rb") as file:
         data = file.read(LONGEST + 1)
@@ -161,13 +171,20 @@ def _read_lines(path: Path) -> str:
     return text
 
 
-def _lines(path: Path, *, bounds: bool, seen: set[tuple[Path, bool]]) -> Iterator[Own | Passed]:
-    """Read a requirements file, and those that it names, each once."""
-    if (path.absolute(), bounds) in seen:
+def _lines(path: Path, inside: Nesting) -> Iterator[Own | Passed]:
+    """Read a requirements file, and those that it names, each once, by whatever way it is named.
+
+    The directory belongs to that: what a file names is beside it.
+    """
+    text = _read_lines(path)
+    known = (inside.bounds, *((place.stat().st_dev, place.stat().st_ino) for place in (path, path.parent)))
+    if known in inside.seen:
         return
-    seen.add((path.absolute(), bounds))
-    for number, stated in _joined(_read_lines(path).splitlines()):
-        yield from _read_line(stated, path, f"{path}, line {number}", (bounds, seen))
+    if inside.depth > DEEPEST:
+        raise UserFault("files of requirements name each other too deep", path, "the requirements themselves")
+    inside.seen.add(known)
+    for number, stated in _joined(text.splitlines()):
+        yield from _read_line(stated, path, f"{path}, line {number}", inside)
 
 
 def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -183,20 +200,18 @@ def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             begun, first = "", 0
 
 
-def _read_line(
-    stated: str, path: Path, where: str, inside: tuple[bool, set[tuple[Path, bool]]]
-) -> Iterator[Own | Passed]:
-    bounds, seen = inside
+def _read_line(stated: str, path: Path, where: str, inside: Nesting) -> Iterator[Own | Passed]:
     option = re.match(r"(--[a-z-]+|-[a-z])[=\s]*", stated)
     if option is None:
-        yield _requirement(stated, where, bounds=bounds)
+        yield _requirement(stated, where, bounds=inside.bounds)
     elif option[1] in NESTED:
         name = stated[option.end() :].strip("\"'")
         if "://" in name:
             raise UserFault(
                 "a file of requirements names an address", f"{where}: {stated}", "a copy of it on this machine"
             )
-        yield from _lines(path.parent / name, bounds=bounds or NESTED[option[1]], seen=seen)
+        bounds = inside.bounds or NESTED[option[1]]
+        yield from _lines(path.parent / name, inside._replace(bounds=bounds, depth=inside.depth + 1))
     elif option[1] in INDEXES:
         address = stated[option.end() :].strip("\"'")
         if urlsplit(TORCH_INDEX).hostname not in (address, _host(address)):
@@ -250,12 +265,12 @@ def _requirement(stated: str, where: str, *, bounds: bool) -> Own:
 def _project(path: str, groups: Sequence[str]) -> Iterator[Own]:
     """Read the dependencies of a pyproject.toml (PyPA, "pyproject.toml specification") and of its optional groups."""
     try:
-        table = tomllib.loads(_read_lines(Path(path)))
+        table = parse_toml(_read_lines(Path(path)))
         project, optional = table["project"], table["project"].get("optional-dependencies", {})
         dynamic = {"dependencies", "optional-dependencies"} & {*project.get("dynamic", ())}
         listed = {"": project.get("dependencies", []), **{str(canonicalize_name(k)): v for k, v in optional.items()}}
         _require_lists(listed.values())
-    except (KeyError, AttributeError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
         fact = "that pyproject.toml states no dependencies as a project does"
         raise UserFault(fact, f"{path}: {error}", "[project] with dependencies, or a requirements file") from error
     if dynamic:

@@ -18,6 +18,7 @@ from typing import IO, NoReturn
 from images.foreign import paths
 from images.foreign.grammars import Line
 from images.host.errors import UserFault, named
+from images.host.plain_files import is_plain
 from images.plan import ignored, private_files
 from images.plan.ignored import Pattern
 from images.store.blobs import CHUNK
@@ -93,7 +94,7 @@ def _named_script(typed: str) -> tuple[str, Path]:
         raise UserFault("a script is one file, and that is a directory", typed, f"--workdir {typed}")
     if not place.exists():
         raise UserFault("there is no such file", typed, "--script FILE with its path")
-    if not place.is_file():
+    if not is_plain(place):
         raise UserFault("that is not a file", typed, "--script FILE with its path")
     return place.name, place.resolve() if place.is_symlink() else place
 
@@ -135,7 +136,7 @@ def _refuse_unreadable(error: OSError) -> NoReturn:
 def _read_patterns(root: Path) -> list[Pattern]:
     place, text = root / IGNORE, ""
     try:
-        if place.is_file():
+        if is_plain(place):
             with place.open("rb") as file:
                 data = file.read(LONGEST + 1)
             if len(data) > LONGEST:

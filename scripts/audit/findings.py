@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from images.host.errors import UserFault
-from images.host.toml import tomllib
+from images.host.toml import parse_toml
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -59,7 +59,7 @@ def read_allowed(path: Path, today: datetime.date) -> tuple[Allowed, ...]:
     Raises UserFault for a file that cannot be read as a list, and for a row that has expired.
     """
     try:
-        allowed = _List.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).allow
+        allowed = _List.model_validate(parse_toml(path.read_text(encoding="utf-8"))).allow
     except (OSError, ValueError) as error:
         remedy = "rows [[allow]] with id, package, reason and until, as the first lines of scripts/audit/allowed.toml"
         value = f"{path}: {' '.join(str(error).split())}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from entrypoint.memory.estimate import Workload, estimate_rank
 from entrypoint.memory.model import parse_model
-from images.host.toml import tomllib
+from images.host.toml import parse_toml
 from scripts.pages.tables import write_table
 
 DATA = Path(__file__).resolve().parents[2] / "tests/data/memory.toml"
@@ -45,7 +45,7 @@ class Measured:
 
 def read_measured() -> Measured:
     """Return what tests/data has."""
-    found = tomllib.loads(DATA.read_text())
+    found = parse_toml(DATA.read_text())
     return Measured(found["model"], [Peak(**row) for row in found["peak"]])
 
 

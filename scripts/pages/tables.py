@@ -10,7 +10,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from images.host.toml import tomllib
+from images.host.toml import parse_toml
 from images.plan import catalog, matrix
 from images.plan.catalog import Torch, Transformers
 from scripts.pages import built
@@ -36,13 +36,13 @@ class Fault:
 
 def read_faults() -> list[Fault]:
     """List what tests break in containers, in the order of the file."""
-    rows = tomllib.loads((ROOT / "tests/data/faults.toml").read_text())["fault"]
+    rows = parse_toml((ROOT / "tests/data/faults.toml").read_text())["fault"]
     return [Fault(**{**row, "said": tuple(row["said"])}) for row in rows]
 
 
 def read_cases() -> list[dict[str, Any]]:
     """List the forms of launchers that tests decide, in the order of the file."""
-    return list(tomllib.loads((ROOT / "tests/data/launchers.toml").read_text())["case"])
+    return list(parse_toml((ROOT / "tests/data/launchers.toml").read_text())["case"])
 
 
 def faults() -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from manifests import options
 from manifests.patch import merge
 from tests.support.manifests import JOBS, list_containers, list_pods, write
 
@@ -55,7 +56,16 @@ def test_a_patch_reaches_what_no_option_says(tmp_path: Path) -> None:
     assert (spec["suspend"], spec["trainer"]["numNodes"], spec["trainer"]["args"]) == (True, 9, ["smoke"])
 
 
-@pytest.mark.parametrize("text", ["- a list\n", "not: [closed\n", "", b"\xff\xfe"])
+ALIASES = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- a list\n", "not: [closed\n", "", b"\xff\xfe", ALIASES, "a: &a {b: *a}", "a: &b 1",
+        "a: " + "[" * 3000 + "]" * 3000, "a:" + " - " * 60 + "1", "#" * (options.LONGEST + 1),
+    ],
+)  # fmt: skip
 def test_a_file_that_is_no_patch_is_refused(tmp_path: Path, text: str | bytes) -> None:
     file = tmp_path / "patch.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())

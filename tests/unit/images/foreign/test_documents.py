@@ -17,6 +17,7 @@ from tests.support.hostile import nested, values
     [
         b"", b"{", b"\xff", b'{"a": NaN}', b"-Infinity", b"[" * 100_000, json.dumps(nested(101)).encode(), b"9" * 5000,
         b'"\xed\xa0', b"\xef\xbb\xbf", b'{"a": {"b": 1}, "a": {}}', b'{"a": 1, "\\u0061": 1}', b"1e999",
+        b"-1e999", b"9" * 400, str(2**64).encode(), str(-(2**63) - 1).encode(), b"[" + b"1," * documents.MOST + b"1]",
     ],
 )  # fmt: skip
 def test_what_is_no_json_is_refused(data: bytes) -> None:
@@ -29,6 +30,7 @@ def test_json_of_few_levels_is_read() -> None:
 
     assert documents.parse_json(json.dumps(value).encode()) == value
     assert documents.parse_json(b'[{"a": 1}, {"a": 1.5}]') == [{"a": 1}, {"a": 1.5}]
+    assert documents.parse_json(f"[{2**64 - 1}, {-(2**63)}]".encode()) == [2**64 - 1, -(2**63)]
 
 
 @given(st.binary() | values.map(lambda value: json.dumps(value).encode()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,39 @@ def test_brackets_without_end_are_no_requirement(write: Write) -> None:
         requirements.read_requirements([str(write({"mine.txt": line}) / "mine.txt")], [])
     with pytest.raises(ValueError, match="nested too deep"):
         requirements.parse_line(line)
+
+
+@pytest.mark.parametrize("name", ["../d/mine.txt", "./mine.txt", "link.txt", "../e/mine.txt"])
+def test_a_file_that_names_itself_is_read_once(write: Write, name: str) -> None:
+    place = write({"d/mine.txt": f"peft==1\n-r {name}\n"})
+    (place / "d/link.txt").symlink_to("mine.txt")
+    (place / "e").symlink_to("d")
+
+    assert requirements.read_requirements([str(place / "d/mine.txt")], []).lines == ("peft==1",)
+
+
+def test_one_file_in_two_directories_names_what_is_beside_it(write: Write) -> None:
+    place = write({"a/all.txt": "-r one.txt\n", "a/one.txt": "peft==1\n", "b/one.txt": "trl==1\n"})
+    (place / "b/all.txt").hardlink_to(place / "a/all.txt")
+
+    found = requirements.read_requirements([str(place / "a/all.txt"), str(place / "b/all.txt")], [])
+
+    assert found.lines == ("peft==1", "trl==1")
+
+
+@pytest.mark.parametrize(("count", "is_read"), [(requirements.DEEPEST, True), (requirements.DEEPEST + 1, False)])
+def test_files_name_each_other_so_often_at_most(write: Write, count: int, is_read: bool) -> None:
+    chain = {f"{n}.txt": f"-r {n + 1}.txt\n" for n in range(count)}
+    place = write({**chain, f"{count}.txt": "peft==1\n"})
+
+    with nullcontext() if is_read else pytest.raises(UserFault, match="too deep"):
+        assert requirements.read_requirements([str(place / "0.txt")], []).lines == ("peft==1",)
+
+
+@pytest.mark.parametrize("path", ["/proc/kmsg", "/proc/self/environ", "/sys/kernel/notes"])
+def test_a_file_of_the_system_is_not_waited_for(path: str) -> None:
+    with pytest.raises(UserFault, match="no such file"):
+        requirements.read_requirements([path], [])
 
 
 PROJECT = """
@@ -297,3 +332,15 @@ def test_any_line_of_a_file_is_read_or_refused(tmp_path_factory: pytest.TempPath
     except (Fault, OSError):  # a name of a file that is too long; the command line says it in three parts
         return
     assert [str(requirements.parse_line(line)) for line in lines] == [*lines]
+
+
+@pytest.mark.parametrize("line", ["x.{}=1", "[tool.{}]", "y = {{ {}=1 }}"])
+def test_a_project_of_many_keys_in_a_row_takes_no_memory(write: Write, line: str) -> None:
+    place = write({"pyproject.toml": f"{line.format('.'.join(['a'] * 20_000))}\n{PROJECT}"})
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserFault, match="states no dependencies"):
+            requirements.read_requirements([str(place / "pyproject.toml")], [])
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()

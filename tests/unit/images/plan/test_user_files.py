@@ -17,6 +17,7 @@ from images.layers.examples import PLACE
 from images.plan import catalog, matrix, planner, user_files
 from images.plan.request import Request
 from images.plan.user_files import WORKSPACE, UserFile
+from images.store.blobs import CHUNK
 
 Make = Callable[[Mapping[str, str | None]], Path]
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAE\n"
@@ -137,7 +138,7 @@ def test_what_cannot_or_may_not_be_in_an_image_is_refused(
     assert TOKEN not in str(caught.value)
 
 
-@pytest.mark.parametrize("at", [user_files.CHUNK - 10, 3 * user_files.CHUNK])
+@pytest.mark.parametrize("at", [CHUNK - 10, 3 * CHUNK])
 def test_a_secret_is_found_wherever_it_is(make: Make, at: int) -> None:
     with pytest.raises(UserFault, match="has a secret in it"):
         user_files.read_user_files([], str(make({"a.ipynb": " " * at + TOKEN})))
@@ -159,6 +160,12 @@ def test_a_directory_that_is_none_is_refused(make: Make, typed: str, fact: str, 
         user_files.read_user_files([], str(make({"file": "1"}) / typed))
 
     assert caught.value.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize("typed", ["/proc/kmsg", "/proc/self/environ"])
+def test_a_file_of_the_system_is_no_script(typed: str) -> None:
+    with pytest.raises(UserFault, match=r"that is not a file|no such file"):
+        user_files.read_user_files([typed], None)
 
 
 def test_a_pipe_is_not_waited_for(make: Make) -> None:
