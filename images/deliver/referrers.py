@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from images.context import Access
-from images.deliver.registry import Registry
+from images.deliver.refusals import OTHERWISE
+from images.deliver.registry import Body, Registry
 from images.deliver.skopeo import Server
-from images.host.errors import WorldFault
+from images.host.errors import Fault, WorldFault
 from images.oci import indexes
 from images.oci.descriptors import described, digest_of, encode
 from images.oci.indexes import LAYOUT
@@ -36,7 +37,7 @@ TOO_MANY = "ask whoever pushed them to remove them; or the image by the path of 
 COSIGN = ("sig", "att", "sbom")  # what its tags end with: `cosign triangulate` prints them
 
 # Kinds of refusals of a registry that takes images and not what is attached to them; another attempt does not help.
-NOT_TAKEN = ("plain", "certificate", "immutable", "denied", "absent", "form")
+NOT_TAKEN = ("plain", "certificate", "immutable", "denied", "absent", "form", "refused")
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,27 @@ def attach(documents: Sequence[Attachment], remote: Remote, store: Store, access
         server = Server(remote, access, aside)
         for document in documents:
             document.write_layout(aside / document.name)
-            server.push(document.digest, document.name)
+            _push_document(document, server, remote, access)
     with Registry(remote, access) as registry:
         if _read_referrers(registry, about) is None:
             _add_entries(registry, about, [document.entry for document in documents])
+
+
+def _push_document(document: Attachment, server: Server, remote: Remote, access: Access) -> None:
+    """Push a document; where skopeo's words do not tell a refusal from a failure, the registry's status does.
+
+    Raises a Fault, of one of NOT_TAKEN where the registry refuses the document.
+    """
+    try:
+        server.push(document.digest, document.name)
+    except Fault as fault:
+        if fault.kind != OTHERWISE.kind:
+            raise
+        with Registry(remote, access) as registry:
+            answer = registry.ask("HEAD", f"blobs/{digest_of(document.data)}", refusals=GONE)
+            if not answer.ok:  # it has failed before the document came
+                raise
+            registry.ask("PUT", f"manifests/{document.digest}", Body(MANIFESTS[0], document.manifest))
 
 
 def list_attached(digest: str, remote: Remote, access: Access) -> list[dict[str, Any]]:
@@ -167,7 +185,7 @@ def _add_entries(registry: Registry, digest: str, entries: Sequence[Mapping[str,
     before = _tagged(registry, digest)
     known = {entry["digest"] for entry in before}
     if new := [entry for entry in entries if entry["digest"] not in known]:
-        registry.ask("PUT", _referrers_path(digest), indexes.write_list([*before, *new]))
+        registry.ask("PUT", _referrers_path(digest), Body(INDEXES[0], indexes.write_list([*before, *new])))
 
 
 def _referrers_path(digest: str) -> str:

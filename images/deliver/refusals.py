@@ -71,6 +71,10 @@ REFUSALS = (
         "form", r"manifest[ _]invalid|unsupported media ?type", WorldFault,
         "the registry refuses the manifest, as some do for layers in zstd", "--compression gzip",
     ),
+    Refusal(  # but for a proxy's wish for a login, and what was too slow
+        "refused", rf"{_STATUS}4(?!0[78]|29)\d\d", WorldFault,
+        "the registry does not take that", "what it says; or ask whoever runs {host}",
+    ),
 )  # fmt: skip
 
 

@@ -30,6 +30,13 @@ ACCEPT = f"{INDEXES[0]}, {MANIFESTS[0]}"
 UNZIP = zlib.MAX_WBITS | 16  # with the header of gzip (zlib manual, inflateInit2)
 
 
+class Body(NamedTuple):
+    """What is written: its media type, and its bytes."""
+
+    media_type: str
+    data: bytes
+
+
 class Answer(NamedTuple):
     """An answer that has been read: its status code, the type of its content, that, and the address of its next page.
 
@@ -48,7 +55,7 @@ class Answer(NamedTuple):
 
 
 class Registry:
-    """One repository of a registry, whose indexes are read and written; all its answers come in time."""
+    """One repository of a registry, whose manifests are read and written; all its answers come in time."""
 
     def __init__(self, remote: Remote, access: Access) -> None:
         self._remote, self._access = remote, access
@@ -68,7 +75,7 @@ class Registry:
         self._session.close()
 
     def ask(
-        self, method: str, path: str, index: bytes | None = None, *, refusals: Container[int] = (), most: int = LIMIT
+        self, method: str, path: str, body: Body | None = None, *, refusals: Container[int] = (), most: int = LIMIT
     ) -> Answer:
         """Send a request below the repository, if needed once more with the login, and return the answer.
 
@@ -77,10 +84,10 @@ class Registry:
         """
         shown = f"{self._remote.host}/{self._remote.name} ({path[:200]})"
         try:
-            answer, challenge = self._send(method, path, index, most)
+            answer, challenge = self._send(method, path, body, most)
             if answer.status == UNAUTHORIZED and (given := self._authorization(challenge)):
                 self._given = given
-                answer, _ = self._send(method, path, index, most)
+                answer, _ = self._send(method, path, body, most)
         except download.FAILED as error:
             raise explain_refusal(download.reason(error), shown, self._remote.host) from error
         if not answer.ok and answer.status not in refusals:
@@ -97,11 +104,11 @@ class Registry:
             raise WorldFault("a registry leads to another place", f"{self._remote} ({address})", ON_THE_WAY)
         return address.removeprefix(f"{self._url}/")
 
-    def _send(self, method: str, path: str, index: bytes | None, most: int) -> tuple[Answer, str]:
+    def _send(self, method: str, path: str, body: Body | None, most: int) -> tuple[Answer, str]:
         """Return an answer, and what it asks for where it is one that wants a login."""
-        headers = {"Accept": ACCEPT, "Content-Type": INDEXES[0] if index else None, "Authorization": self._given}
+        headers = {"Accept": ACCEPT, "Content-Type": body and body.media_type, "Authorization": self._given}
         url = f"{self._url}/{path}"
-        with self._request(method, url, data=index, headers=headers) as answer:
+        with self._request(method, url, data=body and body.data, headers=headers) as answer:
             media_type, link = answer.headers.get("Content-Type", "").partition(";")[0], answer.links.get("next")
             following = urljoin(url, link["url"]) if link else ""
             data = self._read(answer, most if answer.ok else LIMIT)  # a refusal is not what was asked for

@@ -23,6 +23,8 @@ from images.servers.download import Advance
 from images.store.store import Store
 from images.store.whole_files import hard_link
 
+UNHEARD = ("plain", "certificate", "silent")  # kinds of faults where a registry has said nothing
+
 
 class Repository:
     """One image name in a registry."""
@@ -104,7 +106,7 @@ def repository(remote: Remote, store: Store, access: Access) -> Iterator[Reposit
 def push(images: Sequence[Image], target: Remote, store: Store, access: Access, compression: str) -> None:
     """Push an image, one for each platform, in registry form: only what the registry lacks travels, the tag goes last.
 
-    Where no tag can be replaced, one that is this image's already is as good.
+    Where the tag is this image's already, that is as good, in whatever words a registry refuses to replace one.
     Raises UserFault when the user may not push there, WorldFault when it cannot be done. Raises Damaged when the store
     has another layer than it should.
     """
@@ -117,6 +119,13 @@ def push(images: Sequence[Image], target: Remote, store: Store, access: Access, 
         try:
             server.push(tag)
         except Fault as fault:
-            if fault.kind != "immutable" or digest_of(server.inspect(tag)) != published_digest(images):
+            if fault.kind in UNHEARD or not _has_tag(server, tag, published_digest(images)):
                 raise
             access.say(f"note: {target} was this image already")
+
+
+def _has_tag(server: Server, tag: str, digest: str) -> bool:
+    try:
+        return digest_of(server.inspect(tag)) == digest
+    except Fault:  # why the push was refused says more
+        return False

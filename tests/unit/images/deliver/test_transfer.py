@@ -13,7 +13,7 @@ from images.context import Access
 from images.deliver import refusals, transfer
 from images.deliver.refusals import OTHERWISE, REFUSALS
 from images.deliver.skopeo import Server
-from images.host.errors import Fault, UserFault, WorldFault
+from images.host.errors import Fault, WorldFault
 from images.oci.descriptors import Descriptor
 from images.oci.manifest import Manifest
 from images.oci.media_types import LAYERS
@@ -51,18 +51,16 @@ def refused(kind: str) -> Fault:
     return refusals.refusal_fault(row, "host/a/b:1", "host")
 
 
-@pytest.mark.parametrize(
-    ("answer", "fact"),
-    [(None, None), (b"{}", "does not let a tag be replaced"), (refused("denied"), "wants a login")],
-)
+@pytest.mark.parametrize("kind", ["immutable", "denied", "form", "refused", "otherwise", "absent", "full"])
+@pytest.mark.parametrize("answer", [None, b"{}", refused("denied")])
 def test_a_tag_that_cannot_be_replaced_is_done_where_it_names_this_image(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | Fault | None, fact: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, answer: bytes | Fault | None
 ) -> None:
     store, asked = Store(tmp_path), list[str]()
     image = finished(store, SMALL)
 
     def push(*_: object) -> None:
-        raise refused("immutable")
+        raise refused(kind)
 
     def inspect(_: Server, tag: str, **__: object) -> bytes:
         asked.append(tag)
@@ -73,7 +71,21 @@ def test_a_tag_that_cannot_be_replaced_is_done_where_it_names_this_image(
     monkeypatch.setattr(Server, "push", push)
     monkeypatch.setattr(Server, "inspect", inspect)
 
-    with pytest.raises(UserFault, match=fact) if fact else nullcontext():
+    with pytest.raises(Fault, match=refused(kind).fact) if answer is not None else nullcontext():
         transfer.push([image], TARGET, store, Access(environ={}), "zstd")
 
     assert asked == ["1"]
+
+
+@pytest.mark.parametrize("kind", transfer.UNHEARD)
+def test_a_registry_that_has_said_nothing_is_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    def push(*_: object) -> None:
+        raise refused(kind)
+
+    store = Store(tmp_path)
+    monkeypatch.setattr(Server, "push", push)
+    monkeypatch.setattr(Server, "inspect", lambda *_: pytest.fail("it is asked"))
+    with pytest.raises(Fault, match=refused(kind).fact):
+        transfer.push([finished(store, SMALL)], TARGET, store, Access(environ={}), "zstd")
