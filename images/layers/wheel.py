@@ -26,6 +26,7 @@ from images.wheels.members import WheelMember
 from images.wheels.record import hash_of, sha256_of
 
 MODULES = ("purelib", "platlib")  # two schemes that are one directory here
+IMPORTED = re.compile(r"\.(?:pyc?|pyi|pth|so|egg-link)(?:$|\.)", re.IGNORECASE)  # in names of what Python reads
 
 
 def schemes(site: Site, project: str) -> dict[str, str]:
@@ -62,17 +63,25 @@ class Destination(WheelDestination):
         self._trim = parts.left_out
         self._compiled: list[tuple[Scheme, RecordEntry]] = []
         self._left_out: set[tuple[str, str]] = set()
+        self._starts: set[str] = set()  # places of the start scripts of entry points, which come first
 
     def write_script(self, name: str, module: str, attr: str, section: str) -> RecordEntry:
         """Write the start script of an entry point."""
         name, data = Script(name, module, attr, section).generate(self._site.command, "posix")  # type: ignore[arg-type]
-        digest = self._layer.file(f"{self._directories['scripts']}/{name}", data, 0o755)
+        self._starts.add(self._place("scripts", name))
+        digest = self._layer.file(self._place("scripts", name), data, 0o755)
         return RecordEntry(name, hash_of(digest), len(data))
 
     def write_file(self, scheme: Scheme, path: object, stream: BinaryIO, is_executable: bool) -> RecordEntry:
-        """Write one file of the wheel, and its bytecode after it."""
+        """Write one file of the wheel, and its bytecode after it.
+
+        Not written are what is left out, a program with the name of an entry point, which wins as with pip, and where
+        another wheel has such a file already, one at the top that nothing imports, such as a licence.
+        """
         name, mode = str(path), 0o755 if is_executable else 0o644
-        if self._trim.match(_in_wheel(scheme, name)):
+        if self._place(scheme, name) in self._starts:
+            return RecordEntry(name, None, None)
+        if self._trim.match(_in_wheel(scheme, name)) or self._is_taken(scheme, name, stream, mode):
             self._left_out.add((scheme, name))
             return RecordEntry(name, None, None)
         if scheme in MODULES and name in self._shared:
@@ -88,15 +97,32 @@ class Destination(WheelDestination):
         self, scheme: Scheme, record_file_path: str, records: Iterable[tuple[Scheme, RecordEntry]]
     ) -> None:
         """Write RECORD: what was written, without what was left out."""
-        kept = [(where, entry) for where, entry in records if (where, entry.path) not in self._left_out]
+        kept: dict[str, tuple[Scheme, RecordEntry]] = {}
+        for where, entry in records:
+            if (where, entry.path) not in self._left_out:
+                kept.setdefault(self._place(where, entry.path), (where, entry))
 
         def prefix(where: str) -> str | None:
             if self._directories[where] == self._directories[scheme]:
                 return None
             return posixpath.relpath(self._directories[where], self._directories[scheme]) + "/"
 
-        with construct_record_file([*kept, *self._compiled], prefix) as stream:
+        with construct_record_file([*kept.values(), *self._compiled], prefix) as stream:
             self._layer.file(f"{self._directories[scheme]}/{record_file_path}", stream.read())
+
+    def _place(self, scheme: str, path: str) -> str:
+        return f"{self._directories[scheme]}/{path}"
+
+    def _is_taken(self, scheme: str, path: str, stream: object, mode: int) -> bool:
+        """Return whether a file that nothing imports has the place of another wheel's."""
+        if scheme not in MODULES or "/" in path or IMPORTED.search(path):
+            return False
+        digest = self._stated_digest(stream) or "not known"
+        return self._layer.has_other(self._place(scheme, path), digest, mode)
+
+    def _stated_digest(self, stream: object) -> str | None:
+        """Return the sha256 that RECORD has of a file of the wheel; None where it has another hash."""
+        return sha256_of(self._wheel.rows.get(stream.info.filename)) if isinstance(stream, WheelMember) else None
 
     def _copy(self, scheme: Scheme, path: str, stream: BinaryIO, mode: int) -> tuple[str, int]:
         """Write a file and return its sha256 and its size; a program may get another first line.
@@ -104,11 +130,11 @@ class Destination(WheelDestination):
         Nothing is read of a file by whose sha256 in RECORD the layer has it already.
         """
         member: object = stream
-        place = f"{self._directories[scheme]}/{path}"
+        place = self._place(scheme, path)
         if scheme == "scripts":
             with fix_shebang(io.BytesIO(stream.read()), self._site.command) as fixed:
                 data = fixed.read()
-        elif isinstance(member, WheelMember) and (digest := sha256_of(self._wheel.rows.get(member.info.filename))):
+        elif isinstance(member, WheelMember) and (digest := self._stated_digest(member)):
             self._layer.stream(place, member.chunks(), digest, member.info.file_size, mode)
             return digest, member.info.file_size
         else:

@@ -154,10 +154,16 @@ class LayerWriter:
             return True
         known, source = self._entries[path]
         if known != content:
-            both = " and ".join(dict.fromkeys(filter(None, (source, self.source))))
-            remedy = "leave one of the packages out, or a --wheelhouse with one of them repaired"
+            sources = [*dict.fromkeys(filter(None, (source, self.source)))]
+            both, several = " and ".join(sources), "leave one of the packages out, or a --wheelhouse with one of them"
+            remedy = f"{several if len(sources) > 1 else 'another release, or a --wheelhouse with that wheel'} repaired"
             raise WorldFault("two different files have one path", f"/{path} ({both})" if both else f"/{path}", remedy)
         return False
+
+    def has_other(self, path: str, content: str, mode: int) -> bool:
+        """Return whether a path has another file than one with this sha256 and mode."""
+        known, _ = self._entries.get(self._place(path), ABSENT)
+        return isinstance(known, tuple) and known != (content, mode)
 
     def _begin(self, path: str, size: int, content: tuple[str, int]) -> bool:
         """Write the header of a file of this sha256 and mode; return whether its bytes are to follow."""

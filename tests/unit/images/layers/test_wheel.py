@@ -91,15 +91,15 @@ def together(tmp_path: Path, *wheels_: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_two_wheels_with_different_files_at_one_path_are_named(tmp_path: Path) -> None:
     paths = [
-        pack(tmp_path, {"LICENSE": b"Apache"}, "aaa"),
-        pack(tmp_path, {"LICENSE": b"MIT"}, "bbb"),
+        pack(tmp_path, {"both/LICENSE": b"Apache"}, "aaa"),
+        pack(tmp_path, {"both/LICENSE": b"MIT"}, "bbb"),
         pack(tmp_path, {"ccc/LICENSE": b"Apache"}, "ccc"),
     ]
 
     with pytest.raises(WorldFault, match="two different files have one path") as caught:
         together(tmp_path, *paths)
 
-    assert caught.value.value == f"/{SITE}/LICENSE ({paths[0].name} and {paths[1].name})"
+    assert caught.value.value == f"/{SITE}/both/LICENSE ({paths[0].name} and {paths[1].name})"
 
 
 @pytest.mark.parametrize("files", [{"a": b"a file"}, {"a/b/c": b"below a file"}])
@@ -114,3 +114,45 @@ def test_equal_files_at_one_path_are_one_file(tmp_path: Path) -> None:
 
     assert files[f"{SITE}/tests/__init__.py"][1] == b"# same\n"
     assert all(b"tests/__init__.py" in files[f"{SITE}/{name}-1.0.dist-info/RECORD"][1] for name in ("aaa", "bbb"))
+
+
+@pytest.mark.parametrize("name", ["LICENSE", "README.md", "pyproject.toml", "CHANGES"])
+def test_of_two_files_at_the_top_that_nothing_imports_the_first_stays(tmp_path: Path, name: str) -> None:
+    files = together(tmp_path, pack(tmp_path, {name: b"1"}, "aaa"), pack(tmp_path, {name: b"2"}, "bbb"))
+
+    assert files[f"{SITE}/{name}"][1] == b"1"
+    records = {each: files[f"{SITE}/{each}-1.0.dist-info/RECORD"][1] for each in ("aaa", "bbb")}
+    assert [each for each, record in records.items() if name.encode() in record] == ["aaa"]
+
+
+@pytest.mark.parametrize(
+    "name", ["both.py", "both.pth", "both.so", "both.abi3.so", "both.cpython-311-x86_64-linux-gnu.so"]
+)
+def test_of_two_modules_at_the_top_none_is_chosen(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WorldFault, match="two different files have one path"):
+        together(tmp_path, pack(tmp_path, {name: b"1"}, "aaa"), pack(tmp_path, {name: b"2"}, "bbb"))
+
+
+STARTS = {"thing-1.0.dist-info/entry_points.txt": b"[console_scripts]\ntwice = thing:main\n"}
+
+
+@pytest.mark.parametrize("path", ["scripts/twice", "data/bin/twice"])
+def test_an_entry_point_wins_over_a_program_of_its_name(tmp_path: Path, path: str) -> None:
+    files = lay_out(tmp_path, pack(tmp_path, {**STARTS, f"thing-1.0.data/{path}": b"#!python\nprint(1)\n"}), {})
+
+    assert b"from thing import main" in files["usr/local/bin/twice"][1]
+    record = files[f"{SITE}/thing-1.0.dist-info/RECORD"][1]
+    assert record.count(b"bin/twice,") == 1
+
+
+def test_a_program_of_another_name_stays_beside_an_entry_point(tmp_path: Path) -> None:
+    files = lay_out(tmp_path, pack(tmp_path, {**STARTS, "thing-1.0.data/scripts/once": b"#!python\n"}), {})
+
+    assert {"usr/local/bin/once", "usr/local/bin/twice"} <= files.keys()
+
+
+def test_two_files_of_one_wheel_have_a_remedy_for_one(tmp_path: Path) -> None:
+    with pytest.raises(WorldFault, match="two different files") as caught:
+        lay_out(tmp_path, pack(tmp_path, {"thing.py": b"1", "thing-1.0.data/platlib/thing.py": b"2"}), {})
+
+    assert caught.value.remedy == "another release, or a --wheelhouse with that wheel repaired"
