@@ -40,11 +40,15 @@ DECISIVE = ("requirements", "python", "glibc", "as_of", "family_as_of", "index",
 
 
 class Resolved(NamedTuple):
-    """Every file that was chosen, the packages out of places that do not say when, and notes for the user."""
+    """Every file that was chosen, the packages out of places that do not say when, and notes for the user.
+
+    `empty` are the indexes that have none of the packages, without logins.
+    """
 
     artifacts: tuple[Artifact, ...]
     undated: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()
 
 
 def choose_debs(planned: Plan, context: Context, background: Start | None) -> tuple[Callable[[], Debian], Making]:
@@ -117,18 +121,19 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
     # A directory of wheels has no days, so a change of it makes another question.
     inputs = [str(plan.platform), decisive, rows, context.settings.wheelhouse, asdict(sources), listing, version("uv")]
 
-    def ask() -> tuple[list[dict[str, str]], Sequence[str], Sequence[str]]:
+    def ask() -> tuple[list[dict[str, str]], Sequence[str], Sequence[str], Sequence[str]]:
         requirements = (*plan.requirements, *users.parse_wanted(plan.user_packages))
         answer = uv.ask_sources(plan, sources, context, requirements)
         if unfit := uv.list_for_gpu(answer.found, plan, context.settings.wheelhouse):
             raise _for_gpu(unfit, plan, uv.ask_requirers(plan, answer.sources, context, requirements))
         files = choose_files(answer.found, plan, context.settings.wheelhouse)
         notes = list_held_back(plan, answer, context, requirements)
-        return [asdict(artifact) for artifact in files.artifacts], files.undated, notes
+        return [asdict(artifact) for artifact in files.artifacts], files.undated, notes, answer.empty
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
-    artifacts, undated, notes = context.store.cached("locks", inputs, ask).value if is_over else ask()
-    return Resolved(tuple(Artifact(**fields) for fields in artifacts), tuple(undated), tuple(notes))
+    artifacts, undated, notes, empty = context.store.cached("locks", inputs, ask).value if is_over else ask()
+    files = tuple(Artifact(**fields) for fields in artifacts)
+    return Resolved(files, tuple(undated), tuple(notes), tuple(empty))
 
 
 def _for_gpu(unfit: Sequence[str], plan: Plan, requirers: Mapping[str, Sequence[str]]) -> UserFault:
@@ -160,8 +165,10 @@ def resolve_with_users(planned: Plan, context: Context) -> tuple[Resolved, UserP
     """
     alone = resolve_packages(replace(planned, user_packages=()), context)
     if not planned.user_packages:
+        uv.note_empty(alone.empty, context)
         return alone, None
     resolved = resolve_packages(_with_torch_of(alone, planned), context)
+    uv.note_empty((index for index in resolved.empty if index in alone.empty), context)
     _require_hashes(planned, resolved)
     usual = {artifact.name for artifact in alone.artifacts}
     names = sorted(artifact.name for artifact in resolved.artifacts if artifact.name not in usual)

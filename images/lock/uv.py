@@ -60,10 +60,11 @@ class Resolution(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The packages that go together, and the sources that were asked in the end."""
+    """The packages that go together, the sources that were asked in the end, and the indexes that have none of them."""
 
     found: Pylock
     sources: Sources
+    empty: tuple[str, ...] = ()
 
 
 def ask_sources(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Chosen:
@@ -82,10 +83,9 @@ def ask_sources(pins: Plan, sources: Sources, context: Context, requirements: Se
     if answer.found is None:
         fault = explain(answer.said, pins, sources, context, partial(_ask_versions, pins, sources, context))
         if isinstance(fault, UserFault):  # else uv has named who cannot be reached
-            _note_empty(_require_answers(answer, sources), context)
+            note_empty(_require_answers(answer, sources), context)
         raise fault
-    _note_empty(_require_answers(answer, sources), context)
-    return Chosen(answer.found, sources)
+    return Chosen(answer.found, sources, tuple(_require_answers(answer, sources)))
 
 
 def _require_answers(answer: Resolution, sources: Sources) -> list[str]:
@@ -102,13 +102,14 @@ def _require_answers(answer: Resolution, sources: Sources) -> list[str]:
     for link in sources.links:
         if local_path(link) is None:
             index_pages.read_links(link, sources)
-    return [] if is_proved else [index for index in indexes if index not in having]
+    return [] if is_proved else [without_login(index) for index in indexes if index not in having]
 
 
-def _note_empty(indexes: Iterable[str], context: Context) -> None:
+def note_empty(indexes: Iterable[str], context: Context) -> None:
+    """Say of indexes that they have none of the packages that were asked for."""
     for index in indexes:
         why = "404 for each: is its path right, and does it know the login?"
-        context.progress.say(f"note: an index has none of the packages: {without_login(index)} ({why})")
+        context.progress.say(f"note: an index has none of the packages: {index} ({why})")
 
 
 def with_bindings(pins: Plan, sources: Sources, requirements: Sequence[str]) -> Sources:

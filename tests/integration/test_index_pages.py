@@ -179,12 +179,31 @@ def test_an_index_that_has_none_of_all_packages_is_named(
         place = f"{host}/{'simple' if has_one else 'simpel'}"
         context = locks.context(store, Sources(index=index, extra=(f"http://token:secret@{place}",)), os.environ)
         wide = dataclasses.replace(context, progress=Progress(Console(stderr=True, width=500)))
-        found = resolve.resolve_packages(PLAN, wide)
+        found, _ = resolve.resolve_with_users(PLAN, wide)
 
     told = capsys.readouterr().err
     assert {file.name for file in found.artifacts} == set(NAMES)
     assert (f"note: an index has none of the packages: http://{place} (404" in told) is not has_one
     assert "secret" not in told
+
+
+@pytest.mark.parametrize("has_it", [True, False])
+def test_an_index_of_the_user_s_packages_alone_is_judged_after_the_last_question(
+    index: str, store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, has_it: bool
+) -> None:
+    wheel = wheels.write(tmp_path / "own", "mine", "1.0", {"mine.py": b"1"})
+    here = {f"/files/{wheel.name}": Reply(200, wheel.read_bytes())}
+    if has_it:
+        here["/simple/mine/"] = page(HTML, linked(wheel))
+    with listening(lambda asked: here.get(asked.path, Reply(404))) as host:
+        own = f"http://{host}/simple"
+        sources = Sources(index=index, extra=(own,), links=() if has_it else (str(tmp_path / "own"),))
+        context = locks.context(store, sources, os.environ)
+        wide = dataclasses.replace(context, progress=Progress(Console(stderr=True, width=500)))
+        found, _ = resolve.resolve_with_users(dataclasses.replace(PLAN, user_packages=("mine==1.0",)), wide)
+
+    assert "mine" in {file.name for file in found.artifacts}
+    assert (f"has none of the packages: {own}" in capsys.readouterr().err) is not has_it
 
 
 def test_a_page_has_an_end_after_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
