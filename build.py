@@ -14,6 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # python -I and PYTHONSAFEPATH leave it out
 
 from images import terminal
+from images.host import shadows
 
 if __name__ == "__main__":
     terminal.end_at_interrupt()
@@ -23,8 +24,10 @@ gc.set_threshold(100_000)  # what is imported and read stays to the end: a colle
 try:
     from images import cli
     from images.host import process
-except ModuleNotFoundError as missing:
-    sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e . (in a virtual environment)")
+except Exception as error:
+    if (fault := shadows.explain_import(error, os.environ)) is None:
+        raise
+    sys.exit(str(fault))
 
 if __name__ == "__main__":
     for stream in (sys.stdout, sys.stderr):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from images import terminal
 from images.context import World
-from images.host.errors import Fault, WorldFault, system_fault
+from images.host import shadows
+from images.host.errors import Fault, system_fault
 from images.options import COMMANDS, parse_words
 
 if TYPE_CHECKING:
@@ -38,10 +39,6 @@ def main(argv: Sequence[str], world: World) -> int:
     except Fault as fault:
         print(fault, file=sys.stderr)
         return fault.exit_code
-    except ModuleNotFoundError as missing:  # now, or where a step imports what other builds do without
-        remedy = "pip install -e . (in a virtual environment)"
-        print(WorldFault("a Python package is missing", missing.name, remedy), file=sys.stderr)
-        return WorldFault.exit_code
     except KeyboardInterrupt as stop:
         print("interrupted; what was finished is kept, run the same command to go on", file=sys.stderr)
         return 128 + int((*stop.args, signal.SIGINT)[0])
@@ -51,6 +48,11 @@ def main(argv: Sequence[str], world: World) -> int:
         if error.filename is None:  # stdout, of which Python would report at its end what is left in it
             terminal.mute(sys.stdout)
         return said.exit_code
+    except Exception as error:  # where a step imports what other builds do without
+        if (missing := shadows.explain_import(error, world.environ)) is None:
+            raise
+        print(missing, file=sys.stderr)
+        return missing.exit_code
     return 0
 
 
