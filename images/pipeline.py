@@ -91,7 +91,8 @@ def resolve_plan(planned: Plan, context: Context, start: Start | None = None) ->
     pins = {field.name: getattr(planned, field.name) for field in fields(Pins)}
     lock = Lock(
         **{**pins, "base": _locked_name(planned, base_image)}, artifacts=resolved.artifacts,
-        undated=resolved.undated, debian=debian_part, examples=_planned_examples(planned, context),
+        undated=resolved.undated, indexes=resolved.indexes, debian=debian_part,
+        examples=_planned_examples(planned, context),
         base_image=base_image, twin=twin, user_packages=user_packages, user_files=tuple(planned.user_files) or None,
     )  # fmt: skip
     return Locked(lock, making)

@@ -45,7 +45,7 @@ def write_bundle(lock: Lock, store: Store, target: str) -> Path:
     Raises UserFault when the place is taken.
     """
     place = require_free(target)
-    text = lockfile.format_lock(lock, with_origin=True).encode()
+    text = lockfile.format_lock(lockfile.without_addresses(lock), with_origin=True).encode()
     place.parent.mkdir(parents=True, exist_ok=True)
     with replacing(place) as aside, aside.open("wb") as tar:
         tar.writelines(tars.stream_file(LOCK, len(text), (text,)))

@@ -41,7 +41,9 @@ def collect_packages(lock: Lock, context: Context) -> list[Wheel]:
     if lost and (context.pip is None or not {*lost}.isdisjoint(_name_user_files(lock).values())):
         raise files_missing(lost)
     places = {artifact.filename: artifact.url for artifact in lock.added}
-    if unknown := [artifact for artifact in lock.added if artifact.filename in lost and not artifact.url]:
+    if unknown := [
+        file for file in lock.added if file.filename in lost and not is_at_hand(file, lock, context.sources)
+    ]:
         places |= find_addresses(lock, unknown, context)
     for platform, part in lock.debs.items():
         _bring(lock.debian.suite, [deb for deb in part if deb.filename in lost], platform, context)
@@ -76,6 +78,13 @@ def _take(directory: Path, lost: Sequence[str], lock: Lock, context: Context) ->
     return [name for name in lost if name not in taken]
 
 
+def is_at_hand(file: Artifact, lock: Lock, sources: Sources) -> bool:
+    """Return whether a file has an address of an index that is asked here, too: a mirror has it at another one."""
+    usual = (None, None, None) if sources.no_index else (TORCH_INDEX, lock.index, lock.find_links)
+    asked = {*index_pages.list_addresses(sources), *(place.rstrip("/") for place in usual if place)}
+    return bool(file.url) and sources.is_secure(file.url) and {*lock.indexes} <= asked
+
+
 def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) -> dict[str, str]:
     """Return where files of a lock can be downloaded, as file name -> address, from each source separately.
 
@@ -101,7 +110,7 @@ def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) 
         tasks = {file.filename: start(partial(find, file)) for file in artifacts}
         addresses = {name: task.result() for name, task in tasks.items()}
     if lost := [name for name, place in addresses.items() if place is None]:
-        raise files_missing(lost, next(iter(faults.values()), None))
+        raise files_missing(lost, next(iter(faults.values()), None), lock.indexes)
     return {name: place for name, place in addresses.items() if place}
 
 
@@ -161,13 +170,14 @@ def _name_file(digest: str, name: str, own: Mapping[str | None, str]) -> str:
     return {BLOB: f"sha256:{digest}", USER_FILE: own.get(digest, "")}.get(name, name)
 
 
-def files_missing(names: Sequence[str], unasked: Fault | None = None) -> WorldFault:
+def files_missing(names: Sequence[str], unasked: Fault | None = None, indexes: Sequence[str] = ()) -> WorldFault:
     """Return the fault that names the files of a lock that cannot be had here, and where they normally come from.
 
-    `unasked` is that of a place that did not answer, which may have them.
+    `unasked` is that of a place that did not answer, which may have them; `indexes` are those of the lock.
     """
     kinds = [_kind(name) for name in names]
     value = ", ".join(f"{name} ({origin})" for name, (origin, _) in zip(names, kinds, strict=True))
+    value += f"; the lock was made with {', '.join(indexes)}" if indexes else ""
     value += f"; {unasked.fact}: {unasked.value}" if unasked else ""
     options = " and ".join(dict.fromkeys(option for _, option in kinds))
     remedy = f"{options}; or --offline BUNDLE with the bundle made from the lock"

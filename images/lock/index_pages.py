@@ -92,6 +92,12 @@ def list_indexes(sources: Sources) -> list[str]:
     return [] if sources.no_index else [sources.index or PYPI_SIMPLE_ENDPOINT, *sources.extra]
 
 
+def list_addresses(sources: Sources) -> tuple[str, ...]:
+    """Return the indexes and pages of links that are asked, without logins, but for those of this machine."""
+    places = (*list_indexes(sources), *sources.links)
+    return tuple(dict.fromkeys(without_login(place).rstrip("/") for place in places if local_path(place) is None))
+
+
 def having(pages: Iterable[tuple[str, str]], sources: Sources) -> set[str]:
     """Ask for pages, as (index, project); return the indexes that have any of them.
 

@@ -50,12 +50,14 @@ class Lock(Pins):
     """Everything that decides an image's bytes; equal locks make equal images.
 
     Without a `base_image` the base is made from Debian's packages. `undated` packages came from a place that does not
-    say when: a directory, or an index without upload times. `twin` are packages of the same Python of Debian for TWIN,
-    which compiles where that of the image cannot be started; they do not go in.
+    say when: a directory, or an index without upload times. `indexes` are the indexes and pages of links that were
+    asked, without logins, but for those of the machine itself. `twin` are packages of the same Python of Debian for
+    TWIN, which compiles where that of the image cannot be started; they do not go in.
     """
 
     artifacts: tuple[Artifact, ...]
     undated: tuple[str, ...] = ()
+    indexes: tuple[Line, ...] = ()
     debian: Debian
     examples: Examples | None = None
     base_image: BaseImage | None = None

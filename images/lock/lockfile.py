@@ -9,6 +9,7 @@ from dataclasses import fields as fields_of
 from dataclasses import is_dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import tomli_w
 from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, PylockUnsupportedVersionError
@@ -45,8 +46,9 @@ NEWER = f"the release of multinode that wrote it, or {DAMAGED}"
 def format_lock(lock: Lock, *, with_origin: bool = False) -> str:
     """Return a lock as a pylock.toml, written in one way only.
 
-    It holds no place on any machine: the paths in it are those of a bundle. The one beside an image says where it was
-    made, too: which packages came from undated places. Inside the image, that would make equal images differ.
+    It holds no place on any machine: the paths in it are those of a bundle. The one beside an image says where its
+    files came from, too: their addresses, by which any installer has them, without logins, which indexes were asked,
+    and which packages came from undated places. Inside the image, that would make equal images differ.
     """
     return tomli_w.dumps(lock_fields(lock, with_origin=with_origin))
 
@@ -56,15 +58,27 @@ def lock_fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
     table = _kebab(replace(lock, artifacts=()))
     del table["artifacts"], table["platform"]
     if not with_origin:
-        del table["undated"]
+        del table["undated"], table["indexes"]
     written = Pylock(
         lock_version=Version("1.0"),
         requires_python=SpecifierSet(f"=={lock.python}.*"),
         created_by="multinode",
-        packages=[_package(artifact) for artifact in lock.artifacts],
+        packages=[_package(artifact, public_url(artifact.url) if with_origin else "") for artifact in lock.artifacts],
         tool={"multinode": {"format": FORMAT, "machine": lock.platform.machine, **table, "tools": tools()}},
     )
     return dict(written.to_dict())
+
+
+def without_addresses(lock: Lock) -> Lock:
+    """Return a lock whose files lie beside it, as in a bundle."""
+    return replace(lock, artifacts=tuple(replace(artifact, url="") for artifact in lock.artifacts))
+
+
+def public_url(url: str) -> str:
+    """Return an address without what may be a login or a signature; empty for a place of one machine."""
+    parts = urlsplit(url)
+    netloc = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, netloc, parts.path, "", "")) if parts.scheme in ("http", "https") else ""
 
 
 def bundle_path(filename: str) -> str:
@@ -189,13 +203,14 @@ def _require_user_packages(lock: Lock) -> None:
         raise ValueError(f"user-packages: {', '.join(sorted(absent))}, which is not in it")
 
 
-def _package(artifact: Artifact) -> Package:
+def _package(artifact: Artifact, url: str) -> Package:
+    """Return how a lock names a package, by the address of its file or, without one, by its path in a bundle."""
     name, hashes = artifact.filename, {"sha256": artifact.sha256}
-    version = Version(artifact.version)
+    version, path = Version(artifact.version), None if url else bundle_path(name)
     if name.endswith(".whl"):
-        wheels = [PackageWheel(name=name, path=bundle_path(name), hashes=hashes)]
+        wheels = [PackageWheel(name=name, url=url or None, path=path, hashes=hashes)]
         return Package(name=artifact.name, version=version, wheels=wheels)  # type: ignore[arg-type]
-    sdist = PackageSdist(name=name, path=bundle_path(name), hashes=hashes)
+    sdist = PackageSdist(name=name, url=url or None, path=path, hashes=hashes)
     return Package(name=artifact.name, version=version, sdist=sdist)  # type: ignore[arg-type]
 
 
@@ -205,8 +220,10 @@ def _read_artifact(package: Package) -> Artifact:
         raise ValueError(f"{package.name} has not one version and one file")
     file = files[0]
     digest = file.hashes.get("sha256", "")
-    version, filename = str(package.version), file.name or ""
-    return Artifact(name=package.name, version=version, filename=filename, url="", sha256=digest)
+    version, filename, url = str(package.version), file.name or "", file.url or ""
+    if url != public_url(url) or not url.isprintable() or " " in url:
+        raise ValueError(f"{package.name} with the address {url!r}")
+    return Artifact(name=package.name, version=version, filename=filename, url=url, sha256=digest)
 
 
 def _parse_tables(content: str, where: str) -> tuple[list[Package], Mapping[str, Any]]:

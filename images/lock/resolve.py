@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from packaging.markers import Environment
 from packaging.pylock import Package, PackageSdist, PackageWheel, Pylock, PylockSelectError
@@ -22,7 +22,7 @@ from images.debian import packages as debs
 from images.debian.debs import Deb, Debian
 from images.host.background import Start
 from images.host.errors import Damaged, UserFault, WorldFault
-from images.lock import uv, wheelhouse
+from images.lock import index_pages, uv, wheelhouse
 from images.lock.held_back import list_held_back
 from images.lock.lock import Artifact, UserPackages
 from images.plan import for_gpu, markers
@@ -42,13 +42,15 @@ DECISIVE = ("requirements", "python", "glibc", "as_of", "family_as_of", "index",
 class Resolved(NamedTuple):
     """Every file that was chosen, the packages out of places that do not say when, and notes for the user.
 
-    `empty` are the indexes that have none of the packages, without logins.
+    `indexes` are the indexes and pages of links that were asked, `empty` those that have none of the packages, both
+    without logins.
     """
 
     artifacts: tuple[Artifact, ...]
     undated: tuple[str, ...]
     notes: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
 
 
 def choose_debs(planned: Plan, context: Context, background: Start | None) -> tuple[Callable[[], Debian], Making]:
@@ -121,19 +123,23 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
     # A directory of wheels has no days, so a change of it makes another question.
     inputs = [str(plan.platform), decisive, rows, context.settings.wheelhouse, asdict(sources), listing, version("uv")]
 
-    def ask() -> tuple[list[dict[str, str]], Sequence[str], Sequence[str], Sequence[str]]:
+    def ask() -> dict[str, Any]:
         requirements = (*plan.requirements, *users.parse_wanted(plan.user_packages))
         answer = uv.ask_sources(plan, sources, context, requirements)
         if unfit := uv.list_for_gpu(answer.found, plan, context.settings.wheelhouse):
             raise _for_gpu(unfit, plan, uv.ask_requirers(plan, answer.sources, context, requirements))
         files = choose_files(answer.found, plan, context.settings.wheelhouse)
         notes = list_held_back(plan, answer, context, requirements)
-        return [asdict(artifact) for artifact in files.artifacts], files.undated, notes, answer.empty
+        asked = index_pages.list_addresses(answer.sources)
+        return {
+            **files._asdict(), "artifacts": [asdict(artifact) for artifact in files.artifacts], "notes": notes,
+            "empty": answer.empty, "indexes": asked,
+        }  # fmt: skip
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
-    artifacts, undated, notes, empty = context.store.cached("locks", inputs, ask).value if is_over else ask()
-    files = tuple(Artifact(**fields) for fields in artifacts)
-    return Resolved(files, tuple(undated), tuple(notes), tuple(empty))
+    found = context.store.cached("locks", inputs, ask).value if is_over else ask()
+    artifacts = tuple(Artifact(**fields) for fields in found.pop("artifacts"))
+    return Resolved(artifacts, **{name: tuple(value) for name, value in found.items()})
 
 
 def _for_gpu(unfit: Sequence[str], plan: Plan, requirers: Mapping[str, Sequence[str]]) -> UserFault:

@@ -12,6 +12,7 @@ from images.debian import packages as debian
 from images.debian.archive import Unverified
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import collect, index_pages
+from images.plan.catalog import TORCH_INDEX
 from images.plan.user_files import USER_FILE, UserFile
 from images.platforms import AMD64
 from images.servers import download
@@ -184,3 +185,31 @@ def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:
     locked = locks.lock(index="https://[::1")  # as a lock may have it that somebody else wrote
     with pytest.raises(UserFault, match="not an address"):
         collect.find_addresses(locked, [], context)
+
+
+PYPI, OWN = "https://pypi.org/simple", "https://host/simple"
+
+
+@pytest.mark.parametrize(
+    ("indexes", "sources", "url", "is_at_hand"),
+    [
+        ((PYPI,), Sources(), "https://files/a.whl", True),
+        ((PYPI,), Sources(index=f"{PYPI}/"), "https://files/a.whl", True),
+        ((PYPI, TORCH_INDEX), Sources(extra=(OWN,)), "https://files/a.whl", True),
+        ((PYPI,), Sources(index=OWN), "https://files/a.whl", False),
+        ((OWN,), Sources(), "https://files/a.whl", False),
+        ((OWN,), Sources(index="https://me:secret@host/simple/"), "https://files/a.whl", True),
+        ((PYPI,), Sources(no_index=True), "https://files/a.whl", False),
+        ((TORCH_INDEX,), Sources(no_index=True), "https://files/a.whl", False),
+        ((PYPI,), Sources(), "http://files/a.whl", False),
+        ((PYPI,), Sources(trusted=("files",)), "http://files/a.whl", True),
+        ((), Sources(), "file:///wheels/a.whl", True),
+        ((PYPI,), Sources(), "", False),
+    ],
+)
+def test_an_address_of_a_lock_is_asked_where_its_indexes_are(
+    indexes: tuple[str, ...], sources: Sources, url: str, *, is_at_hand: bool
+) -> None:
+    file = replace(locks.artifact("a", "1"), url=url)
+
+    assert collect.is_at_hand(file, locks.lock([file], indexes=indexes), sources) is is_at_hand

@@ -98,6 +98,44 @@ def test_other_tools_read_the_packages(lock: Lock) -> None:
     assert str(found.requires_python) == "==3.11.*"
 
 
+ADDRESS = "https://host/a/torch-2.13.0%2Bcpu-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        (ADDRESS, ADDRESS),
+        (ADDRESS.replace("//", "//me:secret@"), ADDRESS),
+        (ADDRESS.replace("//", "//secret@"), ADDRESS),
+        (f"{ADDRESS}?X-Amz-Signature=secret#sha256=0", ADDRESS),
+        ("http://[::1]:8080/a.whl", "http://[::1]:8080/a.whl"),
+        ("file:///secret/place.whl", ""),
+        ("/secret/place.whl", ""),
+        ("", ""),
+    ],
+)
+def test_a_file_is_named_by_its_address_for_everybody(lock: Lock, url: str, kept: str) -> None:
+    torch, other = lock.artifacts
+    written = replace(lock, artifacts=(replace(torch, url=url), other), indexes=("https://host/simple",))
+    text = lockfile.format_lock(written, with_origin=True)
+    [wheel] = Pylock.from_dict(tomllib.loads(text)).packages[0].wheels or ()
+
+    assert (wheel.url, wheel.path) == ((kept, None) if kept else (None, f"wheels/{torch.filename}"))
+    assert "secret" not in text
+    read = lockfile.read_lock(text, "x", NOTHING)
+    assert (read.artifacts[0].url, read.indexes) == (kept, ("https://host/simple",))
+    assert lockfile.format_lock(read, with_origin=True) == text
+
+
+def test_a_lock_in_an_image_and_in_a_bundle_has_no_address(lock: Lock) -> None:
+    torch, other = lock.artifacts
+    written = replace(lock, artifacts=(replace(torch, url=ADDRESS), other), indexes=("https://host/simple",))
+
+    assert "host" not in lockfile.format_lock(written)
+    assert lockfile.format_lock(written) == lockfile.format_lock(lockfile.without_addresses(written))
+    assert ADDRESS not in lockfile.format_lock(lockfile.without_addresses(written), with_origin=True)
+
+
 @pytest.mark.parametrize(
     ("image", "name"),
     [("image.tar", "pylock.image-tar.toml"), ("layout", "pylock.layout.toml"), ("a b.c.tar", "pylock.a-b-c-tar.toml")],
@@ -148,6 +186,11 @@ def changed(lock: Lock, path: str, value: object) -> str:
 
 OURS = "tool/multinode"
 WHEEL = {"name": "torch-2.13.0+cpu-py3-none-any.whl", "path": "x", "hashes": {"sha256": "0" * 64}}
+
+
+def at(url: str) -> list[dict[str, Any]]:
+    """Return the wheels of a package whose one is at an address."""
+    return [{**{name: value for name, value in WHEEL.items() if name != "path"}, "url": url}]
 
 
 @pytest.mark.parametrize(
@@ -202,6 +245,10 @@ WHEEL = {"name": "torch-2.13.0+cpu-py3-none-any.whl", "path": "x", "hashes": {"s
         ("packages/0/wheels/0/hashes/sha256", "00", "damaged", "'00'"),
         ("packages/0/wheels", [], "damaged", "packages"),
         ("packages/0/wheels", [WHEEL, WHEEL], "damaged", "torch has not one version and one file"),
+        ("packages/0/wheels", at("file:///etc/passwd"), "damaged", "file:///etc/passwd"),
+        ("packages/0/wheels", at("https://me@host/a"), "damaged", "torch with the address"),
+        ("packages/0/wheels", at("https://host/a b"), "damaged", "torch with the address"),
+        ("packages/0/wheels", at("https://host/a\n"), "damaged", "torch with the address"),
         ("packages/0/name", "../x", "damaged", "packages"),
         ("lock-version", "7.0", "damaged", "7"),
     ],

@@ -88,7 +88,7 @@ def test_a_resolution_is_kept_when_its_day_is_over(
     first, again = (resolve.resolve_packages(PLAN, context) for _ in range(2))
 
     assert len(questions) == asked
-    assert first == again == resolve.choose_files(found, PLAN)
+    assert first == again == resolve.choose_files(found, PLAN)._replace(indexes=("https://pypi.org/simple",))
 
 
 def test_what_is_said_of_a_resolution_is_said_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
