@@ -167,7 +167,7 @@ def resolve_with_users(planned: Plan, context: Context) -> tuple[Resolved, UserP
     """Resolve a plan as `resolve_packages` does, and return which packages only the user's packages need.
 
     The image alone is resolved first, so that a later failure is a conflict of the two. Raises UserFault also for a
-    file whose sha256 is not the one that the user requires.
+    file whose sha256 is not one that the user states, and for a package without one where any is stated.
     """
     alone = resolve_packages(replace(planned, user_packages=()), context)
     if not planned.user_packages:
@@ -175,9 +175,9 @@ def resolve_with_users(planned: Plan, context: Context) -> tuple[Resolved, UserP
         return alone, None
     resolved = resolve_packages(_with_torch_of(alone, planned), context)
     uv.note_empty((index for index in resolved.empty if index in alone.empty), context)
-    _require_hashes(planned, resolved)
     usual = {artifact.name for artifact in alone.artifacts}
     names = sorted(artifact.name for artifact in resolved.artifacts if artifact.name not in usual)
+    _require_hashes(planned, resolved, names)
     return resolved, UserPackages(planned.user_packages, tuple(names))
 
 
@@ -188,34 +188,48 @@ def _with_torch_of(alone: Resolved, planned: Plan) -> Plan:
     return replace(planned, requirements=(f"torch=={build}", *others))
 
 
-def _require_hashes(planned: Plan, resolved: Resolved) -> None:
-    files = {artifact.name: artifact for artifact in resolved.artifacts}
-    own_lines = map(users.parse_line, planned.user_packages)
-    here = (
-        requirement
-        for requirement in own_lines
-        if markers.applies(requirement.requirement, planned.python, planned.platform)
-    )
-    stated = [requirement for requirement in here if requirement.hashes and requirement.name in files]
-    if odd := [requirement for requirement in stated if files[requirement.name].sha256 not in requirement.hashes]:
-        value = ", ".join(
-            f"{files[requirement.name].filename} sha256 {files[requirement.name].sha256}" for requirement in odd
-        )
+def _list_stated(plan: Plan) -> dict[str, set[str]]:
+    """Return the sha256 that the user's lines state for packages; of several lines for one what all of them state."""
+    stated: dict[str, set[str]] = {}
+    for own in map(users.parse_line, plan.user_packages):
+        if own.hashes and markers.applies(own.requirement, plan.python, plan.platform):
+            stated[own.name] = stated.get(own.name, {*own.hashes}) & {*own.hashes}
+    return stated
+
+
+def _require_hashes(planned: Plan, resolved: Resolved, only: Sequence[str]) -> None:
+    """Raise UserFault for a file that is none of those stated; and where any are, for a package without one.
+
+    Of what the image has anyway none is wanted: `only` are the packages that nobody but the user needs.
+    """
+    stated, files = _list_stated(planned), {artifact.name: artifact for artifact in resolved.artifacts}
+    odd = [files[name] for name in stated if name in files and files[name].sha256 not in stated[name]]
+    if odd:
+        value = ", ".join(f"{file.filename} sha256 {file.sha256}" for file in odd)
         remedy = "hashes of these files, if they are right: pip-compile --generate-hashes; or an index with yours"
+        if own := [file.name for file in odd if file.name not in only]:
+            remedy = f"leave the lines of {', '.join(own)} out, which the image brings; or {remedy}"
         raise UserFault("a file is none of those that the requirements state", value, remedy)
+    if stated and (without := [name for name in only if name not in stated]):
+        fact = "a package has no hash, though one requirement has: so each needs one, as for pip"
+        value = ", ".join(f"{files[name].name}=={files[name].version}" for name in without)
+        raise UserFault(fact, value, "pip-compile --generate-hashes, which states those of all; or no hashes")
 
 
 def choose_files(pylock: Pylock, plan: Plan, directory: str | None = None) -> Resolved:
     """Choose the file of each package that fits the image best, as an installer would (PEP 751, "Installation").
 
-    A wheel of the user's wheelhouse wins over others of the same release.
+    A wheel of the user's wheelhouse wins over others of the same release. Where the user states sha256, files of
+    others are no candidates.
     Raises UserFault when none fits, or when those of the wheelhouse cannot be used.
     """
     if directory:
         pins = [(package.name, str(package.version)) for package in pylock.packages]
         wheelhouse.refuse_unfit(Path(directory), pins, plan.python, plan.glibc, plan.platform)
     tags = wheelhouse.tags(plan.python, plan.glibc, plan.platform)
-    preferred = [_preferred(package, directory, frozenset(tags)) for package in pylock.packages]
+    stated = _list_stated(plan)
+    listed = [_only_stated(package, stated.get(str(package.name))) for package in pylock.packages]
+    preferred = [_preferred(package, directory, frozenset(tags)) for package in listed]
     artifacts, undated = [], []
     try:
         environment = cast("Environment", {"python_full_version": f"{plan.python}.0"})
@@ -227,6 +241,13 @@ def choose_files(pylock: Pylock, plan: Plan, directory: str | None = None) -> Re
         remedy = "--wheelhouse DIR with a wheel for that Python, or another --python"
         raise UserFault("a package has no wheel for the image", str(error), remedy) from error
     return Resolved(tuple(artifacts), tuple(undated))
+
+
+def _only_stated(package: Package, stated: set[str] | None) -> Package:
+    """Keep only the files that the user states, if the release has any of them: else it is refused by name."""
+    wheels = [wheel for wheel in package.wheels or () if wheel.hashes.get("sha256") in (stated or ())]
+    sdist = package.sdist if package.sdist and package.sdist.hashes.get("sha256") in (stated or ()) else None
+    return replace(package, wheels=wheels, sdist=sdist) if wheels or sdist else package
 
 
 def _preferred(package: Package, directory: str | None, tags: frozenset[Tag]) -> Package:

@@ -68,6 +68,15 @@ class Passed(NamedTuple):
     where: str
 
 
+class Strict(NamedTuple):
+    """A line that asks for the hash of every package, and where it stands."""
+
+    where: str
+
+
+Stated = Own | Passed | Strict
+
+
 class Nesting(NamedTuple):
     """The files that were read so far, whether the one that is read only bounds, and how many name it in a row."""
 
@@ -105,6 +114,8 @@ def read_requirements(files: Sequence[str], packages: Sequence[str]) -> Wanted:
     typed = [one for file in files for one in _read_typed(file)]
     passed = [one.where for one in typed if isinstance(one, Passed)]
     stated = [*(one for one in typed if isinstance(one, Own)), *map(_exact, packages)]
+    if strict := next((one.where for one in typed if isinstance(one, Strict)), None):
+        _require_each_hash(stated, strict)
     kept = {own: _for_cpu(own) for own in stated if not for_gpu.is_left_out(own.name)}
     lines = tuple(sorted({str(own) for own in kept.values()}))
     left_out = sorted({own.name for own in stated if for_gpu.is_left_out(own.name)})
@@ -115,6 +126,14 @@ def read_requirements(files: Sequence[str], packages: Sequence[str]) -> Wanted:
         "of your packages the same releases are taken for CPUs: ": builds,
     }
     return Wanted(lines, tuple(f"{text}{', '.join(values)}" for text, values in notes.items() if values))
+
+
+def _require_each_hash(stated: Iterable[Own], where: str) -> None:
+    """Raise UserFault for requirements without a hash; those that others bring are looked at when they are known."""
+    asked = (own for own in stated if not own.bounds and not for_gpu.is_left_out(own.name))
+    if without := [str(own.requirement) for own in asked if not own.hashes]:
+        value, remedy = f"{', '.join(without)} ({where})", "pip-compile --generate-hashes, or leave that option out"
+        raise UserFault("requirements have no hash, and a file asks for the hash of each", value, remedy)
 
 
 def _for_cpu(own: Own) -> Own:
@@ -148,7 +167,7 @@ def _exact(text: str) -> Own:
     return requirement
 
 
-def _read_typed(typed: str) -> Iterator[Own | Passed]:
+def _read_typed(typed: str) -> Iterator[Stated]:
     """Read a file as it was typed: after a pyproject.toml there may be its optional groups, in brackets."""
     match = re.fullmatch(r"(.*\.toml)(?:\[([^\[\]]*)\])?", typed)
     if match and not Path(typed).name.startswith("requirements"):
@@ -171,7 +190,7 @@ def _read_lines(path: Path) -> str:
     return text
 
 
-def _lines(path: Path, inside: Nesting) -> Iterator[Own | Passed]:
+def _lines(path: Path, inside: Nesting) -> Iterator[Stated]:
     """Read a requirements file, and those that it names, each once, by whatever way it is named.
 
     The directory belongs to that: what a file names is beside it.
@@ -200,7 +219,7 @@ def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             begun, first = "", 0
 
 
-def _read_line(stated: str, path: Path, where: str, inside: Nesting) -> Iterator[Own | Passed]:
+def _read_line(stated: str, path: Path, where: str, inside: Nesting) -> Iterator[Stated]:
     option = re.match(r"(--[a-z-]+|-[a-z])[=\s]*", stated)
     if option is None:
         yield _requirement(stated, where, bounds=inside.bounds)
@@ -219,7 +238,9 @@ def _read_line(stated: str, path: Path, where: str, inside: Nesting) -> Iterator
         yield Passed(f"{where}: {option[1]} {_shown(address)}")
     elif option[1] in ("-e", "--editable"):
         raise UserFault("only wheels of an index or of a wheelhouse go into an image", f"{where}: {stated}", WHEEL)
-    elif option[1] not in ("--only-binary", "--require-hashes", "--prefer-binary"):  # these say what is done anyway
+    elif option[1] == "--require-hashes":
+        yield Strict(f"{where}: {option[1]}")
+    elif option[1] not in ("--only-binary", "--prefer-binary"):  # these say what is done anyway
         raise UserFault("an option in a file of requirements is not followed", f"{where}: {stated}", "leave it out")
 
 

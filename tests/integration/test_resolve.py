@@ -189,7 +189,13 @@ def test_a_hash_that_is_stated_is_that_of_the_file(store: Store, tmp_path: Path)
     folder = of_users(tmp_path)
     digest = hashlib.sha256((folder / "peft-1.0-py3-none-any.whl").read_bytes()).hexdigest()
 
-    _, own = with_own(store, folder, f"peft==1.0 --hash=sha256:{'0' * 64} --hash=sha256:{digest}")
+    line = f"peft==1.0 --hash=sha256:{'0' * 64} --hash=sha256:{digest}"
+    with pytest.raises(UserFault, match="has no hash") as caught:
+        with_own(store, folder, line)
+    assert caught.value.value == "grpcio==1.0"
+    digest = hashlib.sha256((folder / "grpcio-1.0-py3-none-any.whl").read_bytes()).hexdigest()
+
+    _, own = with_own(store, folder, line, f"grpcio==1.0 --constraint --hash=sha256:{digest}")
 
     assert own and own.names == ("grpcio", "peft")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -185,3 +186,65 @@ def test_a_file_has_a_hash_of_the_line_that_counts(monkeypatch: pytest.MonkeyPat
         return
     with pytest.raises(UserFault, match="none of those"):
         resolve.resolve_with_users(planned, None)  # type: ignore[arg-type]
+
+
+def hashed(*names: str) -> resolve.Resolved:
+    """Return a resolution of torch, and of packages with a sha256 of their first letter."""
+    files = [replace(locks.artifact(name, "1"), sha256=name[0] * 64) for name in names]
+    return resolve.Resolved((locks.artifact("torch", "2.13.0+cpu"), *files), ())
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["a==1 --hash=sha256:A", "b==1 --hash=sha256:B"], None),
+        (["a==1 --hash=sha256:A", "b==1 --constraint --hash=sha256:B"], None),
+        (["a==1 --hash=sha256:A"], "b==1"),
+        (["a==1 --hash=sha256:A", "b"], "b==1"),
+        (["b==1 --constraint --hash=sha256:B", "a"], "a==1"),
+        (["a==1", "b==1"], None),
+        (["a==1 --hash=sha256:A", 'b==1; python_version < "3.11" --hash=sha256:B'], "b==1"),
+        (['a==1; python_version < "3.11" --hash=sha256:A', "b==1"], None),
+    ],
+)
+def test_one_hash_asks_for_those_of_all_that_only_the_user_needs(
+    monkeypatch: pytest.MonkeyPatch, lines: list[str], said: str | None
+) -> None:
+    """`c` is of the image, and needs none."""
+    lines = [line.replace("sha256:A", f"sha256:{'a' * 64}").replace("sha256:B", f"sha256:{'b' * 64}") for line in lines]
+    answers = {True: hashed("c"), False: hashed("a", "b", "c")}
+    monkeypatch.setattr(resolve, "resolve_packages", lambda plan, _: answers[not plan.user_packages])
+    context = locks.context(Store(Path("/nowhere")), Sources(), {})
+
+    with pytest.raises(UserFault, match="has no hash") if said else nullcontext() as caught:
+        resolve.resolve_with_users(replace(QUESTION, user_packages=tuple(lines)), context)
+    assert caught is None or caught.value.value == said
+
+
+def test_a_line_of_the_image_s_own_package_is_left_out_where_its_hash_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resolve, "resolve_packages", lambda *_: hashed())
+    line = f"torch==2.13.0 --hash=sha256:{'f' * 64}"
+    context = locks.context(Store(Path("/nowhere")), Sources(), {})
+
+    with pytest.raises(UserFault, match="none of those") as caught:
+        resolve.resolve_with_users(replace(QUESTION, user_packages=(line,)), context)
+
+    assert caught.value.remedy.startswith("leave the lines of torch out")
+
+
+@pytest.mark.parametrize(
+    ("stated", "chosen"),
+    [([], "1"), (["0"], "0"), (["1"], "1"), (["0", "1"], "1"), (["2"], "1"), (["0", "2"], "0")],
+)
+def test_a_stated_hash_chooses_among_the_files_of_a_release(stated: list[str], chosen: str) -> None:
+    names = ("a-1-py3-none-any.whl", "a-1-cp311-cp311-manylinux_2_17_x86_64.whl")
+    files = [{"url": f"https://host/{name}", "hashes": {"sha256": str(n) * 64}} for n, name in enumerate(names)]
+    package = {"name": "a", "version": "1", "wheels": files}
+    found = Pylock.from_dict({"lock-version": "1.0", "created-by": "uv", "packages": [package]})
+    line = " ".join(["a==1", *(f"--hash=sha256:{each * 64}" for each in stated)])
+
+    [file] = resolve.choose_files(found, replace(QUESTION, user_packages=(line,))).artifacts
+
+    assert file.sha256 == chosen * 64

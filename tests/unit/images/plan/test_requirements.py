@@ -48,7 +48,9 @@ def write(tmp_path: Path) -> Write:
         ("--requirement=more/two.txt\n", ["protobuf<7 --constraint", "trl"]),
         ("-c more/one.txt\npeft", ["peft", "tensorboard==2 --constraint"]),
         ("-r mine.txt\npeft", ["peft"]),
-        ("--only-binary :all:\n--require-hashes\npeft\npeft", ["peft"]),
+        ("--only-binary :all:\n--prefer-binary\npeft\npeft", ["peft"]),
+        (f"--require-hashes\npeft==1 --hash=sha256:{DIGEST}\n-c more/one.txt\ntriton==3.1.0",
+         [f"peft==1 --hash=sha256:{DIGEST}", "tensorboard==2 --constraint"]),
         ("\ufeffpeft", ["peft"]),
         ("# made in C:\\\npeft", ["peft"]),
         ("peft \\\n  # of adapters\ntrl", ["peft", "trl"]),
@@ -91,6 +93,23 @@ def test_what_is_not_followed_is_refused_with_its_line(write: Write, line: str, 
         requirements.read_requirements([str(place / "mine.txt")], [])
 
     assert caught.value.exit_code == 2 and caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "packages", "value"),
+    [
+        ("--require-hashes\npeft==1\n", [], "peft==1 ("),
+        (f"peft==1 --hash=sha256:{DIGEST}\n-r more.txt\n", [], "trl==1 ("),
+        (f"peft==1 --hash=sha256:{DIGEST}\n--require-hashes\n", ["trl==1"], "trl==1 ("),
+    ],
+)
+def test_a_file_that_asks_for_every_hash_is_followed(write: Write, text: str, packages: list[str], value: str) -> None:
+    place = write({"mine.txt": text, "more.txt": "--require-hashes\ntrl==1"})
+
+    with pytest.raises(UserFault, match="asks for the hash of each") as caught:
+        requirements.read_requirements([str(place / "mine.txt")], packages)
+
+    assert caught.value.value.startswith(value) and "--require-hashes" in caught.value.value
 
 
 def test_a_line_is_called_by_the_number_that_an_editor_shows(write: Write) -> None:
