@@ -6,6 +6,7 @@ be, or ` --constraint` where it only bounds what others bring.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from images.host.toml import parse_toml
 from images.plan import for_gpu, markers
 from images.plan.catalog import TORCH_INDEX
 from images.platforms import Platform
-from images.servers.pip_config import without_login
+from images.servers.pip_config import local_path, without_login
 
 CONSTRAINT = "--constraint"
 PLACE = re.compile(r"[./~]|[\w+]+://|[^;]*@|.*\.(whl|zip|tar\.gz)$")  # a path or an address, also behind a name
@@ -267,7 +268,11 @@ def _requirement(stated: str, where: str, *, bounds: bool) -> Own:
     """Read one requirement with its hashes."""
     text, *options = re.split(r"(?<!\s)\s+(?=--)", stated)
     if PLACE.match(text):
-        raise UserFault("only wheels of an index or of a wheelhouse go into an image", f"{where}: {stated}", WHEEL)
+        fact, remedy = "only wheels of an index or of a wheelhouse go into an image", WHEEL
+        if name := _name_elsewhere(text):
+            fact = "a requirement is a file of another machine"
+            remedy = f"{name}==VERSION in its place, as in what `pip list --format=freeze` writes there"
+        raise UserFault(fact, f"{where}: {stated}", remedy)
     hashes = [match[1] for word in options if (match := HASH.fullmatch(word.strip()))]
     others = [word for word in options if not word.startswith("--hash")]
     if others:
@@ -281,6 +286,16 @@ def _requirement(stated: str, where: str, *, bounds: bool) -> Own:
         remedy = "NAME==VERSION, as pip has it"
         raise UserFault("that is not a requirement", f"{where}: {stated}", remedy) from error
     return Own(requirement, tuple(hashes), bounds)
+
+
+def _name_elsewhere(text: str) -> str | None:
+    """Return the name before an address of a file that is not here: conda's packages are named by their builders'."""
+    name, _, place = (part.strip() for part in text.partition("@"))
+    try:
+        path = local_path(place.partition(";")[0].strip()) if place.startswith("file:") else None
+    except ValueError:  # brackets that are no address
+        return None
+    return name if path and not os.path.exists(path) else None  # noqa: PTH110 - exists() raises where it may not look
 
 
 def _project(path: str, groups: Sequence[str]) -> Iterator[Own]:
