@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from images.check import provenance
 from images.context import Access
 from images.deliver import referrers
 from images.deliver.referrers import Attachment
+from images.foreign import documents
 from images.host.errors import WorldFault
 from images.host.text import shortened, shown
 from images.lock.lock import Lock
@@ -19,6 +21,11 @@ from images.oci.reference import Remote
 PREDICATE = "in-toto.io/predicate-type"  # by which BuildKit and Docker name what a statement says
 # artifactType: what Trivy and `oras discover` look for, and cosign lists.
 CYCLONEDX, IN_TOTO = "application/vnd.cyclonedx+json", "application/vnd.in-toto+json"
+# Words in the types of SBOMs and of statements: SPDX, CycloneDX, Syft; in-toto, SLSA. Envelopes are signed, and
+# say inside what they are: DSSE, Sigstore, what cosign has under a tag of its own.
+SBOMS = ("sbom", "spdx", "cyclonedx", "syft")
+STATEMENTS = ("in-toto", "intoto", "slsa", "provenance", "attestation")
+ENVELOPES = ("dsse", "sigstore.bundle", "cosign's .att")
 
 ASK = "ask who pushed it, and remove it (oras manifest delete)"
 AGAIN = "push the image again: what is missing comes with it; or ask who removed it"
@@ -59,7 +66,7 @@ def compare_attached(known: Sequence[Attachment], indexes: Sequence[str], remote
     others = [entry for entry in about if entry["digest"] not in ours]
     others += [entry for entries in above for entry in entries]
     for entry in others:
-        if name := _claim(entry):
+        if name := _weigh_claim(entry, known, remote, access):
             value, remedy = f"{remote.called(entry['digest'])} ({name})", f"build.py {name} prints ours"
             raise WorldFault("a document is attached that is not the one of this build", value, f"{ASK}; {remedy}")
     for digest in there:
@@ -70,19 +77,55 @@ def compare_attached(known: Sequence[Attachment], indexes: Sequence[str], remote
     return Attached(digests, [*dict.fromkeys(map(_called, others))])
 
 
-def _claim(entry: Mapping[str, Any]) -> str | None:
-    """Return which of our documents an entry is to be taken for, by what those who look for one compare."""
-    media_type = _type(entry).partition(";")[0].strip().lower()
-    if media_type == IN_TOTO and annotations_of(entry).get(PREDICATE, provenance.PREDICATE) != provenance.PREDICATE:
-        return None
-    return {CYCLONEDX: "sbom", IN_TOTO: "provenance"}.get(media_type)
+def _weigh_claim(entry: Mapping[str, Any], known: Sequence[Attachment], remote: Remote, access: Access) -> str | None:
+    if not any(word in _type(entry).lower() for word in ENVELOPES):
+        return read_claim(entry)
+    sbom = next(document.data for document in known if document.name == "sbom")
+    inside = referrers.read_documents(str(entry["digest"]), remote, access)
+    return next(filter(None, (read_signed_claim(data, sbom) for data in inside)), None if inside else "provenance")
+
+
+def read_claim(entry: Mapping[str, Any]) -> str | None:
+    """Return which of our documents an entry is to be taken for, by what those who look for one may compare.
+
+    A type of any SBOM or statement says so, in whatever letters; a signature alone does not. What a statement is about
+    is believed where it is said.
+    """
+    about, called = [text.lower() for text in _list_predicates(entry)], _type(entry).lower()
+    if any(word in text for text in (called, *about) for word in SBOMS):
+        return "sbom"
+    is_other = about and not any("provenance" in text for text in about)
+    return "provenance" if any(word in called for word in STATEMENTS) and not is_other else None
+
+
+def read_signed_claim(data: bytes, sbom: bytes) -> str | None:
+    """Return which of our documents a signed statement is taken for, and is not: what it says is in an envelope.
+
+    None for a signature alone, for our own `sbom` that somebody has signed, and for who else built or tested it: that
+    is believed for its signature. What cannot be read, or is not signed, is no such thing.
+    """
+    try:
+        outer = documents.parse_json(data)
+        if "messageSignature" in outer:
+            return None
+        envelope = outer.get("dsseEnvelope", outer)
+        statement = documents.parse_json(base64.b64decode(envelope["payload"], validate=True))
+        about, is_signed = str(statement["predicateType"]).lower(), bool(envelope["signatures"])
+        predicate = statement.get("predicate")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "provenance"
+    if any(word in about for word in SBOMS):
+        return None if is_signed and predicate == documents.parse_json(sbom) else "sbom"
+    return None if is_signed else "provenance"
+
+
+def _list_predicates(entry: Mapping[str, Any]) -> list[str]:
+    return [str(value) for key, value in annotations_of(entry).items() if "predicate" in str(key).lower()]
 
 
 def _called(entry: Mapping[str, Any]) -> str:
-    annotation = annotations_of(entry).get(PREDICATE)
-    return shown(
-        f"{entry['digest']} ({shortened(' '.join(filter(None, (_type(entry), annotation and str(annotation)))), 200)})"
-    )
+    about = " ".join((_type(entry), *_list_predicates(entry)))
+    return shown(f"{entry['digest']} ({shortened(about, 200)})")
 
 
 def _type(entry: Mapping[str, Any]) -> str:

@@ -16,10 +16,12 @@ from images.context import Access
 from images.deliver.refusals import OTHERWISE
 from images.deliver.registry import Body, Registry
 from images.deliver.skopeo import Server
+from images.host import limits
 from images.host.errors import Fault, WorldFault
 from images.oci import indexes
-from images.oci.descriptors import described, digest_of, encode
+from images.oci.descriptors import described, digest_of, encode, list_of, parse_descriptor
 from images.oci.indexes import LAYOUT
+from images.oci.manifest import parse_document, require_digest
 from images.oci.media_types import INDEXES, MANIFESTS
 from images.oci.reference import Remote
 from images.store.store import Store
@@ -34,6 +36,7 @@ GONE = (404,)
 NO_INTERFACE = (400, 404, 405, 406, 501)
 MOST, MOST_PAGES = 10_000, 100  # entries of a list, and pages that they come in
 TOO_MANY = "ask whoever pushed them to remove them; or the image by the path of a layout: skopeo copy brings it alone"
+MOST_PARTS = 20  # of a document that is attached: it has one, and what cosign collects under a tag some
 COSIGN = ("sig", "att", "sbom")  # what its tags end with: `cosign triangulate` prints them
 
 # Kinds of refusals of a registry that takes images and not what is attached to them; another attempt does not help.
@@ -142,6 +145,24 @@ def is_attached(document: Attachment, remote: Remote, access: Access) -> bool:
         return all(
             registry.ask("GET", path, refusals=GONE, most=len(data)).data == data for path, data in parts.items()
         )
+
+
+def read_documents(digest: str, remote: Remote, access: Access) -> list[bytes]:
+    """Return what a listed manifest holds, each part whole and unchanged.
+
+    Raises a Fault where it cannot be read, or has more than MOST_PARTS.
+    """
+    with Registry(remote, access) as registry:
+        data = registry.ask("GET", f"manifests/{digest}").data
+        require_digest(data, digest, remote.called(digest))
+        parts = [parse_descriptor(entry, digest) for entry in list_of(parse_document(data, digest), "layers", digest)]
+        if len(parts) > MOST_PARTS or any(part.size > limits.INSIDE.most for part in parts):
+            value = f"{remote.called(digest)} (more than {MOST_PARTS} parts or {limits.INSIDE.most} bytes)"
+            raise WorldFault("a document is attached that is too large to be read", value, TOO_MANY)
+        found = {part.digest: registry.ask("GET", f"blobs/{part.digest}", most=part.size).data for part in parts}
+    for named, content in found.items():
+        require_digest(content, named, remote.called(named))
+    return [*found.values()]
 
 
 def _read_referrers(registry: Registry, digest: str) -> list[dict[str, Any]] | None:

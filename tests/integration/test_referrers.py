@@ -205,20 +205,52 @@ def test_a_list_is_read_to_its_last_page(store: Store) -> None:
     assert [other.partition(" ")[0] for other in found.others] == [one.digest for one in signatures]
 
 
+BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+
+
+def test_what_others_have_signed_is_named(store: Store) -> None:
+    """As GitHub attests who built it, and signs the SBOM of the build."""
+    made = finished(store, SMALL)
+    statements: list[dict[str, object]] = [
+        {"predicateType": "https://slsa.dev/provenance/v1", "predicate": {}},
+        {"predicateType": "https://cyclonedx.org/bom", "predicate": {"components": []}},
+    ]
+    with listing_registry.running() as registry:
+        known, name = access(store), f"{registry.host}/a/b:1"
+        push(made, name, store, known)
+        for number, statement in enumerate(statements):
+            payload = base64.b64encode(json.dumps(statement).encode()).decode()
+            bundle = json.dumps({"dsseEnvelope": {"payload": payload, "signatures": [{"sig": "AA=="}]}}).encode()
+            said = (("dev.sigstore.bundle.predicateType", str(statement["predicateType"])),)
+            signed = Attachment(made.manifest, f"{number}", "bundle.json", BUNDLE, bundle, said)
+            referrers.attach([signed], place_of(name), store, known)
+
+        found = attached.compare_attached(documents(made), (), place_of(name), known)
+
+    assert [BUNDLE in other for other in found.others] == [True, True]
+
+
 def second_of(about: Image) -> dict[str, Attachment]:
     """Return documents that are not those of a build, and that others take for them."""
     sbom, statement = documents(about)
     return {
         "an SBOM": dataclasses.replace(sbom, data=b"{}"),
         "an SBOM in other letters": dataclasses.replace(sbom, media_type="application/vnd.CycloneDX+JSON; version=1.5"),
+        "an SBOM of another kind": dataclasses.replace(sbom, media_type="application/spdx+json"),
+        "an SBOM in an envelope": dataclasses.replace(sbom, media_type="application/vnd.dsse.envelope.v1+json"),
+        "a bundle of nothing": dataclasses.replace(sbom, media_type=BUNDLE, data=b"{}"),
         "a provenance": dataclasses.replace(statement, data=b"{}"),
         "a provenance without a word on it": dataclasses.replace(statement, annotations=()),
     }
 
 
 @pytest.mark.parametrize(
-    "kind", ["an SBOM", "an SBOM in other letters", "a provenance", "a provenance without a word on it"]
-)
+    "kind",
+    [
+        "an SBOM", "an SBOM in other letters", "an SBOM of another kind", "an SBOM in an envelope",
+        "a bundle of nothing", "a provenance", "a provenance without a word on it",
+    ],
+)  # fmt: skip
 def test_a_second_document_beside_the_one_of_the_build_is_refused(store: Store, kind: str) -> None:
     made = finished(store, SMALL)
     false = second_of(made)[kind]
