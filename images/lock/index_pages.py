@@ -113,6 +113,23 @@ def _is_there(index: str, name: str, sources: Sources) -> bool:
     return read_page(index, name, sources) is not None
 
 
+def has_root(index: str, sources: Sources) -> bool:
+    """Return whether an index answers for itself: one that does not may have none, or not know whoever asks.
+
+    GitLab says 404 where there is no login. Raises WorldFault where it cannot be reached.
+    """
+    if place := local_path(index):
+        return place.is_dir()
+    url, session = f"{index.rstrip('/')}/", download.session(sources)
+    if urlsplit(url).hostname in STORES:
+        return True
+    try:
+        with session.get(url, headers={"Accept": ACCEPT}, stream=True, timeout=download.TIMEOUT) as answer:
+            return bool(answer.status_code == requests.codes.ok)
+    except download.FAILED as error:
+        raise WorldFault("cannot reach a package index", f"{url} ({download.reason(error)})", REACH) from error
+
+
 def read_page(index: str, name: str, sources: Sources) -> Page | None:
     """Return the page of a project, None where an index says that it has none.
 

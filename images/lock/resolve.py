@@ -42,14 +42,15 @@ DECISIVE = ("requirements", "python", "glibc", "as_of", "family_as_of", "index",
 class Resolved(NamedTuple):
     """Every file that was chosen, the packages out of places that do not say when, and notes for the user.
 
-    `indexes` are the indexes and pages of links that were asked, `empty` those that have none of the packages, both
-    without logins.
+    `indexes` are the indexes and pages of links that were asked, `empty` those that have none of the packages, and
+    `silent` those of them that do not answer for themselves either; all without logins.
     """
 
     artifacts: tuple[Artifact, ...]
     undated: tuple[str, ...]
     notes: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
 
 
@@ -134,6 +135,7 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
         return {
             **files._asdict(), "artifacts": [asdict(artifact) for artifact in files.artifacts], "notes": notes,
             "empty": answer.empty, "indexes": asked,
+            "silent": [index for index in answer.empty if not index_pages.has_root(index, answer.sources)],
         }  # fmt: skip
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
@@ -171,14 +173,25 @@ def resolve_with_users(planned: Plan, context: Context) -> tuple[Resolved, UserP
     """
     alone = resolve_packages(replace(planned, user_packages=()), context)
     if not planned.user_packages:
-        uv.note_empty(alone.empty, context)
+        _judge_empty(alone, context)
         return alone, None
     resolved = resolve_packages(_with_torch_of(alone, planned), context)
-    uv.note_empty((index for index in resolved.empty if index in alone.empty), context)
+    _judge_empty(resolved, context)
     usual = {artifact.name for artifact in alone.artifacts}
     names = sorted(artifact.name for artifact in resolved.artifacts if artifact.name not in usual)
     _require_hashes(planned, resolved, names)
     return resolved, UserPackages(planned.user_packages, tuple(names))
+
+
+def _judge_empty(resolved: Resolved, context: Context) -> None:
+    """Say of indexes that they have none of the packages; raise UserFault for one that may only not know the login.
+
+    Its packages were taken from another index, where anybody can have their names.
+    """
+    if resolved.silent:
+        fact = "an index answers for none of the packages, and not for itself"
+        raise UserFault(fact, f"{', '.join(resolved.silent)} (404, or another refusal)", index_pages.ANSWER)
+    uv.note_empty(resolved.empty, context)
 
 
 def _with_torch_of(alone: Resolved, planned: Plan) -> Plan:

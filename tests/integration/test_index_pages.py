@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 
 from images.host import limits
-from images.host.errors import Fault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.host.limits import Limit
 from images.host.progress import Progress
 from images.lock import collect, index_pages, resolve
@@ -171,20 +171,34 @@ def test_the_only_index_names_what_it_refuses(store: Store, tmp_path: Path) -> N
     assert caught.value.value.startswith(f"http://{host}/simple/") and caught.value.value.endswith("/ (403)")
 
 
-@pytest.mark.parametrize("has_one", [True, False])
-def test_an_index_that_has_none_of_all_packages_is_named(
-    index: str, store: Store, capsys: pytest.CaptureFixture[str], *, has_one: bool
-) -> None:
-    with listening(lambda asked: respond(asked, page(HTML, DECLARED), ("six",))) as host:
-        place = f"{host}/{'simple' if has_one else 'simpel'}"
-        context = locks.context(store, Sources(index=index, extra=(f"http://token:secret@{place}",)), os.environ)
-        wide = dataclasses.replace(context, progress=Progress(Console(stderr=True, width=500)))
-        found, _ = resolve.resolve_with_users(PLAN, wide)
+ROOTS = {
+    "has one of them": (("six",), Reply(404), None),
+    "is an index, and has none": ((), page(HTML, DECLARED), "note"),
+    "answers for nothing": ((), Reply(404), "error"),
+    "has a page that wants a login": ((), Reply(401), "error"),
+}
 
-    told = capsys.readouterr().err
-    assert {file.name for file in found.artifacts} == set(NAMES)
-    assert (f"note: an index has none of the packages: http://{place} (404" in told) is not has_one
-    assert "secret" not in told
+
+@pytest.mark.parametrize(("only", "root", "said"), ROOTS.values(), ids=ROOTS)
+def test_an_index_that_has_none_of_all_packages_is_named(
+    index: str, store: Store, capsys: pytest.CaptureFixture[str], only: tuple[str, ...], root: Reply, said: str | None
+) -> None:
+    """GitLab says 404 of all where there is no login, and then others could have the names of its packages."""
+
+    def answer(asked: Asked) -> Reply:
+        return root if asked.path == "/simple/" else respond(asked, page(HTML, DECLARED), only)
+
+    with listening(answer) as host:
+        context = locks.context(store, Sources(index=index, extra=(f"http://token:secret@{host}/simple",)), os.environ)
+        wide = dataclasses.replace(context, progress=Progress(Console(stderr=True, width=500)))
+        with pytest.raises(UserFault) if said == "error" else nullcontext() as caught:
+            found, _ = resolve.resolve_with_users(PLAN, wide)
+
+    told = f"{capsys.readouterr().err}{caught and caught.value}"
+    assert (f"http://{host}/simple (404" in told) is (said is not None) and "secret" not in told
+    if said != "error":
+        assert {file.name for file in found.artifacts} == set(NAMES)
+        assert ("note: an index has none of the packages" in told) is (said == "note")
 
 
 @pytest.mark.parametrize("has_it", [True, False])
@@ -195,6 +209,7 @@ def test_an_index_of_the_user_s_packages_alone_is_judged_after_the_last_question
     here = {f"/files/{wheel.name}": Reply(200, wheel.read_bytes())}
     if has_it:
         here["/simple/mine/"] = page(HTML, linked(wheel))
+    here |= {} if has_it else {"/simple/": page(HTML, DECLARED)}  # where it has its package nobody asks for that
     with listening(lambda asked: here.get(asked.path, Reply(404))) as host:
         own = f"http://{host}/simple"
         sources = Sources(index=index, extra=(own,), links=() if has_it else (str(tmp_path / "own"),))
