@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden import __main__ as golden
-from tests.golden import data, explain, messages, plans, refusals
+from tests.golden import data, explain, messages, plans, published, refusals
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,14 @@ def test_a_refusal_says_what_it_said(group: str, typed: str) -> None:
     known = json.loads(data.recorded("refusals")[f"{group}.json"])
 
     assert refusals.refused(typed) == known[f"build.py {typed}"], data.REMEDY
+
+
+@pytest.mark.parametrize("name", ["provenance.json", "sbom.json"])
+def test_what_is_published_beside_an_image_is_what_it_was(name: str) -> None:
+    """Its digest is attached to every image: `verify` refuses those of before, as soon as it changes."""
+    different = data.difference("published", name, published.produce()[name])
+
+    assert not different, f"{different}\n{data.REMEDY}"
 
 
 def test_no_golden_data_are_left_over() -> None:
