@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.harness import EXAMPLES, IMAGES, built, call
+from tests.support.programs import needs
 
 
 def test_json_says_what_was_built(image: str) -> None:
@@ -44,20 +44,20 @@ def test_docker_loads_the_archive(archive: Path, engine: None) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("podman") is None, reason="no podman: apt-get install podman")
+@needs("podman")
 def test_podman_loads_the_archive(archive: Path) -> None:
     assert call(["podman", "load", "--input", str(archive)]).code == 0
     assert call(["podman", "rmi", "--force", f"{IMAGES}:archive"]).code == 0
 
 
-@pytest.mark.skipif(shutil.which("skopeo") is None, reason="no skopeo: apt-get install skopeo")
+@needs("skopeo")
 def test_skopeo_reads_it(archive: Path) -> None:
     for transport in ("docker-archive", "oci-archive"):
         assert call(["skopeo", "inspect", f"{transport}:{archive}"]).code == 0
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("umoci") is None, reason="no umoci: apt-get install umoci")
+@needs("umoci")
 def test_umoci_unpacks_it(archive: Path, tmp_path: Path) -> None:
     layout = tmp_path / "layout"
     layout.mkdir()

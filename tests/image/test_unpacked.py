@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.support.documents import page
 from tests.support.harness import Done, call
+from tests.support.programs import needs
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("ch-run") is None, reason="no ch-run: apt-get install charliecloud"),
+    needs("ch-run"),
 ]
 # As the user of these tests; what root types is somebody else's here.
 SOMEBODY = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups") if os.geteuid() == 0 else ()

@@ -13,6 +13,9 @@ import pytest
 
 from images.deliver import logins
 from images.oci.reference import Remote
+from tests.support.programs import needs
+
+pytestmark = needs("skopeo")
 
 REGISTRY = "host.example:5000"
 NAMES = (

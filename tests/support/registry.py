@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from images.store.store import default_root
 from tests.support.containers import Started
 from tests.support.harness import call
+from tests.support.programs import list_missing, needs, say_missing
 
 PASSWORD = "secret:word"
 HTPASSWD = "user:$2b$04$hWwfVgYSXE52Wmc1eD.cC.jgLxOv/Gzl3SK6XZh.oGHdMSwPo30KW\n"  # that password
@@ -24,9 +24,8 @@ http: {{addr: "127.0.0.1:0", secret: x{tls}}}
 """
 TLS = ", tls: {{certificate: {certificate}, key: {key}}}"
 AUTH = "auth: {{htpasswd: {{realm: ours, path: {folder}/htpasswd}}}}\n"
-MISSING = [name for name in ("docker-registry", "skopeo") if shutil.which(name) is None]
-REASON = f"not installed: {' '.join(MISSING)}; apt-get install {' '.join(MISSING)}"
-needed = pytest.mark.skipif(bool(MISSING), reason=REASON)
+PROGRAMS = ("docker-registry", "skopeo")
+needed = needs(*PROGRAMS)
 
 
 @contextmanager
@@ -35,8 +34,8 @@ def running(folder: Path, *, locked: bool = False, certificate: Path | None = No
 
     locked: it wants `user` with PASSWORD. certificate: it speaks TLS, with the key beside that.
     """
-    if MISSING:
-        pytest.skip(REASON)
+    if missing := list_missing(*PROGRAMS):
+        pytest.skip(say_missing(missing))
     folder.mkdir()
     (folder / "htpasswd").write_text(HTPASSWD)
     tls = TLS.format(certificate=certificate, key=certificate.with_suffix(".key")) if certificate else ""
