@@ -208,13 +208,13 @@ def hashed(*names: str) -> resolve.Resolved:
     ],
 )
 def test_one_hash_asks_for_those_of_all_that_only_the_user_needs(
-    monkeypatch: pytest.MonkeyPatch, lines: list[str], said: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], said: str | None
 ) -> None:
     """`c` is of the image, and needs none."""
     lines = [line.replace("sha256:A", f"sha256:{'a' * 64}").replace("sha256:B", f"sha256:{'b' * 64}") for line in lines]
     answers = {True: hashed("c"), False: hashed("a", "b", "c")}
     monkeypatch.setattr(resolve, "resolve_packages", lambda plan, _: answers[not plan.user_packages])
-    context = locks.context(Store(Path("/nowhere")), Sources(), {})
+    context = locks.context(Store(tmp_path), Sources(), {})
 
     with pytest.raises(UserFault, match="has no hash") if said else nullcontext() as caught:
         resolve.resolve_with_users(replace(QUESTION, user_packages=tuple(lines)), context)
@@ -222,11 +222,11 @@ def test_one_hash_asks_for_those_of_all_that_only_the_user_needs(
 
 
 def test_a_line_of_the_image_s_own_package_is_left_out_where_its_hash_is_another(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resolve, "resolve_packages", lambda *_: hashed())
     line = f"torch==2.13.0 --hash=sha256:{'f' * 64}"
-    context = locks.context(Store(Path("/nowhere")), Sources(), {})
+    context = locks.context(Store(tmp_path), Sources(), {})
 
     with pytest.raises(UserFault, match="none of those") as caught:
         resolve.resolve_with_users(replace(QUESTION, user_packages=(line,)), context)
