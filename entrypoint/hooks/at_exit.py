@@ -116,7 +116,7 @@ BESIDE = {
     "proof": ("weights",),
     "one_model": ("messenger", "one_job", "weights", "proof"),
     "meeting": ("one_model", "reason"),
-    "waits": ("one_model", "spot"),
+    "waits": ("ending", "one_model", "spot"),
     "same_job": ("one_model",),
     "same_data": ("waits", "reason"),
     "compiler": ("one_job", "spot"),

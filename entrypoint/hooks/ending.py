@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 LOOK = 0.2  # seconds between two looks of the main thread
 # A directory in which ranks leave word for what has started them: rank 0 its last line, which is printed once all ranks
-# have ended well, and each rank a file while it waits for the others in init_process_group.
+# have ended well, and each rank a file while it waits for the others in init_process_group, or for long elsewhere.
 WORD = "MULTINODE_WORD"
-LAST_LINE, JOINING = "last-line", "joining-"
+LAST_LINE, JOINING, IDLE = "last-line", "joining-", "idle-"
 VAIN = 5.0  # seconds until a rank that waits for ranks that have ended waits in vain
 PATIENCE = 30.0  # seconds until a node says what it waits for
 LINGER = 5.0  # seconds for which a node that has failed waits until the others have read it: it may keep the store
@@ -159,12 +159,14 @@ def watch_groups(module: Any) -> None:
     module.init_process_group = form_and_leave_word
 
 
-def list_joining(environ: Mapping[str, str]) -> list[str]:
-    """Return the ranks of this node that wait for the others of their group."""
+def list_words(environ: Mapping[str, str], kind: str) -> dict[str, str]:
+    """Return what ranks of this node have left of a kind, by their numbers."""
+    found = {}
     with contextlib.suppress(OSError, KeyError):
-        names = os.listdir(environ[WORD])
-        return sorted(name.removeprefix(JOINING) for name in names if name.startswith(JOINING))
-    return []
+        for name in sorted(os.listdir(environ[WORD])):
+            if name.startswith(kind):
+                found[name.removeprefix(kind)] = Path(environ[WORD], name).read_text()
+    return found
 
 
 def close(agent: Any) -> None:
@@ -235,7 +237,7 @@ def watch_others(agent: Any, monitor: Callable[..., Any]) -> Callable[..., Any]:
         board = getattr(agent, "_multinode", None)
         if board is None or str(getattr(result.state, "name", "")) != "HEALTHY":
             return result
-        waits = find_vain_wait(board)
+        waits = find_vain_wait(board, len(group.workers))
         if waits or (board.failed and agent._remaining_restarts == 0):
             with contextlib.suppress(Exception):
                 agent._pcontext.close(signal.SIGTERM, timeout=CLOSING)
@@ -248,17 +250,30 @@ def watch_others(agent: Any, monitor: Callable[..., Any]) -> Callable[..., Any]:
     return look
 
 
-def find_vain_wait(board: Board) -> str:
-    """Return who waits for ranks that have ended, in words; empty where that is not certain."""
-    joining = list_joining(os.environ) if board.good else []
-    if not joining:
+def find_vain_wait(board: Board, ranks: int) -> str:
+    """Return who waits for ranks that have ended, in words; empty where that is not certain.
+
+    A group forms of all ranks. Of other waits nobody knows for whom they are: they are in vain where all other nodes
+    have ended, and each of the ranks of this one, of which there are so many, waits or has ended.
+    """
+    where = find_vain_place(board, ranks) if board.good else ""
+    if not where:
         board.vain = 0.0
         return ""
     board.vain = board.vain or time.monotonic()
     if time.monotonic() - board.vain < VAIN:
         return ""
-    ended = name_nodes(sorted(board.good))
-    return f"rank {joining[0]} waits in init_process_group for the ranks of {ended}, which have ended without joining"
+    return f"{where} for the ranks of {name_nodes(sorted(board.good))}, which have ended"
+
+
+def find_vain_place(board: Board, ranks: int) -> str:
+    """Return which rank waits where, for ranks that have ended; empty where that is not so."""
+    joining = next(iter(list_words(os.environ, JOINING)), "")
+    if joining:
+        return f"rank {joining} waits in init_process_group"
+    idle = list_words(os.environ, IDLE)
+    waiting = next((f"rank {rank} waits {place}" for rank, place in idle.items() if place.startswith("at ")), "")
+    return waiting if len(idle) >= ranks and not board.list_missing() else ""
 
 
 def wait_for_others(agent: Any) -> None:

@@ -18,6 +18,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .ending import IDLE, WORD
 from .messenger import connect
 from .one_job import DISTRIBUTED
 from .one_model import KNOWN, VARIABLE, Job, count_exchanges, find_store, read_job
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 BEAT, PAUSE = 5.0, 0.2  # seconds between two looks, and between two of a rank that ends
 LONG, LATER = 60.0, 5  # seconds of a wait that is said, and how many times as long it is when it is said again
+IDLE_AFTER = 8.0  # seconds of a wait after which what has started this rank is told: others may have ended
 SILENT = 20.0  # seconds without a sign of a rank after which that is said
-IDLE = 0.5  # of a core that a backward pass takes at the most while it waits for others
+BUSY = 0.5  # of a core that a backward pass takes at the most while it waits for others
 MOST = 4  # ranks that a line names
 NAME = "multinode-stacks"  # of the file in memory that has the answer, then the process and its pipe
 END, DONE = b".", b"\n.\n"  # what ends the thread, and an answer
@@ -135,7 +137,7 @@ class Wait:
 
     def note(self, spot: Spot, progress: tuple[int, int], now: float, used: float) -> None:
         """Take what a look has found; used: the seconds of processors that this process has taken."""
-        computes = spot.doing == PASS and used - self.used > IDLE * BEAT
+        computes = spot.doing == PASS and used - self.used > BUSY * BEAT
         if not spot.waits or computes or (spot, progress) != (self.spot, self.progress):
             self.since = now
         self.spot, self.progress, self.used, self.seconds = spot, progress, used, now - self.since
@@ -152,6 +154,7 @@ class Watch:
         self.ranks: Ranks | None = None
         self.gone = False
         self.wait, self.beat, self.waits, self.said = Wait(), 0, 0, 0.0
+        self.idle = False
         self.thread = threading.Thread(target=self.run, name="multinode.waits", daemon=True)
         self.thread.start()
 
@@ -186,6 +189,9 @@ class Watch:
         spot = locate(sys._current_frames().get(self.main))
         self.wait.note(spot, (count_exchanges(sys.modules) or 0, steps), time.monotonic(), time.process_time())
         self.beat += 1
+        if self.idle != (self.wait.seconds >= IDLE_AFTER):
+            self.idle = not self.idle
+            leave_word(self.environ, f"at {spot.text}" if self.idle else "")
         try:
             if self.ranks is None and not self.gone:
                 self.ranks = find_ranks(self.environ)
@@ -218,8 +224,22 @@ class Watch:
         """End the thread, unless a store holds it, and say that this rank has ended."""
         os.write(self.ask, END)
         self.thread.join(1.0)
+        leave_word(self.environ, ENDED)
         if self.ranks is not None and not self.thread.is_alive() and read_job(self.environ):
             self.ranks.write(Sign(self.beat, "", ENDED, 0.0))
+
+
+def leave_word(environ: Mapping[str, str], text: str) -> None:
+    """Tell what has started this rank where it waits for others, or that it has ended; empty: it works."""
+    path = os.path.join(environ.get(WORD, ""), f"{IDLE}{environ.get('RANK', '')}")
+    with contextlib.suppress(OSError):
+        if not environ.get(WORD):
+            return
+        if not text:
+            os.unlink(path)
+            return
+        with open(path, "w") as file:
+            file.write(text)
 
 
 def find_job(environ: Mapping[str, str]) -> Job | None:

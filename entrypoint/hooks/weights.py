@@ -85,11 +85,12 @@ def find_epsilon_of(kind: Any) -> float:
 
 def is_shared_out(parameter: Any) -> bool:
     """Return whether each rank has a part of a parameter: of DTensor (FSDP2, tensor parallel) or of FSDP1."""
-    return is_of_parts(type(parameter)) or not MARKS.isdisjoint(getattr(parameter, "__dict__", ()))
+    kind: Any = type(parameter)
+    return is_of_parts(kind) or not MARKS.isdisjoint(getattr(parameter, "__dict__", ()))
 
 
 @functools.cache
-def is_of_parts(kind: type) -> bool:
+def is_of_parts(kind: Any) -> bool:
     """Return whether tensors of a type are parts; asking each of a thousand takes most of a millisecond."""
     return kind.__name__ == "FlatParameter" or hasattr(kind, "_local_tensor")
 

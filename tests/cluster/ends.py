@@ -8,20 +8,19 @@ The group is oneCCL's where that is.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
 import time
+from importlib import import_module, util
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-with contextlib.suppress(ImportError):
-    import oneccl_bindings_for_pytorch  # noqa: F401
-BACKEND = "ccl" if "oneccl_bindings_for_pytorch" in sys.modules else "gloo"
+CCL = "oneccl_bindings_for_pytorch"
+BACKEND = "ccl" if util.find_spec(CCL) and import_module(CCL) else "gloo"
 HOW, WHEN = sys.argv[1:3]
 RANK = int(os.environ["RANK"])
 

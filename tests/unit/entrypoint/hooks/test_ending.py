@@ -44,6 +44,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, seconds)
 
 
+GROUP = SimpleNamespace(workers=[0, 1])  # two ranks
+
+
 class Agent:
     """An agent of torchrun, as far as the hook needs one."""
 
@@ -181,13 +184,13 @@ def test_a_failure_elsewhere_ends_running_ranks_where_they_may_not_be_started_ag
     agent = Agent(Store(), 0, restarts=restarts)
     agent._multinode.closed = True
     look = ending.watch_others(agent, agent._monitor_workers)
-    assert look(None).state.name == "HEALTHY"
+    assert look(GROUP).state.name == "HEALTHY"
     agent._multinode.failed = {1: {"rank": 1, "code": 3, "order": 1}}
     if ends:
         with pytest.raises(SystemExit):
-            look(None)
+            look(GROUP)
     else:
-        assert look(None).state.name == "HEALTHY"
+        assert look(GROUP).state.name == "HEALTHY"
 
 
 def test_ranks_are_started_again_as_a_whole_and_the_last_line_comes_at_the_end(
@@ -210,23 +213,37 @@ def test_ranks_are_started_again_as_a_whole_and_the_last_line_comes_at_the_end(
     assert not (tmp_path / "word").exists() and not ending.leave_last_line("", os.environ)
 
 
-@pytest.mark.parametrize(("good", "joining", "ends"), [({1}, True, True), ({1}, False, False), (set(), True, False)])
+BARRIER = "at train.py:31 (barrier)"
+
+
+@pytest.mark.parametrize(
+    ("good", "words", "says"),
+    [
+        ({1}, {"joining-0": ""}, "rank 0 waits in init_process_group for the ranks of node 1"),
+        ({1}, {}, ""),
+        (set(), {"joining-0": ""}, ""),
+        ({1, 2}, {"idle-0": BARRIER, "idle-1": "ended"}, f"rank 0 waits {BARRIER} for the ranks of nodes 1, 2"),
+        ({1}, {"idle-0": BARRIER, "idle-1": "ended"}, ""),  # node 2 may come to that barrier
+        ({1, 2}, {"idle-0": BARRIER}, ""),  # so may rank 1, of this node
+        ({1, 2}, {"idle-0": "ended", "idle-1": "ended"}, ""),
+    ],
+)
 def test_a_rank_that_waits_for_ranks_that_have_ended_ends_its_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: set[int], joining: bool, ends: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: set[int], words: dict[str, str], says: str
 ) -> None:
     monkeypatch.setenv(WORD, str(tmp_path))
     monkeypatch.setattr(ending, "VAIN", 0.0)
-    if joining:
-        (tmp_path / f"{ending.JOINING}0").touch()
-    agent = Agent(Store(), 0, restarts=1)
+    for name, text in words.items():
+        (tmp_path / name).write_text(text)
+    agent = Agent(Store(), 0, 3, restarts=1)
     agent._multinode.closed, agent._multinode.good = True, good
     look = ending.watch_others(agent, agent._monitor_workers)
-    if ends:
+    if says:
         with pytest.raises(SystemExit):
-            look(None)
-        assert "rank 0 waits in init_process_group for the ranks of node 1" in LAST[0]
+            look(GROUP)
+        assert says in LAST[0]
     else:
-        assert look(None).state.name == "HEALTHY"
+        assert look(GROUP).state.name == "HEALTHY"
 
 
 @pytest.mark.parametrize(
