@@ -30,6 +30,7 @@ def prepare():
 @pytest.fixture(scope="module")
 def waiting(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
     place: Path = tmp_path_factory.mktemp("waits")
+    place.chmod(0o755)
     (place / "train.py").write_text(TRAIN)
     (place / "prepare.py").write_text(PREPARE)
     with detached("--volume", f"{place}:/script:ro", image, "--nproc", "2", "/script/train.py") as container:
