@@ -122,8 +122,11 @@ def compare_rows(dataset: Any, loader: Any) -> None:
 
 
 def judge_rows(mine: Sequence[int], place: str, others: Mapping[int, Sequence[int]]) -> None:
-    """End where another rank has more batches or fewer; say it where only its rows are more or fewer."""
-    unlike = {rank: count for rank, count in others.items() if list(count) != list(mine)}
+    """End where another rank has more rows or fewer, and so batches; say it where only its rows are.
+
+    Other batches of as many rows are meant: accelerate has them without even_batches.
+    """
+    unlike = {rank: count for rank, count in others.items() if count[0] != mine[0]}
     if not unlike:
         return
     rank = min(unlike, key=lambda rank: unlike[rank][1] == mine[1])  # one with other batches, if there is one

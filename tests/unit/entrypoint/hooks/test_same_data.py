@@ -171,14 +171,20 @@ def test_a_shuffle_is_wrong_where_ranks_share_data_by_positions(
 
 
 @pytest.mark.parametrize(
-    ("rows", "ends", "says"),
-    [(64, False, False), (56, True, False), (65, False, True), (0, True, False)],
+    ("rows", "batches", "ends", "says"),
+    [
+        (64, 8, False, False),
+        (64, 7, False, False),  # of accelerate without even_batches
+        (56, 7, True, False),
+        (65, 8, False, True),
+        (0, 0, True, False),
+    ],
 )
 def test_ranks_have_as_many_rows(
-    rows: int, ends: bool, says: bool, world: World, library: Any, capsys: pytest.CaptureFixture[str]
+    rows: int, batches: int, ends: bool, says: bool, world: World, library: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     library.prepare_data_loader(SimpleNamespace(dataset=range(64)))
-    world.hear(lambda _: [rows, rows // 8])
+    world.hear(lambda _: [rows, batches])
 
     assert bool(world.ended) == ends
     said = str(world.ended[0]) if ends else capsys.readouterr().err
