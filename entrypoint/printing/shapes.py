@@ -22,11 +22,11 @@ class Shape(NamedTuple):
 EXAMPLE = r"(?i:pass(?:w(?:or)?d)?|pw(?:or)?d|secret|token|key|x+|\.+)@"
 TABLE = {
     "a token of Hugging Face": Shape(("hf_",), r"\w{16,}", "[A-Za-z0-9]{30}"),
-    "a token of GitHub": Shape(("gho_", "ghp_", "ghr_", "ghs_", "ghu_"), r"\w{16,}", "[A-Za-z0-9]{30}"),
+    "a token of GitHub": Shape(("gh",), r"[oprsu]_\w{16,}", "[oprsu]_[A-Za-z0-9]{30}"),
     "a token of GitHub for some repositories": Shape(("github_pat_",), r"\w{16,}", r"\w{22}"),
     "a token of GitLab": Shape(("glpat-",), r"[\w-]{16,}", r"[\w-]{20}"),
     "a key of OpenAI or Anthropic": Shape(("sk-",), r"[\w-]{16,}", r"(?=[\w-]{0,60}\d)[\w-]{32}"),
-    "a token of Slack": Shape(("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-"), r"[\w-]{10,}", r"[\w-]{20}"),
+    "a token of Slack": Shape(("xox",), r"[abprs]-[\w-]{10,}", r"[abprs]-[\w-]{20}"),
     "a key of AWS": Shape(("AKIA", "ASIA"), r"[0-9A-Z]{16}\b", r"[0-9A-Z]{16}\b"),
     "a secret key of AWS": Shape(
         ("aws_secret_access_key", "AWS_SECRET_ACCESS_KEY", "SecretAccessKey"),
