@@ -44,6 +44,7 @@ INTERNAL = (
     "SUPERVISED",
     "TRAINING",
     "WORD",
+    "WORDS",
 )
 
 
