@@ -1,11 +1,10 @@
-"""Why a file cannot be written though there is room: the limit of a process is a real one, a quota is made up."""
+"""Why a file cannot be written though there is room: limit and quota are made up."""
 
 from __future__ import annotations
 
 import errno
 import os
 import resource
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,9 @@ LIMIT = 4096
 
 
 @pytest.fixture
-def limited() -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+def limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a limit that nobody feels: a real one ends the tests, whose log is a file."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (LIMIT, LIMIT))
 
 
 def save(f: Path | str) -> None:
