@@ -50,7 +50,7 @@ def test_ranks_with_the_same_end_with_one_model(pod: Start, how: str) -> None:
     pods = [pod(0, how), pod(1, how)]
 
     assert [each.code(BOUND) for each in pods] == [0, 0]
-    first, second = (re.findall(r"weights (\S+)", each.log) for each in pods)
+    first, second = (re.findall(r"(?m)^weights (\S+)$", each.log) for each in pods)
     assert first == second and len(first) == 1
 
 
