@@ -24,6 +24,8 @@ HOSTS = 120
 PODS = 900
 # For all ranks, before they agree on a checkpoint: an image may have to be fetched first.
 RANKS = 900.0
+# Until a node sees what another one has written on a shared file system: nfs(5), acdirmax.
+SEEN = 60.0
 # In which rank 0 still tells the others that it was refused; for a stranger at its port who says nothing.
 REFUSAL, STRANGER = 30.0, 5.0
 # Until a job that is just ending has freed its directory for results.

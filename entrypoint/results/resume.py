@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Callable
 
 from entrypoint import timeouts
 from entrypoint.errors import EXIT_OUTSIDE, Refusal
-from entrypoint.results.agree import agree, tell_refused
+from entrypoint.results.agree import PAUSE, agree, tell_refused
 from entrypoint.results.checkpoints import PREFIX, STATE, digest_state, find_last, read_object
 from entrypoint.results.identity import FLAG
 from entrypoint.results.record import (
@@ -154,9 +155,20 @@ def write_offer(directory: str, step: int) -> str:
 
 
 def finds(directory: str, offer: str) -> bool:
-    """Return whether this rank has the checkpoint that rank 0 offers."""
-    step = read_step(offer)
-    return step is not None and write_offer(directory, step) == offer
+    """Return whether this rank has the checkpoint that rank 0 offers.
+
+    Where it sees the same run without that checkpoint, it looks again: a shared file system shows files late.
+    """
+    step, until = read_step(offer), time.monotonic() + timeouts.SEEN
+    if step is None:
+        return False
+    seen, without = write_offer(directory, step), f"{offer.rpartition(' ')[0]} "
+    is_named = without != f"{step}  "  # no record says whether a directory is that of rank 0
+    while seen != offer and seen == without and is_named and time.monotonic() < until:
+        time.sleep(PAUSE)
+        os.listdir(directory)  # anew, which asks the server
+        seen = write_offer(directory, step)
+    return seen == offer
 
 
 def read_step(offer: str) -> int | None:

@@ -20,7 +20,7 @@ from entrypoint.results import plan
 from entrypoint.results.checkpoints import digest_state
 from entrypoint.results.plan import find_results, plan_run
 from entrypoint.results.record import RESUME, Run
-from entrypoint.results.resume import RUN, check_directory, open_run, resume_rank
+from entrypoint.results.resume import RUN, check_directory, finds, open_run, resume_rank, write_offer
 from entrypoint.tasks.arguments import Program, complete
 from entrypoint.tasks.command import PLAIN, SCRIPT, TASK, Command
 from entrypoint.tasks.table import find_task
@@ -468,6 +468,34 @@ def test_ranks_never_go_on_from_different_steps(tmp_path: Path, hands: str) -> N
     (copy / "checkpoint-4/trainer_state.json").write_text('{"global_step": 4, "log_history": [{"loss": 1}]}')
     assert ranks(hands, shared.directory, copy) == [None] * 2
     assert set(names) == {"lock", "run.json"}
+
+
+@pytest.mark.parametrize(
+    ("comes", "same_run", "found"),
+    [(True, True, True), (False, True, False), (False, False, False)],
+    ids=["late", "never", "of a disk of its own"],
+)
+def test_a_checkpoint_that_is_seen_late_is_waited_for(
+    comes: bool, same_run: bool, found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, later = Start(tmp_path / "first", tmp_path), Start(tmp_path / "later", tmp_path)
+    for each in (first, later):
+        each.task()
+    if same_run:
+        shutil.copytree(first.directory, later.directory, dirs_exist_ok=True)
+    first.save(4)
+    looks: list[float] = []
+
+    def look_again(seconds: float) -> None:
+        looks.append(seconds)
+        if comes and len(looks) == 3:
+            shutil.copytree(first.directory / "checkpoint-4", later.directory / "checkpoint-4")
+
+    monkeypatch.setattr("time.sleep", look_again)
+    monkeypatch.setattr("entrypoint.timeouts.SEEN", 60.0 if comes else 0.05)
+
+    assert finds(str(later.directory), write_offer(str(first.directory), 4)) is found
+    assert bool(looks) is same_run
 
 
 def test_another_run_is_refused_before_anybody_waits(start: Start, tmp_path: Path) -> None:
