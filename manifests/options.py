@@ -269,13 +269,8 @@ def add_options(parser: Parser, kind: ManifestKind) -> None:
     add("--cpu", "CPUS", "request and limit of each pod", type=at_least(1), **(sizes or {"default": 1}))
     add("--memory", "BYTES", "request and limit of each pod", type=read_size, **(sizes or {"default": "4Gi"}))
     add("--shm", "BYTES", "size of /dev/shm, part of the memory; default: all of it", type=read_size)
-    add(
-        "--pvc",
-        "NAME",
-        "claim for results and downloads, which all pods mount",
-        type=read_object,
-        default="transformers-pvc",
-    )
+    results = "claim for results and downloads, which all pods mount"
+    add("--pvc", "NAME", results, type=read_object, default="transformers-pvc")
     add("--mount", "DIRECTORY", "where they mount it", type=read_path, default=OUTPUT)
     claim = "another claim that all pods mount, for data"
     add("--volume", "CLAIM[/PART]:DIRECTORY[:ro]", claim, type=read_volume, **many)

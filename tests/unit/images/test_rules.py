@@ -220,7 +220,9 @@ def test_only_what_may_help_is_tried_again(
     assert len(tried) == attempts
 
 
-@pytest.mark.parametrize("host", [*index_pages.STORES, "pypi.org", "download.pytorch.org.example", "evil.example"])
+@pytest.mark.parametrize(
+    "host", [*index_pages.STORES, *(f"{store}.example" for store in index_pages.STORES), "evil.example"]
+)
 def test_only_stores_of_files_say_403_for_what_is_not_there(host: str) -> None:
     absent = index_pages._absences(f"https://{host}/simple/six/")
 

@@ -187,24 +187,24 @@ def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:
         collect.find_addresses(locked, [], context)
 
 
-PYPI, OWN = "https://pypi.org/simple", "https://host/simple"
+(USUAL,), OWN = index_pages.list_addresses(Sources()), "https://host/simple"
 
 
 @pytest.mark.parametrize(
     ("indexes", "sources", "url", "is_at_hand"),
     [
-        ((PYPI,), Sources(), "https://files/a.whl", True),
-        ((PYPI,), Sources(index=f"{PYPI}/"), "https://files/a.whl", True),
-        ((PYPI, TORCH_INDEX), Sources(extra=(OWN,)), "https://files/a.whl", True),
-        ((PYPI,), Sources(index=OWN), "https://files/a.whl", False),
+        ((USUAL,), Sources(), "https://files/a.whl", True),
+        ((USUAL,), Sources(index=f"{USUAL}/"), "https://files/a.whl", True),
+        ((USUAL, TORCH_INDEX), Sources(extra=(OWN,)), "https://files/a.whl", True),
+        ((USUAL,), Sources(index=OWN), "https://files/a.whl", False),
         ((OWN,), Sources(), "https://files/a.whl", False),
         ((OWN,), Sources(index="https://me:secret@host/simple/"), "https://files/a.whl", True),
-        ((PYPI,), Sources(no_index=True), "https://files/a.whl", False),
+        ((USUAL,), Sources(no_index=True), "https://files/a.whl", False),
         ((TORCH_INDEX,), Sources(no_index=True), "https://files/a.whl", False),
-        ((PYPI,), Sources(), "http://files/a.whl", False),
-        ((PYPI,), Sources(trusted=("files",)), "http://files/a.whl", True),
+        ((USUAL,), Sources(), "http://files/a.whl", False),
+        ((USUAL,), Sources(trusted=("files",)), "http://files/a.whl", True),
         ((), Sources(), "file:///wheels/a.whl", True),
-        ((PYPI,), Sources(), "", False),
+        ((USUAL,), Sources(), "", False),
     ],
 )
 def test_an_address_of_a_lock_is_asked_where_its_indexes_are(

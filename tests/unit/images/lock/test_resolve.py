@@ -15,6 +15,7 @@ from images.context import Settings
 from images.host.errors import UserFault
 from images.host.progress import Progress
 from images.lock import resolve, uv
+from images.lock.index_pages import list_addresses
 from images.lock.uv import Chosen
 from images.plan import catalog, planner
 from images.plan.plan import Plan
@@ -89,7 +90,7 @@ def test_a_resolution_is_kept_when_its_day_is_over(
     first, again = (resolve.resolve_packages(PLAN, context) for _ in range(2))
 
     assert len(questions) == asked
-    assert first == again == resolve.choose_files(found, PLAN)._replace(indexes=("https://pypi.org/simple",))
+    assert first == again == resolve.choose_files(found, PLAN)._replace(indexes=list_addresses(Sources()))
 
 
 def test_what_is_said_of_a_resolution_is_said_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
