@@ -17,7 +17,7 @@ PREFIX = "multinode/end"
 GOOD, FAILED, RESTARTS, READ, DONE, ENDED = "good", "failed", "restarts", "read", "done", "ended"
 BEAT = 1.0  # seconds between two looks into the store
 SILENT = 20.0  # seconds without a sign of a node's thread: the node or its network is gone
-PAUSE, LONGEST, TRIES = 2.0, 60.0, 3  # seconds until a store that does not answer is asked again, and how often it is
+PAUSE = 2.0  # seconds until a store that has not answered is asked again
 
 
 class Unreachable(Exception):
@@ -27,19 +27,20 @@ class Unreachable(Exception):
 class Board:
     """What the nodes of one start of their ranks have written of their ends, as this node reads it.
 
-    good and failed: how the nodes ended, by their numbers; restarts: how many times a node has begun to start its ranks
-    again; tries: how many times in a row the store has not answered: a network may be away for a while.
+    good and failed: how the nodes ended, by their numbers; over: whether a node starts its ranks again, so that all do;
+    heard: when the store has answered last: a network may be away for a while.
     """
 
     def __init__(self, store: Any, number: int, count: int, attempt: int) -> None:
         """Take the store of an agent, its number of how many nodes, and which start of the ranks it is."""
-        self.origin, self.store, self.number, self.count = store, open_again(store), number, count
-        self.place = f"{PREFIX}/{attempt}"
+        self.store, self.number, self.count = open_again(store), number, count
+        self.place = place_of(attempt)
         self.good: set[int] = set()
         self.failed: dict[int, dict[str, Any]] = {}
         self.signs = dict.fromkeys(range(count), (0, 0.0))  # node -> what it has counted, and when that was new
-        self.restarts = self.tries = 0
+        self.over = self.failing = False  # failing: the last question to the store had no answer
         self.retry = 0.0  # when the store is asked again
+        self.heard = time.monotonic()
         self.vain = 0.0  # since when a rank of this node waits for those of a node that has ended
         self.unsaid: list[str] = []
         self.closed = False
@@ -50,27 +51,37 @@ class Board:
 
     @property
     def gone(self) -> bool:
-        """Return whether the store has not answered for so long that it is taken for gone."""
-        return self.tries >= TRIES
+        """Return whether the store has not answered for so long that it is taken for gone.
+
+        One question may take minutes of torch's own tries to connect: the time counts, not the number of questions.
+        """
+        return time.monotonic() - self.heard > SILENT
 
     def ask(self, act: Callable[[Any], Any]) -> Any:
-        """Return what the store answers; raise Unreachable. After an error it is asked again later, ever more rarely.
+        """Return what the store answers; raise Unreachable, also where another thread waits for its answer."""
+        if not self.lock.acquire(timeout=PAUSE):
+            raise Unreachable
+        try:
+            return self.ask_alone(act)
+        finally:
+            self.lock.release()
+
+    def ask_alone(self, act: Callable[[Any], Any]) -> Any:
+        """Do so; after an error, the store is asked again later.
 
         Each kind of store has errors of its own, and torch prints many lines for one.
         """
-        with self.lock:
-            if time.monotonic() < self.retry:
-                raise Unreachable
-            try:
-                if self.tries:
-                    self.store = open_again(self.origin)
-                answer = act(self.store)
-            except Exception:
-                self.tries += 1
-                self.retry = time.monotonic() + min(LONGEST, PAUSE * 2 ** (self.tries - 1))
-                raise Unreachable from None
-            self.tries = 0
-            return answer
+        if time.monotonic() < self.retry:
+            raise Unreachable
+        try:
+            if self.failing:
+                self.store = open_again(self.store)
+            answer = act(self.store)
+        except Exception:
+            self.failing, self.retry = True, time.monotonic() + PAUSE
+            raise Unreachable from None
+        self.failing, self.heard = False, time.monotonic()
+        return answer
 
     def count_up(self, name: str, by: int = 1) -> int:
         """Add to a number in the store and return it."""
@@ -106,7 +117,7 @@ class Board:
         while self.unsaid:
             self.count_up(self.unsaid[0])
             self.unsaid.pop(0)
-        self.restarts = self.count_up(RESTARTS, 0)
+        self.over = self.over or self.count_up(RESTARTS, 0) > 0
         for node in set(range(self.count)) - {self.number} - self.good - set(self.failed):
             sign = self.count_up(f"sign/{node}", 0)
             if sign != self.signs[node][0]:
@@ -126,6 +137,21 @@ class Board:
         """Return those of them that have given signs, and none for a while."""
         since = time.monotonic() - SILENT
         return [node for node in self.list_missing() if 0 < self.signs[node][1] < since]
+
+
+def place_of(attempt: int) -> str:
+    """Return where in the store the nodes write of one start of their ranks."""
+    return f"{PREFIX}/{attempt}"
+
+
+def find_attempt(store: Any, attempt: int) -> int:
+    """Return the first start of the ranks, from this one on, that no node has left to start its ranks again.
+
+    Ranks meet under the number of their start: all nodes take the same one, however often each of them has failed.
+    """
+    while store.add(f"{place_of(attempt)}/{RESTARTS}", 0):
+        attempt += 1
+    return attempt
 
 
 def open_again(store: Any) -> Any:

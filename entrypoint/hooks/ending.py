@@ -6,8 +6,8 @@ into the job's store how its node has ended, and a thread with a connection of i
 written. So a node ends well only once all others have; where one has failed, or is not heard of any more, all end with
 an error, which names the rank that failed first; and the main thread sleeps in Python, where a signal reaches it.
 
-A node that starts its ranks again makes those that have ended well start theirs again, too: ranks meet as a whole.
-While ranks run, a failure elsewhere ends them only where this agent may not start them again.
+A node that starts its ranks again makes the others start theirs again, too, those that have ended well included: ranks
+meet as a whole. While ranks run, a failure elsewhere ends them only where this agent may not start them again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .board import DONE, ENDED, GOOD, PREFIX, READ, RESTARTS, SILENT, Board, Unreachable
+from .board import DONE, ENDED, GOOD, PREFIX, READ, RESTARTS, SILENT, Board, Unreachable, find_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
@@ -77,12 +77,19 @@ def meet_and_watch(meet: Callable[..., Any]) -> Callable[..., Any]:
         with contextlib.suppress(Exception):  # an agent of another release may have other names
             if group.group_world_size > 1:
                 # The rendezvous that nodes may join has a store for each round; of the static one all count alike.
-                static = group.spec.rdzv_handler.get_backend() == "static"
-                attempt = group.spec.max_restarts - agent._remaining_restarts if static else 0
+                attempt = 0
+                if is_static(group):
+                    attempt = find_attempt(agent._store, group.spec.max_restarts - agent._remaining_restarts)
+                    agent._remaining_restarts = group.spec.max_restarts - attempt  # which the ranks are started with
                 agent._multinode = Board(agent._store, group.group_rank, group.group_world_size, attempt)
         return result
 
     return run
+
+
+def is_static(group: Any) -> bool:
+    """Return whether no other node may join, so that torchrun does not start all ranks again for one."""
+    return bool(group.spec.rdzv_handler.get_backend() == "static")
 
 
 def offer_place(environ: MutableMapping[str, str]) -> None:
@@ -237,10 +244,13 @@ def watch_others(agent: Any, monitor: Callable[..., Any]) -> Callable[..., Any]:
         board = getattr(agent, "_multinode", None)
         if board is None or str(getattr(result.state, "name", "")) != "HEALTHY":
             return result
-        waits = find_vain_wait(board, len(group.workers))
-        if waits or (board.failed and agent._remaining_restarts == 0):
+        again = board.over and is_static(group)
+        waits = "" if again else find_vain_wait(board, len(group.workers))
+        if waits or again or (board.failed and agent._remaining_restarts <= 0):
             with contextlib.suppress(Exception):
                 agent._pcontext.close(signal.SIGTERM, timeout=CLOSING)
+            if again:
+                raise Again
             if waits:
                 board.fail({"code": 1, "host": socket.gethostname(), "waits": waits})
                 linger(agent)
@@ -285,12 +295,15 @@ def wait_for_others(agent: Any) -> None:
     if board is None:
         return
     board.say(f"{GOOD}/{board.number}")
-    before, began, told = board.restarts, time.monotonic(), False
+    began, told = time.monotonic(), False
     while missing := board.list_missing():
-        if board.restarts > before:
+        if board.over:
             raise Again
         if board.failed or board.gone or board.list_silent():
             leave(agent)
+        if not board.thread.is_alive():  # a limit allowed none
+            with contextlib.suppress(Unreachable):
+                board.look()
         if not told and time.monotonic() - began > PATIENCE:
             told = True
             print_line(f"the ranks of this node have ended well; it waits for {name_nodes(missing)}, which train on")

@@ -44,7 +44,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, seconds)
 
 
-GROUP = SimpleNamespace(workers=[0, 1])  # two ranks
+def group_of(backend: str) -> Any:
+    """Return a group of two ranks that has met in a kind of rendezvous."""
+    handler = SimpleNamespace(get_backend=lambda: backend)
+    return SimpleNamespace(workers=[0, 1], spec=SimpleNamespace(rdzv_handler=handler))
+
+
+GROUP = group_of("static")
 
 
 class Agent:
@@ -148,6 +154,46 @@ def test_a_network_that_comes_back_loses_nothing() -> None:
         pass
     one._multinode.closed = other._multinode.closed = True
     assert one._multinode.good == {1} and not other._multinode.unsaid
+
+
+@pytest.mark.parametrize(
+    ("over", "own", "attempt"), [([], 0, 0), ([], 1, 1), ([0], 0, 1), ([0], 1, 1), ([0, 1], 0, 2), ([1], 0, 0)]
+)
+def test_all_nodes_take_the_first_start_that_none_has_left(over: list[int], own: int, attempt: int) -> None:
+    """Whatever each has counted of its own: ranks meet under the number of their start."""
+    store = Store()
+    for start in over:
+        one = Board(store, 1, 2, start)
+        ending.say_and_restart(lambda *_: None)(SimpleNamespace(_multinode=one), None)
+        one.closed = True
+    assert board.find_attempt(store, own) == attempt
+
+
+@pytest.mark.parametrize(("backend", "again"), [("static", True), ("c10d", False)])
+def test_running_ranks_are_started_again_with_those_of_another_node(backend: str, again: bool) -> None:
+    """Where nodes may join, torchrun does it."""
+    agent = Agent(Store(), 0, restarts=1)
+    agent._multinode.closed = agent._multinode.over = True
+    look = ending.watch_others(agent, agent._monitor_workers)
+    if again:
+        with pytest.raises(Again):
+            look(group_of(backend))
+    else:
+        assert look(group_of(backend)).state.name == "HEALTHY"
+
+
+def test_a_store_that_keeps_a_question_for_minutes_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch tries to connect for so long; the main thread does not wait for that."""
+    store, free = Store(), threading.Event()
+    mine = Board(store, 0, 2, 0)
+    monkeypatch.setattr(store, "add", lambda *_: free.wait(WAITS))
+    until = threading.Event()
+    while not mine.gone and not until.wait(0.001):
+        pass
+    mine.say(f"{GOOD}/0")
+    assert mine.unsaid == [f"{GOOD}/0"]
+    mine.closed = True
+    free.set()
 
 
 def test_a_node_that_has_never_given_a_sign_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
