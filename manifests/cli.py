@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from entrypoint.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, one_row
-from entrypoint.printing.streams import mute
 from manifests import command
 from manifests.options import make_parser, make_request
 from manifests.patch import merge
 from manifests.pod import write_scripts
 from manifests.request import INDEX, Request
 from manifests.yaml_writer import write_yaml
+from multinode_image.errors import EXIT_OUTSIDE, EXIT_USER, Refusal, one_row
+from multinode_image.printing.streams import mute
 
 
 def make_objects(argv: Sequence[str]) -> tuple[list[dict[str, Any]], list[str]]:

@@ -7,20 +7,20 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 
-from entrypoint import timeouts
-from entrypoint.errors import Refusal
-from entrypoint.printing.secrets import hide
-from entrypoint.results.identity import OUTPUTS
-from entrypoint.results.record import RESULTS
-from entrypoint.tasks.aliases import plain, split_flags
-from entrypoint.tasks.command import MODULE, OWN, SMOKE
-from entrypoint.tasks.defaults import OUTPUT, OUTPUT_DIR
-from entrypoint.tasks.table import OTHER, TASKS
-from entrypoint.world.model import TORCHRUN
-from entrypoint.world.starters import ACCELERATE, find_code, find_lone, is_python
 from manifests.pod import SCRIPT_DIRECTORY
 from manifests.request import DOWNLOADS, INDEX, OFF, REFERENCE, ManifestKind, Request
 from manifests.secrets import FACT
+from multinode_image import timeouts
+from multinode_image.errors import Refusal
+from multinode_image.printing.secrets import hide
+from multinode_image.results.identity import OUTPUTS
+from multinode_image.results.record import RESULTS
+from multinode_image.tasks.aliases import plain, split_flags
+from multinode_image.tasks.command import MODULE, OWN, SMOKE
+from multinode_image.tasks.defaults import OUTPUT, OUTPUT_DIR
+from multinode_image.tasks.table import OTHER, TASKS
+from multinode_image.world.model import TORCHRUN
+from multinode_image.world.starters import ACCELERATE, find_code, find_lone, is_python
 
 GUIDE = ["qa", "--bf16"]  # what the Hugging Face guide trains
 # Commands of the entrypoint that train nothing.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError as Wrong
 
-from entrypoint.errors import Refusal
+from multinode_image.errors import Refusal
 
 # A kubelet reads a reference as Docker does: reference.go and regexp.go of github.com/distribution/reference.
 LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"

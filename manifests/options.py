@@ -16,14 +16,14 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-from entrypoint.errors import Refusal
-from entrypoint.printing.secrets import hide_value
-from entrypoint.tasks.defaults import OUTPUT
 from manifests.command import default_command
 from manifests.kinds import KINDS
 from manifests.names import read_image, read_object
 from manifests.request import OFF, REFERENCE, TORCH_DISTRIBUTED, ManifestKind, Request, Volume, keep
 from manifests.secrets import FACT, check_patch, check_script
+from multinode_image.errors import Refusal
+from multinode_image.printing.secrets import hide_value
+from multinode_image.tasks.defaults import OUTPUT
 
 # A quantity of Kubernetes with its unit, without which it would be bytes.
 SIZE = re.compile(r"\d{1,9}(\.\d{1,9})?(k|[MGTPE]|[KMGTPE]i)", re.ASCII)

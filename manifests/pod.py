@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from entrypoint.errors import Refusal
 from manifests.request import Request, Volume, keep
+from multinode_image.errors import Refusal
 
 # With a read-only root, an image writes in three places: results and downloads on the claim, the rest in /tmp (a home,
 # a name for an unknown user, private keys), and what ranks of one node exchange in /dev/shm. The tests of images run

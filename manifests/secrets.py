@@ -13,10 +13,10 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from entrypoint.errors import Refusal
-from entrypoint.printing.secrets import TYPED, hide_shapes, hide_value, is_secret
-from entrypoint.printing.shapes import MAYBE
 from manifests.request import REFERENCE
+from multinode_image.errors import Refusal
+from multinode_image.printing.secrets import TYPED, hide_shapes, hide_value, is_secret
+from multinode_image.printing.shapes import MAYBE
 
 FACT = "a secret in a manifest is read by all who may read the job"
 # Letters and digits without a blank.

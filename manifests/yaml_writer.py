@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from entrypoint.errors import Refusal
+from multinode_image.errors import Refusal
 
 # What kubectl reads as a number or as true and false, and PyYAML as text: a writer quotes what it knows so.
 # Sources: resolve in resolve.go of sigs.k8s.io/yaml (goyaml.v2), and ParseInt of Go's strconv with base 0.

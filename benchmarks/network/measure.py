@@ -17,8 +17,8 @@ from benchmarks.settings.measure import check_units
 from benchmarks.settings.pair import SMALL, Group
 from benchmarks.settings.scenes import WARM
 from benchmarks.sides.multinode import Multinode
-from entrypoint.machine.files import read_text
 from images.host.errors import UserFault
+from multinode_image.machine.files import read_text
 
 RUNS = 1
 FOUR = 4

@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from transformers import DistilBertConfig, DistilBertForQuestionAnswering
 
-from entrypoint.programs.leave import leave
+from multinode_image.programs.leave import leave
 
 SEED = 11
 VARIABLE = "MULTINODE_GRADIENTS"

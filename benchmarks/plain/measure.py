@@ -22,7 +22,7 @@ from benchmarks.settings.scenes import WARM
 from benchmarks.train import bf16, drawn, scripts
 from benchmarks.train.measure import build
 from benchmarks.train.scripts import GLUE, MOST, QA, Script, Trainings, measure_speed
-from entrypoint.machine.files import read_text
+from multinode_image.machine.files import read_text
 
 RUNS = 1
 SHARE = Path(__file__).with_name("share.py")

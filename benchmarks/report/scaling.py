@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from benchmarks.figures.measured import of_json
-from entrypoint.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_step
+from multinode_image.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_step
 
 # Of what a token bucket lets pass, the data: 1448 bytes in a frame of 1514 (TCP with timestamps over Ethernet).
 DATA = 1448 / 1514

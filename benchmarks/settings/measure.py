@@ -9,9 +9,9 @@ from benchmarks.host.machine import field
 from benchmarks.host.scratch import Scratch
 from benchmarks.settings import oneccl, pair, scenes
 from benchmarks.sides.multinode import Multinode
-from entrypoint.machine.files import read_text
-from entrypoint.machine.limits import BF16_UNITS, has_bf16, read_flags
 from images.host.errors import UserFault
+from multinode_image.machine.files import read_text
+from multinode_image.machine.limits import BF16_UNITS, has_bf16, read_flags
 
 RUNS = 2
 

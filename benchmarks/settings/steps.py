@@ -21,7 +21,7 @@ import torch
 from torch.utils.data import Dataset
 from transformers import DistilBertConfig, DistilBertForQuestionAnswering, Trainer, TrainerCallback, TrainingArguments
 
-from entrypoint.programs.leave import leave
+from multinode_image.programs.leave import leave
 
 SEED = 11
 

@@ -13,7 +13,7 @@ from benchmarks.figures.measured import Figures
 from benchmarks.host.containers import Setting, run
 from benchmarks.host.scratch import Scratch
 from benchmarks.settings.scenes import MOST, passed
-from entrypoint.machine.limits import BF16_UNITS, has_bf16, read_flags
+from multinode_image.machine.limits import BF16_UNITS, has_bf16, read_flags
 
 HIDES: Mapping[str, str] = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
 CPUINFO = "/proc/cpuinfo"

@@ -9,9 +9,9 @@ from benchmarks.host.scratch import Scratch
 from benchmarks.sides.multinode import Multinode
 from benchmarks.train import bf16, drawn
 from benchmarks.train.scripts import Trainings, compare_results, measure_speed
-from entrypoint.machine.files import read_text
-from entrypoint.machine.limits import has_bf16, read_flags
 from images.host.errors import UserFault
+from multinode_image.machine.files import read_text
+from multinode_image.machine.limits import has_bf16, read_flags
 
 RUNS = 3
 # A directory or an archive with the examples, where that of the release cannot be downloaded.

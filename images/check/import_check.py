@@ -29,7 +29,7 @@ SKIPPED = {
 }
 # Layers without packages; of what is in the first, our own code alone is there at a start of Python.
 WITHOUT_PACKAGES = {entrypoint_layer.NAME, user_files.NAME}
-ENTRYPOINT = entrypoint_layer.HERE.parent / "entrypoint"
+ENTRYPOINT = entrypoint_layer.HERE.parent / "multinode_image"
 SCRIPT = Path(__file__).with_name("import_all.py").read_text()
 FAILED = re.compile(r"(?:^|; )(\w+) \(")  # a module in what SCRIPT says
 LONGEST = 1500  # characters of what is shown: there may be something to say of every module

@@ -40,7 +40,7 @@ USER = f"multinode:*:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 # has started, and in the ranks of any launcher. Packages may be read where the entrypoint is not, as in an image that
 # copied them. It loads the program as import does, from its bytecode: runpy writes to sys.argv, which a program that
 # embeds Python may have left empty, or deleted. pydoc loads a file by `_load`, too.
-PROGRAM = "entrypoint/hooks/at_exit.py"
+PROGRAM = "multinode_image/hooks/at_exit.py"
 AT_EXIT = Template((HERE / "layers/at_exit.pth").read_text()).substitute(path=f"/{MULTINODE}/{PROGRAM}")
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
@@ -161,7 +161,7 @@ def read_entrypoint(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
     return {
         f"{site.directory}/multinode.pth": AT_EXIT.encode(),
-        **_read_below(HERE.parent / "entrypoint", f"{MULTINODE}/entrypoint/", MODULE.fullmatch),
+        **_read_below(HERE.parent / "multinode_image", f"{MULTINODE}/multinode_image/", MODULE.fullmatch),
         **_read_below(HERE / "rootfs", "", FILE.fullmatch),
     }
 

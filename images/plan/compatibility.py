@@ -12,7 +12,7 @@ from packaging.version import Version
 from images.plan.catalog import BaseRow, Catalog, Torch, Transformers
 from images.plan.request import Request
 
-ENTRYPOINT = Version("3.9")  # the oldest Python that entrypoint/ runs on
+ENTRYPOINT = Version("3.9")  # the oldest Python that multinode_image/ runs on
 
 
 @dataclass(frozen=True)

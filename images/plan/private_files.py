@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from entrypoint.printing.shapes import LONGEST, find_kind
+from multinode_image.printing.shapes import LONGEST, find_kind
 
 # Names, whatever the case of their letters, of files and directories that hold secrets whatever is in them.
 NAMES = (

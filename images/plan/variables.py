@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from entrypoint.printing.secrets import is_secret
-from entrypoint.printing.shapes import find_kind
 from images.host.errors import UserFault
 from images.plan.user_files import AT_START
+from multinode_image.printing.secrets import is_secret
+from multinode_image.printing.shapes import find_kind
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # What an image sets itself (layers/entrypoint_layer.py), and what keeps its programs from starting.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from entrypoint.mpi.keys import MOUNT, read_ssh_port
 from manifests.pod import check_pod_names, limit_restarts, write_container, write_limits, write_metadata, write_template
 from manifests.request import ManifestKind, Request
+from multinode_image.mpi.keys import MOUNT, read_ssh_port
 
 # One core is enough for the launcher: it starts ranks on the workers and none in its own pod.
 SMALL = {"cpu": "1", "memory": "1Gi"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from entrypoint.tasks.command import PREFETCH
 from manifests.pod import write_container, write_limits, write_metadata, write_template
 from manifests.request import ManifestKind, Request, keep
+from multinode_image.tasks.command import PREFETCH
 
 RETRIES = 3  # a hub that is busy, or a pod that is moved
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from entrypoint.tasks.command import SMOKE
 from manifests.pod import (
     check_pod_names,
     restrict_container,
@@ -22,6 +21,7 @@ from manifests.pod import (
     write_variables,
 )
 from manifests.request import TORCH_DISTRIBUTED, ManifestKind, Request, keep
+from multinode_image.tasks.command import SMOKE
 
 API = "trainer.kubeflow.org/v1alpha1"
 # The replicated job, and the container, that the plugins look for (pkg/constants/constants.go).

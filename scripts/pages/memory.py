@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from entrypoint.memory.estimate import Workload, estimate_rank
-from entrypoint.memory.model import parse_model
 from images.host.toml import parse_toml
+from multinode_image.memory.estimate import Workload, estimate_rank
+from multinode_image.memory.model import parse_model
 from scripts.pages.tables import write_table
 
 DATA = Path(__file__).resolve().parents[2] / "tests/data/memory.toml"

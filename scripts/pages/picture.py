@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from entrypoint.report.charts import HEIGHT, WIDTH, Line, draw
-from entrypoint.report.page import FROM_ZERO, choose_axis, list_charts, title_chart, write_style
-from entrypoint.report.trainings import SPEED, WAITING, read_training
+from multinode_image.report.charts import HEIGHT, WIDTH, Line, draw
+from multinode_image.report.page import FROM_ZERO, choose_axis, list_charts, title_chart, write_style
+from multinode_image.report.trainings import SPEED, WAITING, read_training
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAININGS = ROOT / "tests/data/trainings"

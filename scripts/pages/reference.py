@@ -7,26 +7,26 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 
-from entrypoint import errors, settings
-from entrypoint.machine.cpus import Machine
-from entrypoint.machine.image import Stack
-from entrypoint.tasks.command import HELP
-from entrypoint.tasks.table import TASKS
-from entrypoint.tuning import variables
-from entrypoint.tuning.context import Context, Process
-from entrypoint.world.model import TORCHRUN, World
-from entrypoint.world.table import LAUNCHERS
 from images import options
 from images.host import limits
 from manifests.kinds import KINDS
 from manifests.options import Parser, add_options
+from multinode_image import errors, settings
+from multinode_image.machine.cpus import Machine
+from multinode_image.machine.image import Stack
+from multinode_image.tasks.command import HELP
+from multinode_image.tasks.table import TASKS
+from multinode_image.tuning import variables
+from multinode_image.tuning.context import Context, Process
+from multinode_image.world.model import TORCHRUN, World
+from multinode_image.world.table import LAUNCHERS
 from scripts.pages import messages
 from scripts.pages.marks import written
 from scripts.pages.tables import ROOT, write_table
 
 REMEDIES = ROOT / "docs/troubleshooting.md"
 UNKNOWN = "What to type depends on the value. Type what the line `try:` says."
-MODULES = ("images", "entrypoint", "manifests")
+MODULES = ("images", "multinode_image", "manifests")
 # A start in which nearly every variable is set: two nodes, oneCCL and Intel MPI, under a quota, with a log.
 USUAL = Context(
     World(TORCHRUN, "", nodes=(2, 2), local_size=2, master="node0", port=29500, job="1"),

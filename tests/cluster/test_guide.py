@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from entrypoint.machine.limits import has_bf16, read_flags
+from multinode_image.machine.limits import has_bf16, read_flags
 from tests.cluster.nodes import Cluster, two_pods
 from tests.support import real_ccl
 from tests.support.containers import Started

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.addresses import PORT
-from entrypoint.world.ranks import PORTS
 from images.layers.entrypoint_layer import GID, UID
+from multinode_image.addresses import PORT
+from multinode_image.world.ranks import PORTS
 from tests.cluster import packages
 from tests.cluster.nodes import MEET, Cluster, places, two_pods, worlds
 from tests.support.harness import Done, call, run

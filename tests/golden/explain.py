@@ -21,9 +21,9 @@ from unittest import mock
 from pyfakefs.fake_filesystem import FakeFilesystem, set_uid
 from pyfakefs.fake_filesystem_unittest import Patcher
 
-from entrypoint.__main__ import main
-from entrypoint.machine.files import read_text
-from entrypoint.numbers import read_cpus
+from multinode_image.__main__ import main
+from multinode_image.machine.files import read_text
+from multinode_image.numbers import read_cpus
 from tests.golden import data
 from tests.support.launchers import left_by, names
 from tests.support.machines import Box, cpuset, docker, nested, pod
@@ -289,20 +289,20 @@ def pretend(case: Case) -> Iterator[None]:
     user = pwd.struct_passwd(("multinode", "x", 1000, 0, "", "/home/multinode", "/bin/bash"))
     with contextlib.ExitStack() as stack:
         for name, value in (
-            ("entrypoint.facts.read_text", lambda path: case.box.files().get(path) or read_text(path)),
+            ("multinode_image.facts.read_text", lambda path: case.box.files().get(path) or read_text(path)),
             ("os.sched_getaffinity", lambda _: cpus),
             ("os.getppid", lambda: PARENT),
             ("os.statvfs", lambda _: mock.Mock(f_frsize=1, f_blocks=case.shm, f_bavail=case.shm)),
             ("pwd.getpwuid", {1000: user}.__getitem__),
             ("grp.getgrgid", {0: ("root",)}.__getitem__),
             ("socket.getaddrinfo", look_up),
-            ("entrypoint.machine.network.is_free", lambda _: True),
-            ("entrypoint.machine.network.find_way", find_way),
-            ("entrypoint.machine.network.list_ipv4", lambda: INTERFACES),
-            ("entrypoint.world.agent.own_address", lambda _: "192.0.2.2"),
-            ("entrypoint.world.agent.is_here", lambda host: host == "192.0.2.2"),
-            ("entrypoint.world.agent.split_addresses", lambda _: ([], [])),
-            ("entrypoint.world.agent.is_free", lambda _: True),
+            ("multinode_image.machine.network.is_free", lambda _: True),
+            ("multinode_image.machine.network.find_way", find_way),
+            ("multinode_image.machine.network.list_ipv4", lambda: INTERFACES),
+            ("multinode_image.world.agent.own_address", lambda _: "192.0.2.2"),
+            ("multinode_image.world.agent.is_here", lambda host: host == "192.0.2.2"),
+            ("multinode_image.world.agent.split_addresses", lambda _: ([], [])),
+            ("multinode_image.world.agent.is_free", lambda _: True),
             ("os.isatty", lambda _: True),
             ("subprocess.run", lambda *_, **__: mock.Mock(stdout=b"")),
         ):

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.machine.image import Stack, release
-from entrypoint.tasks.aliases import OF_TRAINER, plain, split_flags
-from entrypoint.tasks.arguments import complete
-from entrypoint.tasks.table import TASKS, TRAINER
 from images.plan import catalog
+from multinode_image.machine.image import Stack, release
+from multinode_image.tasks.aliases import OF_TRAINER, plain, split_flags
+from multinode_image.tasks.arguments import complete
+from multinode_image.tasks.table import TASKS, TRAINER
 from tests.support.harness import ROOT, call
 from tests.support.trainer_fields import EVER, HISTORY
-from tests.unit.entrypoint.tasks.test_aliases import CURRENT, OLD
+from tests.unit.multinode_image.tasks.test_aliases import CURRENT, OLD
 
 SCRIPT = ROOT / "tests/data/parse_flags.py"
 NEWEST = str(catalog.load().default_transformers)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.machine.limits import has_bf16, read_flags
 from images.layers.entrypoint_layer import UID
+from multinode_image.machine.limits import has_bf16, read_flags
 from tests.cluster.nodes import MEET, MEETS, places
 from tests.support import real_ccl, wheels
 from tests.support.harness import HARDENED, IMAGES, OFFLINE, ROOT, Done, built, call, env_options, run

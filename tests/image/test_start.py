@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from entrypoint.world.torchrun import FLAGS
+from multinode_image.world.torchrun import FLAGS
 from tests.support.containers import detached
 from tests.support.harness import run
 

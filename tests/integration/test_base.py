@@ -342,7 +342,7 @@ def test_it_is_what_debians_own_programs_make(of_suite: Made, tmp_path: Path) ->
 SERVE = """
 import os, subprocess, sys
 sys.path.insert(0, "/opt")
-from entrypoint.mpi.sshd import prepare_server
+from multinode_image.mpi.sshd import prepare_server
 os.mkdir("/tmp/keys")
 os.mkdir("/tmp/server", 0o700)
 subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "/tmp/keys/id_ed25519"], check=True)
@@ -357,7 +357,7 @@ def test_its_sshd_takes_the_configuration_of_worker(of_suite: Made, tmp_path: Pa
     if os.getuid() != 0:
         pytest.skip("only root enters a root file system")
     root = unpack(of_suite, tmp_path / "root")
-    shutil.copytree(ROOT / "entrypoint", root / "opt/entrypoint")
+    shutil.copytree(ROOT / "multinode_image", root / "opt/multinode_image")
     (root / "dev/null").touch()
     (root / "dev/null").chmod(0o666)
 

@@ -17,7 +17,7 @@ from tests.support.harness import ROOT
 SECONDS = 30
 PARENT = """
 import sys
-from entrypoint.processes import watch_training
+from multinode_image.processes import watch_training
 sys.exit(watch_training(sys.argv[1:], {"PATH": "/usr/bin:/bin", **STEP}, None))
 """
 # It prints what comes, and ends with a number of its own when there is a file of this name.
@@ -125,8 +125,8 @@ def test_a_killed_child_has_the_code_of_a_shell(tmp_path: Path) -> None:
 
 WORKER = """
 import os, sys
-from entrypoint.machine import files
-from entrypoint.mpi.sshd import serve
+from multinode_image.machine import files
+from multinode_image.mpi.sshd import serve
 files.TEMPORARY = sys.argv[1]
 files.make_private.__defaults__ = (sys.argv[1],)
 sys.exit(serve(os.environ))

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.mpi.launch import launch
+from multinode_image.mpi.launch import launch
 from tests.support.harness import ROOT
 from tests.support.starts import make_facts
 
 SECONDS = 30
 SOURCE = """
 import os, sys
-from entrypoint import timeouts
-from entrypoint.mpi import launch
+from multinode_image import timeouts
+from multinode_image.mpi import launch
 timeouts.RANKS_END = 1.7
 sys.exit(launch.run_hydra(["sh", "-c", sys.argv[1]], os.environ))
 """

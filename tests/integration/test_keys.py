@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.machine.files import which
-from entrypoint.mpi.keys import MODERN, find_keys, keygen
+from multinode_image.machine.files import which
+from multinode_image.mpi.keys import MODERN, find_keys, keygen
 
 
 def make_key(place: Path) -> None:

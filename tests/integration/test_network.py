@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 
-from entrypoint.machine.network import find_free_port, is_free, is_here, list_ipv4
-from entrypoint.world.ranks import PORTS
+from multinode_image.machine.network import find_free_port, is_free, is_here, list_ipv4
+from multinode_image.world.ranks import PORTS
 
 
 def test_the_kernel_lists_the_addresses_of_this_machine() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.hooks.at_exit import DISTRIBUTED, VARIABLE
 from images.base.facts import Site
 from images.check import import_check
 from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, read_entrypoint
+from multinode_image.hooks.at_exit import DISTRIBUTED, VARIABLE
 from tests.support.harness import ROOT
 
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
@@ -22,7 +22,7 @@ ONE = "multinode: worked as a group of 2 ranks"
 
 
 def test_every_file_of_the_entrypoint_and_of_rootfs_goes_in() -> None:
-    places = {"entrypoint/": f"{MULTINODE}/entrypoint/", "images/rootfs/": ""}
+    places = {"multinode_image/": f"{MULTINODE}/multinode_image/", "images/rootfs/": ""}
     listed = subprocess.run(["git", "ls-files", *places], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("no clone of git")
@@ -71,7 +71,7 @@ print(getattr(sys, "argv", None))
 def test_the_program_runs_in_a_training_whatever_sys_argv_is(
     tmp_path: Path, argv: str, left: str, name: str, value: str | None, there: bool
 ) -> None:
-    path = tmp_path / "entrypoint/hooks/at_exit.py"
+    path = tmp_path / "multinode_image/hooks/at_exit.py"
     path.parent.mkdir(parents=True)
     if there:
         path.write_text(PROGRAM)
@@ -117,7 +117,7 @@ NO_THREAD = (
     ],
 )
 def test_a_program_ends_as_it_would_have_and_its_last_words_are_ours(last: str, code: int, said: str) -> None:
-    text = ENDS.format(path=str(ROOT / "entrypoint/hooks/at_exit.py"), name=DISTRIBUTED, last=last)
+    text = ENDS.format(path=str(ROOT / "multinode_image/hooks/at_exit.py"), name=DISTRIBUTED, last=last)
 
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env={**os.environ, **RANK_0}

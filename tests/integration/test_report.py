@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from entrypoint.report.page import write_page
-from entrypoint.report.trainings import read_training
+from multinode_image.report.page import write_page
+from multinode_image.report.trainings import read_training
 from scripts.pages.picture import NAMES, TRAININGS, draw_trainings
 
 if TYPE_CHECKING:

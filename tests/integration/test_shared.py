@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.errors import LATER
-from entrypoint.results.shared import Busy, make_shared
+from multinode_image.errors import LATER
+from multinode_image.results.shared import Busy, make_shared
 from tests.support.harness import ROOT
 
 # Takes the lock, says so, and becomes another program, which starts a child that outlives it.
 HOLDER = """\
 import os, sys
-from entrypoint.results.shared import make_shared
+from multinode_image.results.shared import make_shared
 make_shared(sys.argv[1]).lock(0)
 print("has it", flush=True)
 os.execvp("sh", ["sh", "-c", "sleep 300 >/dev/null & exec sleep 300"])

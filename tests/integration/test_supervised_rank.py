@@ -12,7 +12,7 @@ from tests.support.harness import ROOT
 
 SUPERVISE = """
 import os, sys
-from entrypoint.mpi.rank import supervise
+from multinode_image.mpi.rank import supervise
 sys.exit(supervise(["sh", "-c", sys.argv[1]], {**os.environ, "MULTINODE_SUPERVISED": "1"}, 3))
 """
 

@@ -26,7 +26,7 @@ from tests.support.locks import path_beside
 from tests.support.packages import Archive, simple
 from tests.support.stand_in import layer, write
 
-PARTS = ("build.py", "images", "entrypoint")
+PARTS = ("build.py", "images", "multinode_image")
 KEYRING = "images/debian/keyring.gpg"
 MORE = ("apt", "another-package")  # besides those of the table
 # Everything that a lock can hold: packages of Debian's, a source archive, scripts, and what is left out.

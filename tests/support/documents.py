@@ -11,7 +11,7 @@ from scripts.pages.marks import written
 from tests.support.harness import ROOT
 
 # The directories of the repository, beside which a clone may have others.
-PLACES = ("benchmarks", "docs", "entrypoint", "images", "manifests", "scripts", "tests")
+PLACES = ("benchmarks", "docs", "multinode_image", "images", "manifests", "scripts", "tests")
 FENCE = "```"
 INDENT = "    "
 PROMPT = "$ "

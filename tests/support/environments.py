@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.launchers import left_by, names, read_cases, read_machines
 from tests.support.sources import read_source
 
-ENTRYPOINT = Path(__file__).parents[2] / "entrypoint"
+ENTRYPOINT = Path(__file__).parents[2] / "multinode_image"
 NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Za-z0-9]+)+")
 # The first would start a process; the others are no variables.
 APART = {"MULTINODE_SUPERVISED", "MULTI_CPU", "KILLED_BY_SIGNAL"}

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from entrypoint.world.model import ALONE, MPIJOB_LAUNCHER, World
-from entrypoint.world.ranks import choose_port
+from multinode_image.world.model import ALONE, MPIJOB_LAUNCHER, World
+from multinode_image.world.ranks import choose_port
 from tests.support.toml import tomllib
 
 DATA = Path(__file__).parents[1] / "data"

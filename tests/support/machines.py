@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from entrypoint.machine.cpus import Machine, read_machine
-from entrypoint.numbers import read_cpus, write_cpus
+from multinode_image.machine.cpus import Machine, read_machine
+from multinode_image.numbers import read_cpus, write_cpus
 
 CPU = "/sys/devices/system/cpu"
 NODE = "/sys/devices/system/node"

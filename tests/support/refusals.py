@@ -1,7 +1,7 @@
 """Starts that are refused: what is typed, what is set, the exit code and the value that is named.
 
-tests/unit/entrypoint/test_starts.py holds codes and values; tests/golden/messages.py writes down the words of all of
-them once, for somebody who reads them together. HOME is the directory of the container.
+tests/unit/multinode_image/test_starts.py holds codes and values; tests/golden/messages.py writes down the words of
+all of them once, for somebody who reads them together. HOME is the directory of the container.
 """
 
 from __future__ import annotations

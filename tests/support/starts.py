@@ -16,22 +16,22 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import entrypoint.__main__ as program
-from entrypoint.decide import Plan, decide
-from entrypoint.errors import Refusal
-from entrypoint.facts import Facts
-from entrypoint.machine.identity import Identity
-from entrypoint.machine.image import Stack
-from entrypoint.machine.limits import Limits
-from entrypoint.preflight import look_ahead
-from entrypoint.situation import Situation, detect_situation
-from entrypoint.tasks import command
-from entrypoint.tasks.command import PLAIN, Command
-from entrypoint.tasks.table import TASKS
-from entrypoint.tuning.context import ANY, RANKS
-from entrypoint.world.model import World
-from entrypoint.world.starters import read_start
-from entrypoint.world.table import find_launcher
+import multinode_image.__main__ as program
+from multinode_image.decide import Plan, decide
+from multinode_image.errors import Refusal
+from multinode_image.facts import Facts
+from multinode_image.machine.identity import Identity
+from multinode_image.machine.image import Stack
+from multinode_image.machine.limits import Limits
+from multinode_image.preflight import look_ahead
+from multinode_image.situation import Situation, detect_situation
+from multinode_image.tasks import command
+from multinode_image.tasks.command import PLAIN, Command
+from multinode_image.tasks.table import TASKS
+from multinode_image.tuning.context import ANY, RANKS
+from multinode_image.world.model import World
+from multinode_image.world.starters import read_start
+from multinode_image.world.table import find_launcher
 from tests.support.machines import Box, look_at
 
 GLOO = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "/usr/lib/python3")
@@ -100,11 +100,11 @@ def network(own: str = OWN, taken: Mapping[int, OSError] = {}) -> Iterator[None]
         return [(2, (each, 9)) for each in ADDRESSES.get(host, [ELSEWHERE])]
 
     with (
-        mock.patch("entrypoint.machine.network.look_up", look_up),
-        mock.patch("entrypoint.machine.network.find_way", lambda to: (to[1][0], own)),
-        mock.patch("entrypoint.machine.network.list_ipv4", lambda: [("lo", "127.0.0.1"), ("eth0", own)]),
-        mock.patch("entrypoint.machine.network.try_port", taken.get),
-        mock.patch("entrypoint.rendezvous.master.try_port", taken.get),
+        mock.patch("multinode_image.machine.network.look_up", look_up),
+        mock.patch("multinode_image.machine.network.find_way", lambda to: (to[1][0], own)),
+        mock.patch("multinode_image.machine.network.list_ipv4", lambda: [("lo", "127.0.0.1"), ("eth0", own)]),
+        mock.patch("multinode_image.machine.network.try_port", taken.get),
+        mock.patch("multinode_image.rendezvous.master.try_port", taken.get),
     ):
         yield
 
@@ -142,8 +142,8 @@ def kernel(box: Box = SERVER, has: Collection[str] = INTERFACES) -> Iterator[Cou
 
     with (
         mock.patch.object(builtins, "open", open_file),
-        mock.patch("entrypoint.facts.exists", has.__contains__),
-        mock.patch("entrypoint.facts.measure_file_system", lambda _: (SHM, SHM)),
+        mock.patch("multinode_image.facts.exists", has.__contains__),
+        mock.patch("multinode_image.facts.measure_file_system", lambda _: (SHM, SHM)),
         mock.patch("os.sched_getaffinity", lambda _: box.cpus(range(box.total))),
         mock.patch("os.isatty", lambda _: True),
         mock.patch("os.getppid", lambda: 7),

@@ -16,11 +16,11 @@ from tests.support.sources import read_source
 # Each program, and what it takes of others. Manifests say what the entrypoint is going to do, by its own code; what is
 # a secret is one in files of an image, too.
 PROGRAMS: dict[str, set[str]] = {
-    "images": {"entrypoint"},
-    "entrypoint": set(),
-    "manifests": {"entrypoint"},
-    "benchmarks": {"entrypoint", "images"},
-    "scripts": {"benchmarks", "entrypoint", "images", "manifests"},
+    "images": {"multinode_image"},
+    "multinode_image": set(),
+    "manifests": {"multinode_image"},
+    "benchmarks": {"multinode_image", "images"},
+    "scripts": {"benchmarks", "multinode_image", "images", "manifests"},
 }
 # Parts that are libraries: they, and the modules that they stand on, import nothing else of the project.
 LIBRARIES = ("images.foreign", "images.oci", "images.wheels")
@@ -35,7 +35,7 @@ PROTOCOL = {
 }
 # What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.
 BESIDE_TRAINING = {"datasets", "evaluate", "huggingface_hub", "nltk", "torch", "transformers"}
-TRAINING = ("entrypoint/hooks", "entrypoint/programs")
+TRAINING = ("multinode_image/hooks", "multinode_image/programs")
 
 
 def list_modules(program: str) -> dict[str, Path]:
@@ -95,9 +95,9 @@ def test_the_programs_do_not_import_each_other(program: str) -> None:
 
 
 def test_the_entrypoint_needs_nothing_but_python() -> None:
-    for path in list_modules("entrypoint").values():
+    for path in list_modules("multinode_image").values():
         trains = any(path.is_relative_to(ROOT / place) for place in TRAINING)
-        known = {"entrypoint", *sys.stdlib_module_names, *(BESIDE_TRAINING if trains else ())}
+        known = {"multinode_image", *sys.stdlib_module_names, *(BESIDE_TRAINING if trains else ())}
         assert {each.split(".")[0] for each in read_source(path).imports} <= known, path
 
 
@@ -105,7 +105,7 @@ def test_the_entrypoint_needs_nothing_but_python() -> None:
 ALIKE = {"main", "write_replica"}
 
 
-@pytest.mark.parametrize("program", ["entrypoint", "images", "manifests"])
+@pytest.mark.parametrize("program", ["multinode_image", "images", "manifests"])
 def test_no_two_functions_or_classes_have_one_name(program: str) -> None:
     """Programs that run beside torch, or in a base, are not looked at: each has names of its own."""
     paths = [path for path in list_modules(program).values() if not {"hooks", "programs"} & {*path.parts}]

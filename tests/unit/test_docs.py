@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.hooks.one_job import REMEDIES
-from entrypoint.mpi import launch
-from entrypoint.tasks.command import LAUNCH, read_command, read_options
 from images import options
 from images.plan import catalog, planner
 from images.plan.request import Request
+from multinode_image.hooks.one_job import REMEDIES
+from multinode_image.mpi import launch
+from multinode_image.tasks.command import LAUNCH, read_command, read_options
 from tests.support.documents import Page, Shown, every_page, page, pages
 from tests.support.harness import ROOT
 from tests.support.library_wheels import LIBRARIES, PINS, read_pins
@@ -185,7 +185,7 @@ def errors() -> list[str]:
 
 def words_of_programs() -> str:
     """Join every string of the three programs, with what stands between the values of a message."""
-    files = [path for name in ("entrypoint", "manifests", "images") for path in (ROOT / name).rglob("*.py")]
+    files = [path for name in ("multinode_image", "manifests", "images") for path in (ROOT / name).rglob("*.py")]
     return "\n".join(text for path in files for text in read_source(path).strings)
 
 

@@ -6,9 +6,6 @@ import re
 
 import pytest
 
-from entrypoint import settings
-from entrypoint.results.identity import OUTPUTS
-from entrypoint.tasks.command import OWN, read_command
 from images import report
 from images.base.facts import Site
 from images.check import opened
@@ -19,6 +16,9 @@ from images.layers.examples import PLACE
 from images.lock import lockfile
 from manifests.pod import GROUP
 from manifests.request import Request
+from multinode_image import settings
+from multinode_image.results.identity import OUTPUTS
+from multinode_image.tasks.command import OWN, read_command
 from tests.support.bases import base
 from tests.support.documents import page, pages
 from tests.support.finished_images import EMPTY
@@ -93,7 +93,7 @@ def test_the_lock() -> None:
 
 
 def test_each_variable_that_we_read_is_known() -> None:
-    texts = [path.read_text() for path in (ROOT / "entrypoint").rglob("*.py")]
+    texts = [path.read_text() for path in (ROOT / "multinode_image").rglob("*.py")]
     read = {name for text in texts for name in re.findall(r"\bMULTINODE_([A-Z0-9_]+)", text)}
 
     assert read - {*INTERNAL} == {*settings.NAMES}, "settings.VARIABLES has what users set, the rest is listed above"

@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from entrypoint.errors import Refusal
-from entrypoint.printing.secrets import hide_text
-from entrypoint.printing.shapes import TABLE, find_kind
 from manifests.secrets import check_script
+from multinode_image.errors import Refusal
+from multinode_image.printing.secrets import hide_text
+from multinode_image.printing.shapes import TABLE, find_kind
 
 LETTERS = "a1B2c3D4e5" * 10
 # Of each kind an example, and a neighbour that is none in a file.

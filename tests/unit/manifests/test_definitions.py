@@ -11,10 +11,10 @@ import pytest
 from kubeflow.training.api_client import ApiClient
 from kubeflow_trainer_api import models
 
-from entrypoint.world.table import detect
 from manifests.kinds import KINDS as ROWS
 from manifests.options import JOB_ROWS, JOBS, POD_ROWS, has_option
 from manifests.request import ManifestKind
+from multinode_image.world.table import detect
 from tests.golden import data, manifests
 from tests.golden.manifests import ENDS, EVERYTHING, FORMS, PODS
 from tests.support.definitions import require_known, validator

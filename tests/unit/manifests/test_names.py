@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from entrypoint.errors import Refusal
 from images.host.errors import Fault
 from images.oci.reference import push_target
 from manifests.names import read_image, read_object
+from multinode_image.errors import Refusal
 
 DIGITS = "0123456789abcdef" * 4
 TAKEN = f"""

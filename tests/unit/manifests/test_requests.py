@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from entrypoint import timeouts
+from multinode_image import timeouts
 from tests.support.manifests import IMAGE, JOBS, SIZES, list_containers, list_pods, run, write
 
 POD_KINDS = [(kind,) for kind in (*JOBS, "runtime", "prefetch")]

@@ -3,6 +3,6 @@
 import os
 import sys
 
-from entrypoint.__main__ import main
+from multinode_image.__main__ import main
 
 sys.exit(main(sys.argv[1:], os.environ, os.path.dirname(os.path.abspath(__file__))))

@@ -5,6 +5,6 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH keeps Python from doing so
 
-from entrypoint.programs.prefetch import main
+from multinode_image.programs.prefetch import main
 
 sys.exit(main(sys.argv[1:], os.environ, sys.path[0]))

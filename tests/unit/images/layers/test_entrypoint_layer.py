@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint.hooks.at_exit import VARIABLE
 from images.base.facts import Site
 from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import AT_EXIT, ENVIRONMENT, container_settings, labels, read_entrypoint
+from multinode_image.hooks.at_exit import VARIABLE
 from tests.support.bases import DIGEST, base
 from tests.support.locks import lock
 from tests.support.stand_in import SYSTEM
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[4]
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
 
 
-PLACES = ("entrypoint", "entrypoint/tuning", "images/rootfs", "images/rootfs/opt/multinode")
+PLACES = ("multinode_image", "multinode_image/tuning", "images/rootfs", "images/rootfs/opt/multinode")
 LEFT = (
     ".main.py.swp", ".DS_Store", "._main.py", ".#main.py", "#main.py#", "main.py~", "main.py.orig", "main.py.rej",
     ".idea/main.py", "__pycache__/main.cpython-311.pyc", "main copy.py", "main.pyc",
@@ -31,7 +31,7 @@ LEFT = (
 def test_what_editors_and_systems_leave_in_a_checkout_does_not_go_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("entrypoint", "images/rootfs"):
+    for name in ("multinode_image", "images/rootfs"):
         shutil.copytree(ROOT / name, tmp_path / name)
     monkeypatch.setattr(entrypoint_layer, "HERE", tmp_path / "images")
     before = read_entrypoint(SITE)

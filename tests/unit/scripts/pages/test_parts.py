@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from entrypoint import errors, settings
-from entrypoint.tasks.command import OWN
 from images import options
 from manifests.kinds import KINDS
+from multinode_image import errors, settings
+from multinode_image.tasks.command import OWN
 from scripts.pages import messages, parts, reference
 from scripts.pages.marks import PART
 from scripts.pages.parts import PARTS

@@ -1,0 +1,182 @@
+"""Run a command of a container: read the facts, detect the world, wait for it, decide, and become the command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NoReturn
+
+from multinode_image.decide import Plan, decide
+from multinode_image.errors import EXIT_OUTSIDE, EXIT_USER, Refusal
+from multinode_image.explain import plan_as_json, plan_as_text, print_start
+from multinode_image.facts import Facts, drop_inherited, snapshot
+from multinode_image.machine.exhausted import explain_error, find_thread_fault
+from multinode_image.machine.files import read_text, which
+from multinode_image.mpi.rank import SUPERVISED, report_refused, take_cores
+from multinode_image.preflight import look_ahead
+from multinode_image.printing.streams import print_error, print_note, print_output
+from multinode_image.rendezvous.master import wait_for_master
+from multinode_image.results.record import RESULTS
+from multinode_image.results.resume import resume_rank
+from multinode_image.run import carry_out
+from multinode_image.settings import forget
+from multinode_image.situation import Situation, detect_situation
+from multinode_image.tasks.command import (
+    HELP,
+    LAUNCH,
+    LIST,
+    PLAIN,
+    PREFETCH,
+    REPORT,
+    STACKS,
+    USAGE,
+    Command,
+    Options,
+    read_command,
+    read_options,
+)
+from multinode_image.tasks.defaults import OUTPUT
+from multinode_image.tasks.needs import list_tasks
+from multinode_image.tuning.handover import COUNTS, start_rank
+from multinode_image.world import table
+from multinode_image.world.model import MPIJOB_LAUNCHER
+from multinode_image.world.size import check_required_size
+from multinode_image.world.table import find_launcher
+
+# What the program in PYTHON_EXEC adds to the command line of a rank of torchrun.
+RANK = "rank"
+
+
+def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
+    """Run the command of a container and return the exit code; root is the directory with stack.json and smoke.py."""
+    if os.getpid() == 1:
+        heed_sigterm()
+    code = EXIT_OUTSIDE  # where a mistake of ours ends in a traceback
+    try:
+        return run(argv, environ, root)
+    except Refusal as refusal:
+        print_error(refusal)
+        code = refusal.code
+        if argv[:1] == [RANK]:
+            from multinode_image.hooks.reason import leave_reason  # as in `run`
+
+            leave_reason([refusal.fact, refusal.value, refusal.remedy], environ)
+    except OSError as error:
+        print_error(explain_error(error, read_text))
+    except KeyboardInterrupt:
+        code = 130
+    except Exception:
+        report(environ, code)
+        raise
+    report(environ, code)
+    return code
+
+
+def report(environ: Mapping[str, str], code: int) -> None:
+    """Tell `launch` that a rank of its job has been refused: the others would wait for it."""
+    if environ.get(SUPERVISED):
+        report_refused(environ, code)
+
+
+def heed_sigterm() -> None:
+    """Let SIGTERM end this process while it waits: the kernel gives process 1 no signal that it has no handler for.
+
+    A pod whose `command` is a program of ours has no tini. The handler ends with exec.
+    """
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
+def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
+    """Go from the command line to exec; return the exit code of a command that has only something to print.
+
+    What only one of our own commands needs is imported there: all of it would take 20 ms of every start.
+    """
+    if argv[:1] == [RANK]:
+        become_rank(argv[1:], environ)
+    options, words = read_options(argv)
+    facts = take_cores(snapshot(environ, root))
+    command = read_command(words or shell(), facts.environ, which, facts.stack.examples)
+    if command.kind.prints:
+        return answer(command, options, facts)
+    launcher = find_launcher(facts.environ)
+    if command.trains and launcher.kind == MPIJOB_LAUNCHER:  # it starts ranks, on the hosts of its hostfile
+        command = Command(LAUNCH, LAUNCH.name, words)
+    facts = drop_inherited(facts, ranks_here=command.kind != LAUNCH)
+    situation = detect_situation(command, facts, launcher, options.nproc)
+    if command.kind == PREFETCH:
+        from multinode_image.tasks.prefetch import prepare_prefetch
+
+        command, environ = prepare_prefetch(command.words, facts)
+        situation, facts = situation._replace(command=command), replace(facts, environ=environ)
+    if options.explain:
+        plan = plan_ahead(situation, facts)
+        print_output(plan_as_json(plan) if options.explain == "json" else plan_as_text(plan))
+        return 0
+    return start(situation, facts)
+
+
+def answer(command: Command, options: Options, facts: Facts) -> int:
+    """Print what was asked for, where nothing is started; return the exit code."""
+    if command.kind == USAGE:
+        (print_output if command.name else print_error)(HELP)
+        return 0 if command.name else EXIT_USER
+    if options.explain:
+        raise Refusal("--explain has no meaning for a command that only prints", command.name, command.name)
+    if command.kind == LIST:
+        print_output(list_tasks(facts.stack))
+        return 0
+    if command.kind == REPORT:
+        from multinode_image.report.command import write_report  # as in `run`
+
+        return write_report(command.words, facts.environ.get(RESULTS) or OUTPUT)
+    if command.kind == STACKS:
+        from multinode_image.stacks import print_stacks  # as in `run`
+
+        return print_stacks()
+    from multinode_image.doctor import doctor  # as in `run`
+
+    facts, launcher = drop_inherited(facts), find_launcher(facts.environ)
+    return doctor(command, lambda each: plan_ahead(detect_situation(each, facts, launcher, options.nproc), facts))
+
+
+def plan_ahead(situation: Situation, facts: Facts) -> Plan:
+    """Return the plan of a command that is not going to be started, so that nobody is waited for."""
+    plan = decide(situation, look_ahead(situation, facts), facts)
+    if situation.command.kind != LAUNCH:
+        return plan
+    from multinode_image.mpi.launch import explain_launch  # as in `run`
+
+    return explain_launch(situation.command.words, plan)
+
+
+def start(situation: Situation, facts: Facts) -> int:
+    """Wait for the master, decide, and become the command; return the exit code where this process stays beside it."""
+    trains = situation.becomes_ranks or situation.command.kind != PLAIN
+    if trains and (fault := find_thread_fault(facts.files, "this command")):
+        raise fault
+    ahead = look_ahead(situation, facts)  # what it refuses is said before anybody waits
+    if situation.meets_others:
+        wait_for_master(situation.world, facts.environ)
+    plan = decide(situation, ahead, facts)
+    print_start(plan)
+    return carry_out(plan)
+
+
+def become_rank(words: list[str], environ: Mapping[str, str]) -> NoReturn:
+    """Replace this process, which torchrun has started as a rank, by Python with these words, bound to its cores.
+
+    Raise Refusal in a world of another size than the user insists on: only now is it known how many nodes have met.
+    """
+    world = table.detect(environ)
+    if environ.get(COUNTS):
+        check_required_size(forget(environ), world)
+    words, resumed = resume_rank(words, environ, world, print_note)
+    start_rank(words, {**environ, **resumed}, world)
+
+
+def shell() -> list[str]:
+    """Return a shell for a person at a terminal who named no command."""
+    return ["bash"] if sys.stdin is not None and sys.stdin.isatty() else []

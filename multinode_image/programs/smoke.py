@@ -1,0 +1,125 @@
+"""Train a tiny question-answering model on data made on the spot, and fail unless all ranks trained it together.
+
+It needs no network and no data. Any flag of the Trainer is accepted (`smoke --bf16`, `smoke --max_steps 200`).
+It says on stderr when all ranks have done their first step together, and prints one line on stdout when all is well,
+one on stderr when not:
+
+    smoke: first step done 8.1 s after the start
+    smoke: passed: world_size=2 backend=gloo dtype=bfloat16 loss_before=3.4965 loss_after=0.0102 ...
+    smoke: failed: <what is wrong, with the numbers>
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+# Set before transformers is imported, which reads them only then.
+os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+import torch
+import torch.distributed as dist
+from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArguments
+
+from multinode_image.programs import smoke_checks as checks
+from multinode_image.programs.exchange.origins import read_autocast
+from multinode_image.programs.leave import leave
+from multinode_image.programs.smoke_checks import SEED, Failed, Report, default_flags
+from multinode_image.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
+from multinode_image.tasks.arguments import read_batch
+from multinode_image.world.ranks import read_job_name
+
+
+def main(argv: list[str], environ: Mapping[str, str], root: str) -> NoReturn:
+    """Run the job, and end with 0 only if every check held; root: the directory with stack.json."""
+    output = tempfile.mkdtemp(prefix="smoke-")
+    planned, rank, code = read_backend(Path(root, "stack.json")), 0, 0
+    try:
+        parser = HfArgumentParser(TrainingArguments)
+        backend = planned if checks.launched_size(environ) > 1 else ""
+        flags = default_flags(output, backend, TrainingArguments.__dataclass_fields__)
+        arguments, *left = parser.parse_args_into_dataclasses([*flags, *argv], return_remaining_strings=True)
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        checks.check_flags(left[-1])
+        planned = str(getattr(arguments, "ddp_backend", None) or planned)
+        summary = run(arguments, planned, environ)
+        if rank == 0:
+            print(f"smoke: passed: {summary}", flush=True)
+    except Failed as failed:
+        code = failed.code
+        if rank == 0:
+            print(f"smoke: failed: {failed}", file=sys.stderr, flush=True)
+    finally:
+        shutil.rmtree(output, ignore_errors=True)
+    leave(code)
+
+
+def run(arguments: TrainingArguments, planned: str, environ: Mapping[str, str]) -> str:
+    """Train, check, and sum up in one line."""
+    # The Trainer's own idea of the world, for ranks that joined a group can still train apart.
+    world = int(arguments.world_size)
+    checks.check_world(world, gather(checks.asked_size(environ)))
+    checks.check_jobs(gather(read_job_name(environ)))
+    backend = str(dist.get_backend()) if dist.is_initialized() else "none"
+    checks.check_used_backend(backend, planned)
+    batch = read_batch(vars(arguments)) or 1
+    model, clock = make_model(), Clock()
+    before = measure_loss(model)
+    types = watch_types(model)
+    trainer = Trainer(model=model, args=arguments, train_dataset=Questions(4096, SEED), callbacks=[clock])
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    samples = int(trainer.state.global_step) * batch * world
+    report = Report(digest_weights(model), before, measure_loss(model))
+    checks.check_reports([Report(*each) for each in gather(tuple(report))])
+    facts = {
+        "world_size": world,
+        "backend": backend,
+        "dtype": "+".join(sorted(set().union(*gather(types)))),
+        "loss_before": f"{before:.4f}",
+        "loss_after": f"{report.after:.4f}",
+        "samples_per_second": f"{samples / clock.seconds:.0f}",
+        "seconds": f"{clock.seconds:.2f}",
+        "all_reduce_seconds": f"{count_waited():.2f}",
+        "weights": report.digest[:16],
+    }
+    return " ".join(f"{name}={value}" for name, value in facts.items())
+
+
+def watch_types(model: torch.nn.Module) -> set[str]:
+    """Return what a model will have been trained in, by the names of torch's types: autocast begins in its forward."""
+    types: set[str] = set()
+
+    def look(*_: object) -> None:
+        if model.training:
+            types.add(str(read_autocast() or torch.float32).removeprefix("torch."))
+
+    next(model.children()).register_forward_pre_hook(look)
+    return types
+
+
+def count_waited() -> float:
+    """Return the seconds in which gradients were waited for, as what exchanges them has counted (gradients.py)."""
+    seen = getattr(sys.modules.get("multinode.gradients"), "SEEN", None)
+    return getattr(seen, "waited", None) or 0.0
+
+
+def read_backend(file: Path) -> str:
+    """Return the backend that the image was planned for; empty outside an image."""
+    return str(json.loads(file.read_text())["backend"]) if file.is_file() else ""
+
+
+def gather(mine: Any) -> list[Any]:
+    """Return what all ranks have, in their order, on every rank."""
+    if not dist.is_initialized():
+        return [mine]
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, mine)
+    return found

@@ -1,0 +1,46 @@
+"""What `report` was asked for: the trainings of which directories, and where the page goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from multinode_image.errors import Refusal
+from multinode_image.printing.secrets import hide
+from multinode_image.printing.streams import write_output
+from multinode_image.report.page import LIGHT, write_page
+from multinode_image.report.trainings import find_trainings, read_training
+
+# As many as there are colours that can be told from each other.
+MOST = len(LIGHT)
+USAGE = "docker run --rm -v results:/workspace/output IMAGE report > report.html"
+
+
+def write_report(words: list[str], usual: str) -> int:
+    """Write a page on stdout with the trainings in these directories, or in the usual one; return the exit code.
+
+    A directory may be named by its path, or by its name in the usual one.
+
+    Raise Refusal for a directory without a training, for too many of them, and where stdout is a terminal.
+    """
+    if flag := next((word for word in words if word.startswith("-")), None):
+        raise Refusal("report has no such option", hide([flag])[0], "report, or report DIRECTORY...")
+    if sys.stdout is not None and sys.stdout.isatty():
+        raise Refusal("report writes a page of HTML, and this is a terminal", "stdout", USAGE)
+    found = [(each, find_trainings(each)) for each in (find_directory(word, usual) for word in words or [usual])]
+    empty = next((directory for directory, trainings in found if not trainings), None)
+    if empty is not None:
+        remedy = "the directory for results of a training by the Trainer: report /workspace/output/TASK"
+        raise Refusal("no training has left anything there", empty, remedy)
+    places = list(dict.fromkeys(place for _, trainings in found for place in trainings))
+    if len(places) > MOST and len(words) > 1:
+        raise Refusal("a page has room for fewer trainings", f"{len(places)} of {MOST}", "name some of them")
+    notes = [f"the newest {MOST} of {len(places)} trainings"] if len(places) > MOST else []
+    write_output(write_page([read_training(place) for place in places[:MOST]], notes))
+    return 0
+
+
+def find_directory(word: str, usual: str) -> str:
+    """Return the path of a directory that is named by it, or by its name in the usual one."""
+    inside = os.path.join(usual, word)
+    return os.path.normpath(word if os.path.isdir(word) or not os.path.isdir(inside) else inside)

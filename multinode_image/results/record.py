@@ -1,0 +1,193 @@
+"""The record of a run in its directory for results, by which the same command goes on there and another is refused.
+
+A run is a program, what it is known by (identity.py) and its directory. What it was started with is left there in
+`_multinode` (what begins with `_` is not uploaded: transformers/trainer.py, push_to_hub).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from multinode_image.errors import Refusal
+from multinode_image.numbers import whole
+from multinode_image.printing.streams import quote
+from multinode_image.results.checkpoints import PREFIX, TICK, Own, find_last, list_owners, list_steps, mark_state
+from multinode_image.results.identity import FLAG, OVERWRITE, Pair, compare_older, compare_pairs, identify_task
+from multinode_image.results.shared import Shared, open_shared
+from multinode_image.tasks.defaults import OUTPUT_DIR
+from multinode_image.tasks.table import TASKS
+
+STATE_DIRECTORY, RECORD = "_multinode", "run.json"
+# What a user's script reads, and where it writes if its arguments do not say so; what `no` says in the former.
+RESUME, RESULTS, ANEW = "MULTINODE_RESUME", "MULTINODE_OUTPUT", "no"
+# How the program of a run gets a checkpoint; some tasks take none.
+AS_FLAG, AS_VARIABLE, NEVER = "flag", "variable", "never"
+# What a file system has of its own.
+IGNORED = (STATE_DIRECTORY, "lost+found", ".snapshot")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training and its directory for results.
+
+    arguments, files: what it is known by; resume_from: a checkpoint that the user names; overwrite: whether he wants
+    nothing of what is there; starts: whether torchrun starts its ranks.
+    """
+
+    directory: str
+    task: str
+    arguments: tuple[Pair, ...]
+    resume_from: str
+    overwrite: bool
+    handover: str
+    starts: bool
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ours(self) -> str:
+        """Return the path of our directory in that for results."""
+        return f"{self.directory}/{STATE_DIRECTORY}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run has left: its program, what it is known by, and the checkpoint that was named.
+
+    before: marks of the checkpoints that were there before it, by their steps; name: that no other run has, also one of
+    the same command; users: who has run it, by uid; written: when this was written, in nanoseconds, which is also the
+    time of its file: a copy has another. older: whether release 0.1.0 has left it.
+    """
+
+    task: str
+    arguments: tuple[Pair, ...]
+    resume_from: str = ""
+    before: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    users: tuple[int, ...] = ()
+    written: int = 0
+    older: bool = False
+
+    @property
+    def own(self) -> Own:
+        """Return which checkpoints are those of the run."""
+        most = whole(dict(self.arguments).get("max_steps", ""))
+        return Own(self.before, bool(self.written), None if self.older else frozenset(self.users), most or None)
+
+
+def load_record(directory: str) -> Record | None:
+    """Return the record in a directory for results, with the user who has written it; None where there is none.
+
+    In a copy `written` is 0: its checkpoints have other times, too.
+    """
+    ours = open_shared(f"{directory}/{STATE_DIRECTORY}")
+    text = ours.read(RECORD) if ours else None
+    record = parse_record(text or "")
+    if record is None:
+        return None
+    status = os.lstat(f"{directory}/{STATE_DIRECTORY}/{RECORD}")
+    is_copy = status.st_mtime_ns != record.written
+    users = tuple(sorted({*record.users, status.st_uid}))
+    return replace(record, users=users, written=0 if is_copy else record.written)
+
+
+def parse_record(text: str) -> Record | None:
+    """Return the record in a text, which release 0.1.0 may have written; None where it has none."""
+    try:
+        fields = json.loads(text)
+        task, arguments = str(fields["task"]), fields["arguments"]
+        is_older = isinstance(arguments, dict)
+        rows = arguments.items() if is_older else arguments
+        pairs = tuple((str(name), str(value)) for name, value in rows)
+        if task in TASKS:  # a flag may have been renamed since
+            pairs = identify_task(dict(pairs), TASKS[task].kind)
+        return Record(
+            task,
+            pairs,
+            str(fields["resume_from"]),
+            read_texts(fields["before"]),
+            str(fields.get("name", "")),
+            read_texts(fields.get("files", {})),
+            tuple(int(uid) for uid in fields.get("users", ())),
+            int(fields.get("written", 0)),
+            is_older,
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def read_texts(values: Mapping[object, object]) -> dict[str, str]:
+    """Return an object of JSON as texts."""
+    return {str(name): str(value) for name, value in values.items()}
+
+
+def leave_record(run: Run, old: Record | None, ours: Shared) -> None:
+    """Write the record of a run that begins; to that of a run that goes on, add its user.
+
+    A run begins where it names another checkpoint than it did before. The record of an older release, and a copy, are
+    written anew, so that the next start knows more.
+    """
+    uid, now = os.getuid(), time.time_ns() // TICK * TICK  # a time that no file system rounds
+    if old is None or run.overwrite or run.resume_from not in ("", old.resume_from) or list_differences(run, old):
+        before = {str(step): mark_state(run.directory, step) for step in list_steps(run.directory)}
+        record = Record(run.task, run.arguments, run.resume_from, before, os.urandom(8).hex(), run.files, (uid,), now)
+    elif old.written and uid in old.users:
+        return
+    else:
+        steps = [step for step in list_steps(run.directory) if old.own.was_before(run.directory, step)]
+        before = {str(step): mark_state(run.directory, step) for step in steps}
+        owners = list_owners(run.directory) if old.older else ()
+        users = tuple(sorted({*old.users, *owners, uid}))
+        record = replace(old, arguments=run.arguments, files=run.files, before=before, users=users, written=now)
+    fields = {name: value for name, value in asdict(record).items() if name != "older"}
+    ours.write(RECORD, json.dumps(fields, indent=1, sort_keys=True), now)
+
+
+def list_differences(run: Run, old: Record) -> list[str]:
+    """List in what a run differs from what was there, as it is typed."""
+    if run.task != old.task:
+        return [f"{old.task} there, {run.task} here"]
+    if old.older and run.handover == AS_VARIABLE:
+        return compare_older(dict(old.arguments), run.arguments)
+    both = sorted(run.files.keys() & old.files.keys())
+    files = [f"another content of {path}" for path in both if run.files[path] != old.files[path]]
+    return compare_pairs(old.arguments, run.arguments) + files
+
+
+def check_run(run: Run, old: Record | None) -> None:
+    """Raise Refusal if the directory holds results of another run, which this one would continue.
+
+    Also if the checkpoints of this run cannot be read.
+    """
+    named = run.resume_from if run.handover != NEVER else ""  # some scripts ignore it
+    if named and not os.path.exists(named):
+        remedy = f"one of those in {run.directory}, or leave it out to go on from the last one there"
+        raise Refusal("there is no such checkpoint", named, remedy)
+    names = os.listdir(run.directory) if os.path.isdir(run.directory) else []
+    there, steps = sorted(name for name in names if name not in IGNORED), list_steps(run.directory)
+    differences = ["it left no record of its arguments"] if old is None else list_differences(run, old)
+    if old is not None and not (run.overwrite or named or differences or run.handover == NEVER):
+        find_last(run.directory, old.own)
+    if run.overwrite or named or not differences or not (steps if old is None else there):
+        return
+    last = f"{PREFIX}{steps[0]}" if steps else there[0]
+    value = f"{run.directory} with {last}: {', '.join(differences)}"
+    raise Refusal("the directory for results holds another run", value, ", or ".join(list_ways(run)))
+
+
+def list_ways(run: Run) -> list[str]:
+    """List what may be typed where a directory holds another run."""
+    own = run.handover == AS_VARIABLE
+    ways = [f"{RESULTS}=ANOTHER, or the argument of the script" if own else f"--{OUTPUT_DIR} ANOTHER"]
+    ways.append(f"{f'{RESUME}={ANEW}' if own else f'--{OVERWRITE}'} to begin anew there")
+    with contextlib.suppress(Refusal):
+        step, _ = find_last(run.directory, Own())
+        if step is not None:
+            place = quote(f"{run.directory}/{PREFIX}{step}")
+            ways.append(f"{RESUME}={place}" if own else f"--{FLAG} {place}")
+    return ways

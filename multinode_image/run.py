@@ -1,0 +1,64 @@
+"""The end of a start: write files, and become the command or wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from multinode_image.decide import Plan
+from multinode_image.machine.cgroups import read_memory_limit
+from multinode_image.machine.exhausted import remember_kills
+from multinode_image.mpi.rank import SUPERVISED, find_rank, supervise
+from multinode_image.printing.streams import print_note
+from multinode_image.processes import TRAINING, execute, watch_training
+from multinode_image.rendezvous.master import check_master
+from multinode_image.results.resume import open_run
+from multinode_image.results.words import name_words
+from multinode_image.tasks.command import LAUNCH, SSH, WORKER
+from multinode_image.world.agent import find_torchrun
+from multinode_image.world.model import TORCHRUN
+
+
+def carry_out(plan: Plan) -> int:
+    """Replace this process by the command, so that signals and the exit code are the command's own.
+
+    Return the exit code where this process has to stay beside it. What only one kind of command needs is imported here.
+    """
+    situation, environ, argv = plan.situation, plan.prepared.environ, plan.argv
+    command = situation.command
+    if command.kind == LAUNCH:
+        from multinode_image.mpi.launch import launch
+
+        return launch(command.words, environ, plan.facts)
+    if command.kind == WORKER:
+        from multinode_image.mpi.sshd import serve
+
+        return serve(environ)
+    elif command.kind == SSH:
+        from multinode_image.mpi.keys import connect
+
+        argv, environ = connect(command.words, environ)
+    elif situation.meets_others:
+        check_master(plan.world)
+    resumed: Mapping[str, str] = {}
+    if plan.run is not None:
+        argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
+    starts = situation.becomes_ranks or situation.starter is not None
+    is_training = starts or plan.world.rank is not None or plan.world.several
+    known = {TRAINING: "on", **remember_kills(plan.facts.files)} if is_training else {}
+    if plan.world.several_nodes:
+        known |= name_words(command, plan.arguments, plan.facts.environ)
+    return become_or_watch(argv, {**environ, **resumed, **known}, plan)
+
+
+def become_or_watch(argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
+    """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
+    program, rank = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0], plan.world.rank
+    if environ.get(SUPERVISED):
+        # The agent of a typed torchrun has no rank in its own world.
+        started = find_rank(environ) if rank is None else rank
+        if started is not None:
+            return supervise([program, *argv[1:]], environ, started)
+    # Torchrun's agent says how its ranks ended, but the kernel may kill the agent itself, before it has any.
+    if plan.situation.becomes_ranks and read_memory_limit(plan.facts.files) is not None:
+        return watch_training([program, *argv[1:]], environ, rank)
+    return execute(program, argv, environ)

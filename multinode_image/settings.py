@@ -1,0 +1,94 @@
+"""Variables that we set: over which values of the user, with which reason, and how a later entrypoint removes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from multinode_image import timeouts
+
+
+class Setting(NamedTuple):
+    """A variable, its value, and why it has it."""
+
+    name: str
+    value: str
+    why: str
+
+
+class Prepared(NamedTuple):
+    """An environment, what was set in it, and what the user had set already."""
+
+    environ: dict[str, str]
+    added: dict[str, str]
+    kept: dict[str, str]
+
+
+def overlay(environ: Mapping[str, str], settings: Iterable[Setting]) -> dict[str, str]:
+    """Return an environment with these variables over its own."""
+    return {**environ, **{each.name: each.value for each in settings}}
+
+
+OURS = "MULTINODE_"
+# The variables that users set, without what all of them begin with, as docs/reference.md has them.
+VARIABLES = {
+    "APART": "`1`: ranks may work apart; else one that trains by itself is ended",
+    "BF16": "`emulate`: bf16 also where the processor has no unit for it, many times slower; no other value",
+    "GRADIENTS": "what ranks send to each other: `float32`, `bf16`, `int8`, or `off` for what "
+    "DistributedDataParallel does itself",
+    "OUTPUT": "where a script of your own writes its results; default: `/workspace/output`",
+    "RESUME": "`no`: begin anew; a path: go on from that checkpoint. A script reads its last checkpoint there",
+    "SSH_KEYS": "the directory of the ssh key; default: `/etc/multinode/ssh`",
+    "SSH_PORT": "the port of `worker`, the same on every node; default: 2222",
+    "TIMEOUT": f"seconds to wait for the name of rank 0 (default: {timeouts.MASTER} for a master, else "
+    f"{timeouts.NAME}), or for the hosts of `launch` ({timeouts.HOSTS})",
+    "WORLD_SIZE": "refuse any other number of ranks: `4`, `2:4`, or `2:` for at least 2; `1` trains alone",
+}
+NAMES = tuple(VARIABLES)
+MARK = "MULTINODE_SET"
+BEFORE = "MULTINODE_BEFORE"
+
+
+def forget(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without what an entrypoint in a parent process set: that was right for its process only.
+
+    That one left a list of names and values; a variable that has another value by now is the user's. A variable that
+    it set over a value of the image or the user gets that value back.
+    """
+    stale = {name for name, value in read_list(environ, MARK) if environ.get(name) == value}
+    before = {name: value for name, value in read_list(environ, BEFORE) if name in stale}
+    return {name: value for name, value in environ.items() if name not in {*stale, MARK, BEFORE}} | before
+
+
+def warn_mistyped(environ: Mapping[str, str]) -> list[str]:
+    """Return a note on each variable whose name is nearly that of one of ours: nothing reads it."""
+    others = [name for name in environ if name.startswith(OURS) and name[len(OURS) :] not in NAMES]
+    if not others:
+        return []
+    from difflib import get_close_matches  # few starts pay for it
+
+    near = {name: get_close_matches(name[len(OURS) :], NAMES, 1, 0.75) for name in sorted(others)}
+    return [f"nothing reads {name}: is {OURS}{names[0]} meant?" for name, names in near.items() if names]
+
+
+def read_list(environ: Mapping[str, str], name: str) -> list[tuple[str, str]]:
+    """Return the pairs of `name=value;name=value`, in which a `;` of a value is written %3B."""
+    rows = (row.partition("=") for row in environ.get(name, "").split(";"))
+    return [(key, value.replace("%3B", ";").replace("%25", "%")) for key, equals, value in rows if equals]
+
+
+def write_list(values: Mapping[str, str]) -> str:
+    """Return `name=value;name=value`, as `read_list` reads it."""
+    escaped = {name: value.replace("%", "%25").replace(";", "%3B") for name, value in values.items()}
+    return ";".join(f"{name}={value}" for name, value in escaped.items())
+
+
+def prepare(environ: Mapping[str, str], forced: list[Setting], defaults: list[Setting]) -> Prepared:
+    """Set what is forced over every value, and the other defaults where the user has set nothing."""
+    decided = {each.name for each in forced}
+    defaults = [each for each in defaults if each.name not in decided]
+    kept = {each.name: environ[each.name] for each in defaults if environ.get(each.name)}
+    added = {each.name: each.value for each in (*forced, *defaults) if each.name not in kept}
+    before = {name: environ[name] for name in added if environ.get(name)}
+    marks = {MARK: write_list(added), **({BEFORE: write_list(before)} if before else {})}
+    return Prepared({**environ, **added, **marks}, added, kept)

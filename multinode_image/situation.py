@@ -1,0 +1,136 @@
+"""Where a command finds itself: the world that it belongs to or starts, and what it becomes there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from multinode_image.errors import Refusal
+from multinode_image.facts import Facts
+from multinode_image.numbers import whole
+from multinode_image.tasks.command import MODULE, PLAIN, Command
+from multinode_image.tuning.context import ANY, RANKS, SINGLE, UNKNOWN
+from multinode_image.tuning.local_size import read_threads, set_local_size
+from multinode_image.world import alone, starters, table
+from multinode_image.world.model import ALONE, TORCHRUN, Launcher, World
+from multinode_image.world.size import read_required_size
+from multinode_image.world.torchrun import check_rendezvous_backend
+
+
+class Situation(NamedTuple):
+    """A command in its world, before anything is chosen for it.
+
+    starter: the typed program that starts ranks itself (torchrun, accelerate, mpirun), if it is one; described: the
+    variables that describe the world: the PET_ variables of a typed torchrun, else all; runs: what this process
+    becomes, as in `context.Process`; becomes_ranks: whether it becomes a rank of this world, or the torchrun that
+    starts its ranks; notes: what may be wrong with the world.
+    """
+
+    command: Command
+    world: World
+    starter: starters.Start | None
+    described: Mapping[str, str]
+    runs: str
+    becomes_ranks: bool
+    notes: tuple[str, ...]
+
+    @property
+    def meets_others(self) -> bool:
+        """Return whether the command is one of several ranks, or starts them."""
+        return self.becomes_ranks and self.world.several
+
+    @property
+    def becomes_torchrun(self) -> bool:
+        """Return whether the ranks of this node are started by torchrun, typed or not."""
+        typed = self.starter is not None and self.starter.torchrun is not None
+        return typed or (self.command.trains and self.world.needs_torchrun)
+
+
+def detect_situation(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> Situation:
+    """Return the situation of a command; raise Refusal for a training that would run in another world than was meant.
+
+    launcher: what started this process; nproc: how many processes were asked for on this node.
+    """
+    environ = facts.environ
+    starter = read_starter(command, facts, launcher, nproc)
+    typed = None if starter is None else starter.torchrun
+    described = environ if typed is None else typed
+    becomes_ranks = command.trains or typed is not None
+    world, notes = find_world(command, environ, launcher, starter, nproc)
+    if becomes_ranks:
+        check_rendezvous_backend(world, described)
+    counts = becomes_ranks or is_typed_python(command)
+    threads = read_threads(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
+    world = set_local_size(world, facts.machine, threads, starts=command.trains or starter is not None)
+    if starter is not None and starter.program in (TORCHRUN, starters.ACCELERATE):
+        code = starters.find_code(command.line)
+        alone.check_program(environ, world, starter.program, code.name if code.is_script else "SCRIPT.py")
+    notes += [*world.notes, *note_apart(command, described, world)]
+    runs = find_runs(command, world, starter)
+    return Situation(command, world, starter, described, runs, becomes_ranks, tuple(notes))
+
+
+def read_starter(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> starters.Start | None:
+    """Return what a typed program says of the ranks that it will start; under a launcher only torchrun counts."""
+    starter = starters.read_start(command.line, facts.environ, nproc) if command.kind == PLAIN else None
+    if starter is not None and starter.torchrun is not None:
+        return starter
+    if nproc is not None and not (command.trains or command.helps or command.kind.prints):
+        remedy = command.kind.instead or f"{command.name} without it, or --nproc {nproc} SCRIPT.py"
+        raise Refusal(f"--nproc has no meaning to {command.name}", f"--nproc {nproc}", remedy)
+    if starter is None or launcher.started:
+        return None
+    starters.check_accelerate(command.line, facts.environ_with_home, facts.files)
+    return starter
+
+
+def find_world(
+    command: Command, environ: Mapping[str, str], launcher: Launcher, starter: starters.Start | None, nproc: int | None
+) -> tuple[World, list[str]]:
+    """Return the world; what is wrong with it stops what starts ranks there, and is a note beside any other command."""
+    typed, nproc = (None, nproc) if starter is None else (starter.torchrun, starter.local_size)
+    task = name_training(command) if command.trains or typed is not None else ""
+    try:
+        return table.detect(environ, nproc, launcher=launcher, typed=typed, task=task), []
+    except Refusal as refusal:
+        if task:
+            raise
+        return World(ALONE, "the launcher's variables are not usable", local_size=nproc), [refusal.note]
+
+
+def name_training(command: Command) -> str:
+    """Return what a command trains: the task, or the name of the script, as for a typed torchrun."""
+    code = starters.find_code(command.line).name if command.kind == PLAIN else ""
+    return os.path.basename(code or (command.words[0] if command.name == MODULE else command.name))
+
+
+def note_apart(command: Command, environ: Mapping[str, str], world: World) -> list[str]:
+    """Return notes on a world in which this process would train apart from others; a training of ours is refused."""
+    if not command.trains:
+        lone = starters.find_lone(command.line) if command.kind == PLAIN else ""
+        if read_required_size(environ) == (1, 1) or not (lone or is_typed_python(command)):
+            return []
+        if lone and not lone.startswith("-m "):  # a module may start mpirun itself
+            alone.check_program(environ, world, command.name, lone)
+    try:
+        alone.check(environ, world)
+    except Refusal as refusal:
+        if command.trains:
+            raise
+        return [refusal.note]
+    return alone.warn_indexed(environ, world)
+
+
+def is_typed_python(command: Command) -> bool:
+    """Return whether a command is a typed Python, also one with its directory."""
+    return command.kind == PLAIN and starters.is_python(command.name)
+
+
+def find_runs(command: Command, world: World, starter: starters.Start | None) -> str:
+    """Return what runs in this process: one of the words of tuning/context.py."""
+    if starter is not None:
+        return UNKNOWN if starter.local_size is None and starter.torchrun is None else ANY
+    if command.trains or world.rank is not None:
+        return RANKS
+    return SINGLE if command.kind.is_script or is_typed_python(command) else ANY

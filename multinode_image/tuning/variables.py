@@ -1,0 +1,158 @@
+"""Threads, memory allocator and network for this world on this machine: a table of variables, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from multinode_image.machine.cpus import Machine
+from multinode_image.machine.image import Stack
+from multinode_image.settings import Setting
+from multinode_image.tuning.binding import list_bindings, warn_bindings
+from multinode_image.tuning.context import ANY, RANKS, Context, Process
+from multinode_image.tuning.handover import hand_over_cores
+from multinode_image.tuning.preloads import has_iomp, list_preloads
+from multinode_image.tuning.threads import divide_cores
+from multinode_image.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, SLURM, TORCHRUN, TORCHRUN_WORKER, World
+from multinode_image.world.size import SIZE
+
+MPI_ROOT = "/usr/local"
+MPICH = f"{MPI_ROOT}/bin/mpichversion"  # whose hydra has the same name as Intel's, and reads none of its variables
+PROVIDERS = (f"{MPI_ROOT}/lib", f"{MPI_ROOT}/opt/mpi/libfabric/lib/prov")
+# Seconds between two lines of progress in a log, and such a line. tqdm, by which the Trainer shows its progress, would
+# write over the same line ten times a second, which a log shows only when the training has ended (tqdm/std.py).
+PACE = "30"
+PROGRESS = "{l_bar} {n_fmt}/{total_fmt}, {elapsed} gone, {remaining} left, {rate_fmt}{postfix}\n"
+# Where ranks meet, as torch reads it.
+MEETING = ("MASTER_ADDR", "MASTER_PORT")
+# Reasons that are too long for the table.
+NO_INTERFACE = "the route to the master; without a network oneCCL finds no interface, lo included"
+NO_MPI_TRANSPORT = "the mpi transport hangs under torchrun, and hydra kills ranks at its end"
+SHARED_CORES = (
+    "under a quota the cores are shared, and every container's first rank would be bound to the first of them"
+)
+
+
+def interface(context: Context) -> str | None:
+    """Return the interface between ranks, so that no library guesses one: it may pick a bridge of an engine."""
+    if not context.process.training:
+        return None
+    return context.process.find_interface() if context.world.several_nodes else "lo"
+
+
+def local_address(context: Context) -> str | None:
+    """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
+    world, elastic = context.world, bool(context.environ.get("PET_RDZV_ENDPOINT"))
+    # A typed torchrun looks for its own name for a single rank, too, and so does an elastic one for a single node.
+    alone = world.launcher == ALONE and (world.several or context.process.runs == ANY)
+    one_node = alone or (world.launcher == TORCHRUN and elastic and not world.several_nodes)
+    if not context.process.training:  # a torchrun may be typed in a shell later, for other nodes if there is a network
+        one_node = alone_for_good(context)
+    return "127.0.0.1" if one_node else None
+
+
+def alone_for_good(context: Context) -> bool:
+    """Return whether a command that is alone has no network but loopback."""
+    process = context.process
+    return context.world.launcher == ALONE and process.runs != RANKS and process.find_interface() is None
+
+
+def required_size(context: Context) -> str | None:
+    """Return how many ranks the world has; at least one for each node, where a node counts its ranks by its cores."""
+    unknown = context.world.several_nodes and "local_size" in context.world.guessed
+    size = f"{context.world.nodes[0]}:" if unknown else context.world.size_text
+    return size if context.process.training else None
+
+
+def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
+    """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
+    cores, route, has_ccl = divide_cores(context), interface(context), context.stack.backend == "ccl"
+    process, world = context.process, context.world
+    preloads, is_mpich = list_preloads(context), process.has_file(MPICH)
+    logged = process.is_logged and process.training
+    has_mpi = process.has_file(f"{MPI_ROOT}/bin/mpiexec.hydra") and not is_mpich
+    provider = next((path for path in PROVIDERS if process.has_file(f"{path}/libtcp-fi.so")), None)
+    return (
+        ("OMP_NUM_THREADS", cores.threads, "the cores of one rank: affinity, quota and siblings counted"),
+        ("KMP_BLOCKTIME", "1" if has_iomp(context) else None, "idle threads give their core back after 1 ms"),
+        ("KMP_AFFINITY", cores.affinity, "the cores of several NUMA nodes belong to this rank alone"),
+        ("LD_PRELOAD", ":".join(preloads.values()) or None, " and ".join(preloads)),
+        ("GLOO_SOCKET_IFNAME", route, "the route to the master"),
+        ("FI_TCP_IFACE", route, "the route to the master; libfabric may pick a bridge, on which training hangs"),
+        ("CCL_KVS_IFACE", route if has_ccl else None, NO_INTERFACE),
+        ("PET_LOCAL_ADDR", local_address(context), "the host's own name need not resolve"),
+        ("CCL_WORKER_COUNT", "1" if has_ccl else None, "without it accelerate takes gloo and does not say so"),
+        ("CCL_WORKER_OFFLOAD", cores.offload, "no core to spare for oneCCL's workers, so that threads do their work"),
+        ("CCL_WORKER_AFFINITY", cores.worker_cpus, "the first cores of each rank; its threads have the others"),
+        ("CCL_ATL_TRANSPORT", "ofi" if has_ccl else None, NO_MPI_TRANSPORT),
+        ("I_MPI_ROOT", MPI_ROOT if has_mpi else None, "Intel MPI"),
+        ("FI_PROVIDER_PATH", provider, "Intel MPI"),
+        ("I_MPI_PIN", None if context.machine.exclusive or world.rank is not None or is_mpich else "0", SHARED_CORES),
+        *((name, PACE if logged else None, "progress in a log") for name in ("TQDM_MININTERVAL", "TQDM_MAXINTERVAL")),
+        ("TQDM_BAR_FORMAT", PROGRESS if logged else None, "progress in a log, line by line"),
+        ("TQDM_POSITION", "0" if logged else None, "no escape codes in a log: bars do not move to lines of their own"),
+        ("PYTHONHASHSEED", "0" if process.training else None, "sets have one order on all ranks, and at each start"),
+        ("PYTHONUNBUFFERED", "1" if logged else None, "the loss is in the log as soon as it is known"),
+        (SIZE, required_size(context), "the ranks that are to be there"),
+        ("MULTINODE_JOB", (process.training and world.job) or None, "only its ranks share this"),
+    )
+
+
+def was_launched(world: World) -> bool:
+    """Return whether a launcher has made this process a rank, or what starts the ranks of its world."""
+    return world.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)
+
+
+class Tuned(NamedTuple):
+    """Variables for a process, the names of those of the user that it does not get, and notes for the log."""
+
+    settings: list[Setting]
+    removed: frozenset[str]
+    notes: list[str]
+
+
+def tune(world: World, machine: Machine, environ: Mapping[str, str], stack: Stack, process: Process) -> Tuned:
+    """Return what makes a process, or the ranks that it starts, fast on this machine; the user's own values win."""
+    context = Context(world, machine, environ, stack, process)
+    settings = [Setting(name, value, why) for name, value, why in list_rows(context) if value is not None]
+    return Tuned([*settings, *hand_over_cores(context)], frozenset(list_bindings(context)), warn_bindings(context))
+
+
+def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting]:
+    """Return the place of a rank under the names that libraries read, also over those that an operator set in the pod.
+
+    GROUP_ is torchrun's word for a node, which Lightning calls NODE_RANK.
+    """
+    if world.rank is None:
+        return []
+    node = find_node(world, environ)
+    values = {
+        "RANK": world.rank,
+        "WORLD_SIZE": world.size,
+        "LOCAL_RANK": world.local_rank,
+        "LOCAL_WORLD_SIZE": world.local_size,
+        "MASTER_ADDR": world.master,
+        "MASTER_PORT": world.port,
+        "NODE_RANK": node,
+        "GROUP_RANK": node,
+        "GROUP_WORLD_SIZE": world.nodes[1],
+    }
+    if world.launcher == TORCHRUN_WORKER:  # set by hand, some may be missing, or no address be one that torch reads
+        kept = {name for name in values if environ.get(name) and name not in MEETING}
+        values = {name: value for name, value in values.items() if name not in kept and environ.get(name) != str(value)}
+    return [Setting(name, str(value), "the launcher's own variables") for name, value in values.items()]
+
+
+def settle_size(world: World, environ: Mapping[str, str]) -> list[Setting]:
+    """Return the size of a training that is alone where the user allows more: nobody else will come (one_job.py)."""
+    is_alone = world.launcher == ALONE and not world.several and environ.get(SIZE, "").strip() not in ("", "1")
+    return [Setting(SIZE, "1", "this training is alone, as its size may be")] if is_alone else []
+
+
+def find_node(world: World, environ: Mapping[str, str]) -> int:
+    """Return which node a rank is on: as Slurm says, or where ranks of a node follow each other, or take turns."""
+    node = environ.get("SLURM_NODEID", "") if world.launcher == SLURM else ""
+    rank, local, each = world.rank or 0, world.local_rank or 0, world.local_size or 1
+    if node.isdigit():
+        return int(node)
+    return rank % world.nodes[1] if (rank - local) % each else (rank - local) // each

@@ -1,0 +1,182 @@
+"""torchrun: what its options and variables say of the nodes of a job, what it is told of this one, and its command.
+
+Each option has a variable, PET_ and its name, which counts where the option is not typed (torch/distributed/run.py).
+Options are written with underscores, which every release takes; dashes are known since 2.0 (pytorch/pytorch#94505).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from multinode_image.addresses import ANYWHERE, PORT, can_be_host, is_loopback, read_host, read_port, unbracket
+from multinode_image.errors import Refusal
+from multinode_image.numbers import MOST_PROCESSES, first_number, number, read_range, whole
+from multinode_image.world.model import TORCHRUN, Launcher, World
+
+# The options that say how ranks meet, and those without a value (--use_env is that of torch.distributed.launch).
+HELP_FLAGS, MODULE_FLAGS = ("-h", "--help"), ("-m", "--module", "--no_python")
+FLAGS = (*HELP_FLAGS, *MODULE_FLAGS, "--standalone", "--run_path", "--virtual_local_rank", "--use_env")
+EACH = "--nproc_per_node"
+OPTIONS = (
+    EACH,
+    "--nnodes",
+    "--node_rank",
+    "--master_addr",
+    "--master_port",
+    "--rdzv_endpoint",
+    "--rdzv_backend",
+    "--rdzv_conf",
+    "--standalone",
+    "--max_restarts",
+)
+NPROC, NODE, RESTARTS, STANDALONE = "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MAX_RESTARTS", "PET_STANDALONE"
+ENDPOINT, MASTER, MASTER_PORT = "PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "PET_MASTER_PORT"
+ID, BACKEND, CONF, ADDRESS = "PET_RDZV_ID", "PET_RDZV_BACKEND", "PET_RDZV_CONF", "PET_LOCAL_ADDR"
+# The number of a pod in an Indexed Job.
+INDEX = "JOB_COMPLETION_INDEX"
+# What torchrun takes for a number of processes besides a number. It counts the processors of the host, of which a
+# container may have few, so all of these become a number here.
+AUTO = ("", "auto", "cpu", "gpu", "xpu", "privateuse1")
+# Where torchrun meets if its endpoint has no port (torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py).
+C10D_PORT = "29400"
+NODE_RANKS = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
+
+
+def give(name: str, value: object) -> str:
+    """Return how torchrun is given a value: by its variable, or by its option where it is typed."""
+    return f"export {name}={value}; of a typed torchrun --{name[4:].lower()} {value}"
+
+
+def find_meeting(environ: Mapping[str, str]) -> str:
+    """Return the variable that says where nodes meet: an endpoint, where nodes come and go, goes before a master."""
+    return next((name for name in (ENDPOINT, MASTER, "MASTER_ADDR") if environ.get(name, "").strip()), "")
+
+
+def read_count(environ: Mapping[str, str]) -> int | None:
+    """Return how many processes a node should run, None where the machine decides; raise Refusal for any other text."""
+    text = environ.get(NPROC, "").strip()
+    if text.lower() in AUTO:
+        return None
+    value = whole(text)
+    if not value or value > MOST_PROCESSES:
+        fact = f"{NPROC} is not a number of processes up to {MOST_PROCESSES}"
+        raise Refusal(fact, repr(text), give(NPROC, "auto"))
+    return value
+
+
+def parse_nodes(text: str) -> tuple[int, int]:
+    """Return the fewest and the most nodes of `2` or `1:4`; raise Refusal for anything else."""
+    low, high = read_range(text) or (None, None)
+    if low is None or high is None:  # torchrun knows no range without an end
+        remedy = "export PET_NNODES=2, or 1:4; of a typed torchrun --nnodes 2"
+        raise Refusal("PET_NNODES is neither a number nor a range", repr(text), remedy)
+    return low, high
+
+
+def count_nodes(environ: Mapping[str, str], meeting: str) -> tuple[int, int]:
+    """Return the fewest and the most nodes; without PET_NNODES it is WORLD_SIZE, which operators count in nodes.
+
+    Torchrun's default is one node, with which every node of a rendezvous would train alone.
+    """
+    if text := environ.get("PET_NNODES", "").strip():
+        low, high = parse_nodes(text)
+        # A master waits for all of them (elastic/rendezvous/static_tcp_rendezvous.py).
+        return (low if meeting == ENDPOINT else high), high
+    count = None if meeting == ENDPOINT else number(environ, "WORLD_SIZE")
+    if not count:
+        raise Refusal("nothing says how many nodes meet there", environ[meeting], "export PET_NNODES=2, or 1:4, or 1")
+    return count, count
+
+
+def read_node_rank(environ: Mapping[str, str], nodes: int) -> int | None:
+    """Return which node this is; None where it is the only one and nothing says so."""
+    rank = first_number(environ, (NODE, "RANK", *([INDEX] if nodes > 1 else [])))
+    if rank is None and nodes > 1:
+        raise Refusal("no variable tells which node this is", f"PET_NNODES={nodes}", NODE_RANKS)
+    if rank is not None and rank >= nodes:
+        remedy = f"{NODE_RANKS}, all below PET_NNODES; of a typed torchrun --node_rank and --nnodes"
+        raise Refusal("the node's rank is not below the number of nodes", f"{rank} of {nodes}", remedy)
+    return rank
+
+
+def split_endpoint(text: str) -> tuple[str, str]:
+    """Split `host:29400`, `[fd00::1]:29400` and `fd00::1`; a part that is not there is empty."""
+    host, colon, port = text.rpartition(":")
+    if not colon or host.endswith(":") or (":" in host and not host.endswith("]")):
+        return text, ""
+    return host, port
+
+
+def read_rendezvous(environ: Mapping[str, str], launcher: Launcher) -> World:
+    """Return the world of a node that is to meet others by torchrun; raise Refusal for nodes that would not.
+
+    A WORLD_SIZE that somebody has set is the number of processes, so each node has one.
+    """
+    meeting = find_meeting(environ)
+    nodes, text = count_nodes(environ, meeting), environ[meeting].strip()
+    if meeting == ENDPOINT:
+        host, port = split_endpoint(text)
+        rank, remedy = None, give(ENDPOINT, f"{host}:{PORT}")
+    else:
+        host, port = read_host(text, meeting), environ.get(MASTER_PORT) or environ.get("MASTER_PORT", "")
+        rank, remedy = read_node_rank(environ, nodes[1]), give(MASTER_PORT, PORT)
+    host = unbracket(host)
+    if not host or not can_be_host(host):
+        form = f"export {meeting}=HOST{':PORT' if meeting == ENDPOINT else ''} without quotes and blanks"
+        raise Refusal("the rendezvous names no host", repr(environ[meeting]), form)
+    listens = read_port(port or (C10D_PORT if meeting == ENDPOINT else ""), remedy) or PORT
+    check_standalone(environ, nodes[1])
+    local = 1 if launcher.size and not environ.get(NPROC) else read_count(environ)
+    return World(TORCHRUN, launcher.why, nodes, rank, local, master=host, port=listens)
+
+
+def check_standalone(environ: Mapping[str, str], nodes: int) -> bool:
+    """Return whether torchrun is told to meet no other node; raise Refusal where there are others, who would wait."""
+    standalone = bool(number(environ, STANDALONE))
+    if nodes > 1 and standalone:
+        remedy = "leave out --standalone and PET_STANDALONE, or --nnodes 1 (PET_NNODES=1) to train alone"
+        raise Refusal("a standalone torchrun meets no other node", f"{nodes} nodes", remedy)
+    return standalone
+
+
+def explain_loopback(environ: Mapping[str, str], world: World) -> Refusal | None:
+    """Return why nodes do not meet at an address where each finds only itself, and may train alone; None if they do.
+
+    MASTER_ADDR may be on loopback: somebody may start several processes on one machine by hand, and an older PyTorchJob
+    sets localhost in the pod of the master.
+    """
+    name, here = find_meeting(environ), is_loopback(world.master or "") or world.master in ANYWHERE
+    meets = world.launcher == TORCHRUN and world.several_nodes and world.node_rank != 0
+    if not here or not meets or name not in (ENDPOINT, MASTER):
+        return None
+    fact = "the nodes meet on loopback, where only those on this machine find each other"
+    remedy = f"{name}=NODE0{f':{C10D_PORT}' if name == ENDPOINT else ''}, the name or address of one node"
+    return Refusal(fact, world.master, f"{remedy}; of a typed torchrun --master_addr or --rdzv_endpoint")
+
+
+def count_by_hand(environ: Mapping[str, str], size: int) -> int | None:
+    """Return how many ranks this node has where LOCAL_WORLD_SIZE is not set, as in Azure ML; None if nothing says so.
+
+    A master on loopback is for one node. Elsewhere the first rank of a node is its number times the ranks of each.
+    """
+    if is_loopback(unbracket(environ.get("MASTER_ADDR", ""))):
+        return size
+    node, rank, local_rank = (number(environ, name) for name in ("NODE_RANK", "RANK", "LOCAL_RANK"))
+    if not node or rank is None or local_rank is None or (rank - local_rank) % node:
+        return None
+    return max(0, rank - local_rank) // node or None
+
+
+def check_rendezvous_backend(world: World, environ: Mapping[str, str]) -> None:
+    """Raise Refusal for a backend that meets at an endpoint, where there is only a master.
+
+    Torchrun reads a master for `static` alone (get_rdzv_endpoint in torch/distributed/run.py); without an endpoint each
+    node waits on its own loopback. The master cannot become the endpoint: nodes that meet there have no PET_NODE_RANK.
+    """
+    backend = environ.get(BACKEND) or "static"
+    if world.launcher != TORCHRUN or backend == "static" or environ.get(ENDPOINT):
+        return
+    endpoint = f"export {ENDPOINT}={world.master}:{C10D_PORT} in place of the master and of {NODE}"
+    remedy = f"unset {BACKEND}, or {endpoint}; of a typed torchrun --rdzv_backend and --rdzv_endpoint"
+    value = f"{BACKEND}={backend} and the master {world.master}"
+    raise Refusal("this backend of a rendezvous meets at an endpoint, and does not read a master", value, remedy)

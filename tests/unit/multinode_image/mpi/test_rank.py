@@ -1,0 +1,62 @@
+"""A rank that `launch` started: hydra is told to end the job where it was refused, and it takes its cores."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from multinode_image.machine.cpus import Machine
+from multinode_image.mpi import rank as module
+from multinode_image.mpi.rank import SUPERVISED, report_refused, take_cores
+from multinode_image.numbers import write_cpus
+from tests.support.machines import Box, look_at, pod
+from tests.support.starts import make_facts
+
+
+def take(end: int) -> bytes:
+    """Return what was written into a pipe, and close it."""
+    said = os.read(end, 1000)
+    os.close(end)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("rank", "told"), [("1", b"cmd=abort exitcode=2\n"), ("", b""), ("one", b"")]
+)  # what hydra starts to reach a host has no rank
+def test_only_who_has_a_rank_ends_the_job_where_it_was_refused(rank: str, told: bytes) -> None:
+    read, write = os.pipe()
+    report_refused({"PMI_RANK": rank, "PMI_SIZE": "x", "PMI_FD": str(write)}, 2)
+    os.close(write)
+    assert take(read) == told
+
+
+@pytest.mark.parametrize("number", ["", "x", "99999"])
+def test_a_hydra_that_does_not_listen_is_no_error(number: str) -> None:
+    report_refused({"PMI_RANK": "1", "PMI_FD": number}, 2)
+
+
+TWO, SECOND = Box(2, 28, 2), {SUPERVISED: "1", "MPI_LOCALNRANKS": "2", "MPI_LOCALRANKID": "1"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "environ", "taken"),
+    [
+        (look_at(TWO, parent="0-111"), SECOND, "28-55,84-111"),
+        (look_at(TWO, parent="0-111"), {**SECOND, SUPERVISED: ""}, ""),  # mpirun's own
+        (look_at(TWO, parent="0-111"), {**SECOND, "MPI_LOCALNRANKS": "1", "MPI_LOCALRANKID": "0"}, ""),
+        (look_at(TWO, parent="0-111"), {**SECOND, "MPI_LOCALRANKID": "2"}, ""),
+        (look_at(TWO, cpus="0-27", parent="0-111"), SECOND, ""),  # the user has bound it
+        (look_at(TWO, pod(8), parent="0-111"), SECOND, ""),
+        (look_at(Box(1, 1)), SECOND, ""),
+    ],
+)
+def test_a_rank_takes_its_share_of_the_node(
+    machine: Machine, environ: dict[str, str], taken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masks: list[str] = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: masks.append(write_cpus(cpus)))
+    monkeypatch.setattr(module, "read_this_machine", lambda _: look_at(TWO, cpus=masks[-1], parent="0-111"))
+    found = take_cores(make_facts(environ, machine=machine)).machine
+    assert masks == [taken] * bool(taken)
+    assert found.pinned == (bool(taken) or machine.pinned)

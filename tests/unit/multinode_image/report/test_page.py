@@ -1,0 +1,139 @@
+"""The page: what its table says, which charts there are, and that no text of a training is markup."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from html.parser import HTMLParser
+
+import pytest
+
+from multinode_image.report.page import choose_axis, list_charts, name_trainings, write_page, write_seconds, write_time
+from multinode_image.report.trainings import Attempt, Point, Training
+
+HOSTILE = "</title><script>alert(1)</script>\"'<img src=x onerror=y>&amp;\x1b[2J\u202e"
+FACTS = {
+    "script": "train.py", "model": "MiniLM", "weights": 22_713_216, "ranks": 2, "threads": "4", "batch": 64,
+    "bf16": True, "torch": "2.13.0+cpu", "transformers": "5.23.0", "began": 1_790_000_000.0, "gradients": "bf16",
+}  # fmt: skip
+
+
+def training(directory: str = "/results/a", facts: Mapping[str, object] = FACTS, **curves: list[Point]) -> Training:
+    starts = (Attempt(0, {}, []), Attempt(10, facts, [(10, 100.0, 0.0), (30, 120.0, 5.0)]))
+    return Training(directory, starts, curves, {"eval_f1": 88.5}, 40, 1.5 * 2**30, ())
+
+
+def cells(page: str) -> dict[str, list[str]]:
+    rows = re.findall(r"<tr><th>(.*?)</th>(.*?)</tr>", page.partition("<tbody>")[2])
+    return {name: re.findall(r"<td>(.*?)</td>", row) for name, row in rows}
+
+
+def test_the_table_says_what_was_trained() -> None:
+    page = write_page([training(loss=[(20, 2.0), (30, 1.0)], eval_loss=[(30, 1.5)], eval_runtime=[(30, 3.0)])])
+
+    assert {name: value for name, [value] in cells(page).items()} == {
+        "script": "train.py", "model": "MiniLM, 22.7M weights", "ranks": "2, with 4 threads each",
+        "examples of a step": "64", "computes in": "bfloat16", "gradients": "bf16", "torch": "2.13.0",
+        "transformers": "5.23.0", "took": "20 s",
+        "steps": "30 of 40, started again at step 10", "samples per second": "64", "waiting": "25% of the time",
+        "most memory of rank 0": "1.5 GB", "last loss": "1", "eval f1": "88.5", "eval loss": "1.5",
+    }  # fmt: skip
+    assert "<h1>train.py in /results/a</h1>" in page
+
+
+def test_nothing_else_is_needed() -> None:
+    page = write_page([training(loss=[(1, 2.0), (2, 1.0)])])
+
+    assert "default-src 'none'" in page and not re.search(r"https?://|<script|<link|<img|@import|url\(", page)
+
+
+class Tags(HTMLParser):
+    """Counts what is a tag."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.found.add(tag)
+
+
+def test_no_text_of_a_training_is_markup() -> None:
+    facts = {name: HOSTILE for name in FACTS}
+    hostile = training(f"/{HOSTILE}", facts, **{HOSTILE: [(1, 2.0), (2, 1.0)], f"eval_{HOSTILE}": [(1, 1.0)]})
+    plain = training(x=[(1, 2.0), (2, 1.0)], eval_x=[(1, 1.0)])
+
+    for many in ([hostile], [hostile, hostile]):
+        page = write_page(many)
+        assert Tags(page).found == Tags(write_page([plain] * len(many))).found
+        assert "\x1b" not in page and "\u202e" not in page and "alert(1)" in page
+
+
+@pytest.mark.parametrize(
+    ("trainings", "metrics"),
+    [
+        ([training(loss=[(1, 1.0)])], []),
+        ([training(loss=[(1, 1.0), (2, 1.0)], eval_loss=[(2, 1.0)])], [("loss", 2)]),
+        ([training(eval_f1=[(1, 1.0), (2, 1.0)])], [("f1", 1)]),
+        ([training(a=[(1, 1.0), (2, 1.0)], waiting=[(1, 1.0), (2, 1.0)], loss=[(1, 1.0), (2, 1.0)])],
+         [("loss", 1), ("waiting", 1), ("a", 1)]),
+        ([training(loss=[(1, 1.0), (2, 1.0)]), training(loss=[(1, 1.0)]), training()], [("loss", 2)]),
+    ],
+)  # fmt: skip
+def test_a_metric_has_a_chart_with_all_its_lines(trainings: list[Training], metrics: list[tuple[str, int]]) -> None:
+    found = list_charts(trainings, ["a", "b", "c"], [1, 1, 1])
+
+    assert [(metric, len(lines)) for metric, lines in found] == metrics
+
+
+def test_a_loss_that_is_no_number_is_told() -> None:
+    page = write_page([training(loss=[(1, 2.0), (2, math.nan), (3, math.inf)])])
+
+    assert "NaN or infinite at 2 of 3 points, from step 2" in page
+
+
+def test_a_line_is_named_with_its_last_and_its_outermost_values() -> None:
+    page = write_page([training(loss=[(1, 3.0), (2, 0.5), (3, math.nan), (4, 1.5)], eval_loss=[(4, math.nan)])])
+
+    keys = re.findall(r"</svg>([^<]*)</span>", page)
+    assert keys == ["training: 1.5 at the end, 0.5 to 3", "evaluation"]
+
+
+def test_where_nothing_was_logged_the_page_says_what_to_type() -> None:
+    assert "--logging_steps 10" in write_page([training()])
+
+
+@pytest.mark.parametrize(
+    ("batches", "axis"),
+    [
+        ((8,), ("step", [1])), ((8, 8), ("step", [1, 1])), ((8, 16), ("examples", [8, 16])),
+        ((8, None), ("step", [1, 1])), ((8, "16"), ("step", [1, 1])), ((8, 10**40), ("step", [1, 1])),
+    ],
+)  # fmt: skip
+def test_steps_of_another_size_are_compared_by_their_examples(batches: tuple[object, ...], axis: object) -> None:
+    assert choose_axis([training(facts={"batch": each}) for each in batches]) == axis
+
+
+@pytest.mark.parametrize(
+    ("places", "names"),
+    [
+        (["/w/out"], ["/w/out"]), (["/w/a", "/w/b"], ["a", "b"]), (["/w", "/w/b"], [".", "b"]),
+        (["a", "/w/b"], ["a", "/w/b"]), (["a/x", "a/y"], ["x", "y"]),
+    ],
+)  # fmt: skip
+def test_trainings_are_called_by_what_differs(places: list[str], names: list[str]) -> None:
+    assert name_trainings([training(place) for place in places]) == names
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(4.4, "4 s"), (61, "1 min 1 s"), (7322, "2 h 2 min"), (-1, ""), (math.inf, "")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert write_seconds(seconds) == text
+
+
+@pytest.mark.parametrize("value", [None, True, "x", math.nan, math.inf, -1, 10**400, [1]])
+def test_a_time_that_is_none_is_not_told(value: object) -> None:
+    assert write_time(value) == ""

@@ -1,0 +1,76 @@
+"""A directory of ours on a volume of others: what is opened there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from multinode_image.errors import Refusal
+from multinode_image.results.shared import make_shared, open_shared
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "output" / "_multinode"
+
+
+def link(path: Path) -> None:
+    path.symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize("name", ["run.json", "lock"])
+@pytest.mark.parametrize("make", [link, os.mkfifo, os.mkdir])
+def test_only_a_plain_file_is_opened(place: Path, make: Callable[[Path], object], name: str) -> None:
+    place.mkdir(parents=True)
+    make(place / name)
+    own = make_shared(str(place))
+    with pytest.raises(Refusal) as error:
+        own.read(name) if name != "lock" else own.lock(0)
+    assert error.value.value == f"{place}/{name}" and error.value.code == 1
+
+
+def test_a_link_is_no_directory_of_ours(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir(mode=0o700)
+    place.parent.mkdir()
+    place.symlink_to(tmp_path / "private")
+    for each in (make_shared, open_shared):
+        with pytest.raises(Refusal, match="link"):
+            each(str(place))
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(("mode", "expected"), [(0o2775, 0o2775), (0o700, 0o775), (0o777, 0o777)])
+def test_it_keeps_the_bits_of_its_volume(place: Path, mode: int, expected: int) -> None:
+    place.mkdir(parents=True)
+    place.chmod(mode)
+    own = make_shared(str(place))
+    own.write("run.json", "text", 10**18)
+    assert (place / "run.json").stat().st_mtime_ns == 10**18
+    assert own.read("run.json") == "text" and own.read("none") is None
+    assert stat.S_IMODE(place.stat().st_mode) == expected
+    assert [each.name for each in place.iterdir()] == ["run.json"]
+
+
+def test_an_error_of_the_volume_is_not_called_a_stranger(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its remedy is to remove what is there."""
+
+    def fail(*_: object) -> os.stat_result:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    monkeypatch.setattr(os, "lstat", fail)
+    with pytest.raises(OSError, match="Stale file handle"):
+        open_shared(str(place))
+
+
+def test_what_cannot_be_written_is_an_error_and_leaves_nothing(place: Path) -> None:
+    (place / "run.json").mkdir(parents=True)
+
+    with pytest.raises(OSError, match="directory"):
+        make_shared(str(place)).write("run.json", "text", 10**18)
+
+    assert [each.name for each in place.iterdir()] == ["run.json"]

@@ -1,0 +1,142 @@
+"""Flags of one release, typed for another."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multinode_image.machine.image import Stack
+from multinode_image.programs.smoke_checks import DEFAULTS
+from multinode_image.tasks.aliases import ALIASES, OF_TRAINER, Alias, list_names, plain, split_flags, translate
+from multinode_image.tasks.arguments import ACCUMULATION, BATCH_SIZE, complete
+from multinode_image.tasks.batches import EVALUATES
+from multinode_image.tasks.table import ACCELERATE, TASKS, TRAINER
+from tests.support.trainer_fields import EVER, HISTORY
+
+NEW = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, "")
+NAMES = {side.partition("=")[0] for rows in ALIASES.values() for row in rows for side in (row.old, row.new)}
+RELEASES = ("4.30.2", "4.40.2", "4.46.3", "4.57.6", "5.0.0", "5.14.1", "5.23.0")
+# What was typed for an old and for a new release.
+OLD = (
+    "--no_cuda --evaluation_strategy epoch --xpu_backend ccl --use_ipex --jit_mode_eval --overwrite_output_dir "
+    "--group_by_length --adafactor --save_safetensors False"
+)
+CURRENT = (
+    "--use_cpu --eval_strategy epoch --ddp_backend gloo --train_sampling_strategy group_by_length --optim adamw_torch"
+)
+
+
+def turn(line: str, transformers: str, kind: str = TRAINER, backend: str = "gloo") -> tuple[str, list[str]]:
+    stack = NEW._replace(transformers=transformers, backend=backend)
+    made = translate(split_flags(line.split()), stack, ALIASES[kind])
+    return " ".join(word for flag in made.flags for word in flag.words()), made.notes
+
+
+@pytest.mark.parametrize(
+    ("line", "release", "result"),
+    [
+        ("--no_cuda", "5.23.0", "--use_cpu"),
+        ("--no_cuda False", "5.0.0", "--use_cpu False"),
+        ("--use_cpu", "4.31.0", "--no_cuda"),
+        ("--evaluation-strategy=epoch", "4.57.6", "--eval_strategy=epoch"),
+        ("--eval_strategy epoch", "4.40.0", "--evaluation_strategy epoch"),
+        ("--xpu_backend ccl", "5.23.0", "--ddp_backend gloo"),
+        ("--ddp_backend=ccl", "4.46.0", "--ddp_backend=gloo"),
+        ("--use_ipex True --bf16", "5.0.0", "--bf16"),
+        ("--use_ipex --bf16", "4.46.0", "--bf16"),
+        ("--overwrite_output_dir --seed 1", "5.0.0", "--seed 1"),
+        ("--adafactor", "5.0.0", "--optim adafactor"),
+        ("--adafactor False", "5.0.0", ""),
+        ("--adafactor=True", "5.0.0", "--optim=adafactor"),
+        ("--optim adamw_hf", "4.50.0", "--optim adamw_torch"),
+        ("--group_by_length", "5.2.0", "--train_sampling_strategy group_by_length"),
+        ("--group_by_length False", "5.2.0", ""),
+        ("--train_sampling_strategy=group_by_length", "5.1.0", "--group_by_length"),
+        ("--torch_dtype bfloat16", "4.56.0", "--dtype bfloat16"),
+        ("--dtype bfloat16", "4.55.4", "--torch_dtype bfloat16"),
+        ("--use_auth_token", "4.41.0", ""),
+        ("--dataset_name squad", "5.0.0", "--dataset_name rajpurkar/squad"),
+        ("--no_cuda False --use_cpu", "5.0.0", "--use_cpu"),
+        ("--no_cuda --use_cpu False", "5.0.0", "--use_cpu False"),
+        ("--adafactor --optim adamw_torch", "5.23.0", "--optim adamw_torch"),
+    ],
+)
+def test_what_another_release_has_is_translated(line: str, release: str, result: str) -> None:
+    text, notes = turn(line, release)
+    assert (text, len(notes)) == (result, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "release"),
+    [
+        ("--no_cuda", "4.46.0"),
+        ("--use_cpu", "4.32.0"),
+        ("--warmup_ratio 0.1", "5.23.0"),
+        ("--optim adamw_hf", "4.49.0"),
+        ("--train_sampling_strategy random", "5.1.0"),
+        ("--past_index 2", "5.0.0"),
+        ("--dataset_name=squad", "4.57.6"),
+        ("--dataset_name mine/squad", "5.0.0"),
+        ("--mine 1 2 --other=-3 --bf16", "5.23.0"),
+    ],
+)
+def test_what_the_release_has_or_nothing_stands_for_is_untouched(line: str, release: str) -> None:
+    assert turn(line, release) == (line, [])
+
+
+def test_ccl_stays_where_the_bindings_are() -> None:
+    for line, release in (("--ddp_backend ccl", "4.46.0"), ("--xpu_backend ccl", "4.31.0"), ("--use_ipex", "4.46.0")):
+        assert turn(line, release, backend="ccl")[0] == line
+    assert turn("--ddp_backend ccl", "5.1.0", backend="ccl")[0] == "--ddp_backend gloo"
+
+
+WORDS = st.lists(st.one_of(st.text(min_size=1), st.text(min_size=1).map(lambda text: f"--{text}")))
+
+
+@given(WORDS, st.sampled_from(RELEASES), st.sampled_from([TRAINER, ACCELERATE]))
+def test_what_is_unknown_goes_through_untouched(words: list[str], release: str, kind: str) -> None:
+    assert [word for flag in split_flags(words) for word in flag.words()] == words
+    flags = [flag for flag in split_flags(words) if plain(flag.name) not in NAMES]
+    assert translate(flags, NEW._replace(transformers=release), ALIASES[kind]) == (flags, [])
+
+
+@pytest.mark.parametrize("row", [row for row in OF_TRAINER if "=" not in row.old and row.old in EVER], ids=str)
+def test_a_row_has_the_edges_of_the_releases(row: Alias) -> None:
+    having = [release for release, fields in HISTORY.items() if row.old in fields]
+    assert row.until == min(release for release in HISTORY if release > max(having))
+    if row.new in EVER:
+        since = min(release for release, fields in HISTORY.items() if row.new in fields)
+        assert since in (row.since, min(HISTORY))
+
+
+@pytest.mark.parametrize("release", list(HISTORY)[::4])
+def test_every_line_we_produce_has_only_flags_of_its_release(release: tuple[int, int]) -> None:
+    stack = NEW._replace(transformers=f"{release[0]}.{release[1]}.0", backend="ccl")
+    for task in TASKS.values():
+        for line in ("", OLD, CURRENT) if task.kind == TRAINER else ():
+            words = complete(task, "x.py", line.split(), stack, many=True).words
+            names = {plain(flag.name) for flag in split_flags(words)}
+            assert names & EVER <= HISTORY[release], (task.name, line)
+
+
+def test_a_flag_that_we_read_or_set_has_a_name_in_every_release() -> None:
+    """What one release has and a later one has not is renamed by a row, for all who read or set it."""
+    flags = {BATCH_SIZE, ACCUMULATION, *EVALUATES, *(name for name, _ in DEFAULTS)} & EVER
+    since = {
+        flag: min(release for release, fields in HISTORY.items() if {*list_names(flag)} & fields) for flag in flags
+    }
+
+    missing = {
+        f"--{flag} in transformers {release}"
+        for release, fields in HISTORY.items()
+        for flag in flags
+        if release >= since[flag] and not {*list_names(flag)} & fields
+    }
+    assert not missing, "a row of tasks/aliases.py has what these flags are called there"
+
+
+def test_all_names_of_a_flag_are_read_alike() -> None:
+    assert list_names("no_cuda") == ("no_cuda", "use_cpu")
+    assert list_names("group_by_length") == ("group_by_length",)  # a value of another flag by now
+    assert list_names("seed") == ("seed",)

@@ -1,0 +1,194 @@
+"""The command `doctor`: a container that is well, and one fault at a time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from multinode_image import timeouts
+from multinode_image.decide import Plan
+from multinode_image.doctor import (
+    OK,
+    WARNING,
+    WRONG,
+    Probe,
+    View,
+    decide_training,
+    doctor,
+    examine,
+    read_probe,
+    run_probe,
+    write_json,
+    write_table,
+)
+from multinode_image.errors import Refusal
+from multinode_image.machine.cpus import Machine
+from multinode_image.machine.image import TORCH_INDEX, WITHOUT_HOME, Stack
+from multinode_image.machine.limits import Limits
+from multinode_image.settings import Prepared
+from multinode_image.tasks.command import DOCTOR, Command
+from multinode_image.world.model import World
+from tests.support.starts import make_facts, place
+
+GB = 1 << 30
+SITE = "/usr/local/lib/python3.11/dist-packages"
+MACHINE = Machine(frozenset(range(4)), 4, 4, (frozenset(range(4)),), None, False)
+LIMITS = Limits(GB, 64 * GB, frozenset({"avx2", "amx_bf16"}))
+ENVIRON = {"OMP_NUM_THREADS": "4", "GLOO_SOCKET_IFNAME": "eth0", "HOME": "/home/me"}
+STACK = Stack("2.13.0+cpu", "5.23.0", "3.11", "gloo", None, SITE)
+PLAN = Plan(
+    make_facts({}, STACK, machine=MACHINE, limits=LIMITS, mounts=("/out",)),
+    place(World("alone", "no variables", local_size=1)), Prepared(ENVIRON, {}, {}), [], [], {},
+)  # fmt: skip
+PROBE = Probe("3.11.2", ("/x", SITE), "2.13.0+cpu", f"{SITE}/torch/__init__.py", "", "5.23.0")
+HEALTHY = View(
+    PLAN, None, PROBE, {"six": "1.17.0"}, {"six": "1.17.0", "pandas": "3.0.1"},
+    {"six": ("1.17.0",), "pandas": ("3.0.1",)}, frozenset(),
+    {"eth0": "up", "lo": "unknown"}, {"/out": 9 * GB, "/tmp": 9 * GB}, None, None,
+)  # fmt: skip
+
+
+def environ(**variables: str) -> dict[str, Any]:
+    return {"plan": replace(PLAN, prepared=Prepared({**ENVIRON, **variables}, {}, {}))}
+
+
+def facts(**changes: Any) -> dict[str, Any]:
+    return {"plan": replace(PLAN, facts=replace(PLAN.facts, **changes))}
+
+
+def probe(**changes: Any) -> dict[str, Any]:
+    return {"probe": replace(PROBE, **changes)}
+
+
+def limits(**changes: Any) -> dict[str, Any]:
+    return facts(limits=LIMITS._replace(**changes))
+
+
+def installed(**releases: tuple[str, ...]) -> dict[str, Any]:
+    return {"installed": {**HEALTHY.installed, **releases}}
+
+
+LAUNCHER = {"plan": replace(PLAN, situation=place(World("mpijob-launcher", "role")))}
+NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2), local_size=1)))}
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "state", "value", "remedy"),
+    [
+        ({"refusal": Refusal("alone", "RANK=1", "unset RANK")}, "launcher", WRONG, "RANK=1", "unset RANK"),
+        (facts(machine=MACHINE._replace(quota=0.5)), "cores", WARNING, "quota 0.5", "--cpus"),
+        (environ(OMP_NUM_THREADS="64"), "threads", WRONG, "OMP_NUM_THREADS=64", "unset OMP_NUM_THREADS"),
+        (limits(memory=GB), "memory", WARNING, "1.0 GB", "--memory"),
+        (limits(memory=GB // 2), "memory", WRONG, "512 MB", "--memory"),
+        (limits(shm=64 << 20), "shm", WARNING, "64 MB", "--shm-size"),
+        (limits(shm=65_535_999), "shm", WRONG, "62 MB", "--shm-size"),
+        (limits(shm=None), "shm", WRONG, "0 MB", "--shm-size"),
+        ({"processes": 20}, "processes", WARNING, "20", "--pids-limit"),
+        ({"thread": Refusal("no thread", "clone3", "a newer engine")}, "processes", WRONG, "clone3", "newer engine"),
+        (facts(notes=("PYTHONHOME=/x is left out",)), "variables", WARNING, "PYTHONHOME=/x", "unset"),
+        ({"files": 256}, "files", WARNING, "256", "--ulimit nofile"),
+        ({"installed": {}}, "packages", WRONG, "six missing instead of 1.17.0", "six==1.17.0"),
+        ({"installed": {"six": ("1.17.0", "9")}}, "packages", WRONG, "six 1.17.0 and 9 instead", "six==1.17.0"),
+        ({"installed": {}, "locked": {"torch": "2.1+cpu"}}, "packages", WRONG, "torch", f"{TORCH_INDEX} torch==2.1"),
+        ({"installed": {}, "hidden": frozenset({"six"})}, "packages", WRONG, "six", WITHOUT_HOME),
+        ({**probe(path=("/venv",)), "installed": {}}, "packages", WRONG, f"does not read {SITE}", "PATH"),
+        ({"locked": {"six": "1.*"}, "installed": {"six": ("11.1",)}}, "packages", WRONG, "six 11.1", "six==1.*"),
+        ({"locked": {}}, "packages", WRONG, "constraints.txt", "build.py"),
+        (probe(file="/home/me/torch/__init__.py"), "torch", WRONG, "/home/me/torch", "PYTHONPATH"),
+        (probe(transformers="", broken="E: no nms", importing="torchvision"), "transformers", WRONG,
+         "torchvision cannot be imported: E: no nms", "correct what is named"),
+        (probe(error="RuntimeError: no"), "backend", WRONG, "gloo: RuntimeError: no", "named"),
+        ({**NODES, "interfaces": {"lo": "unknown"}}, "network", WRONG, "several nodes", "--network"),
+        ({"directories": {"/out": -1}}, "directories", WRONG, "/out", "-v results:/out"),
+        ({"directories": {"/out": 1 << 20}}, "directories", WARNING, "/out has 1 MB left", "free"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_named_with_its_remedy(
+    change: dict[str, Any], name: str, state: str, value: str, remedy: str
+) -> None:
+    found = examine(replace(HEALTHY, **change))
+
+    faults = {key: each for key, each in found.items() if each.state != OK}
+    assert [*faults] == [name]
+    assert faults[name].state == state and value in faults[name].value and remedy in faults[name].remedy
+    assert json.loads(write_json(found))["healthy"] is (state != WRONG)
+    assert f"try: {faults[name].remedy}" in write_table(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "value"),
+    [
+        ({}, "packages", "2 as the image was built"),
+        (installed(extra=("1.0",), Other=("2",)), "packages", "; 2 added since: Other 2, extra 1.0"),
+        (installed(pandas=("2.2.3",)), "packages", "1 as the image was built; 1 replaced since: pandas 2.2.3"),
+        ({"installed": {"six": ("1.17.0",)}}, "packages", "1 as the image was built; 1 removed since: pandas"),
+        (installed(pip=("26",)), "packages", "2 as the image was built"),
+        (installed(**{f"more{number}": ("1",) for number in range(10, 30)}), "packages", "more19 1, ..."),
+        ({"locked": {"numpy": "2.*"}, **installed(numpy=("2.9.1",))}, "packages", "1 added since: numpy 2.9.1"),
+        ({"locked": {"pip": "26", "six": "1.17.0"}}, "packages", "2 as the image was built"),
+        ({"built": {}}, "packages", "1 as the image holds them"),
+        ({}, "processor", "bf16 by amx_bf16"),
+        (limits(flags=frozenset({"avx2"})), "processor", "no unit computes in bf16"),
+        ({}, "processes", "no limit"),
+        ({"processes": 4096, "files": 1024}, "files", "1024 open files"),
+        (LAUNCHER, "launcher", "hosts of the hostfile"),
+    ],
+)
+def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None:
+    found = examine(replace(HEALTHY, **change))
+
+    assert {each.state for each in found.values()} == {OK}
+    assert value in found[name].value
+
+
+def test_a_probe_that_died_is_said_where_something_was_to_be_imported() -> None:
+    found = examine(replace(HEALTHY, probe=Probe(error="exit code 139")))
+
+    assert {name for name, each in found.items() if each.state == WRONG} == {"torch", "transformers", "backend"}
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"python": 1, "path": 2}'])
+def test_a_probe_that_died_leaves_its_last_words(line: str) -> None:
+    assert read_probe(line, "Segmentation fault") == Probe(error="Segmentation fault")
+
+
+@pytest.mark.parametrize(
+    ("ended", "error"),
+    [
+        (subprocess.CompletedProcess([], 3, b"", b"first\nbad\n"), "bad"),
+        (subprocess.CompletedProcess([], -9, b"", b""), "exit code -9"),
+        (subprocess.TimeoutExpired([], 1), f"no answer within {timeouts.PROBE} s"),
+        (FileNotFoundError(2, "No such file or directory"), "python3: No such file or directory"),
+    ],
+)
+def test_a_probe_that_does_not_answer(ended: Any, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", mock.Mock(side_effect=[ended]))
+    assert run_probe(["python3"], {}) == Probe(error=error)
+
+
+def test_the_last_object_that_a_probe_prints_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = subprocess.CompletedProcess([], 0, b'{"python": "3.10"}\n{"python": "3.11"}\na warning\n', b"")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    assert run_probe(["python3"], {}) == Probe(python="3.11")
+
+
+def test_other_words_are_refused() -> None:
+    with pytest.raises(Refusal, match="no such option"):
+        doctor(Command(DOCTOR, "doctor", ["--jsno"]), lambda job: PLAN)
+
+
+@pytest.mark.parametrize(("launcher", "reported"), [("alone", True), ("mpijob-worker", False)])
+def test_a_refused_training_is_reported_where_one_was_meant(launcher: str, reported: bool) -> None:
+    def decide(job: Command) -> Plan:
+        if job.trains:
+            raise Refusal("no", "1", "unset RANK")
+        return replace(PLAN, situation=place(World(launcher, "")))
+
+    plan, refusal = decide_training(Command(DOCTOR, "doctor", []), decide)
+
+    assert plan.world.launcher == launcher and (refusal is not None) is reported

@@ -1,0 +1,174 @@
+"""The agent of torchrun: its variables, and the command by which it is started."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from multinode_image.errors import EXIT_USER, Refusal
+from multinode_image.settings import Setting
+from multinode_image.world import agent
+from multinode_image.world.agent import (
+    ALIKE,
+    NEW_STORE,
+    find_torchrun,
+    meet_here,
+    prepare_restarts,
+    set_agent_variables,
+    set_meeting_variables,
+)
+from multinode_image.world.model import World
+from multinode_image.world.starters import describe_typed
+from tests.support.starts import NODE0, network
+
+AGENT = World("torchrun", "", (2, 2), 1, 1, master="there", port=29500)
+RANKS = World("mpi", "", (2, 2), None, 1, 0, 0, 2, "there", 29500)
+ENDPOINT = {"PET_RDZV_ENDPOINT": "10.77.0.1:29400"}
+OWN, TAKEN = NODE0, 29501
+
+
+@pytest.fixture(autouse=True)
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("socket.gethostname", lambda: "here")
+    with network(NODE0, {TAKEN: OSError(errno.EADDRINUSE, "Address already in use")}):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("world", "environ", "found"),
+    [
+        (AGENT, {}, {}),
+        (AGENT._replace(nodes=(1, 1), job="qa-7"), ENDPOINT, {}),
+        (RANKS._replace(job="qa-7"), {}, {}),
+        (AGENT._replace(job="qa-7"), {}, {"PET_RDZV_ID": "qa-7"}),
+        (AGENT._replace(job="AWS=6fb5/c6\u0192"), {}, {"PET_RDZV_ID": "AWS-6fb5-c6-"}),
+        (AGENT._replace(job="mine"), {"PET_RDZV_ID": "mine"}, {}),
+        (AGENT, ENDPOINT, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master="here"), ENDPOINT, {"PET_LOCAL_ADDR": OWN}),  # torchrun knows its own name
+        (AGENT._replace(master=OWN), ENDPOINT, {"PET_LOCAL_ADDR": OWN, "PET_RDZV_CONF": "is_host=true"}),
+        (
+            AGENT._replace(master=OWN),
+            {**ENDPOINT, "PET_RDZV_CONF": "read_timeout=90"},
+            {"PET_LOCAL_ADDR": OWN, "PET_RDZV_CONF": "read_timeout=90,is_host=true"},
+        ),
+        (AGENT._replace(master=OWN, port=TAKEN), ENDPOINT, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master=OWN), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"}, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master=OWN), {**ENDPOINT, "PET_RDZV_BACKEND": "etcd-v2"}, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master="others"), ENDPOINT, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master="pod"), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"}, {"PET_LOCAL_ADDR": OWN}),
+        (AGENT._replace(master="pod"), {}, {}),  # rank 0 is host, whatever its name
+        (AGENT._replace(master="pod"), ENDPOINT, None),
+    ],
+)
+def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str], found: dict[str, str] | None) -> None:
+    if found is not None:
+        assert {each.name: each.value for each in set_meeting_variables(world, environ)} == found
+        return
+    with pytest.raises(Refusal, match="the endpoint is the name of several nodes") as caught:
+        set_meeting_variables(world, environ)
+    assert (caught.value.value, caught.value.code) == ("pod (10.77.0.1, 10.77.0.2)", EXIT_USER)
+
+
+@pytest.mark.parametrize(("master", "address"), [(OWN, OWN), ("localname", "localname"), ("there", OWN)])
+def test_the_host_of_several_networks_is_known_by_the_name_of_the_endpoint(
+    master: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "has_several_networks", lambda: True)
+    monkeypatch.setattr(agent, "is_here", lambda host: host in (OWN, "localname"))
+    settings = set_meeting_variables(AGENT._replace(master=master), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"})
+
+    assert {each.name: each.value for each in settings} == {"PET_LOCAL_ADDR": address}
+
+
+INDEXED = {"JOB_COMPLETION_INDEX": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "qa-0.qa"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "more", "rank", "exported"),
+    [
+        ({}, {}, "1", True),
+        ({"--node_rank": "2"}, {}, "2", False),
+        ({}, {"PET_NODE_RANK": "0"}, "0", False),
+        ({"--nnodes": "1:1"}, {}, "0", False),
+        ({"--nnodes": "1:2"}, {}, "1", True),
+        ({}, {"JOB_COMPLETION_INDEX": "0"}, "0", False),
+        ({"--standalone": "1", "--nnodes": "1"}, {}, None, False),
+    ],
+)
+def test_a_typed_torchrun_has_the_number_of_its_pod(
+    typed: dict[str, str], more: dict[str, str], rank: str | None, exported: bool
+) -> None:
+    pod = {**INDEXED, **more}
+    described = describe_typed(typed, pod, None)
+    assert described.get("PET_NODE_RANK") == rank
+    found = set_agent_variables(AGENT._replace(nodes=(1, 1)), described, pod, None)
+    assert {each.name: each.value for each in found} == ({"PET_NODE_RANK": "1"} if exported else {})
+
+
+@pytest.mark.parametrize(
+    ("auto", "count", "found"),
+    [("auto", 2, ["2"]), ("auto", None, []), ("", 2, ["2"]), ("", 1, []), ("2", 2, []), ("2", 3, ["3"])],
+)
+def test_a_typed_torchrun_gets_a_number_instead_of_auto(auto: str, count: int | None, found: list[str]) -> None:
+    environ = {"PET_NPROC_PER_NODE": auto}
+    assert [each.value for each in set_agent_variables(RANKS, environ, environ, count)] == found
+
+
+ONE_NODE, IN_A_POD = World("alone", "", local_size=2), {"KUBERNETES_SERVICE_HOST": "::1", "PET_NPROC_PER_NODE": "2"}
+POD = AGENT._replace(local_size=2)
+
+
+@pytest.mark.parametrize(
+    ("world", "described", "environ", "found"),
+    [
+        (ONE_NODE, {"PET_MAX_RESTARTS": "3"}, {}, [NEW_STORE]),
+        (ONE_NODE, {"PET_MAX_RESTARTS": "0"}, {"PET_MAX_RESTARTS": "3"}, []),
+        (ONE_NODE, {}, {}, []),
+        (ONE_NODE._replace(local_size=1), {"PET_MAX_RESTARTS": "3"}, {}, []),
+        (RANKS, {"PET_MAX_RESTARTS": "3"}, {}, []),  # mpirun's ranks have no store of torchrun's
+        (POD._replace(node_rank=None), {"PET_RDZV_ENDPOINT": "m:7"}, IN_A_POD, [NEW_STORE]),
+        # Agents that need not ask each other.
+        (POD, {}, IN_A_POD, [ALIKE]),
+        (POD, {"PET_MAX_RESTARTS": "1"}, IN_A_POD, [NEW_STORE, ALIKE]),
+        (POD, {}, {**IN_A_POD, "KUBERNETES_SERVICE_HOST": ""}, []),
+        (POD, {}, {**IN_A_POD, "PET_NPROC_PER_NODE": "auto"}, []),
+        (POD._replace(local_size=1), {}, IN_A_POD, []),  # --nproc 1 for this pod
+        (POD._replace(launcher="torchrun-worker"), {}, IN_A_POD, []),
+    ],
+)
+def test_what_is_started_again_is_prepared_for_that(
+    world: World, described: dict[str, str], environ: dict[str, str], found: list[Setting]
+) -> None:
+    assert prepare_restarts(world, described, environ) == found
+
+
+@pytest.mark.parametrize("form", ["{}", "{}/", "{}/../front", "/{}", "{}/."])
+def test_the_program_in_front_of_torchrun_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """It would find itself for ever, however PATH writes its directory."""
+    for name in ("front", "behind"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "torchrun").touch(0o755)
+    monkeypatch.setattr(agent, "FRONT", str(tmp_path / "front"))
+    front = form.format(tmp_path / "front")
+
+    assert find_torchrun({"PATH": f"{front}:{tmp_path}/behind"}) == f"{tmp_path}/behind/torchrun"
+    with pytest.raises(Refusal, match="pip install torch"):
+        find_torchrun({"PATH": front})
+
+
+@pytest.mark.parametrize(
+    ("torch", "options"),
+    [
+        ("2.3.1+cpu", "--standalone"),
+        ("2.4.1", "--rdzv_backend static --master_addr 127.0.0.1 --master_port 29502"),
+        ("2.5.0+cpu", "--standalone"),
+    ],
+)
+def test_ranks_of_one_node_meet_without_a_name(monkeypatch: pytest.MonkeyPatch, torch: str, options: str) -> None:
+    monkeypatch.setattr(agent, "is_free", lambda port: port > 29501)
+    assert " ".join(meet_here(torch)) == options
