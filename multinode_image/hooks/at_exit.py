@@ -115,7 +115,7 @@ BESIDE = {
     "ending": ("board",),
     "proof": ("weights",),
     "one_model": ("messenger", "one_job", "weights", "proof"),
-    "meeting": ("one_model", "reason"),
+    "meeting": ("ending", "one_model", "reason"),
     "waits": ("ending", "one_model", "spot"),
     "same_job": ("one_model",),
     "same_data": ("waits", "reason"),

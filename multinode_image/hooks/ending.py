@@ -43,6 +43,8 @@ CLOSING = 10  # seconds that ranks have to end once another node has failed
 LOST = "has lost another rank"  # in what a rank says that ended because another one did
 PATIENCE_OF_RANK_0 = 10.0  # seconds for which rank 0 waits for the others where no agent does
 UNKNOWN = "; how the others end is known to what started them"
+# Says to the ranks which start of theirs this is, where each start has the same store.
+START = "MULTINODE_START"
 # The nodes of each start of the ranks of this agent.
 MET: list[int] = []
 # What this agent prints last (at_exit.py).
@@ -75,16 +77,23 @@ def meet_and_watch(meet: Callable[..., Any]) -> Callable[..., Any]:
         MET.append(group.group_world_size)
         agent._multinode = None
         with contextlib.suppress(Exception):  # an agent of another release may have other names
+            attempt = number_start(agent, group.spec) if is_static(group) else 0
+            os.environ[START] = str(attempt)
             if group.group_world_size > 1:
-                # The rendezvous that nodes may join has a store for each round; of the static one all count alike.
-                attempt = 0
-                if is_static(group):
-                    attempt = find_attempt(agent._store, group.spec.max_restarts - agent._remaining_restarts)
-                    agent._remaining_restarts = group.spec.max_restarts - attempt  # which the ranks are started with
                 agent._multinode = Board(agent._store, group.group_rank, group.group_world_size, attempt)
         return result
 
     return run
+
+
+def number_start(agent: Any, spec: Any) -> int:
+    """Return which start of the ranks this is for all nodes, and let the agent count so.
+
+    A rendezvous that nodes may join has a store for each round. The static one has the same for all starts.
+    """
+    attempt = find_attempt(agent._store, spec.max_restarts - agent._remaining_restarts)
+    agent._remaining_restarts = spec.max_restarts - attempt
+    return attempt
 
 
 def is_static(group: Any) -> bool:

@@ -10,7 +10,9 @@ where it meets; if those of another rank meet elsewhere, both are ended before t
 Ray would start such processes again without end.
 
 The agent's store outlives a group: a rank that forms a group again after destroy_process_group finds there where the
-others listened before, connects to nobody, and waits for half an hour. So each group of a process has keys of its own.
+others listened before, connects to nobody, and waits for half an hour. So do ranks that are started again, where all starts
+have one store: that of the static rendezvous, of which torch thinks otherwise (torch/distributed/rendezvous.py,
+_create_c10d_store). So each group of a process, and each start of the ranks, has keys of its own.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .ending import START as START_OF_RANKS
 from .messenger import are_there, connect
 from .one_job import APART, MEMBER, Fault, count_meant, leave
 from .one_model import AGENT, VARIABLE, Job, read_job
@@ -72,8 +75,10 @@ def separate_groups(module: Any) -> None:
     @functools.wraps(meet)
     def meet_apart(*words: Any, **options: Any) -> Iterator[Any]:
         count = formed.count(os.getpid())  # what was forked from a rank begins anew
+        start = os.environ.get(START_OF_RANKS, "0")
+        keys = f"again/{start}/{count}" if count or start != "0" else ""
         for store, *place in meet(*words, **options):
-            yield (module.PrefixStore(f"again/{count}", store) if count else store, *place)
+            yield (module.PrefixStore(keys, store) if keys else store, *place)
 
     module.init_process_group, module.rendezvous = form_and_count, meet_apart
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from multinode_image.hooks import meeting, one_job, one_model
+from multinode_image.hooks import ending, meeting, one_job, one_model
 from multinode_image.hooks.meeting import (
     ask_neighbour,
     check,
@@ -59,9 +59,18 @@ def test_a_store_elsewhere_is_served(port: int, serves: bool, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("sizes", "prefixes"), [([2, 2, 2], ["", "again/1", "again/2"]), ([1, 2, 2], ["", "", "again/1"])]
+    ("start", "sizes", "prefixes"),
+    [
+        ("", [2, 2, 2], ["", "again/0/1", "again/0/2"]),
+        ("0", [1, 2, 2], ["", "", "again/0/1"]),
+        ("2", [2, 2], ["again/2/0", "again/2/1"]),
+    ],
 )
-def test_groups_of_all_ranks_have_keys_of_their_own(sizes: list[int], prefixes: list[str]) -> None:
+def test_groups_of_all_ranks_have_keys_of_their_own(
+    start: str, sizes: list[int], prefixes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """start: that of the ranks, which their agent has counted."""
+    monkeypatch.setenv(ending.START, start) if start else monkeypatch.delenv(ending.START, raising=False)
     seen: list[str] = []
     module = SimpleNamespace(PrefixStore=lambda prefix, _: prefix, rendezvous=lambda *_, **__: iter([("", 0, 2)]))
 
