@@ -20,7 +20,7 @@ from multinode_image.machine.places import (
 from multinode_image.results.plan import find_results, find_script, plan_run
 from multinode_image.results.record import RESULTS, STATE_DIRECTORY, Run
 from multinode_image.results.resume import check_directory, is_first
-from multinode_image.settings import Setting, overlay
+from multinode_image.settings import BF16, EMULATE, Setting, overlay
 from multinode_image.situation import Situation
 from multinode_image.tasks.arguments import Program, read_program
 from multinode_image.tasks.batches import advise_padding
@@ -29,7 +29,6 @@ from multinode_image.tasks.defaults import OUTPUT_DIR
 from multinode_image.tuning.gradients import read_choice
 
 # Insists on bf16 where no unit of the processor computes in it.
-BF16, EMULATE = "MULTINODE_BF16", "emulate"
 
 
 @dataclass(frozen=True)

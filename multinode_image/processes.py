@@ -17,8 +17,6 @@ from multinode_image.printing.streams import print_error
 # Python ignores them for itself (library/signal, "General rules"), and a program would inherit that: `yes | head` in a
 # shell would complain, and the shell could not change it. Python's own subprocess resets the same.
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)
-# Says to the Pythons of a training that they are (hooks/at_exit.py).
-TRAINING = "MULTINODE_TRAINING"
 PR_SET_PDEATHSIG = 1
 SI_KERNEL = 0x80  # sigaction(2): sent by the kernel, as for a key of the terminal
 # These cannot be caught, or are about the child itself.

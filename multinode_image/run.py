@@ -9,10 +9,11 @@ from multinode_image.machine.cgroups import read_memory_limit
 from multinode_image.machine.exhausted import remember_kills
 from multinode_image.mpi.rank import SUPERVISED, find_rank, supervise
 from multinode_image.printing.streams import print_note
-from multinode_image.processes import TRAINING, execute, watch_training
+from multinode_image.processes import execute, watch_training
 from multinode_image.rendezvous.master import check_master
 from multinode_image.results.resume import open_run
 from multinode_image.results.words import name_words
+from multinode_image.settings import TRAINING
 from multinode_image.tasks.command import LAUNCH, SSH, WORKER
 from multinode_image.world.agent import find_torchrun
 from multinode_image.world.model import TORCHRUN

@@ -45,6 +45,11 @@ VARIABLES = {
     "WORLD_SIZE": "refuse any other number of ranks: `4`, `2:4`, or `2:` for at least 2; `1` trains alone",
 }
 NAMES = tuple(VARIABLES)
+# What starts and ranks read alike: how many ranks there are to be, and whether they may work apart; and what says to
+# the Pythons of a training that they are (hooks/at_start.py), in which a rank writes the number of its process.
+SIZE, APART, TRAINING = "MULTINODE_WORLD_SIZE", "MULTINODE_APART", "MULTINODE_TRAINING"
+# What computes in bf16 without a unit for it, and the only value that does.
+BF16, EMULATE = "MULTINODE_BF16", "emulate"
 MARK = "MULTINODE_SET"
 BEFORE = "MULTINODE_BEFORE"
 

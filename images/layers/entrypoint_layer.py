@@ -37,11 +37,9 @@ UID, GID = 1000, 0  # of the user that an image starts with
 USER = f"multinode:*:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 
 # Read by every Python of the image when it starts (site, .pth), and does nothing but in a training that the entrypoint
-# has started, and in the ranks of any launcher. Packages may be read where the entrypoint is not, as in an image that
-# copied them. It loads the program as import does, from its bytecode: runpy writes to sys.argv, which a program that
-# embeds Python may have left empty, or deleted. pydoc loads a file by `_load`, too.
-PROGRAM = "multinode_image/hooks/at_exit.py"
-AT_EXIT = Template((HERE / "layers/at_exit.pth").read_text()).substitute(path=f"/{MULTINODE}/{PROGRAM}")
+# has started, and in the ranks of any launcher. The first line is where Pythons look for our package, last of all.
+# Packages may be read where that is not, as in an image that copied them.
+AT_START = Template((HERE / "layers/at_start.pth").read_text()).substitute(directory=f"/{MULTINODE}")
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
@@ -160,7 +158,7 @@ def _python_release(python: str, base: Base) -> str:
 def read_entrypoint(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
     return {
-        f"{site.directory}/multinode.pth": AT_EXIT.encode(),
+        f"{site.directory}/multinode.pth": AT_START.encode(),
         **_read_below(HERE.parent / "multinode_image", f"{MULTINODE}/multinode_image/", MODULE.fullmatch),
         **_read_below(HERE / "rootfs", "", FILE.fullmatch),
     }

@@ -7,6 +7,7 @@ for this module runs it once by way of ours; a reload finds it anew, so that wha
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Action = Callable[[Any], None]
+
+# Hooks that did not work.
+FAILED: list[str] = []
 
 
 class Finder:
@@ -49,3 +53,11 @@ def follow(loader: Any, name: str, act: Action) -> None:
                 act(module)
 
     own["exec_module"] = run_and_act
+
+
+def say_silent(hook: str, error: Exception) -> None:
+    """Say once for the job that a hook does not work here: what it holds is not held."""
+    if hook not in FAILED and os.environ.get("RANK", "0") == "0":
+        FAILED.append(hook)
+        with contextlib.suppress(Exception):  # a stream may be closed
+            print(f"multinode: {hook} does not work here: {error!r}", file=sys.stderr, flush=True)

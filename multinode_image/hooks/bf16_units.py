@@ -22,13 +22,13 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multinode_image.machine.limits import BF16_UNITS
+from multinode_image.settings import BF16, EMULATE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# As in machine/limits.py and preflight.py, which most Pythons of an image cannot import.
-NAMES = ("amx_bf16", "avx512_bf16", "bf16")
 RANKS = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
-VARIABLE, EMULATE = "MULTINODE_BF16", "emulate"
 FLAGS = re.compile(r"(?m)^(?:flags|Features)\s*:(.*)$")
 DISTRIBUTED = "torch.distributed.distributed_c10d"
 # In the job's store, of each rank: whether it computes in bf16.
@@ -63,12 +63,12 @@ def read_units(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
     line = None
     with contextlib.suppress(OSError):
         line = FLAGS.search(cpuinfo.read_text())
-    return None if line is None or not line[1].strip() else frozenset(line[1].split()).intersection(NAMES)
+    return None if line is None or not line[1].strip() else frozenset(line[1].split()).intersection(BF16_UNITS)
 
 
 def computes() -> bool:
     """Return whether this rank computes in bf16 where it is asked to: it has a unit, or the user insists."""
-    return read_units() != frozenset() or os.environ.get(VARIABLE, "").strip() == EMULATE
+    return read_units() != frozenset() or os.environ.get(BF16, "").strip() == EMULATE
 
 
 def must_use_float32() -> bool:
@@ -254,14 +254,14 @@ def watch_optimizers(module: Any) -> None:
 def describe_lack(rank: int | None) -> str:
     """Return which processor has no unit; rank: of another one that has said so."""
     place = "this processor" if rank is None else f"the processor of rank {rank}"
-    return f"{place} has none of {', '.join(NAMES)}"
+    return f"{place} has none of {', '.join(BF16_UNITS)}"
 
 
 def say_float32(asked: str) -> None:
     """Print once that what asks for bf16 trains in float32, and why."""
     if not KNOWN.said:
         rank = find_lacking() if computes() else None
-        say(f"{asked}: trains in float32, because {describe_lack(rank)}; {VARIABLE}={EMULATE} insists")
+        say(f"{asked}: trains in float32, because {describe_lack(rank)}; {BF16}={EMULATE} insists")
 
 
 def say(text: str) -> None:

@@ -13,8 +13,8 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .one_job import Fault
-from .spot import is_of_script
+from multinode_image.hooks.one_job import Fault
+from multinode_image.hooks.spot import is_of_script
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,12 +24,24 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .board import DONE, ENDED, GOOD, PREFIX, READ, RESTARTS, SILENT, Board, Unreachable, find_attempt
+from multinode_image.hooks.board import (
+    DONE,
+    ENDED,
+    GOOD,
+    PREFIX,
+    READ,
+    RESTARTS,
+    SILENT,
+    Board,
+    Unreachable,
+    find_attempt,
+)
+from multinode_image.hooks.diagnose import choose_first
+from multinode_image.hooks.reason import read_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping
 
-ROOT = Path(__file__).parents[2]
 LOOK = 0.2  # seconds between two looks of the main thread
 # A directory in which ranks leave word for what has started them: rank 0 its last line, which is printed once all ranks
 # have ended well, and each rank a file while it waits for the others in init_process_group, or for long elsewhere.
@@ -362,12 +374,6 @@ def linger(agent: Any) -> None:
 
 def describe(failures: Any) -> dict[str, Any]:
     """Return which rank of this node failed first: its number, its code, and whether it only lost another one."""
-    sys.path.insert(0, str(ROOT))
-    try:
-        from multinode_image.hooks.diagnose import choose_first
-        from multinode_image.hooks.reason import read_reason
-    finally:
-        sys.path.remove(str(ROOT))
     if not failures:
         return {}
     rank = choose_first(failures)

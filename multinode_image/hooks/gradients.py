@@ -8,16 +8,11 @@ comes later takes its place.
 from __future__ import annotations
 
 import functools
-import importlib
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-ROOT, PACKAGE = Path(__file__).parents[2], "multinode_image"
-
 
 # How a reducer gets a hook, in torch.distributed.
 REGISTER = ("_register_comm_hook", "_register_builtin_comm_hook")
@@ -141,17 +136,7 @@ def register_or_replace(register: Callable[..., None]) -> Callable[..., None]:
 
 @functools.cache
 def load_choice() -> Any:
-    """Import exchange/choice.py, and leave no trace: a script may have a module that is called as this package is."""
-    theirs = take_out()
-    sys.path.insert(0, str(ROOT))
-    try:
-        return importlib.import_module(f"{PACKAGE}.programs.exchange.choice")
-    finally:
-        sys.path.remove(str(ROOT))
-        take_out()
-        sys.modules.update(theirs)
+    """Import exchange/choice.py, which needs torch."""
+    from multinode_image.exchange import choice
 
-
-def take_out() -> dict[str, Any]:
-    """Take all modules of a package called as this one out of those that are imported, and return them."""
-    return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == PACKAGE}
+    return choice

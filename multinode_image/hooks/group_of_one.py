@@ -10,12 +10,13 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
+from multinode_image.settings import SIZE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 # The store of the only rank takes any free port (torch/csrc/distributed/c10d/TCPStore.hpp).
 PLACE = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-SIZE = "MULTINODE_WORLD_SIZE"
 
 
 def find_missing(url: str, environ: Mapping[str, str]) -> dict[str, str]:

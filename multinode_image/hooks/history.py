@@ -21,10 +21,11 @@ from typing import Any
 
 from transformers.trainer_callback import TrainerCallback
 
-# As in results/record.py and results/shared.py, which the Python of a training cannot import.
-DIRECTORY, FILE = "_multinode", "history.jsonl"
-SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-EXCHANGE = "multinode.gradients"  # as in progress.py
+from multinode_image.hooks.gradients import SEEN
+from multinode_image.results.record import STATE_DIRECTORY
+from multinode_image.results.shared import SAFELY
+
+FILE = "history.jsonl"
 # Seconds between two moments, also as a part of the time that has gone, and between two writes.
 LEAST, PART, PAUSE = 0.25, 1 / 200, 1.0
 
@@ -53,7 +54,7 @@ class History(TrainerCallback):
     @quietly
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **more: Any) -> None:
         """Begin with what this training is."""
-        self.place = f"{args.output_dir}/{DIRECTORY}" if state.is_world_process_zero and args.output_dir else ""
+        self.place = f"{args.output_dir}/{STATE_DIRECTORY}" if state.is_world_process_zero and args.output_dir else ""
         self.is_new = not state.global_step
         self.began = self.due = self.written = time.monotonic()
         self.rows = [describe(args, state, model)]
@@ -119,14 +120,14 @@ def describe(args: Any, state: Any, model: Any) -> dict[str, object]:
 
 def uses_float32() -> bool:
     """Return whether this process computes in float32 though bf16 was asked for (bf16_units.py)."""
-    units = sys.modules.get("multinode.bf16_units")
-    return units is not None and bool(units.must_use_float32())
+    from multinode_image.hooks.bf16_units import must_use_float32
+
+    return must_use_float32()
 
 
 def take_moment(state: Any) -> dict[str, object]:
     """Return the row of a moment: its step, the time, and the seconds waited for gradients until then."""
-    seen = getattr(sys.modules.get(EXCHANGE), "SEEN", None)
-    return {"step": state.global_step, "time": time.time(), "waited": getattr(seen, "waited", None)}
+    return {"step": state.global_step, "time": time.time(), "waited": SEEN.waited}
 
 
 def choose_numbers(logs: Mapping[str, Any]) -> dict[str, float]:

@@ -29,6 +29,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from multinode_image.hooks.gradients import SEEN
+from multinode_image.hooks.router_loss import share_routers
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -41,7 +44,6 @@ LIKELY = (SUM, LABELS, EXAMPLES)  # the first one counts where several hold
 # of parts to the last digit, but much nearer to their mean than to their sum.
 ERROR, ROUGHLY = 0.02, 0.2
 LEAST = 1e-6  # a loss that says nothing
-EXCHANGE = "multinode.gradients"  # which counts how long a rank waits
 # An attribute of a Trainer: what is known of its losses.
 WEIGHTS = "_multinode_weights"
 
@@ -273,7 +275,7 @@ def look(trainer: Any, model: Any, inputs: Any, plain: Callable[..., Any], numbe
 
     with evaluating(module):
         kind = tell(compute, divide(trainer, inputs), number is not None)
-    if kind == MIXED and sys.modules["multinode.at_exit"].load("router_loss").share_routers(module):
+    if kind == MIXED and share_routers(module):
         return MIXED
     return read_kind(module) if kind in (UNKNOWN, MIXED) else kind
 
@@ -330,15 +332,15 @@ def count(trainer: Any, batches: Any, number: Any) -> None:
 @contextlib.contextmanager
 def counting_waits(accelerator: Any) -> Iterator[None]:
     """Count as waited what ranks wait here for each other: they would wait for gradients otherwise (progress.py)."""
-    gather, seen = accelerator.gather, getattr(sys.modules.get(EXCHANGE), "SEEN", None)
+    gather = accelerator.gather
 
     def gather_and_count(*words: Any, **options: Any) -> Any:
         began = time.monotonic()
         try:
             return gather(*words, **options)
         finally:
-            if seen is not None and seen.waited is not None:
-                seen.waited += time.monotonic() - began
+            if SEEN.waited is not None:
+                SEEN.waited += time.monotonic() - began
 
     accelerator.gather = gather_and_count
     try:

@@ -10,8 +10,8 @@ where it meets; if those of another rank meet elsewhere, both are ended before t
 Ray would start such processes again without end.
 
 The agent's store outlives a group: a rank that forms a group again after destroy_process_group finds there where the
-others listened before, connects to nobody, and waits for half an hour. So do ranks that are started again, where all starts
-have one store: that of the static rendezvous, of which torch thinks otherwise (torch/distributed/rendezvous.py,
+others listened before, connects to nobody, and waits for half an hour. So do ranks that are started again where all starts
+have one store, as under the static rendezvous; torch thinks that each has a new one (torch/distributed/rendezvous.py,
 _create_c10d_store). So each group of a process, and each start of the ranks, has keys of its own.
 """
 
@@ -26,11 +26,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .ending import START as START_OF_RANKS
-from .messenger import are_there, connect
-from .one_job import APART, MEMBER, Fault, count_meant, leave
-from .one_model import AGENT, VARIABLE, Job, read_job
-from .reason import leave_reason
+from multinode_image.hooks.ending import START as START_OF_RANKS
+from multinode_image.hooks.messenger import are_there, connect
+from multinode_image.hooks.one_job import MEMBER, Fault, count_meant, leave
+from multinode_image.hooks.one_model import AGENT, Job, read_job
+from multinode_image.hooks.reason import leave_reason
+from multinode_image.settings import APART, TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -96,7 +97,7 @@ def serve_if(is_other: bool) -> Iterator[None]:
 
 def is_rank_of(job: Job, rank: int, world_size: int) -> bool:
     """Return whether this process forms the group of its job; what it starts from now on is its own."""
-    if os.environ.get(VARIABLE) != str(os.getpid()) or (rank, world_size) != (job.rank, job.size):
+    if os.environ.get(TRAINING) != str(os.getpid()) or (rank, world_size) != (job.rank, job.size):
         return False
     if job.size > 1:
         os.environ.setdefault(MEMBER, str(os.getpid()))
@@ -105,7 +106,7 @@ def is_rank_of(job: Job, rank: int, world_size: int) -> bool:
 
 def is_started_by_rank(environ: Mapping[str, str], pid: int) -> bool:
     """Return whether this process was started by a rank of several that is in no group itself."""
-    rank = environ.get(VARIABLE, "")
+    rank = environ.get(TRAINING, "")
     return rank.isdigit() and int(rank) != pid and not environ.get(MEMBER) and count_meant(environ) > 1
 
 
@@ -155,7 +156,7 @@ def describe(rank: str, place: str, others: str) -> Fault:
 def end(fault: Fault) -> NoReturn:
     """End this process, and its rank if that does not see it end."""
     leave_reason(fault, os.environ)
-    rank = int(os.environ[VARIABLE])
+    rank = int(os.environ[TRAINING])
     if os.getppid() != rank:
         print(fault, file=sys.stderr, flush=True)
         os.kill(rank, signal.SIGTERM)

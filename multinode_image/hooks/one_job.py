@@ -12,12 +12,11 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from multinode_image.settings import APART, SIZE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# As in settings.py, which most Pythons of an image cannot import: how many there are to be, as torchrun reads it, and
-# what the user sets where processes are meant to work apart.
-SIZE, APART = "MULTINODE_WORLD_SIZE", "MULTINODE_APART"
 NODES = "PET_NNODES"  # torchrun's own, over which its option --nnodes goes
 # By torchrun or us, and by mpirun itself, as accelerate reads them.
 SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
@@ -95,23 +94,15 @@ def find_fault(modules: Mapping[str, Any], environ: Mapping[str, str], optimizer
     return Fault(f"this process trains by itself, and was meant to be one of {meant}", place, remedy)
 
 
-def check_agent(nodes: str, environ: Mapping[str, str]) -> None:
-    """End an agent of torchrun that knows of no other node, in each of several processes of mpirun or on several nodes.
+def find_agent_fault(nodes: int, environ: Mapping[str, str]) -> Fault | None:
+    """Return why an agent of torchrun would train apart from others; None where it would not, or is meant to.
 
-    Each would train a separate model. A torchrun that is typed is refused in the same words before its
-    start (world/alone.py); this one was started by Python or a shell. nodes: how many it was told, such as
-    `--nnodes 1:4`, or `--standalone`.
+    It knows of no other node, in each of several processes of mpirun or on several nodes: each would train a model of
+    its own. A torchrun that is typed is refused in the same words before its start (world/alone.py). nodes: how many
+    there may be, as torchrun has read it.
     """
-    fault = find_agent_fault(nodes, environ)
-    if fault is not None:
-        print(fault, file=sys.stderr, flush=True)
-        os._exit(EXIT_USER)
-
-
-def find_agent_fault(nodes: str, environ: Mapping[str, str]) -> Fault | None:
-    """Return why an agent would train apart from others; None where it would not, or is meant to."""
     several = next((name for name in SIZES[1:] if environ.get(name, "").isdecimal() and int(environ[name]) > 1), "")
-    if read_most(nodes) > 1 or environ.get(APART, "") not in ("", "0") or environ.get(MEMBER):
+    if nodes > 1 or environ.get(APART, "") not in ("", "0") or environ.get(MEMBER):
         return None
     apart = f"or {APART}=1 to train apart"
     if several:
@@ -121,14 +112,14 @@ def find_agent_fault(nodes: str, environ: Mapping[str, str]) -> Fault | None:
         return Fault(fact, f"{several}={environ[several]}", remedy)
     if read_most(environ.get(NODES, "")) > 1:
         fact = "torchrun would train a model of its own on each of several nodes"
-        remedy = f"torchrun without {nodes.partition(' ')[0]}, which reads {NODES} and the rest; {apart}"
-        return Fault(fact, f"{nodes}, and {NODES}={environ[NODES]}", remedy)
+        remedy = f"torchrun without --nnodes or --standalone, which reads {NODES} and the rest; {apart}"
+        return Fault(fact, f"one node, and {NODES}={environ[NODES]}", remedy)
     return None
 
 
 def read_most(nodes: str) -> int:
-    """Return the largest number of nodes in `--nnodes 1:4`, `PET_NNODES=2` or `2`; 1 where there is none."""
-    most = nodes.replace("=", " ").rpartition(" ")[2].rpartition(":")[2]
+    """Return the largest number of nodes in `1:4` or `2`; 1 where there is none."""
+    most = nodes.rpartition(":")[2].strip()
     return int(most) if most.isdecimal() else 1
 
 

@@ -25,15 +25,15 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .messenger import Message, Messenger, Ring
-from .one_job import APART, DISTRIBUTED, MEMBER, Fault, choose_remedy, count_meant, find_fault, leave
-from .proof import LAST, Look, Record, describe, find_apart, find_bare, find_unlike, show
-from .weights import Sample, choose_places, is_shared_out, judge, measure, read, unpack
+from multinode_image.hooks.messenger import Message, Messenger, Ring
+from multinode_image.hooks.one_job import DISTRIBUTED, MEMBER, Fault, choose_remedy, count_meant, find_fault, leave
+from multinode_image.hooks.proof import LAST, Look, Record, describe, find_apart, find_bare, find_unlike, show
+from multinode_image.hooks.weights import Sample, choose_places, is_shared_out, judge, measure, read, unpack
+from multinode_image.settings import APART, TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-VARIABLE = "MULTINODE_TRAINING"  # as in at_exit.py: the process that is a rank
 PROC = Path("/proc")
 AGENT = "TORCHELASTIC_USE_AGENT_STORE"
 # Keys by which ranks without a group learn that others train without one as well, and that others have ended.
@@ -103,7 +103,7 @@ class State:
         self.job = None if self.off else read_job(environ)
         if self.job is not None and self.job.size < count_meant(environ):
             self.job = None  # of an agent that knows of no other node
-        self.is_child = environ.get(VARIABLE, "").isdigit() and environ[VARIABLE] != str(self.pid)
+        self.is_child = environ.get(TRAINING, "").isdigit() and environ[TRAINING] != str(self.pid)
         self.table: dict[int, Training] = {}
         self.trainings: list[Training] = []
         self.ordinals: dict[str, int] = {}
@@ -140,7 +140,7 @@ def read_job(environ: Mapping[str, str]) -> Job | None:
     """Return the place of this rank as its agent told it, whatever a script has set since; None without an agent."""
     told = {**environ}
     with contextlib.suppress(OSError, ValueError):
-        text = (PROC / str(int(environ.get(VARIABLE, ""))) / "environ").read_bytes().decode(errors="replace")
+        text = (PROC / str(int(environ.get(TRAINING, ""))) / "environ").read_bytes().decode(errors="replace")
         told |= {name: value for name, _, value in (line.partition("=") for line in text.split("\0"))}
     numbers = [told.get(name, "") for name in ("RANK", "WORLD_SIZE", "MASTER_PORT")]
     if told.get(AGENT) != "True" or not all(number.isdecimal() for number in numbers) or not told.get("MASTER_ADDR"):

@@ -9,14 +9,14 @@ The callback takes the place of the Trainer's own as that of a notebook does (tr
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from transformers.trainer_callback import ProgressCallback
 
-EXCHANGE = "multinode.gradients"  # which counts how long a backward pass waits
+from multinode_image.hooks.gradients import SEEN
+
 # The part of the time above which waiting is much, and the steps before it is known: the first ones are slow.
 MUCH, KNOWN = 0.2, 20
 # What helps those that send all as it is, and everybody, and by how much it has: docs/benchmarks.md, "On paper" and
@@ -70,7 +70,7 @@ class Progress(ProgressCallback):
         now = self._now(state)
         more = []
         if not self.advised and now.step - self.first.step >= least:
-            more = advise(self.first, now, getattr(find_seen(), "sent", ""))
+            more = advise(self.first, now, SEEN.sent)
             self.advised = bool(more)
         samples = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
         said = ", ".join([describe(since, now, samples, state.log_history), *more])
@@ -78,12 +78,7 @@ class Progress(ProgressCallback):
         return now
 
     def _now(self, state: Any) -> Point:
-        return Point(state.global_step, time.monotonic(), getattr(find_seen(), "waited", None))
-
-
-def find_seen() -> Any:
-    """Return what the exchange of gradients knows (gradients.py, Seen); None where nothing is exchanged."""
-    return getattr(sys.modules.get(EXCHANGE), "SEEN", None)
+        return Point(state.global_step, time.monotonic(), SEEN.waited)
 
 
 def advise(first: Point, now: Point, sent: str) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .weights import DIFFERENT, EQUAL, UNKNOWN
+from multinode_image.hooks.weights import DIFFERENT, EQUAL, UNKNOWN
 
 LAST = 64  # the step at which ranks that exchange nothing have trained two models: they may average now and then
 PARTS, SHORT, STILL, NOBODY = (

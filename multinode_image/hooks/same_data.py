@@ -21,12 +21,13 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .messenger import Message, Ring
-from .one_job import APART, Fault, count_meant, leave
-from .one_model import know, say
-from .reason import leave_reason
-from .spot import place_script
-from .waits import find_job
+from multinode_image.hooks.messenger import Message, Ring
+from multinode_image.hooks.one_job import Fault, count_meant, leave
+from multinode_image.hooks.one_model import know, say
+from multinode_image.hooks.reason import leave_reason
+from multinode_image.hooks.spot import place_script
+from multinode_image.hooks.waits import find_job
+from multinode_image.settings import APART
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -14,8 +14,8 @@ import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from .one_job import EXIT_USER, Fault, leave
-from .one_model import AGENT
+from multinode_image.hooks.one_job import EXIT_USER, Fault, leave
+from multinode_image.hooks.one_model import AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -18,11 +18,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .ending import IDLE, WORD
-from .messenger import connect
-from .one_job import DISTRIBUTED
-from .one_model import KNOWN, VARIABLE, Job, count_exchanges, find_store, read_job
-from .spot import PASS, Spot, list_stacks, locate
+from multinode_image.hooks.ending import IDLE, WORD
+from multinode_image.hooks.messenger import connect
+from multinode_image.hooks.one_job import DISTRIBUTED
+from multinode_image.hooks.one_model import KNOWN, Job, count_exchanges, find_store, read_job
+from multinode_image.hooks.spot import PASS, Spot, list_stacks, locate
+from multinode_image.settings import TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -264,7 +265,7 @@ def find_ranks(environ: Mapping[str, str]) -> Ranks | None:
 
 def watch_waits(module: Any) -> None:
     """Look from now on at where this process is, if it is a rank; module: torch.distributed.distributed_c10d."""
-    if os.environ.get("RANK") and os.environ.get(VARIABLE) == str(os.getpid()) and not WATCHING:
+    if os.environ.get("RANK") and os.environ.get(TRAINING) == str(os.getpid()) and not WATCHING:
         with contextlib.suppress(RuntimeError, OSError):  # of a limit, or a kernel without such files
             WATCHING.append(Watch(os.environ, threading.main_thread().ident or 0))
 

@@ -32,7 +32,7 @@ from multinode_image.mpi.rank import LOST, SUPERVISED
 from multinode_image.mpi.wait import Access, wait_for_hosts
 from multinode_image.numbers import whole
 from multinode_image.printing.streams import print_error, print_note
-from multinode_image.settings import forget
+from multinode_image.settings import SIZE, forget
 from multinode_image.tasks.command import read_command
 from multinode_image.tasks.table import place_script
 from multinode_image.world.model import MPI, World
@@ -239,7 +239,7 @@ def job_variables(environ: Mapping[str, str], job: Job, port: str) -> dict[str, 
         **({} if any(environ.get(name) for name in PINNED) else {PINNED[0]: "0"}),
         "MASTER_ADDR": environ.get("MASTER_ADDR") or (address_of(first, others[0]) if others else "127.0.0.1"),
         "MASTER_PORT": environ.get("MASTER_PORT") or port,
-        "MULTINODE_WORLD_SIZE": str(job.ranks),
+        SIZE: str(job.ranks),
     }
 
 

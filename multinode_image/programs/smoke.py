@@ -28,8 +28,9 @@ import torch
 import torch.distributed as dist
 from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArguments
 
+from multinode_image.exchange.origins import read_autocast
+from multinode_image.hooks.gradients import SEEN
 from multinode_image.programs import smoke_checks as checks
-from multinode_image.programs.exchange.origins import read_autocast
 from multinode_image.programs.leave import leave
 from multinode_image.programs.smoke_checks import SEED, Failed, Report, default_flags
 from multinode_image.programs.smoke_training import Clock, Questions, digest_weights, make_model, measure_loss
@@ -107,8 +108,7 @@ def watch_types(model: torch.nn.Module) -> set[str]:
 
 def count_waited() -> float:
     """Return the seconds in which gradients were waited for, as what exchanges them has counted (gradients.py)."""
-    seen = getattr(sys.modules.get("multinode.gradients"), "SEEN", None)
-    return getattr(seen, "waited", None) or 0.0
+    return SEEN.waited or 0.0
 
 
 def read_backend(file: Path) -> str:

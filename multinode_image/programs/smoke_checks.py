@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from multinode_image.errors import Refusal
 from multinode_image.numbers import read_range, whole
+from multinode_image.settings import SIZE
 from multinode_image.tasks.aliases import list_names
 from multinode_image.tasks.arguments import BATCH_SIZE
 from multinode_image.world.table import find_launcher, read_world
@@ -74,7 +75,7 @@ def launched_size(environ: Mapping[str, str]) -> int:
 
 def asked_size(environ: Mapping[str, str]) -> str:
     """Return the size that was asked for, as `2`, `1:4` or `2:`: by the entrypoint or the launcher."""
-    return environ.get("MULTINODE_WORLD_SIZE", "") or str(launched_size(environ))
+    return environ.get(SIZE, "") or str(launched_size(environ))
 
 
 def check_flags(left: Sequence[str]) -> None:

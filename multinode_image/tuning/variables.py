@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
-from multinode_image.settings import Setting
+from multinode_image.settings import SIZE, Setting
 from multinode_image.tuning.binding import list_bindings, warn_bindings
 from multinode_image.tuning.context import ANY, RANKS, Context, Process
 from multinode_image.tuning.handover import hand_over_cores
 from multinode_image.tuning.preloads import has_iomp, list_preloads
 from multinode_image.tuning.threads import divide_cores
 from multinode_image.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, SLURM, TORCHRUN, TORCHRUN_WORKER, World
-from multinode_image.world.size import SIZE
 
 MPI_ROOT = "/usr/local"
 MPICH = f"{MPI_ROOT}/bin/mpichversion"  # whose hydra has the same name as Intel's, and reads none of its variables

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from multinode_image.errors import Refusal
 from multinode_image.numbers import whole
+from multinode_image.settings import SIZE
 from multinode_image.world.model import ALONE, EVERY_NODE, MPIJOB_LAUNCHER, TORCHRUN, TORCHRUN_WORKER, World
 from multinode_image.world.signs import list_variables
-from multinode_image.world.size import BY_HAND, SIZE, check_required_size, read_required_size
+from multinode_image.world.size import BY_HAND, check_required_size, read_required_size
 from multinode_image.world.slurm import is_in_step
 from multinode_image.world.table import SCHEDULERS
 from multinode_image.world.torchrun import INDEX

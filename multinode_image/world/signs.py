@@ -15,8 +15,8 @@ from fnmatch import translate
 from multinode_image.addresses import is_loopback, unbracket
 from multinode_image.errors import Refusal
 from multinode_image.numbers import number, whole
+from multinode_image.settings import SIZE
 from multinode_image.world.model import split_hosts
-from multinode_image.world.size import SIZE
 from multinode_image.world.table import LAUNCHERS, SCHEDULERS
 from multinode_image.world.torchrun import parse_nodes
 

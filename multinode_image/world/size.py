@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from multinode_image.errors import Refusal
 from multinode_image.numbers import read_range
+from multinode_image.settings import SIZE
 from multinode_image.world.model import ALONE, TORCHRUN, TORCHRUN_WORKER, World
 
-SIZE = "MULTINODE_WORLD_SIZE"
 BY_HAND = (
     "export MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE (RANK from 0, WORLD_SIZE = number of nodes) on every node"
 )

@@ -341,14 +341,14 @@ def start(run: Callable[[], None], number: int, port: int, log: Any) -> int:
 
 def run_to_end(run: Callable[[], None]) -> int:
     """Run as Python does: what is registered for its exit comes after the script."""
-    at_exit = sys.modules["multinode.at_exit"]
+    at_exit = sys.modules["multinode_image.hooks.at_exit"]
     at_exit.STATUS.clear()
     code = 0
     try:
         run()
     except SystemExit as error:
         code = int(error.code or 0)
-    at_exit.end(sys.modules, os.environ, "/opt/multinode")
+    at_exit.end(sys.modules, os.environ)
     return code
 
 

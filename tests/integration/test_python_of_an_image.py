@@ -12,12 +12,13 @@ import pytest
 
 from images.base.facts import Site
 from images.check import import_check
-from images.layers.entrypoint_layer import AT_EXIT, MULTINODE, read_entrypoint
-from multinode_image.hooks.at_exit import DISTRIBUTED, VARIABLE
+from images.layers.entrypoint_layer import AT_START, MULTINODE, read_entrypoint
+from multinode_image.hooks.at_exit import DISTRIBUTED
+from multinode_image.settings import TRAINING
 from tests.support.harness import ROOT
 
 SITE = Site("3.11", "usr/lib/python3/dist-packages", "/usr/bin/python3")
-RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", VARIABLE: "on"}
+RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", TRAINING: "on"}
 ONE = "multinode: worked as a group of 2 ranks"
 
 
@@ -36,20 +37,13 @@ def test_every_file_of_the_entrypoint_and_of_rootfs_goes_in() -> None:
     assert expected and read_entrypoint(SITE).keys() >= expected
 
 
-# A program in the place of ours, with what Python itself looks up by the name of a module.
-PROGRAM = """from __future__ import annotations
-import dataclasses, typing
-@dataclasses.dataclass
-class One:
-    text: str
-class Two(typing.NamedTuple):
-    one: One
-print(__name__)
-"""
+# A module in the place of ours.
+MODULE = "def main(): print(__name__)"
 # The variables of a line are none of the functions in it, as in site.
 EMBEDS = """
 import sys
 {argv}
+sys.path.append({directory!r})
 exec({line!r}, {{}}, {{}})
 print(getattr(sys, "argv", None))
 """
@@ -61,9 +55,9 @@ print(getattr(sys, "argv", None))
 @pytest.mark.parametrize(
     ("name", "value", "there"),
     [
-        (VARIABLE, "7", True),
-        (VARIABLE, "7", False),
-        (VARIABLE, None, True),
+        (TRAINING, "7", True),
+        (TRAINING, "7", False),
+        (TRAINING, None, True),
         ("RANK", "0", True),
         ("PMI_RANK", "1", True),
     ],
@@ -71,26 +65,27 @@ print(getattr(sys, "argv", None))
 def test_the_program_runs_in_a_training_whatever_sys_argv_is(
     tmp_path: Path, argv: str, left: str, name: str, value: str | None, there: bool
 ) -> None:
-    path = tmp_path / "multinode_image/hooks/at_exit.py"
-    path.parent.mkdir(parents=True)
+    path = tmp_path / "multinode_image/hooks/at_start.py"
     if there:
-        path.write_text(PROGRAM)
-    script = EMBEDS.format(argv=argv, line=AT_EXIT.replace(f"/{MULTINODE}/", f"{tmp_path}/"))
+        path.parent.mkdir(parents=True)
+        path.write_text(MODULE)
+    directory, line = AT_START.replace(f"/{MULTINODE}", str(tmp_path)).splitlines()
+    script = EMBEDS.format(argv=argv, directory=directory, line=line)
     environ = {**os.environ, name: value or ""}
 
     done = subprocess.run(
-        [sys.executable, "-Werror", "-c", script], capture_output=True, text=True, timeout=60, env=environ
+        [sys.executable, "-Werror", "-c", script], capture_output=True, text=True, timeout=60, env=environ, cwd=tmp_path
     )
 
     assert done.stderr == ""
-    assert done.stdout.splitlines() == [*(["multinode.at_exit"] if value and there else []), left]
+    assert done.stdout.splitlines() == [*(["multinode_image.hooks.at_start"] if value and there else []), left]
 
 
 # A Python of an image in which torch was imported.
 ENDS = """\
-import importlib.util, os, signal, sys, time, types
-import importlib._bootstrap
-importlib._bootstrap._load(importlib.util.spec_from_file_location("multinode.at_exit", {path!r}))
+import os, signal, sys, time, types
+from multinode_image.hooks import at_start
+at_start.main()
 sys.modules[{name!r}] = types.SimpleNamespace(
     is_initialized=lambda: True, get_world_size=lambda: 2, _default_pg_init_method="env://"
 )
@@ -117,10 +112,10 @@ NO_THREAD = (
     ],
 )
 def test_a_program_ends_as_it_would_have_and_its_last_words_are_ours(last: str, code: int, said: str) -> None:
-    text = ENDS.format(path=str(ROOT / "multinode_image/hooks/at_exit.py"), name=DISTRIBUTED, last=last)
+    text = ENDS.format(name=DISTRIBUTED, last=last)
 
     done = subprocess.run(
-        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env={**os.environ, **RANK_0}
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, cwd=ROOT, env={**os.environ, **RANK_0}
     )
 
     assert done.returncode == code

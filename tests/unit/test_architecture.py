@@ -35,7 +35,7 @@ PROTOCOL = {
 }
 # What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.
 BESIDE_TRAINING = {"datasets", "evaluate", "huggingface_hub", "nltk", "torch", "transformers"}
-TRAINING = ("multinode_image/hooks", "multinode_image/programs")
+TRAINING = ("multinode_image/exchange", "multinode_image/hooks", "multinode_image/programs")
 
 
 def list_modules(program: str) -> dict[str, Path]:
@@ -108,7 +108,7 @@ ALIKE = {"main", "write_replica"}
 @pytest.mark.parametrize("program", ["multinode_image", "images", "manifests"])
 def test_no_two_functions_or_classes_have_one_name(program: str) -> None:
     """Programs that run beside torch, or in a base, are not looked at: each has names of its own."""
-    paths = [path for path in list_modules(program).values() if not {"hooks", "programs"} & {*path.parts}]
+    paths = [path for path in list_modules(program).values() if not {"exchange", "hooks", "programs"} & {*path.parts}]
     names = Counter(name for path in paths for name in read_source(path).defines)
 
     assert {name for name, count in names.items() if count > 1} - ALIKE == set(), "name them by what each does"

@@ -40,6 +40,7 @@ INTERNAL = (
     "MEMBER",
     "RUN",
     "SET",
+    "START",
     "STACK",
     "SUPERVISED",
     "TRAINING",

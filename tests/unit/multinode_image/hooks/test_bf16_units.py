@@ -10,19 +10,18 @@ from typing import Any
 
 import pytest
 
-from multinode_image import preflight
 from multinode_image.hooks import bf16_units
 from multinode_image.hooks.bf16_units import (
     DISTRIBUTED,
     KEY,
     NO,
-    VARIABLE,
     YES,
     computes,
     must_use_float32,
     watch_groups,
 )
 from multinode_image.machine.limits import BF16_UNITS
+from multinode_image.settings import BF16
 
 WITH, WITHOUT, UNKNOWN = frozenset({"amx_bf16"}), frozenset[str](), None
 
@@ -34,11 +33,6 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     read.cache_clear()
     yield
     read.cache_clear()
-
-
-def test_the_copies_of_constants_are_those_of_the_package() -> None:
-    assert bf16_units.NAMES == BF16_UNITS
-    assert (bf16_units.VARIABLE, bf16_units.EMULATE) == (preflight.BF16, preflight.EMULATE)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +63,7 @@ def test_a_rank_computes_in_bf16_with_a_unit_or_where_the_user_insists(
     monkeypatch: pytest.MonkeyPatch, units: frozenset[str] | None, word: str, does: bool
 ) -> None:
     monkeypatch.setattr(bf16_units, "read_units", lambda: units)
-    monkeypatch.setenv(VARIABLE, word)
+    monkeypatch.setenv(BF16, word)
     monkeypatch.delitem(sys.modules, DISTRIBUTED, raising=False)
     assert computes() is does and must_use_float32() is not does
 
@@ -97,7 +91,7 @@ def form(monkeypatch: pytest.MonkeyPatch, store: Any, size: int) -> Any:
         _get_default_store=lambda: store,
     )
     monkeypatch.setitem(sys.modules, DISTRIBUTED, module)
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(BF16, raising=False)
     watch_groups(module)
     assert module.init_process_group() == "formed"
     return module

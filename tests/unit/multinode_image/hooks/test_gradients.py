@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -143,18 +143,3 @@ def test_a_pass_is_looked_at_once_somebody_asks_and_ends_however_it_ends(program
     assert plain.mock_calls == [mock.call("loss"), mock.call("loss", retain_graph=True)]
     assert [call[0] for call in origins.mock_calls] == ["begin", "end"]
     assert not program.SEEN.entered
-
-
-def test_a_module_of_the_script_stays_its_own(program: Any) -> None:
-    script = ModuleType("multinode_image")
-    torch = {name: mock.MagicMock() for name in ("torch", "torch.distributed")}
-
-    with mock.patch.dict(sys.modules, {**torch, "multinode_image": script}):
-        for name in [each for each in sys.modules if each.startswith("multinode_image.")]:
-            del sys.modules[name]
-        before = list(sys.path)
-        needed = program.load_choice()
-
-        assert callable(needed.choose) and needed is program.load_choice()
-        assert {name for name in sys.modules if name.partition(".")[0] == "multinode_image"} == {"multinode_image"}
-        assert sys.modules["multinode_image"] is script and sys.path == before

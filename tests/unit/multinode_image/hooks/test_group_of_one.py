@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from multinode_image.hooks.group_of_one import PLACE, SIZE, find_missing, serve_alone
-from multinode_image.world import size
+from multinode_image.hooks.group_of_one import PLACE, find_missing, serve_alone
+from multinode_image.settings import SIZE
 
 ALONE = {SIZE: "1"}
 
@@ -35,7 +35,6 @@ def test_only_a_process_that_is_alone_gets_a_place(url: str, environ: dict[str, 
 
 
 def test_a_place_is_there_while_torch_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert size.SIZE == SIZE
     monkeypatch.setattr(os, "environ", dict(ALONE))
     seen: list[dict[str, str]] = []
 

@@ -46,11 +46,11 @@ class Clock:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Have the time of the clock, and an exchange that has been waited for."""
-        exchange = {self.program.EXCHANGE: SimpleNamespace(SEEN=self.seen)}
         with (
             mock.patch("time.monotonic", lambda: self.now),
             mock.patch("time.time", lambda: 1.79e9 + self.now),
-            mock.patch.dict(sys.modules, exchange),
+            mock.patch.object(self.program, "SEEN", self.seen),
+            mock.patch.object(self.program, "uses_float32", lambda: False),
         ):
             yield
 

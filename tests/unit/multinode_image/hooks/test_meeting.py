@@ -18,8 +18,9 @@ from multinode_image.hooks.meeting import (
     separate_groups,
     watch_stores,
 )
-from multinode_image.hooks.one_job import APART, MEMBER, SIZE
+from multinode_image.hooks.one_job import MEMBER
 from multinode_image.hooks.one_model import AGENT, Job
+from multinode_image.settings import APART, SIZE
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2", "MULTINODE_TRAINING": "7"}
 JOB = Job(1, 2, "pod0", 29500, "0")

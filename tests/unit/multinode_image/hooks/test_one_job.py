@@ -12,16 +12,14 @@ from multinode_image import settings
 from multinode_image.hooks import one_job
 from multinode_image.hooks.one_job import (
     ACCELERATE,
-    APART,
     DISTRIBUTED,
-    SIZE,
     Fault,
     choose_remedy,
     count_meant,
     find_fault,
     leave,
 )
-from multinode_image.world import size
+from multinode_image.settings import APART, SIZE
 from multinode_image.world.table import MPIS
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2"}
@@ -38,7 +36,7 @@ def accelerate(processes: int) -> dict[str, Any]:
 
 
 def test_variables_have_the_names_that_the_entrypoint_knows() -> None:
-    assert size.SIZE == SIZE and APART.removeprefix(settings.OURS) in settings.NAMES
+    assert {each.removeprefix(settings.OURS) for each in (SIZE, APART)} <= {*settings.NAMES}
     assert {"WORLD_SIZE", *(launcher.size for launcher in MPIS)} == {*one_job.SIZES}
 
 
@@ -153,35 +151,27 @@ def test_the_library_of_an_optimizer_has_a_remedy_of_its_own(optimizer: str, rem
 @pytest.mark.parametrize(
     ("nodes", "environ", "ends"),
     [
-        ("", {"PMI_SIZE": "2"}, True),
-        ("PET_NNODES=1", {"OMPI_COMM_WORLD_SIZE": "4"}, True),
-        ("--nnodes 1:1", {"MV2_COMM_WORLD_SIZE": "2", APART: "0"}, True),
-        ("--nnodes 2", {"PMI_SIZE": "2"}, False),
-        ("PET_NNODES=1:4", {"PMI_SIZE": "4"}, False),
-        ("", {"PMI_SIZE": "1"}, False),
-        ("", {"WORLD_SIZE": "2"}, False),  # what an operator has set in its pod
-        ("", {"PMI_SIZE": "2", APART: "1"}, False),
-        ("", {"PMI_SIZE": "2", one_job.MEMBER: "7"}, False),  # a rank of its job starts something of its own
+        (1, {"PMI_SIZE": "2"}, True),
+        (1, {"OMPI_COMM_WORLD_SIZE": "4"}, True),
+        (1, {"MV2_COMM_WORLD_SIZE": "2", APART: "0"}, True),
+        (2, {"PMI_SIZE": "2"}, False),
+        (4, {"PMI_SIZE": "4"}, False),
+        (1, {"PMI_SIZE": "1"}, False),
+        (1, {"WORLD_SIZE": "2"}, False),  # what an operator has set in its pod
+        (1, {"PMI_SIZE": "2", APART: "1"}, False),
+        (1, {"PMI_SIZE": "2", one_job.MEMBER: "7"}, False),  # a rank of its job starts something of its own
         # a shell on each of several nodes
-        ("--nnodes 1", {"PET_NNODES": "2"}, True),
-        ("--nnodes=1", {"PET_NNODES": "2:4"}, True),
-        ("--standalone", {"PET_NNODES": "2"}, True),
-        ("PET_NNODES=2", {"PET_NNODES": "2"}, False),
-        ("--nnodes 2", {"PET_NNODES": "2"}, False),
-        ("--nnodes 1", {"PET_NNODES": "1"}, False),
-        ("--nnodes 1", {"PET_NNODES": "2", APART: "1"}, False),
+        (1, {"PET_NNODES": "2"}, True),
+        (1, {"PET_NNODES": "2:4"}, True),
+        (2, {"PET_NNODES": "2"}, False),
+        (2, {"PET_NNODES": "2"}, False),
+        (1, {"PET_NNODES": "1"}, False),
+        (1, {"PET_NNODES": "2", APART: "1"}, False),
     ],
 )
-def test_an_agent_for_one_node_is_ended_in_each_of_several_processes(
-    nodes: str, environ: dict[str, str], ends: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_agent_for_one_node_is_wrong_in_each_of_several_processes(
+    nodes: int, environ: dict[str, str], ends: bool
 ) -> None:
-    ended: list[int] = []
-    monkeypatch.setattr("os._exit", ended.append)
-
-    one_job.check_agent(nodes, environ)
-
-    assert ended == ([one_job.EXIT_USER] if ends else [])
-    assert (
-        "a model of its own in each process of a launcher" in (said := capsys.readouterr().err)
-        or "on each of several nodes" in said
-    ) is ends
+    fault = one_job.find_agent_fault(nodes, environ)
+    assert (fault is not None) is ends
+    assert fault is None or "a model of its own" in fault.fact

@@ -14,9 +14,10 @@ import pytest
 
 from multinode_image.hooks import one_job, one_model
 from multinode_image.hooks.messenger import Message, Ring
-from multinode_image.hooks.one_job import APART, DISTRIBUTED, MEMBER, SIZE
+from multinode_image.hooks.one_job import DISTRIBUTED, MEMBER
 from multinode_image.hooks.one_model import Job, State, count_exchanges, find_rings, read_job
 from multinode_image.hooks.weights import Sample, unpack
+from multinode_image.settings import APART, SIZE
 
 PID = str(os.getpid())
 PLACE = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2", "MULTINODE_TRAINING": PID}

@@ -8,11 +8,11 @@ from multinode_image.errors import Refusal
 from multinode_image.hooks.one_job import count_meant
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
+from multinode_image.settings import SIZE
 from multinode_image.tuning.context import ANY, RANKS, SINGLE, UNKNOWN, Process
 from multinode_image.tuning.local_size import read_threads, set_local_size
 from multinode_image.tuning.variables import find_node, set_rank_variables, settle_size, tune, was_launched
 from multinode_image.world.model import MPI, World
-from multinode_image.world.size import SIZE
 from multinode_image.world.table import detect
 from tests.support.machines import Box, cpuset, look_at, pod
 from tests.support.starts import CCL, GLOO

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from multinode_image.programs.exchange.origins import Origins
+from multinode_image.exchange.origins import Origins
 
 
 class Fixed:

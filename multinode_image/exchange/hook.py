@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
-from multinode_image.printing.streams import print_note
-from multinode_image.programs.exchange import eight_bits
-from multinode_image.programs.exchange.agreement import Agreement, Fixed
-from multinode_image.programs.exchange.codecs import (
+from multinode_image.exchange import eight_bits
+from multinode_image.exchange.agreement import Agreement, Fixed
+from multinode_image.exchange.codecs import (
     MORE,
     Flight,
     Ranks,
@@ -31,8 +30,9 @@ from multinode_image.programs.exchange.codecs import (
     average_shares,
     count_bytes,
 )
-from multinode_image.programs.exchange.origins import Origins
-from multinode_image.programs.exchange.pieces import Piece, list_pieces
+from multinode_image.exchange.origins import Origins
+from multinode_image.exchange.pieces import Piece, list_pieces
+from multinode_image.printing.streams import print_note
 from multinode_image.tuning.gradients import BF16, FLOAT32, INT8, VARIABLE, describe_sent
 
 LEAST = 4 << 20  # bytes of an embedding whose rows are looked at: a smaller one is no worse than other weights

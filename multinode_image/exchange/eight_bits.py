@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from multinode_image.programs.exchange.codecs import LAST, MORE, Flight, Ranks
+from multinode_image.exchange.codecs import LAST, MORE, Flight, Ranks
 
 BLOCK = 512  # numbers with one scale, of float32: 8.06 bits each
 AT_ONCE = 512  # blocks that are worked on at a time: a megabyte stays in a processor's cache
