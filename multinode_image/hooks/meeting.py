@@ -10,9 +10,10 @@ where it meets; if those of another rank meet elsewhere, both are ended before t
 Ray would start such processes again without end.
 
 The agent's store outlives a group: a rank that forms a group again after destroy_process_group finds there where the
-others listened before, connects to nobody, and waits for half an hour. So do ranks that are started again where all starts
-have one store, as under the static rendezvous; torch thinks that each has a new one (torch/distributed/rendezvous.py,
-_create_c10d_store). So each group of a process, and each start of the ranks, has keys of its own.
+others listened before, connects to nobody, and waits for half an hour. So do ranks that are started again where all
+starts have one store, as under the static rendezvous; torch thinks that each has a new one
+(torch/distributed/rendezvous.py, _create_c10d_store). So each group of a process, and each start of the ranks, has keys
+of its own.
 """
 
 from __future__ import annotations
