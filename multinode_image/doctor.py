@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 from multinode_image import timeouts
 from multinode_image.decide import Plan
+from multinode_image.documents import parse_json
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.machine.cgroups import read_process_limit
 from multinode_image.machine.exhausted import MORE_FILES, MORE_PROCESSES, find_thread_fault
@@ -208,7 +209,7 @@ def run_probe(argv: list[str], environ: Mapping[str, str]) -> Probe:
 def read_probe(line: str, said: str) -> Probe:
     """Return what the probe printed; without that, the last line on stderr is the error."""
     try:
-        facts: dict[str, Any] = json.loads(line)
+        facts: dict[str, Any] = parse_json(line)
         known = {name: type(usual)(facts[name]) for name, usual in asdict(Probe()).items() if name in facts}
         return Probe(**known) if "python" in known else Probe(error=said)
     except (ValueError, TypeError, KeyError, AttributeError):

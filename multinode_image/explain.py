@@ -127,7 +127,10 @@ def find_memory(plan: Plan) -> Needed | None:
     """Return what the training takes of memory; None where that is not known."""
     from multinode_image.memory.advice import find_needed  # a start does not ask
 
-    return find_needed(plan.situation, plan.facts, plan.arguments)
+    try:
+        return find_needed(plan.situation, plan.facts, plan.arguments)
+    except Exception:  # an estimate, which reads files of strangers, ends no command
+        return None
 
 
 def list_warnings(needed: Needed | None) -> list[str]:

@@ -9,7 +9,7 @@ import signal
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Callable, NoReturn
+from typing import BinaryIO, Callable, NoReturn
 from zlib import crc32
 
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
@@ -18,6 +18,8 @@ from multinode_image.errors import EXIT_OUTSIDE, Refusal
 Files = Callable[[str], "str | None"]
 # Letters that are read of a file: more than any has that is meant, and a device may have no end.
 MOST = 1 << 24
+# A pipe or a device that is opened without O_NONBLOCK may wait for ever.
+SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # Where every user may write; what is ours there is in directories of our own.
 TEMPORARY = "/tmp"
 # What a terminal, an engine, a kubelet or a scheduler sends to end a process.
@@ -38,6 +40,18 @@ def read_text(path: str) -> str | None:
 def read_file(path: str) -> str | None:
     """Return the text of a regular file; a pipe can be read only once, by the program it is meant for."""
     return read_text(path) if os.path.isfile(path) else None
+
+
+def open_plain(path: str, flags: int = SAFELY) -> BinaryIO | None:
+    """Open a plain file to read it; None for anything else. Raise OSError where it cannot be opened.
+
+    flags: without O_NOFOLLOW the last part of the path may be a link.
+    """
+    opened = os.open(path, os.O_RDONLY | flags)
+    if stat.S_ISREG(os.fstat(opened).st_mode):
+        return open(opened, "rb")
+    os.close(opened)
+    return None
 
 
 def is_path(text: str) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from multinode_image.documents import parse_json
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.machine.files import list_directory
 
@@ -50,7 +50,7 @@ def read_stack(text: str | None) -> Stack:
     if text is None:
         raise Refusal("the image has no list of what it is made of", "no stack.json", REBUILD, EXIT_OUTSIDE)
     try:
-        facts = json.loads(text)
+        facts = parse_json(text)
         examples = facts["examples"]
         environment = {str(name): str(value) for name, value in facts.get("environment", {}).items()}
         words = [str(facts[name]) for name in ("torch", "transformers", "python", "backend", "site")]
@@ -126,7 +126,7 @@ def read_built(text: str | None) -> dict[str, str]:
     Empty where that is missing or damaged.
     """
     try:
-        parts = [part for part in json.loads(text or "")["components"] if part.get("purl", "").startswith(PYTHON)]
+        parts = [part for part in parse_json(text or "")["components"] if part.get("purl", "").startswith(PYTHON)]
         return {normalize(part["name"]): str(part["version"]) for part in parts}
     except (ValueError, TypeError, KeyError, AttributeError):
         return {}

@@ -6,16 +6,19 @@ config.json, for models that are built as BERT, GPT-2 or Llama are.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from multinode_image.machine.files import is_path, list_directory, read_file
+from multinode_image.documents import parse_json
+from multinode_image.machine.files import SAFELY, is_path, list_directory, open_plain, read_file
 
 CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-# Bytes of a header of safetensors, files of one model, and the size of any number in a configuration.
-HEADER, FILES, LARGEST = 32 << 20, 256, 1 << 32
+# Bytes of all headers of safetensors of a model, which has 100 for a tensor; its files, and the size of any number in a
+# configuration.
+HEADERS, FILES, LARGEST = 16 << 20, 256, 1 << 32
+# In the cache of the hub a file is a link to its content.
+LINKED = SAFELY & ~os.O_NOFOLLOW
 # What releases and families call the same (transformers/models/*/configuration_*.py).
 NAMES = {
     "hidden": ("hidden_size", "dim", "n_embd", "d_model"),
@@ -120,13 +123,15 @@ def count_stored(directory: str) -> tuple[int, int] | None:
         files = index.get("weight_map") if index else None
         names = sorted({*map(str, files.values())})[:FILES] if isinstance(files, dict) else []
     known = list_directory(directory)
-    headers = [read_header(f"{directory}/{name}") for name in names if name in known]
-    if not headers or len(headers) < len(names) or None in headers:
-        return None
     counts: dict[int, int] = {}
-    for header in filter(None, headers):
-        for entry in header.values():
-            kind, size = measure_entry(entry)
+    left = HEADERS
+    for name in names:
+        text = read_header(f"{directory}/{name}", left) if name in known else None
+        header = None if text is None else parse_object(text)
+        if text is None or header is None:
+            return None
+        left -= len(text)
+        for kind, size in map(measure_entry, header.values()):
             counts[kind] = counts.get(kind, 0) + size
     counts.pop(0, None)
     total = sum(counts.values())
@@ -145,12 +150,18 @@ def measure_entry(entry: object) -> tuple[int, int]:
     return BYTES.get(str(entry.get("dtype")), 0), size
 
 
-def read_header(path: str) -> Mapping[str, object] | None:
-    """Return the header of a file of safetensors: its length in eight bytes, then JSON; None where there is none."""
+def read_header(path: str, most: int) -> bytes | None:
+    """Return the header of a file of safetensors: its length in eight bytes, then JSON; None where there is none.
+
+    most: bytes of it, above which it is none.
+    """
     try:
-        with open(path, "rb") as file:
+        file = open_plain(path, LINKED)
+        if file is None:
+            return None
+        with file:
             length = int.from_bytes(file.read(8), "little")
-            return parse_object(file.read(length)) if 0 < length <= HEADER else None
+            return file.read(length) if 0 < length <= most else None
     except OSError:
         return None
 
@@ -164,8 +175,8 @@ def load_object(path: str) -> Mapping[str, object] | None:
 def parse_object(text: str | bytes) -> Mapping[str, object] | None:
     """Return the object in a text of JSON; None where there is none."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parse_json(text)
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
 

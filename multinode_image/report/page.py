@@ -280,7 +280,7 @@ def measure_all(training: Training) -> Mapping[str, str]:
     waited = [last[2] - (first[2] or 0) for _, first, last in pairs if last[2] is not None]
     if seconds > 0 and math.isfinite(seconds) and samples:
         found[SPEED] = write_short(float(f"{samples / seconds:.3g}"))
-    if seconds > 0 and waited:
+    if seconds > 0 and waited and math.isfinite(sum(waited) / seconds):
         found[WAITING] = f"{sum(waited) / seconds:.0%} of the time"
     return found
 

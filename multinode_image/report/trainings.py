@@ -7,33 +7,39 @@ first two tell of the same step, the history counts.
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from multinode_image.machine.files import list_directory
+from multinode_image.documents import parse_logged
+from multinode_image.machine.files import list_directory, open_plain
 from multinode_image.printing.secrets import hide_text
 from multinode_image.results.checkpoints import PREFIX, STATE, list_steps
 from multinode_image.results.record import STATE_DIRECTORY
-from multinode_image.results.shared import SAFELY
 
 HISTORY, METRICS = "history.jsonl", "all_results.json"
-# Bytes that are read of a file: a history has 100 for a row. Of a longer history the end counts; another file that long
-# is not read.
-MOST = 64 << 20
-# Names of what is logged, letters of one, and rows of one history.
-NAMES, LETTERS, ROWS = 200, 100, 1_000_000
+# Bytes that are read of a file, and values in it: a history has 150 and six for a row. Of a longer history the end
+# counts; another file that long is not read. A page has several of each.
+MOST, VALUES = 32 << 20, 1_000_000
+# Names of what is logged, letters of one, rows of one history, and letters of a row, which is read for itself.
+NAMES, LETTERS, ROWS, ROW = 200, 100, 200_000, 1 << 16
 # Parts of a start between which its speed is measured.
 PARTS = 100
 SPEED, WAITING = "samples per second", "waiting"
 # How names of what the Trainer logs about itself end: no curve is drawn of that.
 ABOUT = ("_runtime", "_per_second", "_flos", "_time", "train_loss", "epoch")
 
+# What is kept of what a start says of itself (hooks/history.py, describe).
+FACTS = (
+    "began", "script", "model", "weights", "ranks", "batch", "bf16", "gradients", "threads", "steps", "torch",
+    "transformers",
+)  # fmt: skip
+
 # A step, and the value there, which may be no number; a step, the time, and the seconds waited until then.
 Point = tuple[int, float]
+# What was logged at a step; None for a start.
+Logged = tuple[int, "Mapping[str, float] | None"]
 Moment = tuple[int, float, "float | None"]
 
 
@@ -98,19 +104,19 @@ def read_training(directory: str) -> Training:
     """Read what a training has left; what is broken in it is left out, with a note."""
     starts, logged, peak, notes = read_history(f"{directory}/{STATE_DIRECTORY}/{HISTORY}")
     state, fault = read_state(directory)
-    first = min((step for step, _ in logged), default=math.inf)
-    first = min(first, starts[0].step) if starts else first
+    counted = drop_undone(logged)
+    first = min([step for step, _ in counted] + [start.step for start in starts[:1]], default=math.inf)
     before = [(step, row) for step, row in list_logged(state.get("log_history")) if step < first]
-    curves = collect([*before, *logged])
-    curves.update(measure(starts))
+    curves = {**collect([*before, *counted]), **collect(drop_undone(measure(starts)))}
     steps = (starts[-1].facts.get("steps") if starts else None, state.get("max_steps"))
     total = next((int(each) for each in map(read_number, steps) if each is not None and 0 < each < math.inf), 0)
-    metrics = parse(read_end(f"{directory}/{METRICS}")[0])
+    metrics = parse_row(read_end(f"{directory}/{METRICS}")[0])
+    numbers = list_numbers(metrics) if isinstance(metrics, dict) else ()
     return Training(
         directory=directory,
         starts=tuple(starts),
         curves=curves,
-        metrics=dict(list_numbers(metrics)) if isinstance(metrics, dict) else {},
+        metrics={show_name(name): value for name, value in numbers},
         total=total,
         peak=peak,
         notes=(*notes, *fault),
@@ -125,57 +131,72 @@ def read_state(directory: str) -> tuple[Mapping[str, object], list[str]]:
         return {}, []
     newest = max(states, key=os.path.getmtime)
     text, is_whole = read_end(newest)
-    found = parse(text) if is_whole else None
+    found = parse_row(text) if is_whole else None
     if isinstance(found, dict):
         return found, []
     return {}, [f"{os.path.relpath(newest, directory)} is broken, or too large: what it says is left out"]
 
 
-def read_history(path: str) -> tuple[list[Attempt], list[tuple[int, Mapping[str, object]]], float | None, list[str]]:
-    """Return the starts in a history, what was logged at which step, the most memory of a process, and notes.
-
-    A start goes on from a step, so that what an earlier one did after that counts no more.
-    """
+def read_history(path: str) -> tuple[list[Attempt], list[Logged], float | None, list[str]]:
+    """Return the starts in a history, what was logged at which step, the most memory of a process, and notes."""
     text, is_whole = read_end(path)
+    lines = choose_lines(text)
     notes = [] if is_whole else ["of a long history the end is shown"]
     starts: list[Attempt] = []
-    logged: list[tuple[int, Mapping[str, object]]] = []
-    peak = None
-    lines = text.splitlines()[-ROWS:]
-    rows = [row for row in map(parse, filter(None, lines)) if isinstance(row, dict)]
-    if len(rows) < sum(map(bool, lines)):
-        notes.append("rows of the history that are broken are left out")
-    for row in rows:
+    logged: list[Logged] = []
+    peak, broken = None, 0
+    for row in (parse_row(line) if len(line) <= ROW else None for line in lines):
+        if not isinstance(row, dict):
+            broken += 1
+            continue
         step, now = parse_step(row.get("step")), read_number(row.get("time"))
         if step is None:
             continue
         if "began" in row:
-            starts = [*starts, Attempt(step, row)] if step else [Attempt(step, row)]
-            logged = [each for each in logged if each[0] <= step]
+            if not step:
+                starts = []
+            starts.append(Attempt(step, choose_facts(row)))
+            logged.append((step, None))
         elif isinstance(row.get("logged"), dict):
-            logged.append((step, row["logged"]))
+            logged.append((step, dict(list_numbers(row["logged"]))))
         elif starts and now is not None and math.isfinite(now):
             starts[-1].moments.append((step, now, read_number(row.get("waited"))))
             peak = read_number(row.get("peak")) or peak
-    return starts, logged, peak, notes
+    return starts, logged, peak, [*notes, *(["rows of the history that are broken are left out"] if broken else [])]
 
 
-def measure(starts: Iterable[Attempt]) -> dict[str, list[Point]]:
-    """Return the curves of the speed, in samples of all ranks, and of the part of the time that was waited."""
-    speed: list[Point] = []
-    waiting: list[Point] = []
+def choose_lines(text: str) -> list[str]:
+    """Return the last lines of a history, as many as have no more than ROWS and VALUES in all."""
+    lines = text.rsplit("\n", ROWS)[-ROWS:]
+    left = VALUES
+    first = len(lines)
+    while first and left > 0:
+        first -= 1
+        left -= 1 + lines[first].count(":")
+    return list(filter(None, lines[first:]))
+
+
+def choose_facts(row: Mapping[str, object]) -> dict[str, object]:
+    """Return what is known of a start, with short texts."""
+    facts = {name: row[name] for name in FACTS if row.get(name) is not None}
+    return {name: value if isinstance(value, (int, float)) else str(value)[:LETTERS] for name, value in facts.items()}
+
+
+def measure(starts: Iterable[Attempt]) -> list[Logged]:
+    """Return the speed, in samples of all ranks, and the part of the time that was waited, as what was logged."""
+    found: list[Logged] = []
     for start in starts:
+        found.append((start.step, None))
         batch = read_number(start.facts.get("batch"))
-        speed, waiting = ([point for point in each if point[0] <= start.step] for each in (speed, waiting))
         moments = choose_moments(start.moments)
         for (before, since, old), (step, now, waited) in zip(moments, moments[1:]):
             if step <= before or now <= since:
                 continue
             if batch is not None:
-                speed.append((step, (step - before) * batch / (now - since)))
+                found.append((step, {SPEED: (step - before) * batch / (now - since)}))
             if waited is not None:
-                waiting.append((step, 100 * (waited - (old or 0)) / (now - since)))
-    return {name: points for name, points in ((SPEED, speed), (WAITING, waiting)) if points}
+                found.append((step, {WAITING: 100 * (waited - (old or 0)) / (now - since)}))
+    return found
 
 
 def choose_moments(moments: Sequence[Moment]) -> list[Moment]:
@@ -187,30 +208,46 @@ def choose_moments(moments: Sequence[Moment]) -> list[Moment]:
     return chosen
 
 
-def collect(rows: Iterable[tuple[int, Mapping[str, object]]]) -> dict[str, list[Point]]:
+def collect(rows: Iterable[tuple[int, Mapping[str, float]]]) -> dict[str, list[Point]]:
     """Return the curves in what was logged, by name; the last value at a step counts."""
     found: dict[str, dict[int, float]] = {}
     for step, row in rows:
-        for name, value in list_numbers(row):
+        for name, value in row.items():
             if not name.endswith(ABOUT) and (name in found or len(found) < NAMES):
                 found.setdefault(name, {})[step] = value
-    return {name: sorted(points.items()) for name, points in found.items()}
+    return {show_name(name): sorted(points.items()) for name, points in found.items()}
 
 
-def list_logged(history: object) -> Iterator[tuple[int, Mapping[str, object]]]:
+def drop_undone(rows: Sequence[Logged]) -> list[tuple[int, Mapping[str, float]]]:
+    """Return what was logged, in the same order, without what a later start does again: it goes on from its step."""
+    kept, least = list[tuple[int, Mapping[str, float]]](), math.inf
+    for step, row in reversed(rows):
+        if row is None:
+            least = min(least, step)
+        elif step <= least:
+            kept.append((step, row))
+    return kept[::-1]
+
+
+def list_logged(history: object) -> Iterator[tuple[int, Mapping[str, float]]]:
     """Yield the rows of a log_history with their steps; one without a step has no place in a curve."""
     for row in (history if isinstance(history, list) else [])[-ROWS:]:
         step = parse_step(row.get("step")) if isinstance(row, dict) else None
         if step is not None:
-            yield step, row
+            yield step, dict(list_numbers(row))
 
 
 def list_numbers(row: Mapping[str, object]) -> Iterator[tuple[str, float]]:
-    """Yield the numbers in a row by their names, without the step and without secrets."""
+    """Yield the numbers in a row by their names, without the step."""
     for name, value in list(row.items())[:NAMES]:
         number = read_number(value)
         if name != "step" and number is not None:
-            yield hide_text(name)[:LETTERS], number
+            yield name, number
+
+
+def show_name(name: str) -> str:
+    """Return the name of what is logged as it may be shown: short, and without a secret."""
+    return hide_text(name[: 4 * LETTERS])[:LETTERS]
 
 
 def read_number(value: object) -> float | None:
@@ -229,25 +266,24 @@ def parse_step(value: object) -> int | None:
     return int(number) if number is not None and 0 <= number < 2**53 and number == int(number) else None
 
 
-def parse(text: str) -> object:
+def parse_row(text: str) -> object:
     """Return what a text of JSON has; None where it is broken."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_logged(text, VALUES)
+    except ValueError:
         return None
 
 
 def read_end(path: str, most: int = MOST) -> tuple[str, bool]:
     """Return the end of a plain file, without the row that it begins in, and whether that is all; empty for none."""
     try:
-        opened = os.open(path, os.O_RDONLY | SAFELY)
+        file = open_plain(path)
     except (OSError, ValueError):
         return "", True
-    found = os.fstat(opened)
-    if not stat.S_ISREG(found.st_mode):
-        os.close(opened)
+    if file is None:
         return "", True
-    with open(opened, "rb") as file:
-        file.seek(max(0, found.st_size - most))
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - most))
         text = file.read(most).decode("utf-8", "replace")
-    return (text, True) if found.st_size <= most else (text.partition("\n")[2], False)
+    return (text, True) if size <= most else (text.partition("\n")[2], False)

@@ -6,13 +6,14 @@ written to its end. A power failure leaves files without content.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
+from multinode_image.documents import parse_logged
+from multinode_image.machine.files import open_plain
 from multinode_image.machine.places import explain_closed
 
 PREFIX, STATE = "checkpoint-", "trainer_state.json"
@@ -24,13 +25,18 @@ MODEL = ("model*", "pytorch_model*", "*adapter_*", "*/adapter_*", "config.json")
 LOADED = (*MODEL, OPTIMIZER, "scheduler*", "scaler*", "rng_state*")
 # Nanoseconds to which every file system keeps the time of a file: FAT has every other second.
 TICK = 2_000_000_000
+# Bytes and values of a state, which has 200 bytes and six values for each time that the Trainer has logged.
+MOST_STATE, VALUES = 64 << 20, 4_000_000
 
 
 def digest_state(directory: str, step: int) -> str:
-    """Return a digest of what the Trainer says in a checkpoint: its step, and each loss until then; empty for none."""
+    """Return a digest of what the Trainer says in a checkpoint: its step, and each loss until then.
+
+    Empty where it says nothing, or more than can be gone on from.
+    """
     try:
-        return f"{crc32(Path(directory, f'{PREFIX}{step}', STATE).read_bytes()):08x}"
-    except OSError:
+        return f"{crc32(read_state_file(f'{directory}/{PREFIX}{step}/{STATE}')):08x}"
+    except (OSError, ValueError):
         return ""
 
 
@@ -100,17 +106,18 @@ def find_last(directory: str, own: Own) -> tuple[int | None, list[str]]:
     faults: list[str] = []
     for step in list_steps(directory):
         place = Path(directory, f"{PREFIX}{step}")
+        if fault := own.find_stranger(place, step):  # who may have written anything there
+            if str(step) not in own.before:
+                faults.append(f"{place.name} {fault}")
+            continue
         if own.was_before(directory, step):
             if not own.is_timed:
                 faults.append(f"{place.name} is taken for one that was there before this run")
             continue
-        strange = own.find_stranger(place, step)
         try:
-            fault = find_damage(place, step) or strange
+            fault = find_damage(place, step)
         except PermissionError as error:
-            if strange is None:
-                raise explain_closed("the last checkpoint cannot be read", str(error.filename)) from None
-            fault = strange
+            raise explain_closed("the last checkpoint cannot be read", str(error.filename)) from None
         if fault is None:
             return step, faults
         faults.append(f"{place.name} {fault}")
@@ -123,7 +130,10 @@ def find_damage(place: Path, step: int) -> str | None:
     Without a state of the optimizer it would go on, with a new one at the full learning rate (--save_only_model). Raise
     PermissionError for a file that it would read, and may not.
     """
-    state = read_object(place / STATE) if STATE in os.listdir(place) else {}
+    has_state = STATE in os.listdir(place)
+    if has_state and os.lstat(place / STATE).st_size > MOST_STATE:
+        return f"has logged more than can be read ({STATE})"
+    state = read_object(place / STATE) if has_state else {}
     total = state.get("max_steps")
     if state.get("global_step") != step or (isinstance(total, int) and 0 < total < step):
         return f"is not complete ({STATE})"
@@ -158,11 +168,22 @@ def find_link(place: Path) -> str | None:
 
 
 def read_object(path: Path) -> dict[str, object]:
-    """Return the object in a file of JSON; empty where none can be read. Raise PermissionError where that is why."""
+    """Return the object in a state; empty where none can be read. Raise PermissionError where that is why."""
     try:
-        value = json.loads(path.read_bytes()) if path.is_file() and not path.is_symlink() else {}
+        value = parse_logged(read_state_file(str(path)), VALUES)
     except PermissionError:
         raise
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def read_state_file(path: str) -> bytes:
+    """Return the bytes of a state; raise OSError or ValueError for what is no plain file, or larger than MOST_STATE."""
+    file = open_plain(path)
+    if file is None:
+        raise ValueError("it is no plain file")
+    with file:
+        if os.fstat(file.fileno()).st_size > MOST_STATE:
+            raise ValueError("it is too large")
+        return file.read(MOST_STATE)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
+from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
 from multinode_image.numbers import whole
 from multinode_image.printing.streams import quote
@@ -99,7 +100,7 @@ def load_record(directory: str) -> Record | None:
 def parse_record(text: str) -> Record | None:
     """Return the record in a text, which release 0.1.0 may have written; None where it has none."""
     try:
-        fields = json.loads(text)
+        fields = parse_json(text)
         task, arguments = str(fields["task"]), fields["arguments"]
         is_older = isinstance(arguments, dict)
         rows = arguments.items() if is_older else arguments
@@ -113,12 +114,19 @@ def parse_record(text: str) -> Record | None:
             read_texts(fields["before"]),
             str(fields.get("name", "")),
             read_texts(fields.get("files", {})),
-            tuple(int(uid) for uid in fields.get("users", ())),
-            int(fields.get("written", 0)),
+            tuple(map(read_whole, fields.get("users", ()))),
+            read_whole(fields.get("written", 0)),
             is_older,
         )
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         return None
+
+
+def read_whole(value: object) -> int:
+    """Return an integer of JSON; raise ValueError for anything else."""
+    if isinstance(value, int):
+        return value
+    raise ValueError(f"{value!r} is no integer")
 
 
 def read_texts(values: Mapping[object, object]) -> dict[str, str]:

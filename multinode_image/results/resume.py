@@ -17,6 +17,7 @@ from typing import Callable
 
 from multinode_image import timeouts
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
+from multinode_image.numbers import whole
 from multinode_image.results.agree import PAUSE, agree, tell_refused
 from multinode_image.results.checkpoints import PREFIX, STATE, digest_state, find_last, read_object
 from multinode_image.results.identity import FLAG
@@ -173,8 +174,7 @@ def finds(directory: str, offer: str) -> bool:
 
 def read_step(offer: str) -> int | None:
     """Return the step in an offer, which may come from anybody; None in an empty one."""
-    step = offer.partition(" ")[0]
-    return int(step) if step.isdecimal() else None
+    return whole(offer.partition(" ")[0])
 
 
 def find_step(directory: str) -> tuple[int | None, str]:

@@ -19,13 +19,11 @@ import time
 from dataclasses import dataclass
 
 from multinode_image.errors import EXIT_OUTSIDE, LATER, Refusal
-from multinode_image.machine.files import MOST, name_aside, remove
+from multinode_image.machine.files import MOST, SAFELY, name_aside, remove
 
 LOCK = "lock"
 # Seconds between two tries for a lock, and after which a server of locks that does not answer counts as none.
 PAUSE, SILENT = 0.5, 20.0
-# A pipe or a device that is opened without O_NONBLOCK may wait for ever.
-SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Busy(Refusal):

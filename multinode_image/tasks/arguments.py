@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Callable, NamedTuple
 
+from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
 from multinode_image.machine.files import read_file
 from multinode_image.machine.image import Stack
@@ -156,8 +157,8 @@ def read_argfile(path: str, read: Callable[[str], str | None]) -> list[Flag]:
     if text is None:
         raise Refusal("the file with arguments cannot be read", path, "an existing file, in a mounted directory")
     try:
-        arguments = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        arguments = parse_json(text)
+    except ValueError as error:
         raise Refusal("the file with arguments is not JSON", f"{path}: {error}", f"a file like {EXAMPLE}") from None
     if not isinstance(arguments, dict):
         kind = type(arguments).__name__

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
+from multinode_image.documents import parse_json
 from multinode_image.numbers import read_cpus, write_cpus
 from multinode_image.processes import become
 from multinode_image.settings import MARK, Setting, read_list, write_list
@@ -57,10 +58,10 @@ def write_handover(context: Context) -> str:
 def read_handover(text: str) -> Handover | None:
     """Return what is in a text of `write_handover`; None for any other text."""
     try:
-        fields = json.loads(text)
+        fields = parse_json(text)
         numa = tuple(tuple(map(read_cpus, cores.split())) for cores in fields["numa"])
         handed = Handover(Node(numa, fields["most"], fields["exclusive"]), fields["workers"], fields["bind"])
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+    except (ValueError, TypeError, LookupError, AttributeError):
         return None
     whole = isinstance(handed.node.most, int) and isinstance(handed.workers, int)
     return handed if whole and handed.node.cores and all(handed.node.cores) else None

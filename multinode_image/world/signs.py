@@ -7,12 +7,12 @@ other, `NUM_WORKERS` those of a data loader, `ALLOWED_HOSTS` and `ELASTICSEARCH_
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import translate
 
 from multinode_image.addresses import is_loopback, unbracket
+from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
 from multinode_image.numbers import number, whole
 from multinode_image.settings import SIZE
@@ -132,8 +132,8 @@ def lists_several(text: str) -> bool:
     if not text.lstrip().startswith("{"):
         return False
     try:
-        rows = list(walk(json.loads(text)))
-    except (ValueError, RecursionError):
+        rows = list(walk(parse_json(text)))
+    except ValueError:
         return False
     lists = [value for keys, value in rows if isinstance(value, list) and not set(keys).isdisjoint(HOSTS)]
     hosts = {host for each in lists for host in each if isinstance(host, str)}

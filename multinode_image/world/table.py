@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Callable
 
+from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
 from multinode_image.numbers import first_set, whole
 from multinode_image.world import slurm, torchrun
@@ -250,8 +250,9 @@ def complete_variables(environ: Mapping[str, str], read: Callable[[str], str | N
     text = None if variables.get("SM_HOSTS") else read(SAGEMAKER)
     if text is not None:
         try:
-            hosts, here = json.loads(text)["hosts"], json.loads(text)["current_host"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+            said = parse_json(text)
+            hosts, here = said["hosts"], said["current_host"]
+        except (ValueError, KeyError, TypeError):
             return variables
         variables.update(
             SM_HOSTS=",".join(map(str, hosts)) if isinstance(hosts, list) else "", SM_CURRENT_HOST=str(here)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -86,3 +87,12 @@ def test_smoke_has_no_model_to_read() -> None:
 )  # fmt: skip
 def test_arguments_that_count(arguments: dict[str, object], training: Workload) -> None:
     assert read_workload(MODEL, arguments, several=False) == training
+
+
+@pytest.mark.parametrize("error", [OverflowError("int too large"), MemoryError(), OSError(5, "Input/output error")])
+def test_an_estimate_that_fails_ends_no_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr("multinode_image.memory.advice.read_model", mock.Mock(side_effect=error))
+
+    assert explain(tmp_path, ["--model", "~/model"], 1) == ("", [])

@@ -103,12 +103,31 @@ def test_only_the_beginning_of_weights_is_read(tmp_path: Path) -> None:
     assert isinstance(model, Model) and model.weights > 109e6
 
 
+@pytest.mark.parametrize("header", ["pipe", "many"])
+def test_files_of_weights_that_wait_or_fill_the_memory_are_not_read(tmp_path: Path, header: str) -> None:
+    place = Path(save(tmp_path / "m", BERT))
+    names = [f"model-{number}.safetensors" for number in range(40)]
+    (place / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {name: name for name in names}}))
+    if header == "pipe":
+        os.mkfifo(place / "shared")
+    else:
+        text = b"{}" + b" " * (1 << 20)
+        (place / "shared").write_bytes(struct.pack("<Q", len(text)) + text)
+    for name in names:
+        (place / name).symlink_to("shared")
+
+    model = read_model(str(place))
+
+    assert model is not None and model.weights > 109e6
+
+
 @pytest.mark.parametrize(
     "config",
     [
         "", "{", "[]", "[" * 100_000, "{}", {**BERT, "is_encoder_decoder": True}, {**BERT, "hidden_size": "768"},
         {**BERT, "hidden_size": True}, {**BERT, "vocab_size": 2**40}, {**BERT, "num_hidden_layers": -1},
-        {"text_config": BERT["hidden_size"]},
+        {"text_config": BERT["hidden_size"]}, {**BERT, "attention_probs_dropout_prob": 10**399},
+        json.dumps({**BERT, "attn_pdrop": 0.5}).replace("0.5", "1e400"), {**BERT, "initializer_range": float("nan")},
     ],
 )  # fmt: skip
 def test_what_is_no_shape_gives_no_model(tmp_path: Path, config: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from multinode_image.report import trainings
 from multinode_image.report.page import write_page
-from multinode_image.report.trainings import SPEED, WAITING, find_trainings, parse, read_end, read_training
+from multinode_image.report.trainings import SPEED, WAITING, find_trainings, parse_row, read_end, read_training
 
 Rows = Sequence[Mapping[str, object]]
 NAN = math.nan
@@ -72,7 +73,7 @@ def state(*rows: object) -> dict[str, object]:
                      id="no numbers"),
         pytest.param([begin(), *(logged(step, loss=1) for step in NO_STEPS), logged(3, loss=1)], {},
                      {"loss": [(3, 1)]}, id="no steps"),
-        pytest.param([begin(), logged(1, loss=10**400), logged(2, loss=-(10**400))], {},
+        pytest.param([begin(), logged(1, loss=math.inf), logged(2, loss=-math.inf)], {},
                      {"loss": [(1, math.inf), (2, -math.inf)]}, id="no finite numbers"),
         pytest.param([begin(), logged(1, eval_runtime=1, train_samples_per_second=2, total_flos=3, train_loss=4)], {},
                      {}, id="about itself"),
@@ -198,5 +199,51 @@ def test_any_rows_make_a_page(tmp_path_factory: pytest.TempPathFactory, history:
     )
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        '{"began": 1, "step": 0, "batch": ' + "9" * 400 + "}", '{"began": 1, "step": 0, "batch": 1e400}',
+        '{"step": 1, "logged": {"loss": ' + "1" * 400 + "}}", '{"step": 1, "logged": {"' + "n" * 70_000 + '": 1}}',
+        '{"step": 1, "logged": {}, "x": ' + "[" * 200 + "]" * 200 + "}",
+    ],
+)  # fmt: skip
+def test_a_row_beyond_any_bound_is_left_out(tmp_path: Path, row: str) -> None:
+    rows = [json.dumps(begin()), row, json.dumps(moment(1, 1)), json.dumps(moment(2, 2))]
+    training = read_training(leave(tmp_path / "x", "\n".join(rows)))
+
+    assert len(training.starts) == 1 and training.curves == {SPEED: [(2, 8.0)]} and len(training.notes) == 1
+    assert write_page([training] * 2).endswith("</html>")
+
+
+@pytest.mark.parametrize("step", [1, 0, 20_000], ids=["undone", "anew", "gone on"])
+@pytest.mark.parametrize("row", [logged(1, loss=1), moment(1, 1)], ids=["logged", "moments"])
+def test_many_starts_are_read_in_time_by_their_number(tmp_path: Path, step: int, row: Mapping[str, object]) -> None:
+    rows = [{**row, "step": number, "time": number} for number in range(20_000)] + [begin(step)] * 20_000
+    rows = [*rows, {**row, "step": 1, "time": 1}, {**row, "step": 2, "time": 2}, begin(step)]
+    place, began = leave(tmp_path / "x", [begin(), *rows]), time.process_time()
+
+    write_page([read_training(place)])
+
+    assert time.process_time() - began < 4  # half a second; with time by its square, minutes
+
+
+def test_of_a_start_only_what_the_page_says_is_kept(tmp_path: Path) -> None:
+    rows = [begin(1, script="s" * 1000, model=["x"] * 500, bf16=True, more="y" * 1000)]
+    [start] = read_training(leave(tmp_path / "x", rows)).starts
+
+    facts = {"began": 1.0, "batch": 8, "script": "s" * 100, "model": str(["x"] * 500)[:100], "bf16": True}
+    assert start.facts == facts
+
+
+def test_a_history_of_more_values_than_a_page_has_room_for_is_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainings, "VALUES", 100)
+    rows = [begin(), *(logged(step, **{f"n{number}": 1 for number in range(5)}) for step in range(50))]
+    curves = read_training(leave(tmp_path / "x", rows)).curves
+
+    assert [step for step, _ in curves["n0"]] == list(range(38, 50))
+
+
 def test_a_row_of_no_json_is_none() -> None:
-    assert [parse(text) for text in ("", "{", "9" * 10_000, "\0", "NaN,")] == [None] * 5
+    assert [parse_row(text) for text in ("", "{", "9" * 10_000, "\0", "NaN,")] == [None] * 5

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from multinode_image.errors import Refusal
-from multinode_image.results.checkpoints import Own, find_last, list_steps, mark_state
+from multinode_image.results.checkpoints import Own, digest_state, find_last, list_steps, mark_state
 from tests.support.runs import checkpoint
 
 
@@ -154,6 +154,55 @@ def test_what_others_could_have_put_there_is_not_believed(
     assert find_last(str(directory), own) == (8 if faults is None else None, said)
 
 
+def enlarge(place: Path) -> None:
+    with (place / "trainer_state.json").open("ab") as file:
+        file.truncate(6 << 30)
+
+
+def link_state(place: Path) -> None:
+    (place / "trainer_state.json").rename(place.parent.parent / "state")
+    (place / "trainer_state.json").symlink_to(place.parent.parent / "state")
+
+
+@pytest.mark.parametrize(
+    ("own", "fault"),
+    [
+        (Own(), "has logged more than can be read (trainer_state.json)"),
+        (Own(most=6), "is beyond the 6 steps of this run"),
+        (Own(users=frozenset({os.getuid() + 1})), f"belongs to uid {os.getuid()}, who has not run this"),
+        (Own({"8": " 0"}, is_timed=True), "has logged more than can be read (trainer_state.json)"),
+    ],
+)
+def test_a_state_of_any_size_is_passed_over(tmp_path: Path, own: Own, fault: str) -> None:
+    directory = tmp_path / "output"
+    enlarge(checkpoint(directory, 8))
+    checkpoint(directory, 4)
+    found = None if own.users else 4
+
+    assert (
+        find_last(str(directory), own)[0] == found and find_last(str(directory), own)[1][0] == f"checkpoint-8 {fault}"
+    )
+    assert mark_state(str(directory), 8).startswith(" ") and not mark_state(str(directory), 4).startswith(" ")
+
+
+@pytest.mark.parametrize("own", [Own(most=6), Own(users=frozenset({os.getuid() + 1}))], ids=["step", "owner"])
+def test_nothing_of_a_stranger_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: Own) -> None:
+    checkpoint(tmp_path, 8)
+    for name in ("open", "walk"):
+        monkeypatch.setattr(os, name, lambda path, *_, **__: pytest.fail(f"{path} was opened"))
+
+    step, faults = find_last(str(tmp_path), own)
+    assert step is None and len(faults) == 1
+
+
+def test_no_digest_is_that_of_a_link_or_a_pipe(tmp_path: Path) -> None:
+    directory = tmp_path / "output"
+    for step, harm in ((4, link_state), (8, lambda place: pipe(place / "trainer_state.json"))):
+        harm(checkpoint(directory, step))
+
+    assert {digest_state(str(directory), step) for step in (4, 8, 9)} == {""}
+
+
 def refuse(call: Callable[..., Any], closed: str) -> Callable[..., Any]:
     def checked(path: Any, *more: Any) -> Any:
         if os.fspath(path) == closed:
@@ -169,7 +218,7 @@ def test_one_that_may_not_be_read_is_refused_with_its_owner(
 ) -> None:
     checkpoint(tmp_path, 4)
     closed = os.path.normpath(checkpoint(tmp_path, 8) / name)
-    for holder, call in ((os, "open"), (os, "listdir"), (Path, "read_bytes")):
+    for holder, call in ((os, "open"), (os, "listdir")):
         monkeypatch.setattr(holder, call, refuse(getattr(holder, call), closed))
     monkeypatch.setattr(os, "getuid", lambda: os.lstat(closed).st_uid + 1)
     with pytest.raises(Refusal) as refused:

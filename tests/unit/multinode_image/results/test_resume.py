@@ -19,8 +19,8 @@ from multinode_image.machine.image import Stack
 from multinode_image.results import plan
 from multinode_image.results.checkpoints import digest_state
 from multinode_image.results.plan import find_results, plan_run
-from multinode_image.results.record import RESUME, Run
-from multinode_image.results.resume import RUN, check_directory, finds, open_run, resume_rank, write_offer
+from multinode_image.results.record import RESUME, Record, Run, parse_record
+from multinode_image.results.resume import RUN, check_directory, finds, open_run, read_step, resume_rank, write_offer
 from multinode_image.tasks.arguments import Program, complete
 from multinode_image.tasks.command import PLAIN, SCRIPT, TASK, Command
 from multinode_image.tasks.table import find_task
@@ -228,6 +228,31 @@ def test_who_goes_on_as_another_user_is_noted(start: Start, monkeypatch: pytest.
     monkeypatch.setattr(os, "getuid", lambda: uid + 7)
     start.task()
     assert json.loads(record.read_text())["users"] == [uid, uid + 7]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"written": "1e309"}, {"users": "[1e309]"}, {"users": "[1e300]"}, {"users": '["0"]'}, {"written": "9" * 5000},
+        {"written": "NaN"}, {"users": "{}", "before": "[" * 5000},
+    ],
+)  # fmt: skip
+def test_a_record_whose_numbers_are_none_is_no_record(fields: dict[str, str]) -> None:
+    known = {"task": '"x"', "arguments": "[]", "resume_from": '""', "before": "{}", "users": "[7]", "written": "1"}
+    text, other = (json.dumps({**known, **each}) for each in (fields, {}))
+    for name, value in {**known, **fields}.items():
+        text, other = text.replace(json.dumps(value), value), other.replace(json.dumps(known[name]), known[name])
+
+    assert parse_record(text) is None
+    assert parse_record(other) == Record("x", (), users=(7,), written=1)
+
+
+@pytest.mark.parametrize(
+    ("offer", "step"),
+    [("", None), (" x y", None), ("4 x y", 4), ("4", 4), ("9" * 5000, None), ("-4 x", None), ("٣", None)],
+)
+def test_the_step_of_an_offer_is_a_number_that_can_be_meant(offer: str, step: int | None) -> None:
+    assert read_step(offer) == step
 
 
 def test_checkpoints_one_level_below_are_named(start: Start) -> None:
