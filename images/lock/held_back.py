@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from images.context import Context
-from images.lock import uv, uv_errors
+from images.lock import uv, uv_errors, uv_reasons
 from images.lock.newest import day_of, find_newest
 from images.plan.plan import Plan
 
@@ -19,7 +19,9 @@ def list_held_back(plan: Plan, chosen: uv.Chosen, context: Context, requirements
     for name, newest in sorted(find_newest(plan, chosen.sources).items()):
         if (taken := versions.get(name)) and taken < newest:
             answer = uv.ask(plan, chosen.sources, context, (*requirements, f"{name}=={newest}"))
-            why = "others of your packages would be older beside it" if answer.found else uv_errors.shorten(answer.said)
+            why = (
+                "others of your packages would be older beside it" if answer.found else uv_reasons.shorten(answer.said)
+            )
             build = "" if answer.found else uv_errors.how_to_build(answer.said, context)
             day = day_of(name, plan)
             notes.append(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -17,6 +18,15 @@ from images.host.text import shortened
 from images.lock import wheelhouse
 from images.lock.index_pages import REACH
 from images.lock.newest import find_newest
+from images.lock.uv_reasons import (
+    NO_DAY,
+    NO_SOLUTION,
+    list_missing,
+    list_required,
+    list_requiring,
+    list_yanked,
+    shorten,
+)
 from images.plan import requirements as users
 from images.plan.catalog import load
 from images.plan.choose import find_pair
@@ -27,14 +37,10 @@ from images.store.store import UV
 
 # uv's own index, where none is configured: uv documentation, "Package indexes".
 USUAL = "PyPI"
-# What uv says: of a file, and where nothing meets all requirements; other failures are its own or the machine's.
-NO_DAY, NO_SOLUTION = "is missing an upload date", "No solution found"
-# What stands behind a package, or some of its releases, in the chain of reasons.
-NO_WHEELS = ("has no usable wheels", "have no usable wheels", "has no wheels", "have no wheels")
-DEPENDING, YANKED = ("depends on", "depend on"), ("was yanked",)
-BEGINNING = ("No solution found when resolving dependencies", ":", " cause:")
-HINT, END = " hint: ", ", we can conclude that your requirements are unsatisfiable."
+OTHERS = "other versions of your own (--requirements, --package)"
 OR_OF_IMAGE = ", or of the image (--torch, --transformers)"
+# Lines and releases that uv is asked about, one by one: a second or less for each.
+MOST_ASKED = 5
 
 # Ask uv again, for these requirements alone: what it says, and the versions, None where nothing fits.
 Ask = Callable[[Sequence[str]], tuple[str, Mapping[str, str] | None]]
@@ -76,65 +82,85 @@ def _of_users(said: str, pins: Plan, sources: Sources, context: Context, ask: As
     wanted = users.parse_wanted(pins.user_packages)
     said_alone, alone = ask(wanted)
     if alone is None and NO_SOLUTION in said_alone:
-        newest, _ = ask((*wanted, *(f"{name}=={version}" for name, version in find_newest(pins, sources).items())))
-        said = newest if NO_SOLUTION in newest else said_alone
-        if command := how_to_build(said, context):
-            fact = "a package of your own has no wheel for the image"
-            return UserFault(fact, _explained(said, pins), f"build one: {command}")
+        newest = tuple(f"{name}=={version}" for name, version in find_newest(pins, sources).items())
+        told, _ = ask((*wanted, *newest))
+        return _of_users_alone(told if NO_SOLUTION in told else said_alone, pins, context, ask, newest)
     if alone:
         names = {canonicalize_name(Requirement(text).name) for text in wanted} & alone.keys()
         again, _ = ask((*pins.requirements, *wanted, *(f"{name}=={alone[name]}" for name in sorted(names))))
         said = again if NO_SOLUTION in again else said
-    remedy = _other_image(said, pins, alone or {})
-    if yanked := _list_before(said, YANKED):
-        remedy = f"--package {yanked[0]} as well, which takes a release that was withdrawn; or {remedy}"
+    pair = _other_image(said, pins, alone or {})
+    remedy = f"{pair}{_find_other(said, pins, ask)}{OTHERS}{'' if pair else OR_OF_IMAGE}"
     return UserFault("packages of your own do not go with the image", _explained(said, pins), remedy)
 
 
-def shorten(said: str) -> str:
-    """Return the reasons of uv, without its advice."""
-    return shortened(_read_reasons(said).removesuffix(END), 800)
+def _of_users_alone(said: str, pins: Plan, context: Context, ask: Ask, newest: Sequence[str]) -> UserFault:
+    """Return why the user's own packages cannot be had together even without the image."""
+    own = _ask_each(said, pins, ask, newest)
+    if command := how_to_build(own, context):
+        fact = "a package of your own has no wheel for the image"
+        return UserFault(fact, _explained(own, pins), f"build one: {command}")
+    remedy = f"{_find_withdrawn(own, pins, ask) or _find_other(own or said, pins, ask)}{OTHERS}"
+    if own:
+        return UserFault("a package of your own requires what cannot be had", _explained(own, pins), remedy)
+    return UserFault("packages of your own do not go together", _explained(said, pins), remedy)
 
 
-def _read_reasons(said: str) -> str:
-    line = " ".join(one.strip() for one in said.splitlines() if one.strip() and NO_DAY not in one)
-    reasons = line.partition(HINT)[0]
-    reasons = reasons.partition(BEGINNING[0])[2] or reasons
-    for word in BEGINNING[1:]:
-        reasons = reasons.removeprefix(word)
-    return reasons.strip()
+def _ask_each(said: str, pins: Plan, ask: Ask, newest: Sequence[str]) -> str:
+    """Return what uv says of the first line of a conclusion that cannot be had by itself; empty where each can.
+
+    newest: releases that are asked for with the lines that leave a choice.
+    """
+    wanted, required = users.parse_wanted(pins.user_packages), list_required(said)
+    if len(wanted) == 1:
+        return said
+    if not list_requiring(said):  # the lines exclude each other, whatever each of them requires
+        return ""
+    for line in [line for line in wanted if _name_of(line) in required][:MOST_ASKED]:
+        told, found = ask((line, *(one for one in newest if _name_of(one) == _name_of(line))))
+        if found is None and NO_SOLUTION in told:
+            return told
+    return ""
 
 
-def _list_before(said: str, phrases: Collection[str]) -> list[str]:
-    """List the words that stand before one of some phrases in the reasons of uv, each once."""
-    words, sizes = _read_reasons(said).split(), {len(phrase.split()) for phrase in phrases}
-    found = [
-        word
-        for at, word in enumerate(words, 1)
-        if any(" ".join(words[at : at + size]).rstrip(",") in phrases for size in sizes)
-    ]
-    return list(dict.fromkeys(found))
+def _find_withdrawn(said: str, pins: Plan, ask: Ask) -> str:
+    """Return the remedy of a withdrawn release that would do: who asks for it by its version gets it."""
+    wanted = users.parse_wanted(pins.user_packages)
+    for release in list_yanked(said)[:MOST_ASKED]:
+        if "==" in release and ask((*pins.requirements, *wanted, release))[1]:
+            return f"--package {release} as well, which takes a release that was withdrawn, or "
+    return ""
 
 
-def _name_of(requirement: str) -> str:
-    return re.split("[<>=!~]", requirement, maxsplit=1)[0]
+def _find_other(said: str, pins: Plan, ask: Ask) -> str:
+    """Return the remedy of another version of one of the lines, with which all others go, and the image."""
+    wanted = users.parse_wanted(pins.user_packages)
+    blamed = [line for line in wanted if Requirement(line).specifier and _name_of(line) in list_required(said)]
+    for line in blamed[:MOST_ASKED]:
+        free = Requirement(line)
+        free.specifier = SpecifierSet()
+        others = [one for one in wanted if _name_of(one) != _name_of(line)]
+        if found := ask((*pins.requirements, *others, str(free)))[1]:
+            lines = " and ".join(one for one in wanted if _name_of(one) == _name_of(line))
+            return f"{_name_of(line)}=={found[_name_of(line)]} in place of {lines}, or "
+    return ""
+
+
+def _name_of(line: str) -> str:
+    return canonicalize_name(Requirement(line).name)
 
 
 def how_to_build(said: str, context: Context) -> str:
-    """Return how to have the wheels that are missing by what uv says; empty where none are.
-
-    A package of which another release is in the way, too, has a wheel that would do but for that.
-    """
-    depending = {*map(_name_of, _list_before(said, DEPENDING))}
-    missing = [one for one in _list_before(said, NO_WHEELS) if _name_of(one) not in depending]
+    """Return how to have the wheels that are missing by what uv says; empty where none are."""
+    missing = list_missing(said)
     directory = shlex.quote(context.settings.wheelhouse or "wheels")
     named = f"pip wheel --no-deps --wheel-dir {directory} {shlex.join(missing)}"
     return f"{named}, then --wheelhouse {directory}" if missing else ""
 
 
 def _other_image(said: str, pins: Plan, alone: Mapping[str, str]) -> str:
-    """Return the remedy: a release of torch or transformers that the user's packages take without the image."""
-    blamed = {name for name in ("torch", "transformers") if name in alone and f"depends on {name}==" in said}
+    """Return the releases of torch or transformers that the user's packages take without the image, as a remedy."""
+    blamed = {"torch", "transformers"} & alone.keys() & {*list_required(said)}
     wanted = {name: Version(alone[name].partition("+")[0]) for name in blamed}
 
     def fits(torch: Version, transformers: Version) -> bool:
@@ -142,8 +168,7 @@ def _other_image(said: str, pins: Plan, alone: Mapping[str, str]) -> str:
 
     request = Request(platform=pins.platform, torch=pins.torch, base=pins.base, python=pins.python)
     pair = find_pair(fits, request, load().on(pins.platform)) if wanted else None
-    image = f"--torch {pair[0].version} --transformers {pair[1].version}, or " if pair else ""
-    return f"{image}other versions of your own (--requirements, --package){'' if pair else OR_OF_IMAGE}"
+    return f"--torch {pair[0].version} --transformers {pair[1].version}, or " if pair else ""
 
 
 def _explained(said: str, pins: Plan) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
+import json
 import os
+import re
 import struct
 import tarfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -143,10 +145,10 @@ def test_a_plan_without_them_is_resolved_alone(store: Store, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("lines", "fact", "said"),
     [
-        (("peft==2.0",), "do not go with the image", ("asked: peft==2.0: ", "transformers<5", "transformers==5.23.0")),
+        (("peft==2.0",), "what cannot be had", ("asked: peft==2.0: ", "transformers<5", "transformers==5.23.0")),
         (("six<1 --constraint",), "do not go with the image", ("asked: six<1 (--constraint): ", "transformers", "six")),
         (("source==1.0",), "has no wheel for the image", ("source==1.0",)),
-        (("peft==1.0", "peft==2.0"), "do not go with the image", ("peft==1.0", "peft==2.0")),
+        (("peft==1.0", "peft==2.0"), "do not go together", ("peft==1.0", "peft==2.0")),
         (("gpu",), "has packages for a GPU", ("nvidia-cublas 1.0",)),
         (("above", "peft"), "has packages for a GPU", ("nvidia-cublas 1.0",)),
         (("peft==1.0 --hash=sha256:" + "0" * 64,), "none of those that the requirements state", ("peft-1.0-py3",)),
@@ -159,6 +161,65 @@ def test_what_does_not_go_with_the_image_is_said_with_both_sides(
         with_own(store, of_users(tmp_path), *lines)
 
     assert all(words in caught.value.value for words in said), caught.value.value
+
+
+def fill_dated(server: Server, folder: Path, withdrawn: str) -> Sources:
+    """Put the files of a folder on an index that says their days (PEP 691, 700), one of them as withdrawn (PEP 592)."""
+    server.headers = {"Content-Type": "application/vnd.pypi.simple.v1+json"}
+    for name in {path.name.partition("-")[0] for path in folder.iterdir()}:
+        rows: list[dict[str, object]] = []
+        for path in sorted(folder.glob(f"{name}-*")):
+            server.pages[f"/files/{path.name}"] = data = path.read_bytes()
+            row = {"filename": path.name, "url": f"/files/{path.name.replace('+', '%2B')}", "size": len(data)}
+            hashes = {"sha256": hashlib.sha256(data).hexdigest()}
+            yanked = "c==9 has no usable wheels, (it is a mistake)" if path.name.startswith(withdrawn) else False
+            rows.append({**row, "hashes": hashes, "upload-time": "2024-06-01T00:00:00.000000Z", "yanked": yanked})
+        page = {"meta": {"api-version": "1.1"}, "name": name, "files": rows, "versions": []}
+        server.pages[f"/simple/{name.replace('_', '-')}/"] = json.dumps(page).encode()
+    return source_of(server)
+
+
+HELPED = {"helper-2.0": (), "helper-1.0": (), "lib_core-1.0": ("helper>=2",), "app-1.0": ("lib_core>=1",)}
+WITHDRAWN = {"low-1.0": (), "low-1.1": ()}
+
+
+@pytest.mark.parametrize(
+    ("files", "lines", "typed"),
+    [
+        (HELPED, ("app==1.0", "helper==1.0"), ("app==1.0", "helper==2.0")),
+        ({"helper-2.0": (), "helper-1.0": ("six<1",)}, ("helper<2",), ("helper==2.0",)),  # the image has another six
+        ({"app-1.0": (), "app-0.9": ()}, ("app==1.0", "app<1"), ("app==1.0",)),
+        ({**WITHDRAWN, "app-1.0": ("low==1.1",)}, ("app==1.0",), ("app==1.0", "low==1.1")),
+        ({**WITHDRAWN, "app-1.0": ("low>1.0",), "other-1.0": ()}, ("app", "other"), ("app", "low==1.1", "other")),
+        ({"low-1.1": ("six<1",), "app-1.0": ("low==1.1",)}, ("app==1.0",), ()),  # it would not help
+        ({"app-1.0": ("low>=2",), "low-1.0": ()}, ("app==1.0",), ()),
+    ],
+)
+def test_a_remedy_is_one_that_works(
+    server: Server, store: Store, tmp_path: Path, files: Mapping[str, Sequence[str]], lines: tuple[str, ...],
+    typed: tuple[str, ...],
+) -> None:  # fmt: skip
+    folder = folder_of(tmp_path)
+    for name, requires in files.items():
+        wheel(folder, f"{name}-py3-none-any", requires)
+    (folder / "lib_core-1.1.tar.gz").write_bytes(b"")
+    context = locks.context(store, fill_dated(server, folder, "low-1.1"), os.environ)
+    plan = dataclasses.replace(PLAN, user_packages=lines)
+
+    with pytest.raises(UserFault) as caught:
+        resolve.resolve_with_users(plan, context)
+
+    remedy = caught.value.remedy
+    if swap := re.match("(.+) in place of (.+?), or ", remedy):
+        left = [line for line in lines if line not in swap[2].split(" and ")]
+        assert tuple(sorted([*left, swap[1]])) == typed
+    elif more := re.match("--package (.+) as well, ", remedy):
+        assert tuple(sorted([*lines, more[1]])) == typed
+    else:
+        assert typed == () and "==" not in remedy
+        return
+    _, own = resolve.resolve_with_users(dataclasses.replace(plan, user_packages=typed), context)
+    assert own and own.requirements == typed
 
 
 def test_who_brings_what_is_for_a_gpu_is_named(store: Store, tmp_path: Path) -> None:

@@ -130,6 +130,8 @@ END = ", we can conclude that your requirements are unsatisfiable.\n\nhint: Whee
 ALONE = {"flair": "0.15.1", "torch": "2.13.0+cu130", "transformers": "4.57.6"}
 LANGDETECT = "Because langdetect==1.0.9 has no usable wheels and flair==0.15.1 depends on langdetect>=1.0.9"
 OLD = "Because flair<=0.4.1 has no usable wheels and flair>=0.15 depends on transformers<5"
+BOTH = "this-image depends on a==1 and b==1"
+YANKED = "Because b==1.1 was yanked (reason: a mistake) and all versions of a depend on b==1.1"
 NEW = "Because flair==0.15.1 depends on transformers<5 and this-image depends on transformers==5.23.0"
 
 
@@ -137,13 +139,13 @@ NEW = "Because flair==0.15.1 depends on transformers<5 and this-image depends on
     ("lines", "answers", "fact", "value", "remedy"),
     [
         # What a package wants without the image is said of the image, and not of releases that nobody would take.
-        (("flair",), {"flair": ALONE, "beside it": NEW}, "do not go with the image", NEW,
+        (("flair",), {"flair": ALONE, "IMAGE flair newest": NEW}, "do not go with the image", NEW,
          "--torch 2.13.0 --transformers 4.57.6, or other versions"),
-        (("flair", "six<1 --constraint"), {"flair": ALONE, "beside it": NEW}, "do not go with the image", NEW,
+        (("flair", "six<1 --constraint"), {"flair": ALONE, "IMAGE flair newest": NEW}, "do not go with the image", NEW,
          "--torch 2.13.0 --transformers 4.57.6, or other versions"),
-        (("flair",), {"flair": {**ALONE, "transformers": "3.0.0"}, "beside it": NEW}, "do not go with the image", NEW,
-         "other versions of your own"),
-        (("flair",), {"flair": ALONE, "beside it": "Because flair==0.15.1 depends on numpy<2"},
+        (("flair",), {"flair": {**ALONE, "transformers": "3.0.0"}, "IMAGE flair newest": NEW},
+         "do not go with the image", NEW, "other versions of your own"),
+        (("flair",), {"flair": ALONE, "IMAGE flair newest": "Because flair==0.15.1 depends on numpy<2"},
          "do not go with the image", "depends on numpy<2", "other versions of your own"),
         # What lacks a wheel is named, and not old releases that lack one, too.
         (("flair",), {"flair": OLD, "flair newest": LANGDETECT}, "has no wheel", LANGDETECT,
@@ -154,12 +156,29 @@ NEW = "Because flair==0.15.1 depends on transformers<5 and this-image depends on
          "build one: pip wheel --no-deps --wheel-dir wheels 'b>=4.9,<=4.9.3', then --wheelhouse wheels"),
         (("a",), {"a": "Because all versions of a have no usable wheels"}, "has no wheel", "a",
          "build one: pip wheel --no-deps --wheel-dir wheels a, then --wheelhouse wheels"),
-        (("a==1", "b==1"), {"a==1 b==1": "Because c==2 has no usable wheels and c<=1 depends on b>=2"},
-         "do not go with the image", "c<=1 depends on b>=2", "other versions of your own"),
-        (("a==1",), {"a==1": "Because b==1.1 was yanked (reason: a mistake) and all versions of a depend on b==1.1"},
-         "do not go with the image", "was yanked", "--package b==1.1 as well"),
-        (("a==1", "a<1"), {"a<1 a==1": "Because this-image depends on a<1 and a==1"}, "do not go with the image",
+        (("a==1", "b==1"), {"a==1 b==1": f"Because c==2 has no usable wheels and c<=1 depends on b>=2 and {BOTH}"},
+         "do not go together", "c<=1 depends on b>=2", "other versions of your own"),
+        (("a==1", "a<1"), {"a<1 a==1": "Because this-image depends on a<1 and a==1"}, "do not go together",
          "a<1, a==1", "other versions of your own"),
+        # What is at fault in two lines is what one of them lacks by itself.
+        (("a==1", "b==1"), {"a==1 b==1": f"Because c==2 has no usable wheels and c<=1 depends on b>=2 and {BOTH}",
+                            "b==1": "Because d==4 has no usable wheels and b==1 depends on d==4"},
+         "has no wheel", "d==4", "build one: pip wheel --no-deps --wheel-dir wheels d==4, then"),
+        (("a==1", "b==1"), {"a==1 b==1": f"Because b==1 depends on a>=2 and {BOTH}",
+                            "a==1": "Because a==1 depends on nosuch"},
+         "requires what cannot be had", "nosuch", "other versions of your own"),
+        # What would help is named if uv can do with it.
+        (("a==1", "b==1"), {"a==1 b==1": f"Because a==1 depends on b>=2 and {BOTH}", "IMAGE a==1 b": {"b": "2.1"}},
+         "do not go together", "a==1, b==1", "b==2.1 in place of b==1, or other versions"),
+        (("a==1", "a<1", "b"), {"a<1 a==1 b": "Because this-image depends on a<1 and a==1", "IMAGE b a": {"a": "1"}},
+         "do not go together", "a<1, a==1", "a==1 in place of a<1 and a==1, or other versions"),
+        (("a==1",), {"a==1": YANKED, "IMAGE a==1 b==1.1": {"a": "1", "b": "1.1"}}, "requires what cannot be had",
+         "was yanked", "--package b==1.1 as well, which takes a release that was withdrawn, or other versions"),
+        (("a==1",), {"a==1": YANKED, "IMAGE a==1 b==1.1": "Because b==1.1 depends on transformers<5"},
+         "requires what cannot be had", "was yanked", "other versions of your own"),
+        (("a==1",), {"a==1": {"a": "1", "torch": "2.13.0"}, "IMAGE a==1": "Because this-image depends on a==1",
+                     "IMAGE a": {"a": "2"}},
+         "do not go with the image", "a==1", "a==2 in place of a==1, or other versions of your own (--requirements, "),
     ],
 )  # fmt: skip
 def test_users_packages_are_asked_for_alone_to_tell_what_is_in_their_way(
@@ -171,11 +190,11 @@ def test_users_packages_are_asked_for_alone_to_tell_what_is_in_their_way(
     monkeypatch.setattr(uv_errors, "find_newest", lambda *_: {"flair": Version("0.15.1")})
 
     def ask(requirements: Sequence[str]) -> tuple[str, Mapping[str, str] | None]:
-        kind = "beside it" if {*PLAN.requirements} <= {*requirements} else " ".join(requirements)
-        if kind == "beside it":
-            assert "flair==0.15.1" in requirements
-        kind = kind.replace(" flair==0.15.1", " newest" if "flair newest" in answers else "")
-        answer = answers[kind]
+        own = [one for one in requirements if one not in PLAN.requirements]
+        is_beside = {*PLAN.requirements} <= {*requirements}
+        kind = " ".join([*(["IMAGE"] if is_beside else []), *dict.fromkeys(own)])
+        kind = kind.replace(" flair==0.15.1", " newest" if is_beside or "flair newest" in answers else "")
+        answer = answers.get(kind)
         return (f"{NONE}{answer}{END}", None) if isinstance(answer, str) else ("", answer)
 
     found = uv_errors.explain(f"{NONE}{OLD}{END}", plan, SOURCES, context, ask)
