@@ -98,12 +98,12 @@ def find_addresses(lock: Lock, artifacts: Sequence[Artifact], context: Context) 
     def find(file: Artifact) -> str | None:
         for place, ask in places.items():
             try:
-                addresssses = None if place in faults else ask(file)
+                address = None if place in faults else ask(file)
             except Fault as fault:
                 faults.setdefault(place, fault)
                 continue
-            if addresssses:
-                return addresssses
+            if address:
+                return address
         return None
 
     with background(index_pages.AT_ONCE) as start:

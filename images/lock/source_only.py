@@ -28,9 +28,9 @@ def to_wheel(store: Store, archive: Path, digest: str, row: SourceOnly) -> tuple
     def make() -> str:
         with store.temporary() as path:
             path.write_bytes(_pack_zip(_read_package(archive, row, stem), f"{stem}.dist-info"))
-            cachedst = sha256(path)
-            store.keep(path, cachedst, name)
-        return cachedst
+            made = sha256(path)
+            store.keep(path, made, name)
+        return made
 
     inputs = [digest, row.name, row.version, row.requires]
     cached = store.cached("sdists", inputs, make, lambda known: store.blob(known, name) is not None)

@@ -47,7 +47,7 @@ class Fact(NamedTuple):
     on: tuple[str, ...] = ()
 
 
-def read_facts(said: str) -> tuple[Fact, ...]:
+def parse_reasons(said: str) -> tuple[Fact, ...]:
     """Read the facts of which uv has concluded that nothing fits, in their order, without what it has concluded."""
     reasons = WITHDRAWN.sub(r"\1", read_reasons(said)[-MOST:])
     return tuple(_list_facts(CLAIM.sub(",", reasons)))
@@ -62,7 +62,7 @@ def _list_facts(premises: str) -> Iterator[Fact]:
 
 def list_missing(said: str) -> list[str]:
     """List the packages without a wheel for the image; those of which another release is in the way have one."""
-    facts = read_facts(said)
+    facts = parse_reasons(said)
     depending = {name_package(fact.subject) for fact in facts if fact.kind == DEPENDS}
     missing = [fact.subject for fact in facts if fact.kind == NO_WHEELS]
     return list(dict.fromkeys(one for one in missing if name_package(one) not in depending))
@@ -70,18 +70,18 @@ def list_missing(said: str) -> list[str]:
 
 def list_yanked(said: str) -> list[str]:
     """List the releases that were withdrawn."""
-    return list(dict.fromkeys(fact.subject for fact in read_facts(said) if fact.kind == YANKED))
+    return list(dict.fromkeys(fact.subject for fact in parse_reasons(said) if fact.kind == YANKED))
 
 
 def list_required(said: str) -> list[str]:
     """List the names of the lines that the conclusion is about."""
-    required = [on for fact in read_facts(said) if fact.subject == IMAGE for on in fact.on]
+    required = [on for fact in parse_reasons(said) if fact.subject == IMAGE for on in fact.on]
     return list(dict.fromkeys(map(name_package, required)))
 
 
 def list_requiring(said: str) -> list[str]:
     """List what else has a part in the conclusion than the lines themselves."""
-    return [fact.subject for fact in read_facts(said) if fact.subject != IMAGE]
+    return [fact.subject for fact in parse_reasons(said) if fact.subject != IMAGE]
 
 
 def name_package(stated: str) -> str:

@@ -34,6 +34,13 @@ def parameters(layer: str) -> zstandard.ZstdCompressionParameters:
 
 
 def zstd_settings() -> dict[str, int]:
-    """Return all settings, as a lock names them; those of a layer have its name before them."""
-    others = {f"{layer} {name}": value for layer, changed in OTHERWISE.items() for name, value in changed.items()}
-    return {"zstd-" + re.sub("[_ ]", "-", name): value for name, value in {**USUAL, **others}.items()}
+    """Return what layers are compressed with, as a lock names it; what differs in a layer has its name before it."""
+    usual = _read_settings("")
+    others = {layer: _read_settings(layer).items() - usual.items() for layer in OTHERWISE}
+    named = {f"{layer} {name}": value for layer, changed in others.items() for name, value in sorted(changed)}
+    return {"zstd-" + re.sub("[_ ]", "-", name): value for name, value in {**usual, **named}.items()}
+
+
+def _read_settings(layer: str) -> dict[str, int]:
+    made = parameters(layer)
+    return {name: getattr(made, name) for name in USUAL}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from images.debian import packages as debian
 from images.debian.archive import Unverified
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import collect, index_pages
+from images.lock.lock import Artifact
 from images.plan.catalog import TORCH_INDEX
 from images.plan.user_files import USER_FILE, UserFile
 from images.platforms import AMD64
@@ -64,6 +66,31 @@ def test_a_damaged_file_is_missing(tmp_path: Path) -> None:
     assert collect.list_missing_files(locked, store) == []
     kept.write_bytes(b"damaged")
     assert collect.list_missing_files(locked, store) == [path.name]
+
+
+@pytest.mark.parametrize(("jobs", "at_once"), [(1, 4), (6, 6)])
+def test_four_files_are_downloaded_at_once_or_as_many_as_there_are_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int, at_once: int
+) -> None:
+    """One processor waits for the network as long as four do."""
+    meeting = threading.Barrier(at_once)
+    running, most = [0], [0]
+
+    def fetch(artifact: Artifact, *_: object) -> Wheel:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        meeting.wait(5)  # breaks where fewer run at once
+        running[0] -= 1
+        meeting.wait(5)
+        return Wheel(artifact.name, "1", artifact.sha256, tmp_path)
+
+    monkeypatch.setattr(collect, "_wheel", fetch)
+    locked = locks.lock([locks.artifact(f"a{number}", "1.0") for number in range(2 * at_once)], debs=())
+    context = locks.context(Store(tmp_path), Sources(), {})
+
+    wheels = collect.collect_packages(locked, replace(context, settings=replace(context.settings, jobs=jobs)))
+
+    assert [wheel.project for wheel in wheels] == [artifact.name for artifact in locked.added] and most[0] == at_once
 
 
 @pytest.mark.parametrize("pip", [None, Sources()])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.lock.uv_reasons import list_missing, list_required, list_yanked, read_facts
+from images.lock.uv_reasons import list_missing, list_required, list_yanked, parse_reasons
 
 # As uv 0.13 prints them, by what is missing, withdrawn, and which lines the conclusion is about.
 REASONS = {
@@ -74,7 +74,7 @@ WORDS = st.sampled_from([
 
 @given(st.lists(WORDS, max_size=30).map(" ".join))
 def test_any_text_has_facts_or_none(said: str) -> None:
-    facts = read_facts(said)
+    facts = parse_reasons(said)
 
     assert all(
         fact.subject and not any(letter.isspace() for letter in "".join([fact.subject, *fact.on])) for fact in facts
@@ -86,6 +86,6 @@ def test_any_text_has_facts_or_none(said: str) -> None:
 )  # fmt: skip
 def test_reasons_of_any_length_are_read_in_time(piece: str) -> None:
     began = time.process_time()
-    read_facts(piece * (2_000_000 // len(piece)))
+    parse_reasons(piece * (2_000_000 // len(piece)))
 
     assert time.process_time() - began < 3
