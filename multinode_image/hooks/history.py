@@ -22,8 +22,8 @@ from typing import Any
 from transformers.trainer_callback import TrainerCallback
 
 from multinode_image.hooks.gradients import SEEN
+from multinode_image.machine.files import SAFELY
 from multinode_image.results.record import STATE_DIRECTORY
-from multinode_image.results.shared import SAFELY
 
 FILE = "history.jsonl"
 # Seconds between two moments, also as a part of the time that has gone, and between two writes.
