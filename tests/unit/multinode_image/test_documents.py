@@ -56,7 +56,7 @@ def test_what_is_read_is_what_was_written(value: object) -> None:
 
 def test_nobody_else_in_the_entrypoint_reads_json() -> None:
     """Programs and hooks, which run in the Python of a training, read what this job has written itself."""
-    paths = [path for path in (ROOT / "entrypoint").rglob("*.py") if not {"hooks", "programs"} & {*path.parts}]
+    paths = [path for path in (ROOT / "multinode_image").rglob("*.py") if not {"hooks", "programs"} & {*path.parts}]
     found = {path.name for path in paths if "json.load" in path.read_text()}
 
     assert found == {"documents.py"}
