@@ -37,7 +37,7 @@ VARIABLES = {
     "GRADIENTS": "what ranks send to each other: `float32`, `bf16`, `int8`, or `off` for what "
     "DistributedDataParallel does itself",
     "OUTPUT": "where a script of your own writes its results; default: `/workspace/output`",
-    "RESUME": "`no`: begin anew; a path: go on from that checkpoint. A script reads its last checkpoint there",
+    "RESUME": "`no`: begin anew; a path: go on from that checkpoint. Else a Trainer goes on from its last one",
     "SSH_KEYS": "the directory of the ssh key; default: `/etc/multinode/ssh`",
     "SSH_PORT": "the port of `worker`, the same on every node; default: 2222",
     "TIMEOUT": f"seconds to wait for the name of rank 0 (default: {timeouts.MASTER} for a master, else "

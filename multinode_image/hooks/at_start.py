@@ -16,6 +16,7 @@ import importlib
 import os
 import signal
 import sys
+import time
 import warnings
 from importlib import util
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,7 @@ ROWS = {
         "progress.show_progress",
         "history.keep_history",
         "mean_loss.weigh_losses",
+        "go_on.watch_training",
         "best_model.watch_best",  # before what may end the process
         "last_checkpoint.watch_end",
         "bf16_units.watch_evaluation",
@@ -78,6 +80,8 @@ ROWS = {
 }
 
 
+# When this job has begun on this node (go_on.py): it outlives a rank that torchrun starts again.
+BEGAN = "MULTINODE_BEGAN"
 # Where files of the user's own are, and what each of them defines.
 USERS, FUNCTION = "/etc/multinode/hooks", "after_import"
 
@@ -90,6 +94,7 @@ def main() -> None:
     take_warnings()
     if os.environ.get("GROUP_RANK"):  # as torchrun calls it
         os.environ.setdefault("NODE_RANK", os.environ["GROUP_RANK"])
+    os.environ.setdefault(BEGAN, str(time.time_ns()))
     if os.environ.get("RANK") and not os.environ.get(TRAINING, "").isdigit():
         os.environ[TRAINING] = str(os.getpid())  # of the rank, not of a process that it starts
     if os.environ.get("RANK", "0") != "0":  # that of torch's DataLoader, which is the same on all ranks

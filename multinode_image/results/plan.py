@@ -13,7 +13,7 @@ from multinode_image.machine.image import Stack, release
 from multinode_image.machine.places import expand_user
 from multinode_image.numbers import is_true
 from multinode_image.results.identity import FLAG, OUTPUTS, OVERWRITE, digest_files, identify_script, identify_task
-from multinode_image.results.record import ANEW, AS_FLAG, AS_VARIABLE, NEVER, RESULTS, RESUME, Run
+from multinode_image.results.record import ANEW, AS_FLAG, AS_VARIABLE, KEPT, NEVER, RESULTS, RESUME, Run
 from multinode_image.results.resume import RUN
 from multinode_image.settings import Setting
 from multinode_image.tasks.arguments import Program, guess_arguments, set_argument
@@ -67,7 +67,7 @@ def plan_run(
         return program, None
     if command.task is not None and command.task.kind == TRAINER:
         program = prepare_trainer(program, environ, facts.stack)
-    forced = list(program.forced)
+    forced = [*program.forced, Setting(KEPT, run.directory, "where the start has looked for a checkpoint")]
     if run.handover == AS_VARIABLE:
         forced.append(Setting(RESUME, run.resume_from, "the checkpoint to go on from; a start sets it if there is one"))
     if run.starts:

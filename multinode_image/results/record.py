@@ -26,6 +26,8 @@ from multinode_image.tasks.table import TASKS
 STATE_DIRECTORY, RECORD = "_multinode", "run.json"
 # What a user's script reads, and where it writes if its arguments do not say so; what `no` says in the former.
 RESUME, RESULTS, ANEW = "MULTINODE_RESUME", "MULTINODE_OUTPUT", "no"
+# Says to ranks in which directory the start of their run keeps a record, and has looked for a checkpoint.
+KEPT = "MULTINODE_KEPT"
 # How the program of a run gets a checkpoint; some tasks take none.
 AS_FLAG, AS_VARIABLE, NEVER = "flag", "variable", "never"
 # What a file system has of its own.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ import pytest
 from images.layers.entrypoint_layer import GID, UID
 from images.lock import lockfile
 from images.plan.request import Request
+from tests.support.documents import page
 from tests.support.harness import EXAMPLES, HARDENED, assert_three_parts, build, built, call, run
 
 # It imports a module of the other directory, and trains.
@@ -117,3 +119,21 @@ def test_elsewhere_the_files_come_from_the_bundle_or_are_asked_for(own: Own, mod
 
     assert_three_parts(missing, 1, "/workspace/train.py (a file of your own)", "--script FILE or --workdir DIR")
     assert again["digest"] == own.answer["digest"]
+
+
+@pytest.mark.slow
+def test_a_hook_of_the_users_own_runs_in_a_training(image: str, tmp_path: Path) -> None:
+    """As the page has it; one that fails ends nothing."""
+    shown = next(
+        "\n".join(lines) for _, lines in page("docs/image.md").blocks if "def after_import" in "\n".join(lines)
+    )
+    (tmp_path / "torch.py").write_text(textwrap.dedent(shown))
+    (tmp_path / "json.py").write_text("def after_import(module): raise ValueError('mine')")
+    (tmp_path / "train.py").write_text("import json, torch\nprint(torch.tensor([1e-323], dtype=torch.float64) == 0)")
+    tmp_path.chmod(0o755)
+    mounts = ("--volume", f"{tmp_path}:/etc/multinode/hooks:ro", "--volume", f"{tmp_path}/train.py:/workspace/train.py")
+
+    done = run(image, "train.py", options=mounts)
+
+    assert (done.code, done.out.strip()) == (0, "tensor([True])")
+    assert "/etc/multinode/hooks/json.py does not work here: ValueError('mine')" in done.err

@@ -198,12 +198,11 @@ def test_an_error_is_called_by_the_words_that_are_printed() -> None:
     assert [part for part in parts if part not in said] == []
 
 
-@pytest.mark.parametrize("path", ["README.md", "docs/script.md"])
-def test_the_line_that_goes_on_is_the_one_that_is_tried(path: str) -> None:
+def test_the_line_that_goes_on_is_the_one_that_is_tried() -> None:
     """tests/image/test_restart.py ends and restarts the script that has it."""
     script = (ROOT / "tests/data/offline/train.py").read_text().splitlines()
 
-    shown = [line for _, lines in page(path).blocks for line in lines if "MULTINODE_RESUME" in line]
+    shown = [line for _, lines in page("docs/script.md").blocks for line in lines if "MULTINODE_RESUME" in line]
 
     assert shown and set(shown) <= {*script}
 

@@ -33,9 +33,11 @@ COMMANDS = (*OWN, "qa", "glue", "mlm", "bash")
 # What processes of ours tell each other.
 INTERNAL = (
     "BEFORE",
+    "BEGAN",
     "CORES",
     "COUNTS",
     "JOB",
+    "KEPT",
     "KILLED",
     "MEMBER",
     "RUN",
