@@ -28,10 +28,12 @@ from multinode_image.tasks.command import (
     HELP,
     LAUNCH,
     LIST,
+    NOTEBOOK,
     PLAIN,
     PREFETCH,
     REPORT,
     STACKS,
+    TENSORBOARD,
     USAGE,
     Command,
     Options,
@@ -111,6 +113,10 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
 
         command, environ = prepare_prefetch(command.words, facts)
         situation, facts = situation._replace(command=command), replace(facts, environ=environ)
+    if command.kind in (NOTEBOOK, TENSORBOARD):
+        from multinode_image.servers import make_server_command
+
+        situation = situation._replace(command=make_server_command(command, situation.world, facts))
     if options.explain:
         plan = plan_ahead(situation, facts)
         print_output(plan_as_json(plan) if options.explain == "json" else plan_as_text(plan))

@@ -9,6 +9,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,9 @@ from images.store.store import Store
 from tests.support import real_ccl
 from tests.support.faults import Broken, find_fault
 from tests.support.harness import ALONE, EXAMPLES, IMAGES, alone, built, has_docker, remove_images, tags
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # All property tests together take a quarter of a minute of one core with so many examples each. MULTINODE_FUZZ_MINUTES
 # says how long they are to take instead, such as 60; that is about true. Only then are the examples new ones each time:
@@ -158,3 +162,16 @@ def ccl_image(request: pytest.FixtureRequest, engine: None) -> str:
 def older_image(engine: None) -> str:
     """Build with the last release of transformers that knew ccl."""
     return load("older", "--torch", "2.13.0", "--transformers", "4.46.3", "--examples", str(EXAMPLES))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start Debian's chromium, for the tests of what somebody sees."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install -e '.[test,browser]'")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as play:
+        launched = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])  # root has no sandbox
+        yield launched
+        launched.close()

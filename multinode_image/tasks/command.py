@@ -48,9 +48,14 @@ DOCTOR = Kind("doctor", prints=True)
 NETWORK = Kind("doctor", is_script=True)  # as ranks
 REPORT = Kind("report", prints=True)
 STACKS = Kind("stacks", prints=True, has_words=False)
+NOTEBOOK = Kind("notebook")
+TENSORBOARD = Kind("tensorboard")
 ACROSS = "--network"
 USAGE = Kind("usage", prints=True)
-OWN = {kind.name: kind for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH, REPORT, STACKS)}
+OWN = {
+    kind.name: kind
+    for kind in (SMOKE, WORKER, LAUNCH, LIST, SSH, DOCTOR, PREFETCH, REPORT, STACKS, NOTEBOOK, TENSORBOARD)
+}
 HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
 
   smoke [--bf16]            a short training, offline, to see that all ranks work together
@@ -61,6 +66,8 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
   doctor [--json]           what decides speed and correctness here, and the remedy for what is wrong
   doctor --network          by several ranks: how fast the network between them is, and what it costs a training
   report [DIRECTORY...]     a page with the curves of trainings, from where their results are, on stdout
+  tensorboard [ARG...]      TensorBoard of the results, on port 6006, where the image has it
+  notebook [ARG...]         JupyterLab on port 8888, behind a token that it prints, where the image has it
   stacks                    where each rank of this container is, by docker exec or kubectl exec
   worker                    wait for ranks from another container, over ssh
   launch --hosts A,B TASK   run a task on several workers, with mpirun
@@ -171,7 +178,7 @@ def read_command(
 
 def read_own(kind: Kind, words: list[str]) -> Command:
     """Return a command of ours; all share one help. `launch` and `ssh` have another command behind their words."""
-    options = [] if kind == SMOKE else words if kind == PREFETCH else words[:1]
+    options = [] if kind in (SMOKE, NOTEBOOK, TENSORBOARD) else words if kind == PREFETCH else words[:1]
     if not HELPS.isdisjoint(options):
         return Command(USAGE, kind.name, words)
     if words and not kind.has_words:

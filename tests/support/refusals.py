@@ -58,6 +58,8 @@ REFUSED = (
     Row("/etc/passwd", {}, "/etc/passwd", 126),
     Row("--explain=xml sh", {}, "--explain=xml"),
     Row("--explain doctor", {}, "doctor"),
+    Row("notebook", {}, "torch 2.13.0+cpu, transformers 5.23.0"),
+    Row("--nproc 2 notebook", {}, "--nproc 2"),
     Row("--explain tasks", {}, "tasks"),
     Row("worker --port 2223", {}, "--port"),
     Row("tasks --json", {}, "--json"),

@@ -1,0 +1,84 @@
+"""JupyterLab in an image of one's own: behind a token, as any user, and a notebook that trains on two ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+import requests
+
+from tests.support.containers import Container, detached
+from tests.support.harness import EXAMPLES, HARDENED, ROOT, built, call, run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+TOKEN = re.compile(r"127\.0\.0\.1:8888/lab\?token=(\w{32,})")
+NOTEBOOK = ("--volume", f"{ROOT}/examples:/workspace/examples:ro")
+
+
+@pytest.fixture(scope="module")
+def equipped(image: str, module_tag: Callable[[str], str]) -> str:
+    """Build the image that the page and the error name, above the layers of the default one."""
+    options = ("--examples", str(EXAMPLES), "--requirements", "examples/notebook.txt", "--tag", module_tag("notebook"))
+    return str(built(*options, "--load")["image"])
+
+
+def open_port(container: Container, port: int) -> str:
+    """Return the address on this machine of a port of a container."""
+    return f"http://{call(['docker', 'port', container.name, str(port)]).out.splitlines()[0]}"
+
+
+@pytest.fixture(scope="module")
+def server(equipped: str) -> Iterator[tuple[str, str]]:
+    """Start it as a user without a name, who can write to /tmp alone; yield its address and its token."""
+    options = (*HARDENED, "--shm-size=1g", "--publish", "127.0.0.1::8888", *NOTEBOOK)
+    with detached(*options, equipped, "notebook", network="bridge") as container:
+        assert container.said("Or copy and paste one of these URLs")
+        found = TOKEN.search(container.log)
+        assert found
+        yield open_port(container, 8888), found[1]
+
+
+def test_nobody_gets_in_without_the_token(server: tuple[str, str]) -> None:
+    address, token = server
+
+    def ask(**headers: str) -> int:
+        return requests.get(f"{address}/api/contents", headers=headers, timeout=30).status_code
+
+    assert (ask(), ask(Authorization=f"token {token}1"), ask(Authorization=f"token {token}")) == (403, 403, 200)
+
+
+def test_a_notebook_trains_on_two_ranks_and_draws_the_loss(server: tuple[str, str], browser: Browser) -> None:
+    address, token = server
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(120_000)
+    page = context.new_page()
+    page.goto(f"{address}/lab/tree/examples/notebook.ipynb?token={token}")
+    page.get_by_text("(ipykernel) | Idle").wait_for()  # else the cells are not run
+
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_text("Run All Cells", exact=True).click()
+    page.locator(".jp-OutputArea img").wait_for()
+
+    losses = [float(each) for each in re.findall(r"'loss': '?([\d.e-]+)", page.locator(".jp-Notebook").inner_text())]
+    context.close()
+    assert len(losses) > 10 and losses[-1] < losses[0] / 10
+
+
+def test_tensorboard_shows_the_results(equipped: str) -> None:
+    with detached(*HARDENED, "--publish", "127.0.0.1::6006", equipped, "tensorboard", network="bridge") as container:
+        assert container.said("(Press CTRL+C to quit)")
+        shown = requests.get(f"{open_port(container, 6006)}/data/environment", timeout=30).json()
+
+    assert shown["data_location"] == "/workspace/output"
+
+
+@pytest.mark.parametrize("name", ["notebook", "tensorboard"])
+def test_an_image_without_it_says_how_to_make_one(image: str, name: str) -> None:
+    done = run(image, name)
+
+    assert done.code == 2 and "--requirements examples/notebook.txt" in done.err
