@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NoReturn
 
 from multinode_image.decide import Plan, decide
 from multinode_image.errors import EXIT_OUTSIDE, EXIT_USER, Refusal
@@ -22,7 +21,7 @@ from multinode_image.rendezvous.master import wait_for_master
 from multinode_image.results.record import RESULTS
 from multinode_image.results.resume import resume_rank
 from multinode_image.run import carry_out
-from multinode_image.settings import forget
+from multinode_image.settings import LOGS, forget
 from multinode_image.situation import Situation, detect_situation
 from multinode_image.tasks.command import (
     HELP,
@@ -42,7 +41,7 @@ from multinode_image.tasks.command import (
 )
 from multinode_image.tasks.defaults import OUTPUT
 from multinode_image.tasks.needs import list_tasks
-from multinode_image.tuning.handover import COUNTS, start_rank
+from multinode_image.tuning.handover import COUNTS, RANK_PROGRAM, start_rank
 from multinode_image.world import table
 from multinode_image.world.model import MPIJOB_LAUNCHER
 from multinode_image.world.size import check_required_size
@@ -97,7 +96,7 @@ def run(argv: list[str], environ: Mapping[str, str], root: str) -> int:
     What only one of our own commands needs is imported there: all of it would take 20 ms of every start.
     """
     if argv[:1] == [RANK]:
-        become_rank(argv[1:], environ)
+        return become_rank(argv[1:], environ)
     options, words = read_options(argv)
     facts = take_cores(snapshot(environ, root))
     command = read_command(words or shell(), facts.environ, which, facts.stack.examples)
@@ -171,14 +170,20 @@ def start(situation: Situation, facts: Facts) -> int:
     return carry_out(plan)
 
 
-def become_rank(words: list[str], environ: Mapping[str, str]) -> NoReturn:
+def become_rank(words: list[str], environ: Mapping[str, str]) -> int:
     """Replace this process, which torchrun has started as a rank, by Python with these words, bound to its cores.
+
+    Return its exit code where this process has to stay beside it.
 
     Raise Refusal in a world of another size than the user insists on: only now is it known how many nodes have met.
     """
     world = table.detect(environ)
     if environ.get(COUNTS):
         check_required_size(forget(environ), world)
+    if environ.get(LOGS):
+        from multinode_image.logs import run_logged  # as in `run`
+
+        return run_logged([RANK_PROGRAM, *words], environ, world)
     words, resumed = resume_rank(words, environ, world, print_note)
     start_rank(words, {**environ, **resumed}, world)
 

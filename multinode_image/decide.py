@@ -16,7 +16,7 @@ from multinode_image.machine.places import CERTIFICATE
 from multinode_image.preflight import Preflight
 from multinode_image.results.record import Run
 from multinode_image.results.resume import RUN
-from multinode_image.settings import Prepared, Setting, prepare, warn_mistyped
+from multinode_image.settings import LOGS, Prepared, Setting, prepare, warn_mistyped
 from multinode_image.situation import Situation
 from multinode_image.tasks import argv
 from multinode_image.tasks.arguments import read_batch
@@ -82,7 +82,8 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
     defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
-    if {CORES, RUN} & {each.name for each in [*forced, *defaults]}:
+    handed = {CORES, RUN} & {each.name for each in [*forced, *defaults]}
+    if handed or (environ.get(LOGS) and situation.becomes_torchrun):
         defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, "a rank of torchrun reads what is handed to it first"))
     # torchrun fails on the empty PET_STANDALONE of a PyTorchJob
     empty = {name for name, value in environ.items() if name.startswith("PET_") and not value}

@@ -17,10 +17,11 @@ from multinode_image.machine.places import (
     list_caches,
     list_lost,
 )
+from multinode_image.numbers import LAST_PORT, whole
 from multinode_image.results.plan import find_results, find_script, plan_run
 from multinode_image.results.record import RESULTS, STATE_DIRECTORY, Run
 from multinode_image.results.resume import check_directory, is_first
-from multinode_image.settings import BF16, EMULATE, Setting, overlay
+from multinode_image.settings import BF16, EMULATE, LOGS, METRICS, Setting, overlay
 from multinode_image.situation import Situation
 from multinode_image.tasks.arguments import Program, read_program
 from multinode_image.tasks.batches import advise_padding
@@ -50,6 +51,7 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     command, world, environ = situation.command, situation.world, facts.environ_with_home
     if situation.becomes_ranks:
         read_choice(environ)
+        check_watching(environ)
     if command.trains:
         check_bf16(environ)
     program = read_program(command, facts.stack, environ, world, facts.root)
@@ -72,6 +74,16 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     if script and is_first(world):
         places += advise_padding(os.path.basename(script), facts.read_script(script))
     return Preflight(program, run, tuple(caches), (*program.notes, *places))
+
+
+def check_watching(environ: Mapping[str, str]) -> None:
+    """Raise Refusal for a directory for logs that cannot be written, and for a port for metrics that is none."""
+    if (logs := environ.get(LOGS)) and not can_write(logs):
+        raise explain_closed("the directory for logs cannot be written", logs, f"unset {LOGS}")
+    if (port := environ.get(METRICS)) and not 0 < (whole(port) or 0) <= LAST_PORT:
+        raise Refusal(
+            f"{METRICS} is not a port from 1 to {LAST_PORT}", repr(port), f"export {METRICS}=9400, or unset it"
+        )
 
 
 def check_bf16(environ: Mapping[str, str]) -> None:

@@ -11,9 +11,10 @@ from multinode_image.mpi.rank import SUPERVISED, find_rank, supervise
 from multinode_image.printing.streams import print_note
 from multinode_image.processes import execute, watch_training
 from multinode_image.rendezvous.master import check_master
-from multinode_image.results.resume import open_run
+from multinode_image.results.plan import find_results
+from multinode_image.results.resume import is_first, open_run
 from multinode_image.results.words import name_words
-from multinode_image.settings import TRAINING
+from multinode_image.settings import LOGS, METRICS, TRAINING
 from multinode_image.tasks.command import LAUNCH, SSH, WORKER
 from multinode_image.world.agent import find_torchrun
 from multinode_image.world.model import TORCHRUN
@@ -43,16 +44,44 @@ def carry_out(plan: Plan) -> int:
     resumed: Mapping[str, str] = {}
     if plan.run is not None:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
+    if situation.becomes_ranks and environ.get(METRICS) and is_first(plan.world):
+        show_metrics(plan)
     starts = situation.becomes_ranks or situation.starter is not None
     is_training = starts or plan.world.rank is not None or plan.world.several
     known = {TRAINING: "on", **remember_kills(plan.facts.files)} if is_training else {}
     if plan.world.several_nodes:
         known |= name_words(command, plan.arguments, plan.facts.environ)
-    return become_or_watch(argv, {**environ, **resumed, **known}, plan)
+    return become_or_log(argv, {**environ, **resumed, **known}, plan)
 
 
-def become_or_watch(argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
-    """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter."""
+def show_metrics(plan: Plan) -> None:
+    """Let a process beside this one answer Prometheus, if results are somewhere."""
+    usual, _ = find_results(plan.situation.command, plan.arguments, plan.facts.environ_with_home)
+    if directory := plan.run.directory if plan.run else usual:
+        from multinode_image.report.server import serve_beside
+
+        serve_beside(int(plan.prepared.environ[METRICS]), directory)
+
+
+def become_or_log(argv: list[str], environ: Mapping[str, str], plan: Plan) -> int:
+    """Become the command, or wait for it, with a log if it is a rank and logs are wanted; torchrun's ranks have theirs.
+
+    Return the exit code where this process stays.
+    """
+    directory = environ.get(LOGS)
+    if not directory or not plan.situation.command.trains or argv[0] == TORCHRUN:
+        return become_or_watch(argv, environ, plan)
+    from multinode_image.logs import keep_log
+
+    with keep_log(directory, plan.world) as stays:
+        return become_or_watch(argv, environ, plan, stays=stays)
+
+
+def become_or_watch(argv: list[str], environ: Mapping[str, str], plan: Plan, *, stays: bool = False) -> int:
+    """Become the command, or wait for it where somebody has to say how it ended; return the exit code of the latter.
+
+    stays: whether this process has to wait all the same.
+    """
     program, rank = find_torchrun(environ) if argv[0] == TORCHRUN else argv[0], plan.world.rank
     if environ.get(SUPERVISED):
         # The agent of a typed torchrun has no rank in its own world.
@@ -60,6 +89,6 @@ def become_or_watch(argv: list[str], environ: Mapping[str, str], plan: Plan) -> 
         if started is not None:
             return supervise([program, *argv[1:]], environ, started)
     # Torchrun's agent says how its ranks ended, but the kernel may kill the agent itself, before it has any.
-    if plan.situation.becomes_ranks and read_memory_limit(plan.facts.files) is not None:
+    if stays or (plan.situation.becomes_ranks and read_memory_limit(plan.facts.files) is not None):
         return watch_training([program, *argv[1:]], environ, rank)
     return execute(program, argv, environ)

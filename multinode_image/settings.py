@@ -36,6 +36,8 @@ VARIABLES = {
     "BF16": "`emulate`: bf16 also where the processor has no unit for it, many times slower; no other value",
     "GRADIENTS": "what ranks send to each other: `float32`, `bf16`, `int8`, or `off` for what "
     "DistributedDataParallel does itself",
+    "LOGS": "a directory for a file of each rank, such as `rank-0.log`; only the first rank of each node is shown, too",
+    "METRICS": "a port on which the node of rank 0 answers Prometheus at `/metrics`; none by default",
     "OUTPUT": "where a script of your own writes its results; default: `/workspace/output`",
     "RESUME": "`no`: begin anew; a path: go on from that checkpoint. Else a Trainer goes on from its last one",
     "SSH_KEYS": "the directory of the ssh key; default: `/etc/multinode/ssh`",
@@ -48,6 +50,7 @@ NAMES = tuple(VARIABLES)
 # What starts and ranks read alike: how many ranks there are to be, and whether they may work apart; and what says to
 # the Pythons of a training that they are (hooks/at_start.py), in which a rank writes the number of its process.
 SIZE, APART, TRAINING = "MULTINODE_WORLD_SIZE", "MULTINODE_APART", "MULTINODE_TRAINING"
+LOGS, METRICS = "MULTINODE_LOGS", "MULTINODE_METRICS"
 # What computes in bf16 without a unit for it, and the only value that does.
 BF16, EMULATE = "MULTINODE_BF16", "emulate"
 MARK = "MULTINODE_SET"

@@ -13,7 +13,18 @@ from images.layers.entrypoint_layer import UID
 from multinode_image.machine.limits import has_bf16, read_flags
 from tests.cluster.nodes import MEET, MEETS, places
 from tests.support import real_ccl, wheels
-from tests.support.harness import HARDENED, IMAGES, OFFLINE, ROOT, Done, built, call, env_options, run
+from tests.support.harness import (
+    HARDENED,
+    IMAGES,
+    OFFLINE,
+    ROOT,
+    Done,
+    assert_three_parts,
+    built,
+    call,
+    env_options,
+    run,
+)
 from tests.support.launchers import left_by
 
 FAULTS = ROOT / "tests/data/faults"
@@ -222,6 +233,26 @@ def test_a_file_of_arguments_of_another_release_is_one_that_the_trainer_takes(im
     said = json.loads(done.out.strip().splitlines()[-1])
     found = (said["computes"], said["device"], said["learning_rate"], said["output_dir"])
     assert found == (computes(), "cpu", 3e-5, "/tmp/x")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [("--nproc", "2", "smoke"), ("mpirun", "-n", "2", "multinode", "smoke")])
+def test_each_rank_has_a_file_and_the_first_is_shown(image: str, volume: Path, command: tuple[str, ...]) -> None:
+    logs = ("--volume", f"{volume}:/logs", "--env", "MULTINODE_LOGS=/logs/new")
+
+    done = run(image, *command, options=logs)
+
+    assert done.code == 0
+    kept = {path.name: path.read_text() for path in (volume / "new").iterdir()}
+    assert {*kept} == {"rank-0.log", "rank-1.log"}
+    assert "smoke: passed: world_size=2" in kept["rank-0.log"] and "smoke: passed: world_size=2" in done.out
+
+
+@pytest.mark.slow
+def test_a_directory_for_logs_that_cannot_be_written_is_refused(image: str) -> None:
+    done = run(image, "smoke", options=("--env", "MULTINODE_LOGS=/etc/logs"))
+
+    assert_three_parts(done, 2, "/etc/logs", "MULTINODE_LOGS", "multinode")
 
 
 def test_a_script_without_the_trainer_finds_its_world_and_precision(image: str) -> None:

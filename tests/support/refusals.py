@@ -60,6 +60,8 @@ REFUSED = (
     Row("--explain doctor", {}, "doctor"),
     Row("notebook", {}, "torch 2.13.0+cpu, transformers 5.23.0"),
     Row("--nproc 2 notebook", {}, "--nproc 2"),
+    Row("smoke", {"MULTINODE_METRICS": "x"}, "'x'"),
+    Row("smoke", {"MULTINODE_METRICS": "70000"}, "'70000'"),
     Row("--explain tasks", {}, "tasks"),
     Row("worker --port 2223", {}, "--port"),
     Row("tasks --json", {}, "--json"),

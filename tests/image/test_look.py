@@ -1,4 +1,4 @@
-"""JupyterLab in an image of one's own: behind a token, as any user, and a notebook that trains on two ranks."""
+"""Where people look: JupyterLab behind a token, which trains on two ranks, TensorBoard, and metrics of a training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from tests.support.containers import Container, detached
-from tests.support.harness import EXAMPLES, HARDENED, ROOT, built, call, run
+from tests.support.harness import EXAMPLES, HARDENED, OWN_SCRIPT, ROOT, built, call, run, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -82,3 +82,18 @@ def test_an_image_without_it_says_how_to_make_one(image: str, name: str) -> None
     done = run(image, name)
 
     assert done.code == 2 and "--requirements examples/notebook.txt" in done.err
+
+
+def test_a_training_answers_prometheus(image: str) -> None:
+    options = (*HARDENED, *OWN_SCRIPT, "--tmpfs=/workspace/output:mode=1777", "--publish", "127.0.0.1::9400")
+    options += ("--env", "MULTINODE_METRICS=9400", "--env", "STEP_SECONDS=0.2")
+    words = ("--nproc", "2", "train.py", "--output_dir", "/workspace/output", "--max_steps", "600")
+    with detached(*options, image, *words, network="bridge") as container:
+        metrics = f"{open_port(container, 9400)}/metrics"
+
+        def is_told() -> bool:
+            text = requests.get(metrics, timeout=30).text
+            return "multinode_training_samples_per_second" in text and "multinode_training_steps 600" in text
+
+        assert container.said("begins at step 0") and wait_for(is_told, 60)
+        assert container.stop()
