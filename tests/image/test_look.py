@@ -86,9 +86,19 @@ def test_an_image_without_it_says_how_to_make_one(image: str, name: str) -> None
 
 def test_a_training_answers_prometheus(image: str) -> None:
     options = (*HARDENED, *OWN_SCRIPT, "--tmpfs=/workspace/output:mode=1777", "--publish", "127.0.0.1::9400")
-    options += ("--env", "MULTINODE_METRICS=9400", "--env", "STEP_SECONDS=0.2")
-    words = ("--nproc", "2", "train.py", "--output_dir", "/workspace/output", "--max_steps", "600")
-    with detached(*options, image, *words, network="bridge") as container:
+    shown = ("--env", "MULTINODE_METRICS=9400", "--env", "STEP_SECONDS=0.2")
+    words = (
+        "--nproc",
+        "2",
+        "train.py",
+        "--output_dir",
+        "/workspace/output",
+        "--max_steps",
+        "600",
+        "--save_steps",
+        "999",
+    )
+    with detached(*options, *shown, image, *words, network="bridge") as container:
         metrics = f"{open_port(container, 9400)}/metrics"
 
         def is_told() -> bool:
