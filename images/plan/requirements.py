@@ -204,7 +204,12 @@ def _lines(path: Path, inside: Nesting) -> Iterator[Stated]:
         raise UserFault("files of requirements name each other too deep", path, "the requirements themselves")
     inside.seen.add(known)
     for number, stated in _joined(text.splitlines()):
-        yield from _read_line(stated, path, f"{path}, line {number}", inside)
+        where = f"{path}, line {number}"
+        if stated.startswith("-"):
+            for option in re.split(r"\s+(?=-)", stated):  # pip takes several of one line
+                yield from _read_option(option, path, where, inside)
+        else:
+            yield _requirement(stated, where, bounds=inside.bounds)
 
 
 def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -220,11 +225,10 @@ def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             begun, first = "", 0
 
 
-def _read_line(stated: str, path: Path, where: str, inside: Nesting) -> Iterator[Stated]:
-    option = re.match(r"(--[a-z-]+|-[a-z])[=\s]*", stated)
-    if option is None:
-        yield _requirement(stated, where, bounds=inside.bounds)
-    elif option[1] in NESTED:
+def _read_option(stated: str, path: Path, where: str, inside: Nesting) -> Iterator[Stated]:
+    option = re.match(r"(--[a-z-]+|-[a-z]|)[=\s]*", stated)
+    assert option is not None  # it may be empty
+    if option[1] in NESTED:
         name = stated[option.end() :].strip("\"'")
         if "://" in name:
             raise UserFault(

@@ -73,7 +73,18 @@ def test_a_file_is_read_as_pip_reads_it(write: Write, text: str, lines: list[str
         ("--extra-index-url=https://evil.example/simple", "names an index, which is not asked"),
         ("-i https://evil.example/simple", "names an index, which is not asked"),
         ("-f https://evil.example/page.html", "names an index, which is not asked"),
+        ("-ihttps://evil.example/simple", "names an index, which is not asked"),
+        ("--only-binary :all: -i https://evil.example/simple", "names an index, which is not asked"),
+        ("--prefer-binary --index-url=https://evil.example/simple", "names an index, which is not asked"),
+        ("--extra-index-url https://download.pytorch.org/whl/cpu -i https://evil.example", "names an index"),
+        ("--extra-index-url https://download.pytorch.org@evil.example/whl", "names an index, which is not asked"),
+        ("-r more.txt \\\n --no-index", "names an index, which is not asked"),
+        ("--index https://evil.example/simple", "is not followed"),  # pip takes the beginning of an option
+        ("trl -i https://evil.example/simple", "that is not a requirement"),
+        ("-", "is not followed"),
         ("-e .", "only wheels of an index or of a wheelhouse"),
+        ("--only-binary :all: --editable=.", "only wheels of an index or of a wheelhouse"),
+        ("mine @ ${PLACE}", "only wheels of an index or of a wheelhouse"),
         ("./local", "only wheels of an index or of a wheelhouse"),
         ("git+https://host.example/a/b", "only wheels of an index or of a wheelhouse"),
         ("mine-1.0-py3-none-any.whl", "only wheels of an index or of a wheelhouse"),
@@ -92,7 +103,7 @@ def test_a_file_is_read_as_pip_reads_it(write: Write, text: str, lines: list[str
     ],
 )
 def test_what_is_not_followed_is_refused_with_its_line(write: Write, line: str, fact: str) -> None:
-    place = write({"mine.txt": f"trl\n{line}\n"})
+    place = write({"mine.txt": f"trl\n{line}\n", "more.txt": "six"})
 
     with pytest.raises(UserFault, match=fact) as caught:
         requirements.read_requirements([str(place / "mine.txt")], [])
@@ -104,6 +115,8 @@ def test_what_is_not_followed_is_refused_with_its_line(write: Write, line: str, 
     ("text", "packages", "value"),
     [
         ("--require-hashes\npeft==1\n", [], "peft==1 ("),
+        ("--prefer-binary --require-hashes\npeft==1\n", [], "peft==1 ("),
+        ("peft==1\n-c more.txt\n", [], "peft==1 ("),
         (f"peft==1 --hash=sha256:{DIGEST}\n-r more.txt\n", [], "trl==1 ("),
         (f"peft==1 --hash=sha256:{DIGEST}\n--require-hashes\n", ["trl==1"], "trl==1 ("),
     ],
