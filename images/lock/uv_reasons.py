@@ -31,7 +31,7 @@ FACT = re.compile(
     r"|(?P<yanked>(?:was|were) yanked)"
     rf"|depends? on (?P<on>\S+(?: and (?!{OTHER_FACT})\S+)*))"
 )
-WITHDRAWN = re.compile(rf"( (?:was|were) yanked) \(reason: .*?\)(?=,? we can | and {OTHER_FACT}|$)")
+WITHDRAWN = re.compile(rf"( (?:was|were) yanked) \(reason: .{{0,1000}}?\)(?=,? we can | and {OTHER_FACT}|$)")
 CLAIM = re.compile(r",? we can conclude that .*?(?=\. And because |\. Because | \(\d+\) |$)")
 # Letters of the reasons that are read, from their end: versions of a package can make them as long as they like.
 MOST = 40_000
