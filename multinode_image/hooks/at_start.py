@@ -63,6 +63,7 @@ ROWS = {
     "torch.utils.data._utils.worker": ("lost_batch.stay_apart",),
     "transformers.trainer": (
         "progress.show_progress",
+        "speed.watch_speed",
         "history.keep_history",
         "mean_loss.weigh_losses",
         "go_on.watch_training",
