@@ -56,6 +56,7 @@ BY_MPIRUN = "start the ranks with mpirun, which gives each a rank and a size"
 FLUX = Scheduler(
     "FLUX_",
     sizes=("FLUX_JOB_SIZE",),
+    ranks=("FLUX_TASK_RANK",),
     nodes=("FLUX_JOB_NNODES",),
     local_rank=("FLUX_TASK_LOCAL_ID",),
     job=("FLUX_JOB_ID",),
@@ -168,6 +169,13 @@ HYDRA = MPI_RANK._replace(
     local_size=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", *PALS.local_size),
     remedy="mpirun -genv MASTER_ADDR node0",
 )
+# The tasks that `flux run` has started, with a PMI or without (flux-environment(7)).
+FLUX_TASK = MPI_RANK._replace(
+    rank="FLUX_TASK_RANK",
+    size="FLUX_JOB_SIZE",
+    local_rank=FLUX.local_rank,
+    remedy="flux run --env=MASTER_ADDR=node0 ...",
+)
 MPIS = (
     HYDRA,
     name_like("OMPI_COMM_WORLD", "mpirun -x MASTER_ADDR=node0"),
@@ -199,6 +207,7 @@ LAUNCHERS = (
     SLURM_TASK._replace(proof=lambda environ: SLURM_TASK.proves(environ) and slurm.gave_pmi(environ)),
     *MPIS,
     SLURM_TASK,
+    FLUX_TASK,
     # Kubeflow: the pods of a PyTorchJob or a TrainJob, which start torchrun.
     TORCHRUN_NODE._replace(proof=all_set("PET_RDZV_ENDPOINT"), fact="PET_RDZV_ENDPOINT is set"),
     TORCHRUN_NODE._replace(proof=has_master, fact="a master and PET_NNODES are set"),
