@@ -19,8 +19,9 @@ from multinode_image.decide import Plan
 from multinode_image.documents import parse_json
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.machine.cgroups import read_process_limit
+from multinode_image.machine.disks import Disk, find_disk
 from multinode_image.machine.exhausted import MORE_FILES, MORE_PROCESSES, find_thread_fault
-from multinode_image.machine.files import NETWORK, can_write, list_directory, measure_file_system
+from multinode_image.machine.files import NETWORK, can_write, list_directory
 from multinode_image.machine.image import (
     REBUILD,
     TOOLS,
@@ -83,9 +84,8 @@ class View:
 
     refusal: why a training would not start here; locked, built, installed: releases of packages that the image holds,
     that it was built with, and that are there; hidden: packages of the image that Python takes from the user's home;
-    directories: where a training writes, and the bytes free there, -1 where it
-    may not write; processes, files: limits of processes and threads, and of open files, None without one; thread: why
-    none can be started.
+    directories: where a training writes, and the file system there, None where it may not; processes, files: limits of
+    processes and threads, and of open files, None without one; thread: why none can be started.
     """
 
     plan: Plan
@@ -96,7 +96,7 @@ class View:
     installed: Mapping[str, tuple[str, ...]]
     hidden: frozenset[str]
     interfaces: Mapping[str, str]
-    directories: Mapping[str, int]
+    directories: Mapping[str, Disk | None]
     processes: int | None
     files: int | None
     thread: Refusal | None = None
@@ -183,14 +183,15 @@ def read_user_limit(kind: int) -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def measure_room(path: str) -> int:
-    """Return the bytes that may still be written at a path, or where it would be made; -1 where it may not."""
+def measure_room(path: str) -> Disk | None:
+    """Return the file system at a path, or where it would be made; None where it may not be written."""
     if not can_write(path):
-        return -1
-    while not os.path.exists(path) and os.path.dirname(path) != path:
-        path = os.path.dirname(path)
-    sizes = measure_file_system(path)
-    return sizes[1] if sizes else CHECKPOINT
+        return None
+    there = path
+    while not os.path.exists(there) and os.path.dirname(there) != there:
+        there = os.path.dirname(there)
+    found = find_disk(there)
+    return found._replace(path=path) if found else Disk(path, CHECKPOINT, CHECKPOINT)
 
 
 def run_probe(argv: list[str], environ: Mapping[str, str]) -> Probe:
@@ -358,12 +359,15 @@ def check_network(view: View) -> Finding:
 
 def check_directories(view: View) -> Finding:
     """Check the directories that a training writes to."""
-    closed = [path for path, free in view.directories.items() if free < 0]
+    closed = [path for path, disk in view.directories.items() if disk is None]
     who = f"uid {os.getuid()}, gid {os.getgid()}"
     if closed:
         value = f"cannot be written by {who}: {' '.join(closed)}"
         return Finding(value, WRONG, explain_closed(value, closed[0]).remedy)
-    full = [f"{path} has {write_size(free)} left" for path, free in view.directories.items() if free < CHECKPOINT]
+    disks = [disk for disk in view.directories.values() if disk is not None]
+    if crowded := [disk for disk in disks if disk.lacks_files]:
+        return Finding(", ".join(map(str, crowded)), WARNING, "remove files, or mount a volume with more inodes")
+    full = [f"{disk.path} has {write_size(disk.free)} left" for disk in disks if disk.free < CHECKPOINT]
     if full:
         remedy = f"free some space: a small checkpoint takes {write_size(CHECKPOINT)}"
         return Finding(", ".join(full), WARNING, remedy)

@@ -86,6 +86,15 @@ def measure_file_system(path: str) -> tuple[int, int] | None:
     return status.f_frsize * status.f_blocks, status.f_frsize * status.f_bavail
 
 
+def count_files(path: str) -> tuple[int, int]:
+    """Return how many files the file system at a path may have (inodes), and how many more; 0 where it does not say."""
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return 0, 0
+    return status.f_files, status.f_favail
+
+
 def private_path(*names: str, uid: int | None = None) -> str:
     """Return a path below the private directory of a user, by default of this process."""
     return os.path.join(TEMPORARY, f"multinode-{os.getuid() if uid is None else uid}", *names)

@@ -28,6 +28,7 @@ from multinode_image.doctor import (
 )
 from multinode_image.errors import Refusal
 from multinode_image.machine.cpus import Machine
+from multinode_image.machine.disks import Disk
 from multinode_image.machine.image import TORCH_INDEX, WITHOUT_HOME, Stack
 from multinode_image.machine.limits import Limits
 from multinode_image.settings import Prepared
@@ -49,7 +50,7 @@ PROBE = Probe("3.11.2", ("/x", SITE), "2.13.0+cpu", f"{SITE}/torch/__init__.py",
 HEALTHY = View(
     PLAN, None, PROBE, {"six": "1.17.0"}, {"six": "1.17.0", "pandas": "3.0.1"},
     {"six": ("1.17.0",), "pandas": ("3.0.1",)}, frozenset(),
-    {"eth0": "up", "lo": "unknown"}, {"/out": 9 * GB, "/tmp": 9 * GB}, None, None,
+    {"eth0": "up", "lo": "unknown"}, {path: Disk(path, 9 * GB, 9 * GB) for path in ("/out", "/tmp")}, None, None,
 )  # fmt: skip
 
 
@@ -104,8 +105,9 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
          "torchvision cannot be imported: E: no nms", "correct what is named"),
         (probe(error="RuntimeError: no"), "backend", WRONG, "gloo: RuntimeError: no", "named"),
         ({**NODES, "interfaces": {"lo": "unknown"}}, "network", WRONG, "several nodes", "--network"),
-        ({"directories": {"/out": -1}}, "directories", WRONG, "/out", "-v results:/out"),
-        ({"directories": {"/out": 1 << 20}}, "directories", WARNING, "/out has 1 MB left", "free"),
+        ({"directories": {"/out": None}}, "directories", WRONG, "/out", "-v results:/out"),
+        ({"directories": {"/out": Disk("/out", GB, 1 << 20)}}, "directories", WARNING, "/out has 1 MB left", "free"),
+        ({"directories": {"/out": Disk("/out", GB, GB, 5, 0)}}, "directories", WARNING, "5 files at most", "inodes"),
     ],
 )  # fmt: skip
 def test_a_fault_is_named_with_its_remedy(

@@ -30,6 +30,11 @@ GB = 1 << 30
         pytest.param(Disk("/tiny", 2 << 20, 1 << 19), True, id="small"),
         pytest.param(Disk("/lustre", 100_000 * GB, 1900 * GB), False, id="much, if little of a large one"),
         pytest.param(Disk("/lustre", 100_000 * GB, 4 * GB), True, id="little of a large one"),
+        pytest.param(Disk("/out", GB, GB, 5, 0), True, id="no inode"),
+        pytest.param(Disk("/out", GB, GB, 5, 1), False, id="an inode of few"),
+        pytest.param(Disk("/out", GB, GB, 1 << 20, 99), True, id="few inodes of many"),
+        pytest.param(Disk("/out", GB, GB, 1 << 20, 100), False, id="enough inodes"),
+        pytest.param(Disk("/btrfs", GB, GB, 0, 0), False, id="no number of inodes"),
     ],
 )
 def test_a_disk_is_full(disk: Disk, full: bool) -> None:
