@@ -55,10 +55,10 @@ Mark = dict[str, Any]
 
 
 class Found(NamedTuple):
-    """What a rank has found: the step of the last checkpoint, a digest of its state, and what is wrong with others."""
+    """What a rank has found: the step of the last checkpoint, a digest of it, and what is wrong with others."""
 
     step: int
-    state: str
+    content: str
     faults: list[str]
 
 
@@ -171,9 +171,24 @@ def find_last(directory: str, mark: Mark) -> Found:
         except OSError as error:
             fault = f"cannot be read ({error.strerror})"
         if not fault:
-            return Found(step, digest_state(directory, step), faults)
+            return Found(step, digest_content(directory, step), faults)
         faults.append(f"{place.name} {fault}")
     return NOTHING._replace(faults=faults)
+
+
+def digest_content(directory: str, step: int) -> str:
+    """Return a digest of what the Trainer says in a checkpoint, and of the names and sizes of its files."""
+    place = Path(directory, f"{PREFIX}{step}")
+    sizes = {str(path.relative_to(place)): measure(path) for path in place.rglob("*") if path.is_file()}
+    return f"{digest_state(directory, step)} {crc32(json.dumps(sizes, sort_keys=True).encode()):08x}"
+
+
+def measure(path: Path) -> int:
+    """Return the bytes of a file; -1 for one that has gone meanwhile."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
 
 
 def write_mark(place: Path, mark: Mark) -> None:
@@ -240,7 +255,7 @@ def gather(args: Any, mine: Any) -> list[Any]:
 def sees(directory: str, best: Found) -> bool:
     """Return whether this rank sees a checkpoint, now or after a while."""
     until = time.monotonic() + timeouts.SEEN
-    while digest_state(directory, best.step) != best.state:
+    while digest_content(directory, best.step) != best.content:
         if time.monotonic() > until:
             return False
         time.sleep(PAUSE)

@@ -214,12 +214,18 @@ def test_all_ranks_go_on_from_the_last_one_that_any_has_seen_or_none_does(
         assert hook.agree(args, found[0]).step == 20
 
 
+@pytest.mark.parametrize("there", [(), ("trainer_state.json",), ("trainer_state.json", "config.json")])
 @pytest.mark.parametrize("comes", [True, False])
-def test_a_rank_waits_until_it_sees_a_checkpoint(
-    hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes: bool
+def test_a_rank_waits_until_it_sees_a_whole_checkpoint(
+    hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes: bool, there: tuple[str, ...]
 ) -> None:
+    """there: which files it sees at first."""
+    leave(tmp_path / "checkpoint-20", 20)
+    for path in (tmp_path / "checkpoint-20").iterdir():
+        if path.name not in there:
+            path.unlink()
     leave(tmp_path / "elsewhere/checkpoint-20", 20)
-    best = hook.Found(20, hook.digest_state(str(tmp_path / "elsewhere"), 20), [])
+    best = hook.Found(20, hook.digest_content(str(tmp_path / "elsewhere"), 20), [])
     monkeypatch.setattr(hook.timeouts, "SEEN", 60.0 if comes else 0.02)
 
     def wait(_: float) -> None:
