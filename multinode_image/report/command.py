@@ -7,7 +7,8 @@ import sys
 
 from multinode_image.errors import Refusal
 from multinode_image.printing.secrets import hide
-from multinode_image.printing.streams import write_output
+from multinode_image.printing.streams import print_output, write_output
+from multinode_image.report.cost import NETWORK, PRICE, read_asked, write_costs
 from multinode_image.report.page import LIGHT, write_page
 from multinode_image.report.trainings import find_trainings, read_training
 
@@ -23,6 +24,8 @@ def write_report(words: list[str], usual: str) -> int:
 
     Raise Refusal for a directory without a training, for too many of them, and where stdout is a terminal.
     """
+    if any(word.partition("=")[0] in (PRICE, NETWORK) for word in words):
+        return print_costs(words, usual)
     if flag := next((word for word in words if word.startswith("-")), None):
         raise Refusal("report has no such option", hide([flag])[0], "report, or report DIRECTORY...")
     if sys.stdout is not None and sys.stdout.isatty():
@@ -37,6 +40,19 @@ def write_report(words: list[str], usual: str) -> int:
         raise Refusal("a page has room for fewer trainings", f"{len(places)} of {MOST}", "name some of them")
     notes = [f"the newest {MOST} of {len(places)} trainings"] if len(places) > MOST else []
     write_output(write_page([read_training(place) for place in places[:MOST]], notes))
+    return 0
+
+
+def print_costs(words: list[str], usual: str) -> int:
+    """Print how long a training would take on several nodes, and what that would cost; return the exit code."""
+    asked, directories = read_asked(words)
+    if len(directories) > 1:
+        raise Refusal("this is about one training", " ".join(hide(directories)), "name one of them")
+    directory = find_directory(directories[0], usual) if directories else usual
+    found = find_trainings(directory)
+    if not found:
+        raise Refusal("no training has left anything there", directory, "a first run: IMAGE train.py, for a minute")
+    print_output(write_costs(read_training(found[0]), asked))
     return 0
 
 

@@ -66,6 +66,8 @@ HELP = """usage: [--explain[=json]] [--nproc N] COMMAND [ARGUMENT...]
   doctor [--json]           what decides speed and correctness here, and the remedy for what is wrong
   doctor --network          by several ranks: how fast the network between them is, and what it costs a training
   report [DIRECTORY...]     a page with the curves of trainings, from where their results are, on stdout
+  report --price P --network MB/S
+                            what 1, 2, 4 and 8 nodes would take and cost, after a first run and `doctor --network`
   tensorboard [ARG...]      TensorBoard of the results, on port 6006, where the image has it
   notebook [ARG...]         JupyterLab on port 8888, behind a token that it prints, where the image has it
   stacks                    where each rank of this container is, by docker exec or kubectl exec

@@ -1,0 +1,144 @@
+"""How long a training would take on 1, 2, 4 and 8 nodes, and what that would cost: from a first run and a network.
+
+Measured are the speed of the first run, how much it waited, and the network (`doctor --network`). The rest is on paper
+(programs/scaling.py): each node has as many ranks as that run, each rank its batch, and all see the same samples once.
+Where nobody types how much a step sends (rank 0 of a job says it), the gradients of all weights are taken; of an
+embedding only the rows that a batch touches are sent, so that the estimate is rather too slow.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from multinode_image.errors import Refusal
+from multinode_image.numbers import whole
+from multinode_image.printing.secrets import hide
+from multinode_image.programs.scaling import SENT, Link, Model, Sent, Work, estimate_step
+from multinode_image.report.trainings import SPEED, WAITING, Point, Training, read_number
+
+NODES = (1, 2, 4, 8)
+# Layers are sent one by one while others are computed; of most models for text.
+LAYERS = 12
+PRICE, NETWORK, LATENCY, SENT_MB, SAMPLES = "--price", "--network", "--latency", "--sent", "--samples"
+NAMES = {each: each[2:] for each in (PRICE, NETWORK, LATENCY, SENT_MB, SAMPLES)}
+USAGE = f"report {PRICE} 1.20 {NETWORK} 119 [{LATENCY} 0.11] [{SENT_MB} 87] [{SAMPLES} 100000] [DIRECTORY]"
+
+
+class Asked(NamedTuple):
+    """What was typed: the price of a node's hour, MB/s and ms of the network, MB that a step sends, all samples."""
+
+    price: float
+    network: float
+    latency: float = 0.0
+    sent: float | None = None
+    samples: float | None = None
+
+
+class FirstRun(NamedTuple):
+    """A first run on one node.
+
+    step: its seconds; waited: the part of them in which rank 0 waited; batch: its samples, of all ranks; sent: bytes of
+    gradients of a rank; cores: those of a rank; samples: of the whole training.
+    """
+
+    step: float
+    waited: float
+    batch: float
+    ranks: int
+    sent: float
+    cores: float
+    samples: float
+
+
+def read_asked(words: Sequence[str]) -> tuple[Asked, list[str]]:
+    """Return what was typed, and the directories; raise Refusal for anything else."""
+    found: dict[str, float] = {}
+    rest, directories = list(words), []
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if name in NAMES:
+            found[NAMES[name]] = parse_positive(name, value if equals else rest.pop(0) if rest else "")
+        elif name.startswith("-"):
+            raise Refusal("report has no such option", hide([name])[0], USAGE)
+        else:
+            directories.append(name + equals + value)
+    if missing := {"price", "network"} - found.keys():
+        value = " ".join(f"--{name}" for name in sorted(missing))
+        raise Refusal(
+            "nothing says what an hour costs, or how fast the network is", value, f"{USAGE}: doctor {NETWORK}"
+        )
+    return Asked(**found), directories
+
+
+def parse_positive(name: str, text: str) -> float:
+    """Return a number above 0; raise Refusal for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise Refusal(f"{name} takes a number above 0", repr(hide([text])[0]), USAGE)
+    return value
+
+
+def measure_run(training: Training, asked: Asked) -> FirstRun:
+    """Return what a training says of itself; raise Refusal where its history says no speed."""
+    facts, curves = training.facts, training.curves
+    batch, ranks = read_number(facts.get("batch")), whole(str(facts.get("ranks")))
+    speed, waited = (find_middle(curves.get(name, ())) for name in (SPEED, WAITING))
+    if not speed or not batch or not ranks:
+        remedy = "the results of a training by the Trainer in the image, of a minute or more"
+        raise Refusal("no speed is known of this training", training.directory, remedy)
+    samples = asked.samples or training.total * batch
+    cores = whole(str(facts.get("threads")).partition(",")[0]) or 1
+    weights = (read_number(facts.get("weights")) or 0.0) * SENT["bf16" if facts.get("bf16") else "float32"].number
+    sent = weights if asked.sent is None else asked.sent * 1e6
+    part = min(max(waited or 0.0, 0.0), 100.0) / 100
+    return FirstRun(batch / speed, part, batch, ranks, sent, cores, samples)
+
+
+def find_middle(points: Sequence[Point]) -> float | None:
+    """Return the median of the finite values; None where there is none."""
+    values = [value for _, value in points if math.isfinite(value)]
+    return statistics.median(values) if values else None
+
+
+def estimate_seconds(run: FirstRun, asked: Asked, nodes: int) -> float:
+    """Return the seconds of the whole training on so many nodes; on one node a step takes what was measured."""
+    step = run.step
+    if nodes > 1:
+        work = Work(Model(run.sent, LAYERS, 0, 0), run.step * (1 - run.waited), cores=run.cores)
+        step = estimate_step(work, Sent(1), Link(asked.network * 1e6, asked.latency / 1e3), nodes * run.ranks)
+    return run.samples / (run.batch * nodes) * step
+
+
+def write_costs(training: Training, asked: Asked) -> str:
+    """Return the table, and above it what is measured and what is not."""
+    run = measure_run(training, asked)
+    alone = estimate_seconds(run, asked, 1)
+    speed, source = f"{run.batch / run.step:.3g} samples a second", "as typed" if asked.sent else "those of all weights"
+    lines = [
+        f"measured: {speed} on one node of {run.ranks} rank(s): {training.directory}",
+        f"typed: {asked.network:g} MB/s, {asked.latency:g} ms (doctor --network); {asked.price:g} an hour for a node",
+        f"taken: {run.sent / 1e6:.3g} MB of gradients in a step, {source}; "
+        f"{run.samples:.0f} samples, {run.batch:g} in a step of each node",
+        "",
+        f"{'nodes':>5}{'time':>12}{'cost':>10}{'faster':>9}{'dearer':>9}",
+    ]
+    for nodes in NODES:
+        seconds = estimate_seconds(run, asked, nodes)
+        cost, dearer = nodes * seconds / 3600 * asked.price, nodes * seconds / alone
+        kind = "measured speed" if nodes == 1 else "estimated"
+        row = f"{nodes:>5}{write_hours(seconds):>12}{cost:>10.2f}{alone / seconds:>9.2f}{dearer:>9.2f}"
+        lines.append(f"{row}  {kind}")
+    return "\n".join(lines)
+
+
+def write_hours(seconds: float) -> str:
+    """Return a time in hours and minutes, or in minutes and seconds."""
+    large, small = (3600, 60) if seconds >= 3600 else (60, 1)
+    count, rest = divmod(round(seconds / small), large // small)
+    return f"{count} h {rest:02} min" if large == 3600 else f"{count} min {rest:02} s"
