@@ -88,6 +88,7 @@ TWICE = [Host("a", 2), Host("b", 2)]
         ([A, B], 2, 1, {"a": 1, "b": 1}),
         ([Host("a", 2), Host("b", 1)], None, None, {"a": 2, "b": 1}),
         ([A, Host("b", 1)], 10, None, {"a": 5, "b": 5}),
+        ([Host("a", 1), Host("b", 1)], 3, None, {"a": 2, "b": 1}),  # more than slots, and no even number
         ([A, B], 1, 2, {"a": 1}),
         (TWICE, 4, None, {"a": 2, "b": 2}),
         (TWICE, 3, None, {"a": 2, "b": 1}),

@@ -8,6 +8,7 @@ import pytest
 
 from multinode_image import timeouts
 from multinode_image.errors import Refusal
+from multinode_image.mpi import launch as module
 from multinode_image.mpi.launch import Job, job_variables, launch, make_bootstrap_variables, read_job, select_hosts
 from tests.support.starts import make_facts
 
@@ -69,6 +70,22 @@ def test_all_names_are_looked_up_at_once() -> None:
         return name != "here"
 
     assert select_hosts(hosts, is_away) == ["node1", "node2"]
+
+
+def test_launch_waits_for_the_others_and_not_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached: list[list[str]] = []
+
+    def reach(away: list[str], *_: object) -> dict[str, str]:
+        reached.append(away)
+        return {}
+
+    monkeypatch.setattr(module, "is_here", lambda name: name == "a")
+    monkeypatch.setattr(module, "find_free_port", lambda *_: 20007)
+    monkeypatch.setattr(module, "reach", reach)
+    monkeypatch.setattr(module, "has_only_ipv6", lambda _: False)
+    monkeypatch.setattr(module, "run_hydra", lambda *_: 0)
+    assert launch(["--hosts", "a:1,b:1", "smoke"], {}, make_facts({})) == 0
+    assert reached == [["b"]]
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,15 @@ def test_all_ranks_do_the_same(port: int, offer: str, answers: tuple[Callable[[s
         assert [each.result() for each in others] == [agreed, agreed]
 
 
+@pytest.mark.parametrize(("number", "counts"), [(1, True), (2, True), (0, False), (3, False)])
+def test_only_a_rank_of_the_job_is_let_in(port: int, number: int, counts: bool) -> None:
+    ranks: Ranks = {}
+    caller, other = socket.socketpair()
+    with caller, other:
+        admit(caller, introduce(rank(number, port), "job"), rank(0, port), "job", ranks)
+    assert (number in ranks) is counts
+
+
 def test_who_comes_again_takes_his_own_place_and_strangers_none(port: int) -> None:
     """Rank 1 was killed while it waited, and a scanner of ports calls too."""
     with ThreadPoolExecutor(3) as pool:

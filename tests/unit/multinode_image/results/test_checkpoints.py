@@ -87,6 +87,12 @@ def test_what_the_trainer_can_load_is_complete(tmp_path: Path, files: list[str])
     assert last(tmp_path) == (8, [])
 
 
+def test_the_last_one_of_a_run_that_has_ended_is_whole(tmp_path: Path) -> None:
+    place = checkpoint(tmp_path, 8)
+    (place / "trainer_state.json").write_text('{"global_step": 8, "max_steps": 8}')
+    assert last(tmp_path) == (8, [])
+
+
 def before(directory: Path, *steps: int) -> dict[str, str]:
     return {str(step): mark_state(str(directory), step) for step in steps}
 

@@ -7,20 +7,23 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from multinode_image.errors import Refusal
 from multinode_image.machine.files import read_text
 from multinode_image.machine.image import Stack
-from multinode_image.results import plan
+from multinode_image.results import plan, resume
 from multinode_image.results.checkpoints import digest_state
 from multinode_image.results.plan import find_results, plan_run
 from multinode_image.results.record import RESUME, Record, Run, parse_record
 from multinode_image.results.resume import RUN, check_directory, finds, open_run, read_step, resume_rank, write_offer
+from multinode_image.results.shared import make_shared
 from multinode_image.tasks.arguments import Program, complete
 from multinode_image.tasks.command import PLAIN, SCRIPT, TASK, Command
 from multinode_image.tasks.table import find_task
@@ -144,6 +147,30 @@ def test_another_run_is_refused_as_long_as_there_is_something(
     with pytest.raises(Refusal, match="holds another run") as error:
         kind(*words)
     assert place in error.value.remedy
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_the_lock_of_a_run_is_kept_unless_torchrun_starts_its_ranks(
+    start: Start, monkeypatch: pytest.MonkeyPatch, starts: bool
+) -> None:
+    """They take it themselves; else two jobs would write into one directory."""
+    opened = os.open(os.devnull, os.O_RDONLY)
+    monkeypatch.setattr(resume, "make_shared", lambda path: replace_lock(make_shared(path), opened))
+    _, run = start.plan()
+    assert run is not None
+    resume.begin(replace(run, starts=starts), ONE, start.said.append)
+    closed = False
+    try:
+        os.fstat(opened)
+        os.close(opened)
+    except OSError:
+        closed = True
+    assert closed is starts
+
+
+def replace_lock(shared: Any, opened: int) -> Any:
+    """Return our directory, whose lock is a file of the test."""
+    return SimpleNamespace(read=shared.read, write=shared.write, lock=lambda _: opened)
 
 
 @pytest.mark.parametrize(("first", "second"), [("a.cfg", "b.cfg"), ("lr=1", "lr=3"), ("--fp16 a.cfg", "a.cfg --fp16")])

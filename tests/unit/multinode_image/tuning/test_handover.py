@@ -86,6 +86,12 @@ def test_workers_of_oneccl_take_cores_from_a_share(environ: dict[str, str], thre
     assert (found["OMP_NUM_THREADS"], found.get("KMP_AFFINITY")) == (threads, affinity)
 
 
+def test_the_only_rank_has_no_worker_of_oneccl() -> None:
+    """It exchanges nothing."""
+    _, found = share(look_at(Box(1, 28, 2, 1)), SECOND._replace(local_size=1, rank=0, size=1), stack=CCL)
+    assert found["OMP_NUM_THREADS"] == "28"
+
+
 @pytest.mark.parametrize(
     ("mask", "environ", "cpus"),
     [
