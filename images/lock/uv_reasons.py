@@ -31,7 +31,8 @@ FACT = re.compile(
     r"|(?P<yanked>(?:was|were) yanked)"
     rf"|depends? on (?P<on>\S+(?: and (?!{OTHER_FACT})\S+)*))"
 )
-WITHDRAWN = re.compile(rf"( (?:was|were) yanked) \(reason: .{{0,1000}}?\)(?=,? we can | and {OTHER_FACT}|$)")
+# Why a release was withdrawn, in the words of who has done it, and where they end.
+REASON, REASON_END = " (reason: ", re.compile(rf"\)(?=,? we can | and {OTHER_FACT}|$)")
 CLAIM = re.compile(r",? we can conclude that .*?(?=\. And because |\. Because | \(\d+\) |$)")
 # Letters of the reasons that are read, from their end: versions of a package can make them as long as they like.
 MOST = 40_000
@@ -49,8 +50,18 @@ class Fact(NamedTuple):
 
 def parse_reasons(said: str) -> tuple[Fact, ...]:
     """Read the facts of which uv has concluded that nothing fits, in their order, without what it has concluded."""
-    reasons = WITHDRAWN.sub(r"\1", read_reasons(said)[-MOST:])
+    reasons = "".join(_list_own_words(read_reasons(said)[-MOST:]))
     return tuple(_list_facts(CLAIM.sub(",", reasons)))
+
+
+def _list_own_words(reasons: str) -> Iterator[str]:
+    """Yield the parts that uv has written: what stands between them are words of strangers."""
+    head, is_withdrawn, rest = reasons.partition(REASON)
+    while is_withdrawn:
+        yield head
+        end = REASON_END.search(rest)
+        head, is_withdrawn, rest = rest[end.end() if end else len(rest) :].partition(REASON)
+    yield head
 
 
 def _list_facts(premises: str) -> Iterator[Fact]:

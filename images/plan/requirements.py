@@ -206,8 +206,8 @@ def _lines(path: Path, inside: Nesting) -> Iterator[Stated]:
     for number, stated in _joined(text.splitlines()):
         where = f"{path}, line {number}"
         if stated.startswith("-"):
-            for option in re.split(r"(?<=\s)(?=-)", stated):  # pip takes several of one line
-                yield from _read_option(option.strip(), path, where, inside)
+            for option in re.split(r"(?<!\s)\s+(?=-)", stated):  # pip takes several of one line
+                yield from _read_option(option, path, where, inside)
         else:
             yield _requirement(stated, where, bounds=inside.bounds)
 
