@@ -21,7 +21,7 @@ import torch.distributed as dist
 from transformers.trainer_callback import TrainerCallback
 
 CODE = 128 + signal.SIGTERM
-TOLD = b"multinode: told to end (SIGTERM): a checkpoint is written at the end of this step\n"
+TOLD = "multinode: told to end (SIGTERM): a checkpoint is written at the end of this step\n"
 
 
 class LastCheckpoint(TrainerCallback):
@@ -39,7 +39,7 @@ class LastCheckpoint(TrainerCallback):
     def tell(self, *_: object) -> None:
         """Remember that this rank has been told, and say it once for a node."""
         if not self.told and os.environ.get("LOCAL_RANK", "0") == "0":
-            os.write(2, TOLD)
+            os.write(2, TOLD.encode())
         self.told = True
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:

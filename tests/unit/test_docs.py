@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -234,3 +235,17 @@ def test_the_versions_of_the_readme_are_those_that_are_tried() -> None:
 
     pins = {**read_pins(), **dict(re.findall(r"(torch|transformers|accelerate) ([\d.]+\d)", PINS.read_text()))}
     assert named and named.items() <= pins.items()
+
+
+def test_what_the_table_of_faults_says_is_printed_by_a_program() -> None:
+    """Container tests hold the whole message, which hardly anybody runs who changes a word of it."""
+    said = words_of_programs()
+    # Values, names of nodes and ranks, where one message goes on with another, and what MPI says itself.
+    values = re.compile(
+        r"\.\.\.|\brank \d+ on \w+|\b\w*\d[\w.]*|/[\w./-]*|\([^)]*\)|[:;,]|^multinode: "
+        r"|\bthe training on\b|\bmaster\.test\b|^Downstream from host "
+    )
+    rows = tomllib.loads((ROOT / "tests/data/faults.toml").read_text())["fault"]
+
+    parts = {part.strip() for row in rows for text in row["said"] for part in values.split(text)}
+    assert sorted(part for part in parts if part not in said) == []
