@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import tomllib
 
 from images import options
 from images.plan import catalog, planner
