@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from images import options
 from images.plan import catalog, planner
@@ -20,6 +19,7 @@ from tests.support.documents import Page, Shown, every_page, page, pages
 from tests.support.harness import ROOT
 from tests.support.library_wheels import LIBRARIES, PINS, read_pins
 from tests.support.sources import read_source
+from tests.support.toml import tomllib
 
 # Programs that the pages start in a container, beside the entrypoint's own commands.
 PROGRAMS = ("aws", "bash", "chmod", "hf", "ls", "tensorboard", "true")
