@@ -8,6 +8,7 @@ python -m benchmarks plain     the scripts, a step and texts of like length in f
 python -m benchmarks example   real scripts on one node and two: how soon a small real model learns, by either way
 python -m benchmarks settings  a step of training: tuned and untuned, alone and together, by gloo and oneCCL
 python -m benchmarks network   a step in two containers with less of a network between them, by what ranks send
+python -m benchmarks network-plain  the same in float32, without units for bf16
 python -m benchmarks store     many releases of transformers in one store
 python -m benchmarks plot      draw the plots of docs/benchmarks.json (its tables: python -m scripts.pages)
 """
@@ -31,6 +32,7 @@ from benchmarks.figures.measured import Figures, of_json
 from benchmarks.host import machine, scratch
 from benchmarks.image import measure as image
 from benchmarks.network import measure as network
+from benchmarks.network import plain as network_plain
 from benchmarks.plain import measure as plain
 from benchmarks.report import pages, tables
 from benchmarks.settings import measure as settings
@@ -42,7 +44,7 @@ from images.options import Parser
 
 PARTS: Mapping[str, ModuleType] = {
     "build": build, "image": image, "start": start, "train": train, "plain": plain, "example": example,
-    "settings": settings, "network": network, "store": store,
+    "settings": settings, "network": network, "network-plain": network_plain, "store": store,
 }  # fmt: skip
 PLOT = "python -m benchmarks plot"
 INTERRUPTED = 130

@@ -10,7 +10,7 @@ from typing import Any
 from images.host.errors import UserFault, WorldFault
 from images.store.whole_files import write_whole
 
-PARTS = ("build", "image", "start", "train", "plain", "example", "settings", "network", "store")
+PARTS = ("build", "image", "start", "train", "plain", "example", "settings", "network", "network-plain", "store")
 ANOTHER = "--json with another name"
 
 # What a page needs of each part; a list has any number of what is in it.

@@ -251,6 +251,23 @@ PROMISES: Sequence[Promise] = (
     ),
     *(
         Promise(
+            "network-plain", f"speed of two containers together, against two apart, 1 Gbit/s, {shape}",
+            f"{kind} apart 1gbit", "float32, without units for bf16; a core each; a step of each in turn",
+            f"{kind} default 1gbit", least=0.88,
+        )
+        for kind, shape in (("float32", "8 x 128"), ("long float32", "12 x 384"))
+    ),
+    *(
+        Promise(
+            "network-plain", f"speed of what is sent by default, against plain DDP, {limit}, {shape}",
+            f"{kind} off {rate}", "float32, without units for bf16; a step of each in turn", f"{kind} default {rate}",
+            least=0.98,
+        )
+        for kind, shape in (("float32", "8 x 128"), ("long float32", "12 x 384"), ("four float32", "four containers"))
+        for rate, limit in (("unlimited", "no limit"), ("1gbit", "1 Gbit/s"))
+    ),
+    *(
+        Promise(
             "network", f"speed of what is sent by default, against plain DistributedDataParallel, no limit, {dtype}",
             f"{dtype} off unlimited", "a step of each in turn", f"{dtype} default unlimited",
             least=0.98,

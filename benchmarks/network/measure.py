@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.figures.measured import Figures
+from benchmarks.host.containers import Setting
 from benchmarks.host.scratch import Scratch
 from benchmarks.settings.measure import check_units
-from benchmarks.settings.pair import SMALL, Group
+from benchmarks.settings.pair import LARGE, SMALL, Group
 from benchmarks.settings.scenes import WARM
 from benchmarks.sides.multinode import Multinode
 from images.host.errors import UserFault
@@ -41,11 +42,7 @@ MORE: Mapping[tuple[str, str], Sequence[str]] = {
 
 def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     """Train in float32, and in bfloat16 where the processor has units for it."""
-    if (os.cpu_count() or 1) < 2:
-        raise UserFault("two containers of a core each need two cores", os.cpu_count(), "run it on a larger machine")
-    image = scratch.image("network")
-    scratch.say("the image")
-    Multinode(scratch.directory, shared=True).run("--tag", image)
+    image = build(scratch, "network")
     for number in scratch.rounds(runs):
         scratch.say(f"run {number + 1}")
         measure_kind(open_group(scratch, image, KINDS[0]), figures, KINDS[0])
@@ -55,15 +52,26 @@ def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
                 measure_kind(open_group(scratch, image, kind), figures, kind)
 
 
-def open_group(scratch: Scratch, image: str, kind: str) -> Group:
-    """Return the containers of one of KINDS."""
-    return Group(scratch, image, FOUR if kind == KINDS[2] else 2, TURNS, MOST)
+def build(scratch: Scratch, part: str) -> str:
+    """Build the image of a part and return its name; raise UserFault on a machine that is too small."""
+    if (os.cpu_count() or 1) < 2:
+        raise UserFault("two containers of a core each need two cores", os.cpu_count(), "run it on a larger machine")
+    image = scratch.image(part)
+    scratch.say("the image")
+    Multinode(scratch.directory, shared=True).run("--tag", image)
+    return image
 
 
-def measure_kind(group: Group, figures: Figures, kind: str) -> None:
-    """Train under every limit."""
-    shape = replace(SMALL, steps=6, dtype=kind.rpartition(" ")[2])
-    for rate in RATES:
+def open_group(scratch: Scratch, image: str, kind: str, given: Setting | None = None) -> Group:
+    """Return the containers of a kind; given: what each has besides."""
+    return Group(scratch, image, FOUR if kind.startswith("four ") else 2, TURNS, MOST, given or Setting())
+
+
+def measure_kind(group: Group, figures: Figures, kind: str, rates: Sequence[str] = RATES) -> None:
+    """Train under every limit; a long kind has larger batches of longer texts."""
+    dtype = kind.rpartition(" ")[2]
+    shape = replace(LARGE, steps=2, dtype=dtype) if kind.startswith("long ") else replace(SMALL, steps=6, dtype=dtype)
+    for rate in rates:
         limit = rate or "no limit"
         group.scratch.say(f"{kind}, {limit}")
         with figures.optional(f"a network with {limit}, {kind}"):

@@ -279,6 +279,32 @@ NETWORK = (
         tuple(map(_told, OPTIONS)),
     ),
 )  # fmt: skip
+FEW = {rate: limit for rate, limit in RATES.items() if rate in ("unlimited", "1gbit")}
+
+
+def _sent_in_float32(kind: str) -> tuple[Row, ...]:
+    """Return the rows of a kind that has few limits."""
+    return tuple(
+        Row(
+            f"{limit}: {SENT[choice]}",
+            (
+                f"{kind} {choice} {rate}",
+                None if choice == "apart" else (f"{kind} apart {rate}", f"{kind} {choice} {rate}"),
+            ),
+        )
+        for rate, limit in FEW.items()
+        for choice in ("apart", "default", "off")
+    )
+
+
+NETWORK_PLAIN = (
+    Table(
+        "Two containers of a core each, 8 x 128, seconds of a step, and apart / together",
+        ("float32", "efficiency"), _sent("float32"),
+    ),
+    Table("The same, 12 x 384", ("float32", "efficiency"), _sent_in_float32("long float32")),
+    Table("Four containers of half a core each, 8 x 128", ("float32", "efficiency"), _sent_in_float32("four float32")),
+)  # fmt: skip
 STORE = (
     Table(
         "Releases of transformers on one torch in one store", ("disk", "seconds of all builds"),
@@ -294,5 +320,5 @@ STORE = (
 )  # fmt: skip
 TABLES: Mapping[str, Sequence[Table]] = {
     "build": BUILD, "image": IMAGE, "start": START, "train": TRAIN, "plain": PLAIN, "settings": SETTINGS,
-    "example": EXAMPLE, "network": NETWORK, "store": STORE,
+    "example": EXAMPLE, "network": NETWORK, "network-plain": NETWORK_PLAIN, "store": STORE,
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.figures.measured import Figures
@@ -46,7 +46,7 @@ LARGE, SMALL = Shape(12, 384), Shape(8, 128, 5)
 class Group:
     """An image of which some containers are started: two with a core each, or more with a share of one.
 
-    script: what each runs; most: seconds that it may take.
+    script: what each runs; most: seconds that it may take; given: what each has besides, such as another processor.
     """
 
     scratch: Scratch
@@ -54,6 +54,7 @@ class Group:
     count: int = len(CORES)
     script: Path = STEPS
     most: float = MOST
+    given: Setting = field(default_factory=Setting)
 
     def apart(self, shape: Shape) -> list[float]:
         """Return the seconds of a step of containers that train at the same time, each for itself."""
@@ -66,7 +67,8 @@ class Group:
 
         rate: one of BUCKETS, for all interfaces; environ: variables of all ranks.
         """
-        given = Setting(environ=environ or {}, mounts={self.script: PLACE})
+        mounts = {**self.given.mounts, self.script: PLACE}
+        given = Setting(environ={**self.given.environ, **(environ or {})}, mounts=mounts)
         return together(self.scratch, self.image, [PLACE, *words], given, self.most, Ranks(self.count, limit(rate)))
 
     def alone(self, shape: Shape) -> float:

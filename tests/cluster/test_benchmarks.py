@@ -87,6 +87,10 @@ SMALLEST: Mapping[str, Mapping[str, object]] = {
         "benchmarks.network.measure.RATES": ("1gbit",),
         "benchmarks.network.measure.SMALL": TINY,
     },
+    "network-plain": {
+        "benchmarks.network.plain.KINDS": {"float32": ("1gbit",)},
+        "benchmarks.network.measure.SMALL": TINY,
+    },
     "store": {},
 }
 # In the place of the real scripts of the examples, which GitHub has: it learns nothing, and says how it went.

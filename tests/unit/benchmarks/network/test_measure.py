@@ -9,8 +9,9 @@ from unittest import mock
 
 from benchmarks.figures.measured import Figures
 from benchmarks.figures.promises import KEPT, PROMISES, SHOWN, verdict
+from benchmarks.network import plain
 from benchmarks.network.measure import KINDS, measure_kind
-from benchmarks.report.rows import NETWORK
+from benchmarks.report.rows import NETWORK, NETWORK_PLAIN
 from benchmarks.settings.pair import Group
 from images.host.errors import WorldFault
 
@@ -50,6 +51,17 @@ def test_all_that_is_shown_is_measured() -> None:
     assert shown - set(figures.values) == never and set(figures.values) <= shown
     states = [verdict(each, figures).state for each in PROMISES if each.part == "network"]
     assert set(states) == {KEPT, SHOWN} and states.count(SHOWN) == 1  # for another processor
+
+
+def test_all_that_is_shown_of_a_plain_processor_is_measured() -> None:
+    figures = Figures()
+    for kind, rates in plain.KINDS.items():
+        measure_kind(cast(Group, Containers(limited=True)), figures, kind, rates)
+
+    cells: list[Any] = [cell for table in NETWORK_PLAIN for row in table.rows for cell in row.cells if cell]
+    shown = {name for cell in cells for name in ([cell] if isinstance(cell, str) else cell)}
+    assert shown == set(figures.values)
+    assert {verdict(each, figures).state for each in PROMISES if each.part == "network-plain"} == {KEPT}
 
 
 def test_without_a_limit_the_rest_is_measured_all_the_same() -> None:
