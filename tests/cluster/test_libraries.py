@@ -32,7 +32,7 @@ class Row(NamedTuple):
     """A script of tests/data/libraries.
 
     most: by how much a weight on two ranks may differ from that of one process with the same batch for a step, None
-    where they differ by design; resumes: whether the checkpoint of MULTINODE_RESUME is all that it needs to go on.
+    where they differ by design; resumes: whether it goes on from its last checkpoint without a word.
     """
 
     script: str

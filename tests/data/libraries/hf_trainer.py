@@ -1,7 +1,5 @@
 """The Trainer of transformers, with a model whose loss is the mean of a batch, and a limit for gradients."""
 
-import os
-
 from tiny import BATCH, OUTPUT, make_bert, make_texts, make_tokenizer, report
 from transformers import BertForTokenClassification, DataCollatorForTokenClassification, Trainer, TrainingArguments
 
@@ -14,7 +12,7 @@ collator = DataCollatorForTokenClassification(tokenizer)
 
 args = TrainingArguments(OUTPUT, per_device_train_batch_size=BATCH, max_steps=20, save_steps=5, logging_steps=5)
 trainer = Trainer(model, args, train_dataset=data, data_collator=collator)
-trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)
+trainer.train()
 trainer.save_model(OUTPUT)
 
 report(model, trainer.state.log_history[-1]["train_loss"])

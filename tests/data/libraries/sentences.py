@@ -1,6 +1,5 @@
 """Sentence-transformers, with the other examples of a batch as negatives."""
 
-import os
 import tempfile
 
 from datasets import Dataset
@@ -21,7 +20,7 @@ args = SentenceTransformerTrainingArguments(
 )
 loss = MultipleNegativesRankingLoss(model)
 trainer = SentenceTransformerTrainer(model, args, train_dataset=data, loss=loss)
-trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)
+trainer.train()
 model.save_pretrained(OUTPUT)
 
 report(model, trainer.state.log_history[-1]["train_loss"])

@@ -1,7 +1,5 @@
 """SFTTrainer of trl, with LoRA of peft."""
 
-import os
-
 from datasets import Dataset
 from peft import LoraConfig
 from tiny import BATCH, OUTPUT, make_llama, make_texts, make_tokenizer, report
@@ -13,7 +11,7 @@ lora = LoraConfig(r=4, lora_dropout=0.0, target_modules=["q_proj", "v_proj"], ta
 
 args = SFTConfig(OUTPUT, bf16=False, per_device_train_batch_size=BATCH, max_steps=20, save_steps=5, logging_steps=5)
 trainer = SFTTrainer(model, args, train_dataset=data, processing_class=tokenizer, peft_config=lora)
-trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)
+trainer.train()
 trainer.save_model(OUTPUT)
 
 report(trainer.model, trainer.state.log_history[-1]["train_loss"])
