@@ -184,9 +184,9 @@ def digest_content(directory: str, step: int) -> str:
 
 
 def measure(path: Path) -> int:
-    """Return the bytes of a file; -1 for one that has gone meanwhile."""
+    """Return the bytes of a file; -1 for one that this rank may not read, or that has gone meanwhile."""
     try:
-        return path.stat().st_size
+        return path.stat().st_size if os.access(path, os.R_OK) else -1
     except OSError:
         return -1
 

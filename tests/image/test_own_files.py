@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import textwrap
 from collections.abc import Callable
@@ -124,10 +125,9 @@ def test_elsewhere_the_files_come_from_the_bundle_or_are_asked_for(own: Own, mod
 @pytest.mark.slow
 def test_a_hook_of_the_users_own_runs_in_a_training(image: str, tmp_path: Path) -> None:
     """As the page has it; one that fails ends nothing."""
-    shown = next(
-        "\n".join(lines) for _, lines in page("docs/image.md").blocks if "def after_import" in "\n".join(lines)
-    )
-    (tmp_path / "torch.py").write_text(textwrap.dedent(shown))
+    shown = re.search(r"(?ms)^ *```python\n(.*?)^ *```", page("docs/image.md").text)
+    assert shown
+    (tmp_path / "torch.py").write_text(textwrap.dedent(shown[1]))
     (tmp_path / "json.py").write_text("def after_import(module): raise ValueError('mine')")
     (tmp_path / "train.py").write_text("import json, torch\nprint(torch.tensor([1e-323], dtype=torch.float64) == 0)")
     tmp_path.chmod(0o755)
