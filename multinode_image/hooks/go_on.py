@@ -141,13 +141,15 @@ def describe_data(data: Any) -> str:
 
 def choose(args: Any, mark: Mark, named: Any, environ: Mapping[str, str]) -> Any:
     """Return the checkpoint from which a training goes on, as the Trainer takes it; named: what the script has said."""
-    wish = environ.get(RESUME, "")
+    wish, directory = environ.get(RESUME, ""), args.output_dir
+    kept = os.path.realpath(environ.get(KEPT) or os.devnull) == os.path.realpath(directory)
     if named and named != ANEW:
+        if kept and isinstance(named, str) and os.path.realpath(os.path.dirname(named)) == os.path.realpath(directory):
+            keep_steps(args, Path(named))
         return named
     if wish and wish != ANEW and BEGUN[:1] == BEGUN:  # it is that of the first training
         return expand_user(wish, environ.get("HOME", ""))
-    directory = args.output_dir
-    if (kept := environ.get(KEPT)) and os.path.realpath(kept) == os.path.realpath(directory):
+    if kept:
         return None  # the start has looked there
     found = agree(args, find_last(directory, {**mark, "anew": True} if ANEW in (wish, named) else mark))
     say(args, directory, found)

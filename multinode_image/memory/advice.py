@@ -15,6 +15,7 @@ from multinode_image.memory.estimate import AGENT, Workload, estimate_rank
 from multinode_image.memory.model import Model, find_model, read_model
 from multinode_image.numbers import is_true, whole
 from multinode_image.situation import Situation
+from multinode_image.tasks.arguments import ACCUMULATION, BATCH_SIZE, find_argument, find_number
 
 # How arguments call a model, and the most words of an example.
 MODELS = ("model_name_or_path", "model_name", "model_path", "model")
@@ -98,11 +99,11 @@ def read_workload(model: Model, arguments: Mapping[str, object], *, several: boo
     """Return what counts of the arguments; what none of them says is as usual."""
     lengths = (whole(str(arguments.get(name, ""))) for name in LENGTHS)
     return Workload(
-        batch=whole(str(arguments.get("per_device_train_batch_size", ""))) or BATCH,
+        batch=find_number(arguments, BATCH_SIZE, "") or BATCH,
         length=min(next(filter(None, lengths), LENGTH), model.places or LENGTH),
-        bf16=is_true(arguments.get("bf16")),
+        bf16=is_true(find_argument(arguments, "bf16")),
         several=several,
-        accumulates=(whole(str(arguments.get("gradient_accumulation_steps", ""))) or 1) > 1,
-        recomputes=is_true(arguments.get("gradient_checkpointing")),
-        optimizer=str(arguments.get("optim") or "adamw"),
+        accumulates=(find_number(arguments, ACCUMULATION, "") or 1) > 1,
+        recomputes=is_true(find_argument(arguments, "gradient_checkpointing")),
+        optimizer=str(find_argument(arguments, "optim") or "adamw"),
     )

@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, field, replace
 
 from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
-from multinode_image.numbers import whole
 from multinode_image.printing.streams import quote
 from multinode_image.results.checkpoints import PREFIX, TICK, Own, find_last, list_owners, list_steps, mark_state
 from multinode_image.results.identity import FLAG, OVERWRITE, Pair, compare_older, compare_pairs, identify_task
 from multinode_image.results.shared import Shared, open_shared
-from multinode_image.tasks.defaults import OUTPUT_DIR
+from multinode_image.tasks.arguments import find_number
+from multinode_image.tasks.defaults import MAX_STEPS, OUTPUT_DIR
 from multinode_image.tasks.table import TASKS
 
 STATE_DIRECTORY, RECORD = "_multinode", "run.json"
@@ -79,7 +79,7 @@ class Record:
     @property
     def own(self) -> Own:
         """Return which checkpoints are those of the run."""
-        most = whole(dict(self.arguments).get("max_steps", ""))
+        most = find_number(dict(self.arguments), MAX_STEPS, "")
         return Own(self.before, bool(self.written), None if self.older else frozenset(self.users), most or None)
 
 

@@ -19,7 +19,7 @@ from multinode_image import timeouts
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.numbers import whole
 from multinode_image.results.agree import PAUSE, agree, tell_refused
-from multinode_image.results.checkpoints import PREFIX, STATE, digest_state, find_last, read_object
+from multinode_image.results.checkpoints import PREFIX, STATE, digest_state, find_last
 from multinode_image.results.identity import FLAG
 from multinode_image.results.record import (
     AS_VARIABLE,
@@ -39,7 +39,6 @@ from multinode_image.world.ranks import read_job_name
 
 # By this variable a rank of torchrun knows how its checkpoint is handed over, and the directory: `flag:/workspace/...`.
 RUN = "MULTINODE_RUN"
-MAX_STEPS = "max_steps"
 
 Say = Callable[[str], None]
 
@@ -210,16 +209,7 @@ def hand_over(handover: str, words: list[str], place: str) -> tuple[list[str], d
 
 
 def add_flags(words: list[str], place: str) -> list[str]:
-    """Return the command line of a task with a checkpoint, and with the steps that the run has in all.
-
-    The Trainer counts in steps, and computes how many there are from the epochs and the ranks of this start. Another
-    number of ranks would follow another schedule of the learning rate (transformers/trainer.py, _init_training_state).
-    """
+    """Return the command line of a task with a checkpoint; the steps that the run has in all are kept in the rank."""
     begin = next((number for number, word in enumerate(words) if word.endswith(".py")), 0)
     program = Program(words[begin:], [], name_flags(split_flags(words[begin + 1 :])))
-    program = set_argument(program, FLAG, place)
-    total = read_object(Path(place, STATE)).get(MAX_STEPS)
-    typed = str(program.arguments.get(MAX_STEPS, "-1"))
-    if typed.startswith("-") and isinstance(total, int) and total > 0:
-        program = set_argument(program, MAX_STEPS, total)
-    return [*words[:begin], *program.words]
+    return [*words[:begin], *set_argument(program, FLAG, place).words]

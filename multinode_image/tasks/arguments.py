@@ -207,7 +207,12 @@ def read_batch(arguments: Mapping[str, object]) -> int | None:
 
 def find_number(arguments: Mapping[str, object], flag: str, default: str) -> int | None:
     """Return the number of a flag, by its name in any release; None for what is no number."""
-    return whole(str(next((arguments[name] for name in list_names(flag) if name in arguments), default)))
+    return whole(str(find_argument(arguments, flag, default)))
+
+
+def find_argument(arguments: Mapping[str, object], flag: str, default: object = None) -> object:
+    """Return the value of a flag, by its name in any release."""
+    return next((arguments[name] for name in list_names(flag) if name in arguments), default)
 
 
 def set_argument(program: Program, name: str, value: object) -> Program:

@@ -11,7 +11,7 @@ from multinode_image.tasks.aliases import ALIASES, Flag, has_ccl, list_names, sp
 from multinode_image.tasks.batches import FIXED, GROUPS, find_reordered
 from multinode_image.tasks.table import ACCELERATE, OTHER, Task
 
-OUTPUT, OUTPUT_DIR = "/workspace/output", "output_dir"
+OUTPUT, OUTPUT_DIR, MAX_STEPS = "/workspace/output", "output_dir", "max_steps"
 # A default, and the flags beside which it makes no sense; one of `do_` and `pad_` counts if it is switched on.
 UNLESS = {
     "dataset_name": ("train_file", "validation_file", "test_file"),
@@ -19,7 +19,7 @@ UNLESS = {
     "task_name": ("dataset_name", "train_file", "validation_file"),
     "label_column_name": ("dataset_name", "train_file"),
     "text_column_names": ("dataset_name", "train_file"),
-    "num_train_epochs": ("max_steps",),
+    "num_train_epochs": (MAX_STEPS,),
     # A typed one asks for nothing else.
     "do_train": ("do_eval", "do_predict"),
     "do_eval": ("do_train", "do_predict"),
@@ -59,7 +59,8 @@ def choose_defaults(defaults: list[Flag], typed: Mapping[str, str], task: Task, 
 
 def is_senseless(name: str, typed: Mapping[str, str], task: Task) -> bool:
     """Return whether a default makes no sense beside the flags that are typed, by their values."""
-    names = (*UNLESS.get(name, ()), *list_names(name)[1:])
+    beside = next((UNLESS[each] for each in list_names(name) if each in UNLESS), ())
+    names = (*(other for each in beside for other in list_names(each)), *list_names(name)[1:])
     if any(each in typed and not (each.startswith(("do_", "pad_")) and is_no(typed[each])) for each in names):
         return True
     if name == "do_eval":  # most scripts end in "--do_eval requires a validation dataset", after minutes of tokenizing

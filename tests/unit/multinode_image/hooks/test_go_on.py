@@ -193,6 +193,19 @@ def test_another_number_of_ranks_keeps_the_steps(
     assert trainer.args.max_steps == steps
 
 
+@pytest.mark.parametrize(("kept", "typed", "steps"), [(True, -1, 40), (True, 7, 7), (False, -1, -1)])
+def test_a_task_keeps_the_steps_of_its_run(
+    hook: Any, start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, typed: int, steps: int
+) -> None:
+    """Its start has named the checkpoint, of a run of one rank; a script may go on from one of another run."""
+    start()(tmp_path).train()
+    trainer = start()(tmp_path)
+    trainer.args.max_steps, trainer.args.world_size = typed, 2
+    monkeypatch.setenv(hook.KEPT, str(tmp_path) if kept else "")
+    assert trainer.train(f"{tmp_path}/checkpoint-20") == f"{tmp_path}/checkpoint-20"
+    assert trainer.args.max_steps == steps
+
+
 @pytest.mark.parametrize(
     ("steps", "seen", "ends"),
     [([20, 20], [True, True], False), ([10, 20], [True, True], False), ([20, 0], [True, False], True)],

@@ -373,17 +373,6 @@ def test_nothing_secret_is_left(start: Start) -> None:
     assert start.task(*words) is not None
 
 
-@pytest.mark.parametrize("steps", [[], ["--max_steps", "-1"], ["--max_steps", "7"]])
-def test_a_task_keeps_the_steps_of_its_run(start: Start, steps: list[str]) -> None:
-    start.task(*steps)
-    place = Path(start.save(4))
-    (place / "trainer_state.json").write_text(json.dumps({"global_step": 4, "max_steps": 1000}))
-    program, run = start.plan(*steps)
-    assert run is not None
-    argv, _ = open_run(run, program.words, ONE, {}, start.said.append)
-    assert value(argv, "--max_steps") == ("7" if "7" in steps else "1000")
-
-
 def test_a_script_without_the_trainer_is_guarded_and_begins_anew(start: Start) -> None:
     job = Command(TASK, "qa-no-trainer", ["--output_dir", str(start.directory)])
     program, run = start.plan(job=job)

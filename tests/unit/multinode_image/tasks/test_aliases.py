@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from multinode_image.machine.image import Stack
 from multinode_image.programs.smoke_checks import DEFAULTS
+from multinode_image.results.record import Record
+from multinode_image.tasks import aliases
 from multinode_image.tasks.aliases import ALIASES, OF_TRAINER, Alias, list_names, plain, split_flags, translate
-from multinode_image.tasks.arguments import ACCUMULATION, BATCH_SIZE, complete
+from multinode_image.tasks.arguments import ACCUMULATION, BATCH_SIZE, complete, find_argument
 from multinode_image.tasks.batches import EVALUATES
+from multinode_image.tasks.defaults import is_senseless
 from multinode_image.tasks.table import ACCELERATE, TASKS, TRAINER
 from tests.support.trainer_fields import EVER, HISTORY
 
@@ -140,3 +143,13 @@ def test_all_names_of_a_flag_are_read_alike() -> None:
     assert list_names("no_cuda") == ("no_cuda", "use_cpu")
     assert list_names("group_by_length") == ("group_by_length",)  # a value of another flag by now
     assert list_names("seed") == ("seed",)
+
+
+def test_a_flag_that_is_renamed_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a release to come called --max_steps --max_train_steps: whoever reads it finds it by either name."""
+    row = Alias("max_steps", (5, 24), "max_train_steps", (5, 24))
+    monkeypatch.setattr(aliases, "OF_TRAINER", (*aliases.OF_TRAINER, row))
+    for name in ("max_steps", "max_train_steps"):
+        assert Record("qa", ((name, "100"),)).own.most == 100
+        assert is_senseless("num_train_epochs", {name: "3"}, TASKS["qa"])
+        assert find_argument({name: 3}, "max_steps") == 3
