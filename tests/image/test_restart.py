@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -32,7 +33,8 @@ def test_a_container_that_is_started_again_goes_on(
     assert done.code == 9 and "rank 0 begins at step 0" in done.out
     half = volume / "clm/checkpoint-6"  # as it is when a node dies while it writes
     half.mkdir()
-    half.chmod(0o777)
+    owner = (volume / "clm/checkpoint-4").stat()
+    os.chown(half, owner.st_uid, owner.st_gid)  # whose checkpoints they are is looked at first
 
     with broken.happens():
         done = train(image, volume, "--nproc", "1", *command)
