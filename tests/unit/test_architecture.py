@@ -101,17 +101,20 @@ def test_the_entrypoint_needs_nothing_but_python() -> None:
         assert {each.split(".")[0] for each in read_source(path).imports} <= known, path
 
 
-# What each command line, or each kind of replica, has.
-ALIKE = {"main", "write_replica"}
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_others_import_has_a_name_of_its_own(program: str) -> None:
+    """Programs that run beside torch are not looked at: each has names of its own, as each module has for itself."""
+    modules = list_modules(program)
+    imported = {name for path in modules.values() for name in read_source(path).imports}
+    names = Counter(
+        name
+        for module, path in modules.items()
+        if not {"exchange", "hooks", "programs"} & {*path.parts}
+        for name in read_source(path).defines
+        if f"{module}.{name}" in imported
+    )
 
-
-@pytest.mark.parametrize("program", ["multinode_image", "images", "manifests"])
-def test_no_two_functions_or_classes_have_one_name(program: str) -> None:
-    """Programs that run beside torch, or in a base, are not looked at: each has names of its own."""
-    paths = [path for path in list_modules(program).values() if not {"exchange", "hooks", "programs"} & {*path.parts}]
-    names = Counter(name for path in paths for name in read_source(path).defines)
-
-    assert {name for name, count in names.items() if count > 1} - ALIKE == set(), "name them by what each does"
+    assert {name for name, count in names.items() if count > 1} == set(), "name them by what each does"
 
 
 def test_the_processor_is_named_in_one_module() -> None:
