@@ -59,7 +59,7 @@ def take_cores(facts: Facts) -> Facts:
     Under a quota, and with more ranks than cores, they share them. A rank that the user had bound stays where it is.
     """
     machine, environ = facts.machine, facts.environ
-    count, place = (whole(environ.get(names[0], "")) for names in (HYDRA.local_size, HYDRA.local_rank))
+    count, place = (whole(environ.get(names[0], "")) for names in (HYDRA.names.local_size, HYDRA.names.local_rank))
     if not environ.get(SUPERVISED) or not count or place not in range(count) or machine.pinned:
         return facts
     node = see_node(machine)
@@ -72,7 +72,7 @@ def take_cores(facts: Facts) -> Facts:
 
 def find_rank(environ: Mapping[str, str]) -> int | None:
     """Return the rank that hydra gave this process; None where it gave none."""
-    return whole(environ.get(HYDRA.rank, ""))
+    return whole(environ.get(HYDRA.names.rank, ""))
 
 
 def report_refused(environ: Mapping[str, str], code: int) -> None:

@@ -1,10 +1,10 @@
-"""The world of a process, and a launcher: the variables by which it describes one."""
+"""The world of a process, and what may have made it: launchers of ranks and of nodes, and schedulers around them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Union
 
 from multinode_image.numbers import whole
 
@@ -17,6 +17,7 @@ TORCHRUN = "torchrun"
 TORCHRUN_WORKER = "torchrun-worker"
 
 EVERY_NODE = "export PET_NNODES, PET_NODE_RANK (from 0) and PET_MASTER_ADDR on every node"
+SET_MASTER = "export MASTER_ADDR=node0"
 NO_LAUNCHER = "no launcher's variables are set"
 # What stands between the hosts of a list, beside blanks.
 BETWEEN = str.maketrans(dict.fromkeys("[]\"',;", " "))
@@ -83,89 +84,128 @@ class World(NamedTuple):
         return self.launcher == TORCHRUN or (self.launcher == ALONE and self.several)
 
 
-class Launcher(NamedTuple):
-    """One way in which this process may have been started, and the variables that say its place: a row of table.py.
+class Names(NamedTuple):
+    """The variables that say the place of a rank; of several the first that is set counts.
 
-    A launcher has started each rank, or a process on each node, where torchrun has to start the ranks: then `rank` is
-    that of the node and `size` counts nodes.
-
-    proof: whether its variables are there, if not `rank` and `size` prove it; fact: what proves it; read: finds the
-    world that they describe, or raises Refusal where they contradict each other; started: whether it has made this
-    process a rank of a world already.
-
-    Names of variables, of several the first that is set counts:
-    - rank: the number of this process, or its name in a list; size: how many there are, empty where a list says it
-    - local_rank: its number among those of its node; local_size: how many ranks its node has
-    - nodes: how many nodes there are; allocation: how many a scheduler has allocated, where nothing says local_size
-    - hosts: the address of rank 0's node, or a list that begins with it; may have a `*`, and torchrun's nodes need it
-    - job: what only the processes of this job share, the surest first; a dot joins variables
-
-    count_here: finds local_size in the environment and the size; remedy: how all ranks get a variable; loopback:
-    whether a master on loopback is right for several nodes.
+    rank: the number of this process; size: how many there are; local_rank: its number among those of its node;
+    local_size: how many ranks its node has; nodes: how many nodes there are; job: what only the processes of this job
+    share, the surest first; a dot joins variables.
     """
 
-    kind: str
-    read: Callable[[Mapping[str, str], Launcher], World]
-    proof: Callable[[Mapping[str, str]], bool] | None = None
-    fact: str = ""
-    started: bool = True
     rank: str = ""
     size: str = ""
     local_rank: tuple[str, ...] = ()
     local_size: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    job: tuple[str, ...] = ()
+
+
+class Proof(NamedTuple):
+    """What proves a launcher: a fact in words, and whether it holds."""
+
+    fact: str
+    holds: Callable[[Mapping[str, str]], bool]
+
+
+class RankLauncher(NamedTuple):
+    """What has started each rank, and says its place: a row of table.py.
+
+    kind: one of the words above; allocation: how many nodes were allocated, where nothing says how many ranks this one
+    has; count_here: finds that in the environment and the size; hosts: the variable with the address of rank 0's node,
+    or a list that begins with it; set_master: how all ranks get a variable; proof: other variables than `rank` and
+    `size` of several; started: whether this process is a rank of its world already, and not one that may start others.
+    """
+
+    kind: str
+    names: Names
     allocation: tuple[str, ...] = ()
     count_here: Callable[[Mapping[str, str], int], int | None] = lambda environ, size: None
     hosts: str = ""
-    job: tuple[str, ...] = ()
-    remedy: str = "export MASTER_ADDR=node0"
-    loopback: bool = False
+    set_master: str = SET_MASTER
+    proof: Proof | None = None
+    started: bool = True
 
     @property
     def why(self) -> str:
         """Return the fact that proves this launcher."""
-        names = (self.rank, self.size) if self.started else (self.size or self.hosts, self.rank)
-        return self.fact or f"{names[0]} and {names[1]} are set"
+        return self.proof.fact if self.proof else f"{self.names.rank} and {self.names.size} are set"
 
     def proves(self, environ: Mapping[str, str]) -> bool:
         """Return whether this process was started so; in a world of one somebody may start others."""
-        if self.proof is not None:
-            return self.proof(environ)
-        lists = self.find_hosts(environ)
-        if not all_set(self.rank)(environ) or (self.hosts and not lists and not self.started):
+        return self.proof.holds(environ) if self.proof else counts_several(environ, self.names.rank, self.names.size)
+
+
+class NodeLauncher(NamedTuple):
+    """What has started a process on each node, which may start ranks there, by torchrun if there are several nodes.
+
+    kind: one of the words above; read: finds the world that its variables describe, or raises Refusal where they
+    contradict each other; node_rank: the variable with the number of this node, or its name in a list; nodes: how many
+    there are, empty where a list says it; hosts: the address of the first, or a list, may have a `*`; job: as in Names;
+    proof: other variables than these.
+    """
+
+    kind: str
+    read: Callable[[Mapping[str, str], NodeLauncher], World]
+    node_rank: str = ""
+    nodes: str = ""
+    hosts: str = ""
+    job: tuple[str, ...] = ()
+    proof: Proof | None = None
+
+    @property
+    def why(self) -> str:
+        """Return the fact that proves this launcher."""
+        return self.proof.fact if self.proof else f"{self.nodes or self.hosts} and {self.node_rank} are set"
+
+    @property
+    def started(self) -> bool:
+        """Return whether this process is a rank of a world already: it is none."""
+        return False
+
+    def proves(self, environ: Mapping[str, str]) -> bool:
+        """Return whether this process was started so, as one of several."""
+        if self.proof:
+            return self.proof.holds(environ)
+        lists = list_hosts(environ, self.hosts)
+        if not lists or not all_set(self.node_rank)(environ):
             return False
-        return self.has_several(environ) if self.size else sum(map(len, lists.values())) > 1
+        several = sum(map(len, lists.values())) > 1
+        return counts_several(environ, self.node_rank, self.nodes) if self.nodes else several
 
-    def has_several(self, environ: Mapping[str, str]) -> bool:
-        """Return whether there are several, or a number that is none, which is refused when it is read."""
-        return all_set(self.rank, self.size)(environ) and whole(environ[self.size]) != 1
 
-    def find_hosts(self, environ: Mapping[str, str]) -> dict[str, list[str]]:
-        """Return the hosts in each variable of `hosts`; without those that have none."""
-        names = [name for name in sorted(environ) if fnmatchcase(name, self.hosts)]
-        return {name: hosts for name in names if (hosts := split_hosts(environ[name]))}
+Launcher = Union[RankLauncher, NodeLauncher]
 
 
 class Scheduler(NamedTuple):
-    """What a scheduler says in an allocation where others start the ranks, or a launcher that names no size and rank.
+    """What a scheduler says in an allocation, where it starts ranks or others do.
 
-    prefix: how its variables begin; sizes, ranks, hosts: those that say that there are several, by a number or a list;
-    marks: those that say it by a text, as a pattern; nodes, local_rank, local_size, job: what ranks of mpirun read of
-    it, as of a Launcher; allocates: whether it counts nodes or slots that were allocated, and not what was started
-    there; remedy: how ranks are started there.
+    prefix: how its variables begin; names: of the processes that it starts, which ranks of mpirun read as well, behind
+    their own; hosts: those that list several; marks: those that say that there are several by a text, as a pattern;
+    kind: what ranks are that it has started, empty where it starts none; count_here, set_master: as in RankLauncher;
+    allocates: whether it counts nodes or slots that were allocated, and not what was started there; remedy: how ranks
+    are started there.
     """
 
     prefix: str
-    sizes: tuple[str, ...] = ()
-    ranks: tuple[str, ...] = ()
+    names: Names = Names()
     hosts: tuple[str, ...] = ()
     marks: Mapping[str, str] = {}
-    nodes: tuple[str, ...] = ()
-    local_rank: tuple[str, ...] = ()
-    local_size: tuple[str, ...] = ()
-    job: tuple[str, ...] = ()
+    kind: str = ""
+    count_here: Callable[[Mapping[str, str], int], int | None] = lambda environ, size: None
+    set_master: str = SET_MASTER
     allocates: bool = False
     remedy: str = ""
+
+
+def counts_several(environ: Mapping[str, str], rank: str, size: str) -> bool:
+    """Return whether both variables are set, and there are several, or a number that is none: reading refuses that."""
+    return all_set(rank, size)(environ) and whole(environ[size]) != 1
+
+
+def list_hosts(environ: Mapping[str, str], pattern: str) -> dict[str, list[str]]:
+    """Return the hosts in each variable with a name like this; without those that have none."""
+    names = [name for name in sorted(environ) if fnmatchcase(name, pattern)]
+    return {name: hosts for name in names if (hosts := split_hosts(environ[name]))}
 
 
 def all_set(*names: str) -> Callable[[Mapping[str, str]], bool]:

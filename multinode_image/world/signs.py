@@ -16,34 +16,27 @@ from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
 from multinode_image.numbers import number, whole
 from multinode_image.settings import SIZE
-from multinode_image.world.model import split_hosts
+from multinode_image.world.model import NodeLauncher, RankLauncher, split_hosts
 from multinode_image.world.table import LAUNCHERS, SCHEDULERS
 from multinode_image.world.torchrun import parse_nodes
 
 # What launchers and schedulers call how many there are, which of them this one is, and who they are.
-SIZES = "|".join(
-    [
-        *(name for launcher in LAUNCHERS for name in (launcher.size, *launcher.nodes) if name),
-        *(name for scheduler in SCHEDULERS for name in scheduler.sizes),
-    ]
-)
-RANKS = "|".join(
-    [
-        *(launcher.rank for launcher in LAUNCHERS if launcher.started and launcher.rank),
-        *(name for scheduler in SCHEDULERS for name in scheduler.ranks),
-    ]
-)
-LISTS = "|".join(
-    [
-        *(translate(launcher.hosts) for launcher in LAUNCHERS if launcher.hosts),
-        *(name for scheduler in SCHEDULERS for name in scheduler.hosts),
-    ]
-)
+STARTED = [each.names for each in LAUNCHERS if isinstance(each, RankLauncher)]
+NAMES = [*STARTED, *(each.names for each in SCHEDULERS)]
+NODES = [each for each in LAUNCHERS if isinstance(each, NodeLauncher)]
+COUNTS = [*(name for each in NAMES for name in (each.size, *each.nodes)), *(each.nodes for each in NODES)]
+SIZES = "|".join(name for name in COUNTS if name)
+RANKS = "|".join(each.rank for each in NAMES if each.rank)
+HOSTLISTS = [
+    *(translate(each.hosts) for each in LAUNCHERS if each.hosts),
+    *(name for each in SCHEDULERS for name in each.hosts),
+]
+LISTS = "|".join(HOSTLISTS)
 MARKS = {name: re.compile(text) for scheduler in SCHEDULERS for name, text in scheduler.marks.items()}
 # What counts the nodes of an allocation, or the slots of an mpirun, and not the processes that were started there; and
 # what counts these, although it has the same beginning.
 ALLOCATES = tuple(scheduler.prefix for scheduler in SCHEDULERS if scheduler.allocates)
-STARTED = {launcher.size for launcher in LAUNCHERS if launcher.started}
+COUNTS_STARTED = {each.size for each in STARTED}
 # How many there are, from two on: of any launcher, and as in NNODES, SLURM_JOB_NUM_NODES, N_TASKS.
 IS_COUNT = re.compile(
     rf"{SIZES}|"
@@ -89,7 +82,7 @@ def list_variables(environ: Mapping[str, str], *, allocated: bool = False) -> li
             number(environ, name)
     names = ["RANK"] if is_first_of_many(environ) else []
     for name in sorted(environ, key=lambda name: (not IS_COUNT.fullmatch(name), not IS_RANK.fullmatch(name), name)):
-        counts = not allocated or name in STARTED or not name.startswith(ALLOCATES)
+        counts = not allocated or name in COUNTS_STARTED or not name.startswith(ALLOCATES)
         if counts and (says_several(name, environ[name]) or numbers_one(name, environ) or lists_several(environ[name])):
             names.append(name)
     return names

@@ -20,6 +20,10 @@ from multinode_image.world.model import (
     TORCHRUN,
     TORCHRUN_WORKER,
     Launcher,
+    Names,
+    NodeLauncher,
+    Proof,
+    RankLauncher,
     Scheduler,
     World,
     all_set,
@@ -51,36 +55,52 @@ def has_master(environ: Mapping[str, str]) -> bool:
     return all_set("PET_MASTER_ADDR")(environ) or all_set("MASTER_ADDR", "PET_NNODES")(environ)
 
 
-# In whose allocations mpirun starts ranks, and what starts ranks by names that no row below reads.
 BY_MPIRUN = "start the ranks with mpirun, which gives each a rank and a size"
-FLUX = Scheduler(
-    "FLUX_",
-    sizes=("FLUX_JOB_SIZE",),
-    ranks=("FLUX_TASK_RANK",),
-    nodes=("FLUX_JOB_NNODES",),
-    local_rank=("FLUX_TASK_LOCAL_ID",),
-    job=("FLUX_JOB_ID",),
-    allocates=True,
-)
-PALS = Scheduler(
-    "PALS_",
-    ranks=("PALS_RANKID",),
-    local_rank=("PALS_LOCAL_RANKID",),
-    local_size=("PALS_LOCAL_SIZE",),
-    job=("PALS_APID",),
-    remedy=BY_MPIRUN,
-)
+# In this order their names count for ranks of mpirun: the innermost and the surest name of a job first. PMI_JOBID is
+# left over where mpirun runs in a step; the steps of a heterogeneous job of Slurm may have different numbers.
 SCHEDULERS = (
-    FLUX,
-    PALS,
+    Scheduler(
+        "PALS_",
+        Names("PALS_RANKID", "", ("PALS_LOCAL_RANKID",), ("PALS_LOCAL_SIZE",), job=("PALS_APID",)),
+        remedy=BY_MPIRUN,
+    ),
+    Scheduler("PMIX_", Names("PMIX_RANK", job=("PMIX_NAMESPACE",)), remedy=BY_MPIRUN),
+    Scheduler("OMPI_", Names(job=("OMPI_MCA_ess_base_jobid",)), allocates=True, remedy=BY_MPIRUN),
+    # The tasks that `flux run` has started, with a PMI or without (flux-environment(7)).
+    Scheduler(
+        "FLUX_",
+        Names(
+            "FLUX_TASK_RANK",
+            "FLUX_JOB_SIZE",
+            ("FLUX_TASK_LOCAL_ID",),
+            nodes=("FLUX_JOB_NNODES",),
+            job=("FLUX_JOB_ID",),
+        ),
+        kind=MPI,
+        set_master="flux run --env=MASTER_ADDR=node0 ...",
+        allocates=True,
+    ),
+    # mpirun -pmi-port and prterun give a process neither a rank nor a size under a name that others have.
+    Scheduler("PMI_", Names(job=("PMI_JOBID",)), marks={"PMI_PORT": ".*:[1-9][0-9]*"}, remedy=BY_MPIRUN),
+    # A batch script has SLURM_PROCID as well as the tasks of a step, but no step of several.
     Scheduler(
         "SLURM_",
+        Names(
+            "SLURM_PROCID",
+            "SLURM_STEP_NUM_TASKS",
+            ("SLURM_LOCALID",),
+            nodes=("SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
+            job=("SLURM_HET_JOB_ID", "SLURM_JOB_ID.SLURM_STEP_ID"),
+        ),
+        kind=SLURM,
+        count_here=slurm.count_tasks,
+        set_master="MASTER_ADDR=node0 srun ...",
         allocates=True,
         remedy="start the ranks with srun, or with mpirun: srun IMAGE-COMMAND, or sbatch with --ntasks=1",
     ),
     Scheduler(
         "PBS_",
-        ranks=("PBS_VNODENUM",),
+        Names("PBS_VNODENUM"),
         allocates=True,
         remedy=f"export MASTER_ADDR=$(head -n1 $PBS_NODEFILE) and {BY_MPIRUN}: mpirun -f $PBS_NODEFILE -n 2 -ppn 1 ...",
     ),
@@ -91,158 +111,137 @@ SCHEDULERS = (
         remedy=f"export MASTER_ADDR=${{LSB_MCPU_HOSTS%% *}} and {BY_MPIRUN}; or with blaunch, and {EVERY_NODE}",
     ),
     Scheduler("NHOSTS", allocates=True),
-    # mpirun -pmi-port and prterun give a process neither a rank nor a size under a name that others have.
-    Scheduler("PMI_", marks={"PMI_PORT": ".*:[1-9][0-9]*"}, remedy=BY_MPIRUN),
-    Scheduler("PMIX_", ranks=("PMIX_RANK",), remedy=BY_MPIRUN),
     Scheduler("PRTE_", marks={"PRTE_LAUNCHED": "1"}, allocates=True, remedy=BY_MPIRUN),
-    Scheduler("OMPI_", allocates=True, remedy=BY_MPIRUN),
     Scheduler("MV2_", remedy=BY_MPIRUN),
-    Scheduler("HOROVOD_", sizes=("HOROVOD_SIZE",), ranks=("HOROVOD_RANK",)),
+    Scheduler("HOROVOD_", Names("HOROVOD_RANK", "HOROVOD_SIZE")),
 )
 
 
-# torchrun's workers. By hand, or as in Azure ML, the variables may lack some.
-TORCHRUN_RANK = Launcher(
-    TORCHRUN_WORKER,
-    read_rank,
-    rank="RANK",
-    size="WORLD_SIZE",
-    local_rank=("LOCAL_RANK",),
-    local_size=("LOCAL_WORLD_SIZE", "LOCAL_SIZE"),
-    count_here=torchrun.count_by_hand,
-    loopback=True,
-)
-# The tasks of a step that srun has started; a batch script has SLURM_PROCID, too, but no step of several. The steps of
-# a heterogeneous job may have different numbers.
-SLURM_JOB = ("SLURM_HET_JOB_ID", "SLURM_JOB_ID.SLURM_STEP_ID")
-SLURM_TASK = Launcher(
-    SLURM,
-    read_rank,
-    rank="SLURM_PROCID",
-    size="SLURM_STEP_NUM_TASKS",
-    local_rank=("SLURM_LOCALID",),
-    nodes=("SLURM_STEP_NUM_NODES", "SLURM_NNODES"),
-    count_here=slurm.count_tasks,
-    job=SLURM_JOB,
-    remedy="MASTER_ADDR=node0 srun ...",
-)
-# Ranks that mpirun has started. What only those of one mpirun share, the surest first: PMI_JOBID is left over where
-# mpirun runs in a step. On not all nodes of an allocation mpirun may have put ranks.
-MPI_RANK = Launcher(
-    MPI,
-    read_rank,
-    allocation=(*FLUX.nodes, *SLURM_TASK.nodes),
-    job=(
-        "I_MPI_HYDRA_UUID",
-        *PALS.job,
-        "PMIX_NAMESPACE",
-        "OMPI_MCA_ess_base_jobid",
-        *FLUX.job,
-        "PMI_JOBID",
-        *SLURM_JOB,
-    ),
-)
-# A process on each node, where torchrun has to start the ranks.
-SCHEDULER_NODE = Launcher(TORCHRUN, read_node, started=False)
-TORCHRUN_NODE = Launcher(TORCHRUN, torchrun.read_rendezvous, started=False)
-# One process, which may start ranks itself.
-SINGLE = Launcher(ALONE, lambda env, row: World(row.kind, row.why, local_size=torchrun.read_count(env)), started=False)
+def start_by_mpirun(names: Names, set_master: str) -> RankLauncher:
+    """Return an MPI whose ranks read, behind its own names, what the schedulers around them say.
 
-
-def name_like(prefix: str, remedy: str) -> Launcher:
-    """Return the row of a launcher whose variables have one prefix: PREFIX_RANK, PREFIX_SIZE and so on."""
-    return MPI_RANK._replace(
-        rank=f"{prefix}_RANK",
-        size=f"{prefix}_SIZE",
-        local_rank=(f"{prefix}_LOCAL_RANK",),
-        local_size=(f"{prefix}_LOCAL_SIZE",),
-        remedy=remedy,
+    On not all nodes of an allocation mpirun may have put ranks.
+    """
+    around = [each.names for each in SCHEDULERS]
+    names = names._replace(
+        local_rank=(*names.local_rank, *(name for each in around for name in each.local_rank)),
+        local_size=(*names.local_size, *(name for each in around for name in each.local_size)),
+        job=(*names.job, *(name for each in around for name in each.job)),
     )
+    return RankLauncher(MPI, names, tuple(name for each in around for name in each.nodes), set_master=set_master)
 
 
-# I_MPI_*, HYDRA_* and OMPI_MCA_* prove nothing: they are set where mpirun is started, too. MPI_LOCALRANKID comes first
-# because SLURM_LOCALID is left over from the batch step when hydra starts the ranks inside an allocation.
-HYDRA = MPI_RANK._replace(
-    rank="PMI_RANK",
-    size="PMI_SIZE",
-    local_rank=("MPI_LOCALRANKID", "PMI_LOCAL_RANK", *PALS.local_rank, *FLUX.local_rank, *SLURM_TASK.local_rank),
-    local_size=("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", *PALS.local_size),
-    remedy="mpirun -genv MASTER_ADDR node0",
-)
-# The tasks that `flux run` has started, with a PMI or without (flux-environment(7)).
-FLUX_TASK = MPI_RANK._replace(
-    rank="FLUX_TASK_RANK",
-    size="FLUX_JOB_SIZE",
-    local_rank=FLUX.local_rank,
-    remedy="flux run --env=MASTER_ADDR=node0 ...",
+def start_by_mpirun_like(prefix: str, set_master: str) -> RankLauncher:
+    """Return an MPI whose variables have one prefix: PREFIX_RANK, PREFIX_SIZE and so on."""
+    names = Names(f"{prefix}_RANK", f"{prefix}_SIZE", (f"{prefix}_LOCAL_RANK",), (f"{prefix}_LOCAL_SIZE",))
+    return start_by_mpirun(names, set_master)
+
+
+# I_MPI_*, HYDRA_* and OMPI_MCA_* prove nothing: they are set where mpirun is started, too. MPI_LOCALRANKID comes before
+# SLURM_LOCALID, which is left over from the batch step when hydra starts the ranks inside an allocation.
+HYDRA = start_by_mpirun(
+    Names(
+        "PMI_RANK",
+        "PMI_SIZE",
+        ("MPI_LOCALRANKID", "PMI_LOCAL_RANK"),
+        ("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"),
+        job=("I_MPI_HYDRA_UUID",),
+    ),
+    "mpirun -genv MASTER_ADDR node0",
 )
 MPIS = (
     HYDRA,
-    name_like("OMPI_COMM_WORLD", "mpirun -x MASTER_ADDR=node0"),
-    name_like("MV2_COMM_WORLD", "mpirun_rsh ... MASTER_ADDR=node0"),
+    start_by_mpirun_like("OMPI_COMM_WORLD", "mpirun -x MASTER_ADDR=node0"),
+    start_by_mpirun_like("MV2_COMM_WORLD", "mpirun_rsh ... MASTER_ADDR=node0"),
 )
+# The tasks that schedulers have started by their own command.
+TASKS = tuple(
+    RankLauncher(each.kind, each.names, count_here=each.count_here, set_master=each.set_master)
+    for each in SCHEDULERS
+    if each.kind
+)
+SLURM_TASK = next(each for each in TASKS if each.kind == SLURM)
+# torchrun's workers. By hand, or as in Azure ML, the variables may lack some.
+TORCHRUN_RANK = RankLauncher(
+    TORCHRUN_WORKER,
+    Names("RANK", "WORLD_SIZE", ("LOCAL_RANK",), ("LOCAL_WORLD_SIZE", "LOCAL_SIZE")),
+    count_here=torchrun.count_by_hand,
+)
+# A process on each node, where torchrun has to start the ranks.
+SCHEDULER_NODE = NodeLauncher(TORCHRUN, read_node)
+TORCHRUN_NODE = NodeLauncher(TORCHRUN, torchrun.read_rendezvous)
+OPERATOR_NODE = TORCHRUN_NODE._replace(node_rank="RANK", nodes="WORLD_SIZE", hosts="MASTER_ADDR")
 
 
-def make_only_rank(launcher: Launcher) -> Launcher:
+def prove_only(launcher: RankLauncher) -> RankLauncher:
     """Return an MPI that has started one process, which may start others itself.
 
     Slurm and Flux give the only task of a step the same variables, but do not say how many ranks this node has.
     """
+    names = launcher.names
 
-    def prove(environ: Mapping[str, str]) -> bool:
-        if not all_set(launcher.rank, launcher.size)(environ) or launcher.has_several(environ):
+    def holds(environ: Mapping[str, str]) -> bool:
+        if not all_set(names.rank, names.size)(environ) or launcher.proves(environ):
             return False
-        is_task = any(whole(environ.get(name, "")) == 1 for name in (SLURM_TASK.size, *FLUX.sizes))
-        return not is_task or bool(first_set(environ, launcher.local_size))
+        is_task = any(whole(environ.get(task.names.size, "")) == 1 for task in TASKS)
+        return not is_task or bool(first_set(environ, names.local_size))
 
-    return launcher._replace(proof=prove, fact=f"{launcher.size} is 1", started=False)
+    return launcher._replace(proof=Proof(f"{names.size} is 1", holds), started=False)
+
+
+def read_single(environ: Mapping[str, str], launcher: NodeLauncher) -> World:
+    """Return the world of one process, which may start ranks itself."""
+    return World(launcher.kind, launcher.why, local_size=torchrun.read_count(environ))
 
 
 # The order is the policy. What is set for one process only comes before what is set for a whole pod, because a rank
 # inherits the variables of the pod it runs in: torchrun and mpirun are used inside pods and Slurm allocations, never
 # the other way round. RANK alone proves nothing: PyTorchJob sets it to the number of the pod. A scheduler with
 # variables of its own is a row here, a recorded environment and a row of tests/data/launchers.toml.
-LAUNCHERS = (
-    TORCHRUN_RANK._replace(proof=all_set("TORCHELASTIC_RUN_ID"), fact="TORCHELASTIC_RUN_ID is set"),
-    SLURM_TASK._replace(proof=lambda environ: SLURM_TASK.proves(environ) and slurm.gave_pmi(environ)),
+LAUNCHERS: tuple[Launcher, ...] = (
+    TORCHRUN_RANK._replace(proof=Proof("TORCHELASTIC_RUN_ID is set", all_set("TORCHELASTIC_RUN_ID"))),
+    SLURM_TASK._replace(
+        proof=Proof(SLURM_TASK.why, lambda environ: SLURM_TASK.proves(environ) and slurm.gave_pmi(environ))
+    ),
     *MPIS,
     SLURM_TASK,
-    FLUX_TASK,
+    *(each for each in TASKS if each != SLURM_TASK),
     # Kubeflow: the pods of a PyTorchJob or a TrainJob, which start torchrun.
-    TORCHRUN_NODE._replace(proof=all_set("PET_RDZV_ENDPOINT"), fact="PET_RDZV_ENDPOINT is set"),
-    TORCHRUN_NODE._replace(proof=has_master, fact="a master and PET_NNODES are set"),
+    TORCHRUN_NODE._replace(proof=Proof("PET_RDZV_ENDPOINT is set", all_set("PET_RDZV_ENDPOINT"))),
+    TORCHRUN_NODE._replace(proof=Proof("a master and PET_NNODES are set", has_master)),
     # What somebody sets by hand has the names that an operator sets in a pod, so it is looked for after those.
     TORCHRUN_RANK._replace(
-        proof=all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR"),
-        fact="RANK, LOCAL_RANK and MASTER_ADDR are set",
+        proof=Proof(
+            "RANK, LOCAL_RANK and MASTER_ADDR are set", all_set("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR")
+        )
     ),
-    TORCHRUN_NODE._replace(
-        fact="RANK, WORLD_SIZE and MASTER_ADDR are set", rank="RANK", size="WORLD_SIZE", hosts="MASTER_ADDR"
-    ),
+    OPERATOR_NODE._replace(proof=Proof("RANK, WORLD_SIZE and MASTER_ADDR are set", OPERATOR_NODE.proves)),
     # SageMaker (aws/sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md)
-    SCHEDULER_NODE._replace(rank="SM_CURRENT_HOST", hosts="SM_HOSTS", job=("TRAINING_JOB_NAME",)),
+    SCHEDULER_NODE._replace(node_rank="SM_CURRENT_HOST", hosts="SM_HOSTS", job=("TRAINING_JOB_NAME",)),
     # Volcano, plugins env and svc: a list for each group of tasks (volcano-sh/volcano, pkg/controllers/job/plugins)
-    SCHEDULER_NODE._replace(rank="VC_TASK_INDEX", hosts="VC_*_HOSTS", job=("VC_JOB_NAME",)),
-    SCHEDULER_NODE._replace(rank="VK_TASK_INDEX", hosts="VC_*_HOSTS", job=("VC_JOB_NAME",)),
+    SCHEDULER_NODE._replace(node_rank="VC_TASK_INDEX", hosts="VC_*_HOSTS", job=("VC_JOB_NAME",)),
+    SCHEDULER_NODE._replace(node_rank="VK_TASK_INDEX", hosts="VC_*_HOSTS", job=("VC_JOB_NAME",)),
     # SkyPilot (docs.skypilot.co, running-jobs/distributed-jobs)
     SCHEDULER_NODE._replace(
-        rank="SKYPILOT_NODE_RANK", size="SKYPILOT_NUM_NODES", hosts="SKYPILOT_NODE_IPS", job=("SKYPILOT_TASK_ID",)
+        node_rank="SKYPILOT_NODE_RANK", nodes="SKYPILOT_NUM_NODES", hosts="SKYPILOT_NODE_IPS", job=("SKYPILOT_TASK_ID",)
     ),
     # dstack (dstackai/dstack, runner/internal/executor/executor.go; docs, reference/environment-variables)
     SCHEDULER_NODE._replace(
-        rank="DSTACK_NODE_RANK", size="DSTACK_NODES_NUM", hosts="DSTACK_MASTER_NODE_IP", job=("DSTACK_RUN_ID",)
+        node_rank="DSTACK_NODE_RANK", nodes="DSTACK_NODES_NUM", hosts="DSTACK_MASTER_NODE_IP", job=("DSTACK_RUN_ID",)
     ),
     # LeaderWorkerSet (kubernetes-sigs/lws)
-    SCHEDULER_NODE._replace(rank="LWS_WORKER_INDEX", size="LWS_GROUP_SIZE", hosts="LWS_LEADER_ADDRESS"),
+    SCHEDULER_NODE._replace(node_rank="LWS_WORKER_INDEX", nodes="LWS_GROUP_SIZE", hosts="LWS_LEADER_ADDRESS"),
     # Instant clusters of RunPod (docs.runpod.io, instant-clusters/configuration), and names that scripts use
-    SCHEDULER_NODE._replace(rank="NODE_RANK", size="NUM_NODES", hosts="MASTER_ADDR"),
+    SCHEDULER_NODE._replace(node_rank="NODE_RANK", nodes="NUM_NODES", hosts="MASTER_ADDR"),
     # A world of one that MPI has made may be left over by whatever started a shell, so it comes after all others.
-    *map(make_only_rank, MPIS),
+    *map(prove_only, MPIS),
     # The role in an MPIJob is a variable of the pod; a rank in it has been found above.
-    SINGLE._replace(kind=MPIJOB_LAUNCHER, fact=f"{ROLE} is launcher", proof=lambda env: env.get(ROLE) == "launcher"),
-    SINGLE._replace(kind=MPIJOB_WORKER, fact=f"{ROLE} is worker", proof=lambda env: env.get(ROLE) == "worker"),
-    SINGLE._replace(kind=MPIJOB_LAUNCHER, fact="a hostfile in /etc/mpi is set", proof=is_trainjob),
-    SINGLE._replace(fact=NO_LAUNCHER, proof=lambda environ: True),
+    NodeLauncher(
+        MPIJOB_LAUNCHER, read_single, proof=Proof(f"{ROLE} is launcher", lambda env: env.get(ROLE) == "launcher")
+    ),
+    NodeLauncher(MPIJOB_WORKER, read_single, proof=Proof(f"{ROLE} is worker", lambda env: env.get(ROLE) == "worker")),
+    NodeLauncher(MPIJOB_LAUNCHER, read_single, proof=Proof("a hostfile in /etc/mpi is set", is_trainjob)),
+    NodeLauncher(ALONE, read_single, proof=Proof(NO_LAUNCHER, lambda environ: True)),
 )
 
 
@@ -303,24 +302,34 @@ def detect(
 def read_world(environ: Mapping[str, str], launcher: Launcher, nproc: int | None) -> World:
     """Return the world of a launcher, with the number in --nproc; raise Refusal as `detect`."""
     if nproc is None:
-        check_places(environ, launcher)
-        return launcher.read(environ, launcher)
+        return read_place(environ, launcher)
     if launcher.started:
         commands = "mpirun -n N -ppn N, torchrun --nproc_per_node N"
         remedy = f"give the number to the launcher instead: {SRUN if launcher.kind == SLURM else commands}"
         raise Refusal("--nproc has no meaning in a process that a launcher started", launcher.why, remedy)
-    world = launcher.read({**environ, torchrun.NPROC: ""}, launcher)
+    world = read_place({**environ, torchrun.NPROC: ""}, launcher)
     if world.rank is not None:  # of a world of one, which starts others
         return World(ALONE, launcher.why, local_size=nproc, started_alone=True)
     return world._replace(local_size=nproc)
 
 
-def check_places(environ: Mapping[str, str], launcher: Launcher) -> None:
-    """Raise Refusal if variables of the same kind of launcher, such as another MPI, give this process another place."""
-    others = [each for each in LAUNCHERS if each.started and each.kind == launcher.kind and each.proves(environ)]
-    places = {each.size: (each.rank, environ.get(each.rank, ""), environ.get(each.size, "")) for each in others}
-    if launcher.started and len({(whole(rank), whole(size)) for _, rank, size in places.values()}) > 1:
-        value = ", ".join(f"{name}={rank} {count}={size}" for count, (name, rank, size) in places.items())
-        ways = ", or ".join(f"unset {name} {count}" for count, (name, _, _) in places.items())
+def read_place(environ: Mapping[str, str], launcher: Launcher) -> World:
+    """Return the world that a launcher's variables describe; raise Refusal where they contradict each other."""
+    if isinstance(launcher, NodeLauncher):
+        return launcher.read(environ, launcher)
+    if launcher.started:
+        check_places(environ, launcher.kind)
+    return read_rank(environ, launcher)
+
+
+def check_places(environ: Mapping[str, str], kind: str) -> None:
+    """Raise Refusal if variables of several launchers of a kind, such as another MPI, give this process two places."""
+    ranks = [each for each in LAUNCHERS if isinstance(each, RankLauncher) and each.started and each.kind == kind]
+    found = {
+        each.names[:2]: [environ.get(name, "") for name in each.names[:2]] for each in ranks if each.proves(environ)
+    }
+    if len({tuple(map(whole, place)) for place in found.values()}) > 1:
+        value = ", ".join(f"{rank}={place[0]} {size}={place[1]}" for (rank, size), place in found.items())
+        ways = ", or ".join(f"unset {rank} {size}" for rank, size in found)
         remedy = f"unset the pair that an outer launcher has left: {ways}"
         raise Refusal("two launchers give this process different places", value, remedy)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from multinode_image.addresses import ANYWHERE, PORT, can_be_host, is_loopback, read_host, read_port, unbracket
 from multinode_image.errors import Refusal
 from multinode_image.numbers import MOST_PROCESSES, first_number, number, read_range, whole
-from multinode_image.world.model import TORCHRUN, Launcher, World
+from multinode_image.world.model import TORCHRUN, NodeLauncher, World
 
 # The options that say how ranks meet, and those without a value (--use_env is that of torch.distributed.launch).
 HELP_FLAGS, MODULE_FLAGS = ("-h", "--help"), ("-m", "--module", "--no_python")
@@ -107,7 +107,7 @@ def split_endpoint(text: str) -> tuple[str, str]:
     return host, port
 
 
-def read_rendezvous(environ: Mapping[str, str], launcher: Launcher) -> World:
+def read_rendezvous(environ: Mapping[str, str], launcher: NodeLauncher) -> World:
     """Return the world of a node that is to meet others by torchrun; raise Refusal for nodes that would not.
 
     A WORLD_SIZE that somebody has set is the number of processes, so each node has one.
@@ -126,7 +126,7 @@ def read_rendezvous(environ: Mapping[str, str], launcher: Launcher) -> World:
         raise Refusal("the rendezvous names no host", repr(environ[meeting]), form)
     listens = read_port(port or (C10D_PORT if meeting == ENDPOINT else ""), remedy) or PORT
     check_standalone(environ, nodes[1])
-    local = 1 if launcher.size and not environ.get(NPROC) else read_count(environ)
+    local = 1 if launcher.nodes and not environ.get(NPROC) else read_count(environ)
     return World(TORCHRUN, launcher.why, nodes, rank, local, master=host, port=listens)
 
 

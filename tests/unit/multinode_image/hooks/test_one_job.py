@@ -37,7 +37,7 @@ def accelerate(processes: int) -> dict[str, Any]:
 
 def test_variables_have_the_names_that_the_entrypoint_knows() -> None:
     assert {each.removeprefix(settings.OURS) for each in (SIZE, APART)} <= {*settings.NAMES}
-    assert {"WORLD_SIZE", *(launcher.size for launcher in MPIS)} == {*one_job.SIZES}
+    assert {"WORLD_SIZE", *(launcher.names.size for launcher in MPIS)} == {*one_job.SIZES}
 
 
 @pytest.mark.parametrize(

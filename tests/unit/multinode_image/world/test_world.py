@@ -16,10 +16,10 @@ from multinode_image.tuning.context import Process
 from multinode_image.tuning.local_size import set_local_size
 from multinode_image.tuning.variables import set_rank_variables, tune
 from multinode_image.world import alone
-from multinode_image.world.model import ALONE
+from multinode_image.world.model import ALONE, MPI, Names, RankLauncher
 from multinode_image.world.ranks import PORTS, choose_port, find_job, read_layout, read_rank
 from multinode_image.world.slurm import count_tasks, find_first_host, first_host, is_in_step
-from multinode_image.world.table import MPI_RANK, SAGEMAKER, complete_variables, detect, name_like
+from multinode_image.world.table import HYDRA, SAGEMAKER, complete_variables, detect, start_by_mpirun_like
 from tests.support.environments import ENVIRONMENTS
 from tests.support.launchers import left_by
 from tests.support.machines import Box, docker, look_at
@@ -149,8 +149,8 @@ def test_nodes_and_processes_are_counted(
 def test_the_ranks_of_this_node_and_the_nodes_are_counted(
     local: str, count: str, around: str, size: int, nodes: tuple[int, int], found: int
 ) -> None:
-    names = MPI_RANK._replace(local_size=("LOCAL",), nodes=("NODES",), allocation=("AROUND",))
-    assert read_layout({"LOCAL": local, "NODES": count, "AROUND": around}, names, size) == (nodes, found)
+    launcher = RankLauncher(MPI, Names(local_size=("LOCAL",), nodes=("NODES",)), allocation=("AROUND",))
+    assert read_layout({"LOCAL": local, "NODES": count, "AROUND": around}, launcher, size) == (nodes, found)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ ACME = {"ACME_RANK": "3", "ACME_SIZE": "4", "ACME_LOCAL_RANK": "1", "ACME_LOCAL_
     ],
 )
 def test_a_launcher_of_ranks_may_name_the_master_in_its_row(more: dict[str, str], master: str) -> None:
-    row, environ = name_like("ACME", "export MASTER_ADDR=node0")._replace(hosts="ACME_MASTER"), {**ACME, **more}
+    row, environ = start_by_mpirun_like("ACME", "")._replace(hosts="ACME_MASTER"), {**ACME, **more}
 
     assert row.proves(environ)
     try:
@@ -355,4 +355,4 @@ def test_any_environment_gives_a_decision_or_the_one_error(
     ],
 )
 def test_what_only_a_job_shares_is_the_same_on_all_its_nodes(more: dict[str, str], job: str) -> None:
-    assert find_job(more, MPI_RANK) == job
+    assert find_job(more, HYDRA.names.job) == job
