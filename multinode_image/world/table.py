@@ -154,7 +154,8 @@ MPIS = (
     start_by_mpirun_like("OMPI_COMM_WORLD", "mpirun -x MASTER_ADDR=node0"),
     start_by_mpirun_like("MV2_COMM_WORLD", "mpirun_rsh ... MASTER_ADDR=node0"),
 )
-# The tasks that schedulers have started by their own command.
+# The tasks that schedulers have started by their own command. Flux may run in a step of Slurm, whose variables tasks of
+# Flux had as well until 0.51 (flux-framework/flux-core#5203).
 TASKS = tuple(
     RankLauncher(each.kind, each.names, count_here=each.count_here, set_master=each.set_master)
     for each in SCHEDULERS
@@ -204,8 +205,7 @@ LAUNCHERS: tuple[Launcher, ...] = (
         proof=Proof(SLURM_TASK.why, lambda environ: SLURM_TASK.proves(environ) and slurm.gave_pmi(environ))
     ),
     *MPIS,
-    SLURM_TASK,
-    *(each for each in TASKS if each != SLURM_TASK),
+    *TASKS,
     # Kubeflow: the pods of a PyTorchJob or a TrainJob, which start torchrun.
     TORCHRUN_NODE._replace(proof=Proof("PET_RDZV_ENDPOINT is set", all_set("PET_RDZV_ENDPOINT"))),
     TORCHRUN_NODE._replace(proof=Proof("a master and PET_NNODES are set", has_master)),

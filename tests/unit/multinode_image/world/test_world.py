@@ -86,6 +86,8 @@ def test_what_contradicts_itself_is_refused(environ: dict[str, str], fact: str) 
         (("intel-mpi-two-hosts-1", "torchrun-worker"), {}, "torchrun-worker", (1, 2)),
         (("slurm-one-task", "pytorchjob-elastic"), {}, "torchrun", (None, None)),
         (("skypilot", "open-mpi-1"), {}, "mpi", (1, 2)),
+        (("slurm-step", "flux"), {"FLUX_TASK_RANK": "2"}, "mpi", (2, 4)),
+        (("slurm-step",), {"FLUX_JOB_ID": "f2", "FLUX_JOB_SIZE": "4"}, "slurm", (3, 4)),
         # A world of one proves nothing.
         ((), ONE, "mpi", (0, 1)),
         ((), {**ONE, **OPEN}, "mpi", (3, 4)),
