@@ -22,13 +22,13 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multinode_image.hooks.one_job import is_first
 from multinode_image.machine.limits import BF16_UNITS
 from multinode_image.settings import BF16, EMULATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RANKS = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 FLAGS = re.compile(r"(?m)^(?:flags|Features)\s*:(.*)$")
 DISTRIBUTED = "torch.distributed.distributed_c10d"
 # In the job's store, of each rank: whether it computes in bf16.
@@ -268,6 +268,6 @@ def say(text: str) -> None:
     """Print a line, once for the job."""
     if text not in KNOWN.said:
         KNOWN.said |= {text}
-        if next((os.environ[name] for name in RANKS if os.environ.get(name)), "0") == "0":
+        if is_first(os.environ):
             with contextlib.suppress(Exception):  # a stream may be closed
                 print(f"multinode: {text}", file=sys.stderr, flush=True)

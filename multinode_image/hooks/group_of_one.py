@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
+from multinode_image.numbers import read_range
 from multinode_image.settings import SIZE
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ PLACE = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_POR
 def find_missing(url: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that torch will look for in vain; none where others may be meant."""
     given = dict(parse_qsl(urlsplit(url).query))
-    others = environ.get("RANK") or environ.get("WORLD_SIZE") or environ.get(SIZE) != "1"
+    others = environ.get("RANK") or environ.get("WORLD_SIZE") or read_range(environ.get(SIZE, "")) != (1, 1)
     if others or given.get("world_size", "1") != "1" or given.get("rank", "0") != "0":
         return {}
     return {name: value for name, value in PLACE.items() if not environ.get(name)}

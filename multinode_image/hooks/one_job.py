@@ -12,14 +12,17 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from multinode_image.numbers import read_range, whole
 from multinode_image.settings import APART, SIZE
+from multinode_image.world.table import MPIS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NODES = "PET_NNODES"  # torchrun's own, over which its option --nnodes goes
 # By torchrun or us, and by mpirun itself, as accelerate reads them.
-SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
+RANKS = ("RANK", *(each.names.rank for each in MPIS))
+SIZES = ("WORLD_SIZE", *(each.names.size for each in MPIS))
 # What torchrun gives each of its ranks (torch.distributed.is_torchelastic_launched): their WORLD_SIZE is that of now,
 # and what has started torchrun on the nodes counts also those that are gone.
 ELASTIC = "TORCHELASTIC_RUN_ID"
@@ -65,13 +68,19 @@ class Fault(NamedTuple):
 
 def count_meant(environ: Mapping[str, str]) -> int:
     """Return how many processes were meant to train together, at least; 1 for one that is meant to be alone."""
-    least, several, most = environ.get(SIZE, "").strip().partition(":")
-    if environ.get(APART, "") not in ("", "0") or (least == "1" and most == least * bool(several)):
+    required = read_range(environ.get(SIZE, ""))
+    if environ.get(APART, "") not in ("", "0") or required == (1, 1):
         return 1
-    is_rank = bool(environ.get("RANK"))  # which may be the only one, where nodes come and go
+    least = required[0] if required else 1
+    if required and not environ.get("RANK"):  # a rank may be the only one, where nodes come and go
+        least = max(2, least)
     names = SIZES[:1] if environ.get(ELASTIC) else SIZES
-    sizes = [least, "2" if several and most != "1" and not is_rank else "", *(environ.get(name, "") for name in names)]
-    return max((int(size) for size in sizes if size.isdecimal()), default=1)
+    return max(least, *(whole(environ.get(name, "")) or 1 for name in names))
+
+
+def is_first(environ: Mapping[str, str]) -> bool:
+    """Return whether this process is the first of its job, or none of several: a line is said once."""
+    return next((environ[name] for name in RANKS if environ.get(name)), "0") == "0"
 
 
 def count_joined(modules: Mapping[str, Any]) -> int:
@@ -101,7 +110,7 @@ def find_agent_fault(nodes: int, environ: Mapping[str, str]) -> Fault | None:
     its own. A torchrun that is typed is refused in the same words before its start (world/alone.py). nodes: how many
     there may be, as torchrun has read it.
     """
-    several = next((name for name in SIZES[1:] if environ.get(name, "").isdecimal() and int(environ[name]) > 1), "")
+    several = next((name for name in SIZES[1:] if (whole(environ.get(name, "")) or 1) > 1), "")
     if nodes > 1 or environ.get(APART, "") not in ("", "0") or environ.get(MEMBER):
         return None
     apart = f"or {APART}=1 to train apart"

@@ -12,12 +12,13 @@ import os
 import sys
 from typing import Any
 
+from multinode_image.hooks.one_job import is_first
+
 GIVEN = "OMP_NUM_THREADS"
 OTHERS = (
     "MKL_NUM_THREADS", "MKL_DOMAIN_NUM_THREADS", "MKL_DYNAMIC", "KMP_DEVICE_THREAD_LIMIT", "KMP_ALL_THREADS",
     "KMP_TEAMS_THREAD_LIMIT", "OMP_THREAD_LIMIT", "OMP_DYNAMIC", "OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS",
 )  # fmt: skip
-RANKS = ("RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK")
 # What was said: a script may change the number more than once.
 SAID: list[str] = []
 
@@ -44,7 +45,7 @@ def compare(module: Any) -> None:
 
 def say(text: str) -> None:
     """Print a line, once for the job."""
-    if text not in SAID and next((os.environ[name] for name in RANKS if os.environ.get(name)), "0") == "0":
+    if text not in SAID and is_first(os.environ):
         SAID.append(text)
         with contextlib.suppress(Exception):  # a stream may be closed
             print(f"multinode: {text}", file=sys.stderr, flush=True)

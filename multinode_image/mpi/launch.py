@@ -37,7 +37,7 @@ from multinode_image.tasks.command import read_command
 from multinode_image.tasks.table import place_script
 from multinode_image.world.model import MPI, World
 from multinode_image.world.ranks import PORTS
-from multinode_image.world.size import check_required_size
+from multinode_image.world.size import check_required_size, write_required_size
 
 # Names that are looked up at once.
 LOOK_UPS = 64
@@ -233,13 +233,14 @@ def job_variables(environ: Mapping[str, str], job: Job, port: str) -> dict[str, 
     master listens if nobody has chosen that. Each rank takes its cores itself, so hydra binds none, unless the user
     says how. Raise Refusal for a world of another size than MULTINODE_WORLD_SIZE.
     """
-    check_required_size(environ, World(MPI, "launch", size=job.ranks))
+    world = World(MPI, "launch", size=job.ranks)
+    check_required_size(environ, world)
     first, *others = job.hosts
     return {
         **({} if any(environ.get(name) for name in PINNED) else {PINNED[0]: "0"}),
         "MASTER_ADDR": environ.get("MASTER_ADDR") or (address_of(first, others[0]) if others else "127.0.0.1"),
         "MASTER_PORT": environ.get("MASTER_PORT") or port,
-        SIZE: str(job.ranks),
+        SIZE: write_required_size(world),
     }
 
 

@@ -14,6 +14,7 @@ from multinode_image.tuning.handover import hand_over_cores
 from multinode_image.tuning.preloads import has_iomp, list_preloads
 from multinode_image.tuning.threads import divide_cores
 from multinode_image.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, SLURM, TORCHRUN, TORCHRUN_WORKER, World
+from multinode_image.world.size import write_required_size
 
 MPI_ROOT = "/usr/local"
 MPICH = f"{MPI_ROOT}/bin/mpichversion"  # whose hydra has the same name as Intel's, and reads none of its variables
@@ -56,13 +57,6 @@ def alone_for_good(context: Context) -> bool:
     return context.world.launcher == ALONE and process.runs != RANKS and process.find_interface() is None
 
 
-def required_size(context: Context) -> str | None:
-    """Return how many ranks the world has; at least one for each node, where a node counts its ranks by its cores."""
-    unknown = context.world.several_nodes and "local_size" in context.world.guessed
-    size = f"{context.world.nodes[0]}:" if unknown else context.world.size_text
-    return size if context.process.training else None
-
-
 def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
     """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
     cores, route, has_ccl = divide_cores(context), interface(context), context.stack.backend == "ccl"
@@ -92,7 +86,7 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         ("TQDM_POSITION", "0" if logged else None, "no escape codes in a log: bars do not move to lines of their own"),
         ("PYTHONHASHSEED", "0" if process.training else None, "sets have one order on all ranks, and at each start"),
         ("PYTHONUNBUFFERED", "1" if logged else None, "the loss is in the log as soon as it is known"),
-        (SIZE, required_size(context), "the ranks that are to be there"),
+        (SIZE, write_required_size(world) if process.training else None, "the ranks that are to be there"),
         ("MULTINODE_JOB", (process.training and world.job) or None, "only its ranks share this"),
     )
 
@@ -145,7 +139,7 @@ def set_rank_variables(world: World, environ: Mapping[str, str]) -> list[Setting
 def settle_size(world: World, environ: Mapping[str, str]) -> list[Setting]:
     """Return the size of a training that is alone where the user allows more: nobody else will come (one_job.py)."""
     is_alone = world.launcher == ALONE and not world.several and environ.get(SIZE, "").strip() not in ("", "1")
-    return [Setting(SIZE, "1", "this training is alone, as its size may be")] if is_alone else []
+    return [Setting(SIZE, write_required_size(world), "this training is alone, as its size may be")] if is_alone else []
 
 
 def find_node(world: World, environ: Mapping[str, str]) -> int:

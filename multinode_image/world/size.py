@@ -1,4 +1,4 @@
-"""How many ranks the user insists on: MULTINODE_WORLD_SIZE."""
+"""How many ranks there have to be: MULTINODE_WORLD_SIZE, which the user sets, or the start of ranks."""
 
 from __future__ import annotations
 
@@ -45,3 +45,9 @@ def read_required_size(environ: Mapping[str, str]) -> tuple[int, int | None]:
         remedy = f"export {SIZE}=2, or 1:4, or unset it"
         raise Refusal(f"{SIZE} is neither a number above 0 nor a range", repr(text), remedy)
     return size
+
+
+def write_required_size(world: World) -> str:
+    """Return what MULTINODE_WORLD_SIZE is for a world: its ranks, or at least one for each node that counts its own."""
+    unknown = world.several_nodes and "local_size" in world.guessed
+    return f"{world.nodes[0]}:" if unknown else world.size_text

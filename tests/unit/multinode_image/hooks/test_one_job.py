@@ -20,7 +20,6 @@ from multinode_image.hooks.one_job import (
     leave,
 )
 from multinode_image.settings import APART, SIZE
-from multinode_image.world.table import MPIS
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2"}
 
@@ -37,7 +36,6 @@ def accelerate(processes: int) -> dict[str, Any]:
 
 def test_variables_have_the_names_that_the_entrypoint_knows() -> None:
     assert {each.removeprefix(settings.OURS) for each in (SIZE, APART)} <= {*settings.NAMES}
-    assert {"WORLD_SIZE", *(launcher.names.size for launcher in MPIS)} == {*one_job.SIZES}
 
 
 @pytest.mark.parametrize(
