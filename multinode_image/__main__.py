@@ -159,8 +159,8 @@ def plan_ahead(situation: Situation, facts: Facts) -> Plan:
 
 def start(situation: Situation, facts: Facts) -> int:
     """Wait for the master, decide, and become the command; return the exit code where this process stays beside it."""
-    trains = situation.becomes_ranks or situation.command.kind != PLAIN
-    if trains and (fault := find_thread_fault(facts.files, "this command")):
+    ours = situation.role.trains or situation.command.kind != PLAIN
+    if ours and (fault := find_thread_fault(facts.files, "this command")):
         raise fault
     ahead = look_ahead(situation, facts)  # what it refuses is said before anybody waits
     if situation.meets_others:

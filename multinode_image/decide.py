@@ -23,7 +23,7 @@ from multinode_image.tasks.arguments import read_batch
 from multinode_image.tuning.context import Process
 from multinode_image.tuning.handover import CORES, RANK_PROGRAM
 from multinode_image.tuning.oneccl import take_setvars, without_image
-from multinode_image.tuning.variables import Tuned, set_rank_variables, settle_size, tune, was_launched
+from multinode_image.tuning.variables import Tuned, set_rank_variables, settle_size, tune
 from multinode_image.world.agent import prepare_restarts, set_agent_variables
 from multinode_image.world.model import TORCHRUN, World
 from multinode_image.world.size import may_differ
@@ -76,14 +76,14 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         *(settle_size(world, environ) if command.trains else []),
         *ahead.caches,
         *sourced,
-        *(set_agent_variables(world, situation.described, environ, count) if situation.becomes_ranks else []),
+        *(set_agent_variables(world, situation.described, environ, count) if situation.role.trains else []),
         *program.forced,
     ]
     # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".
     decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
     defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
     handed = {CORES, RUN} & {each.name for each in [*forced, *defaults]}
-    if handed or (environ.get(LOGS) and situation.becomes_torchrun):
+    if handed or (environ.get(LOGS) and situation.role.is_torchrun):
         defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, "a rank of torchrun reads what is handed to it first"))
     # torchrun fails on the empty PET_STANDALONE of a PyTorchJob
     empty = {name for name, value in environ.items() if name.startswith("PET_") and not value}
@@ -115,17 +115,16 @@ def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
     """Return what makes this process, or the ranks that it starts, fast on this machine; the user's own values win."""
     command, world, environ, stack = situation.command, situation.world, facts.environ, facts.stack
     process = Process(
-        situation.runs,
-        situation.becomes_ranks or was_launched(world),
+        situation.role,
         program=TORCHRUN if command.trains else command.name,
-        starter=TORCHRUN if situation.becomes_torchrun else situation.starter.program if situation.starter else "",
-        checks_size=situation.becomes_ranks and may_differ(environ, world),
+        starter=TORCHRUN if situation.role.is_torchrun else situation.starter.program if situation.starter else "",
+        checks_size=situation.role.trains and may_differ(environ, world),
         is_logged=not facts.has_terminal,
         find_interface=lambda: find_interface(world.master),
         has_file=facts.exists,
     )
     tuned = tune(world, facts.machine, environ, stack, process)
-    if not situation.becomes_ranks:
+    if not situation.role.trains:
         return tuned
     # A task says itself whether it goes on from checkpoints; of other scripts that is not known.
     loose = argv.load_loosely(stack, environ) if command.kind.is_yours else ()

@@ -49,13 +49,13 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     cannot be written.
     """
     command, world, environ = situation.command, situation.world, facts.environ_with_home
-    if situation.becomes_ranks:
+    if situation.role.trains:
         read_choice(environ)
         check_watching(environ)
     if command.trains:
         check_bf16(environ)
     program = read_program(command, facts.stack, environ, world, facts.root)
-    program, run = plan_run(command, program, world, facts, starts=situation.becomes_torchrun)
+    program, run = plan_run(command, program, world, facts, starts=situation.role.is_torchrun)
     caches = find_caches(environ, facts.stack.transformers)
     output, _ = find_results(command, program.arguments, environ)
     if output is not None:
@@ -65,7 +65,7 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     places = note_places(situation, program, overlay(environ, caches), facts)
     if command.kind == SCRIPT and not world.rank:  # of a task all places are said
         places += [f"{each.why}: downloads go to {each.value}" for each in caches if each.name == "HF_HOME"]
-    if situation.becomes_ranks and not world.local_rank:
+    if situation.role.trains and not world.local_rank:
         parts = find_closed(list_caches(overlay(environ, caches), facts.stack.transformers).values(), can_write)
         places += [explain_closed("a part of the cache cannot be written", path).note for path in parts]
     if run is not None:

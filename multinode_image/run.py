@@ -44,11 +44,9 @@ def carry_out(plan: Plan) -> int:
     resumed: Mapping[str, str] = {}
     if plan.run is not None:
         argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
-    if situation.becomes_ranks and environ.get(METRICS) and is_first(plan.world):
+    if situation.role.trains and environ.get(METRICS) and is_first(plan.world):
         show_metrics(plan)
-    starts = situation.becomes_ranks or situation.starter is not None
-    is_training = starts or plan.world.rank is not None or plan.world.several
-    known = {TRAINING: "on", **remember_kills(plan.facts.files)} if is_training else {}
+    known = {TRAINING: "on", **remember_kills(plan.facts.files)} if situation.may_train else {}
     if plan.world.several_nodes:
         known |= name_words(command, plan.arguments, plan.facts.environ)
     return become_or_log(argv, {**environ, **resumed, **known}, plan)
@@ -89,6 +87,6 @@ def become_or_watch(argv: list[str], environ: Mapping[str, str], plan: Plan, *, 
         if started is not None:
             return supervise([program, *argv[1:]], environ, started)
     # Torchrun's agent says how its ranks ended, but the kernel may kill the agent itself, before it has any.
-    if stays or (plan.situation.becomes_ranks and read_memory_limit(plan.facts.files) is not None):
+    if stays or (plan.situation.role.trains and read_memory_limit(plan.facts.files) is not None):
         return watch_training([program, *argv[1:]], environ, rank)
     return execute(program, argv, environ)

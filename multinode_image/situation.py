@@ -10,7 +10,7 @@ from multinode_image.errors import Refusal
 from multinode_image.facts import Facts
 from multinode_image.numbers import whole
 from multinode_image.tasks.command import MODULE, PLAIN, Command
-from multinode_image.tuning.context import ANY, RANKS, SINGLE, UNKNOWN
+from multinode_image.tuning.context import Role
 from multinode_image.tuning.local_size import read_threads, set_local_size
 from multinode_image.world import alone, starters, table
 from multinode_image.world.model import ALONE, TORCHRUN, Launcher, World
@@ -22,29 +22,26 @@ class Situation(NamedTuple):
     """A command in its world, before anything is chosen for it.
 
     starter: the typed program that starts ranks itself (torchrun, accelerate, mpirun), if it is one; described: the
-    variables that describe the world: the PET_ variables of a typed torchrun, else all; runs: what this process
-    becomes, as in `context.Process`; becomes_ranks: whether it becomes a rank of this world, or the torchrun that
-    starts its ranks; notes: what may be wrong with the world.
+    variables that describe the world: the PET_ variables of a typed torchrun, else all; role: what becomes of this
+    process; notes: what may be wrong with the world.
     """
 
     command: Command
     world: World
     starter: starters.Start | None
     described: Mapping[str, str]
-    runs: str
-    becomes_ranks: bool
+    role: Role
     notes: tuple[str, ...]
 
     @property
     def meets_others(self) -> bool:
         """Return whether the command is one of several ranks, or starts them."""
-        return self.becomes_ranks and self.world.several
+        return self.role.trains and self.world.several
 
     @property
-    def becomes_torchrun(self) -> bool:
-        """Return whether the ranks of this node are started by torchrun, typed or not."""
-        typed = self.starter is not None and self.starter.torchrun is not None
-        return typed or (self.command.trains and self.world.needs_torchrun)
+    def may_train(self) -> bool:
+        """Return whether something may train here: this process, or what it starts."""
+        return self.starter is not None or self.world.several or self.role not in (Role.PROGRAM, Role.ANY)
 
 
 def detect_situation(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> Situation:
@@ -56,19 +53,18 @@ def detect_situation(command: Command, facts: Facts, launcher: Launcher, nproc: 
     starter = read_starter(command, facts, launcher, nproc)
     typed = None if starter is None else starter.torchrun
     described = environ if typed is None else typed
-    becomes_ranks = command.trains or typed is not None
+    trains = command.trains or typed is not None
     world, notes = find_world(command, environ, launcher, starter, nproc)
-    if becomes_ranks:
+    if trains:
         check_rendezvous_backend(world, described)
-    counts = becomes_ranks or is_typed_python(command)
+    counts = trains or is_typed_python(command)
     threads = read_threads(environ) if counts else whole(environ.get("OMP_NUM_THREADS", "").partition(",")[0])
     world = set_local_size(world, facts.machine, threads, starts=command.trains or starter is not None)
     if starter is not None and starter.program in (TORCHRUN, starters.ACCELERATE):
         code = starters.find_code(command.line)
         alone.check_program(environ, world, starter.program, code.name if code.is_script else "SCRIPT.py")
     notes += [*world.notes, *note_apart(command, described, world)]
-    runs = find_runs(command, world, starter)
-    return Situation(command, world, starter, described, runs, becomes_ranks, tuple(notes))
+    return Situation(command, world, starter, described, find_role(command, world, starter), tuple(notes))
 
 
 def read_starter(command: Command, facts: Facts, launcher: Launcher, nproc: int | None) -> starters.Start | None:
@@ -127,10 +123,14 @@ def is_typed_python(command: Command) -> bool:
     return command.kind == PLAIN and starters.is_python(command.name)
 
 
-def find_runs(command: Command, world: World, starter: starters.Start | None) -> str:
-    """Return what runs in this process: one of the words of tuning/context.py."""
+def find_role(command: Command, world: World, starter: starters.Start | None) -> Role:
+    """Return what becomes of this process."""
+    if command.trains:
+        return Role.AGENT if world.needs_torchrun else Role.RANK
+    if starter is not None and starter.torchrun is not None:
+        return Role.TORCHRUN
     if starter is not None:
-        return UNKNOWN if starter.local_size is None and starter.torchrun is None else ANY
-    if command.trains or world.rank is not None:
-        return RANKS
-    return SINGLE if command.kind.is_script or is_typed_python(command) else ANY
+        return Role.STARTER if starter.local_size is None else Role.ANY
+    if world.rank is not None:
+        return Role.MEMBER
+    return Role.PROGRAM if command.kind.is_script or is_typed_python(command) else Role.ANY

@@ -67,7 +67,7 @@ def find_needed(situation: Situation, facts: Facts, arguments: Mapping[str, obje
     ranks = situation.world.local_size or 1
     rank = estimate_rank(model, training)
     least = estimate_rank(model, training._replace(batch=0))
-    node = ranks * rank + (AGENT if situation.becomes_torchrun else 0)
+    node = ranks * rank + (AGENT if situation.role.is_torchrun else 0)
     batch = f"{training.batch} x {training.length} words in {'bfloat16' if training.bf16 else 'float32'}"
     return Needed(
         rank=rank,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from multinode_image.machine.image import release
-from multinode_image.tuning.context import RANKS, SINGLE, Context
+from multinode_image.tuning.context import Context, Role
 from multinode_image.tuning.preloads import has_iomp
 from multinode_image.tuning.share import find_share
 from multinode_image.world.starters import MPIRUN
@@ -16,6 +16,8 @@ LOOSE = ("", "false", "none", "disabled")
 # From here on Python makes new processes by a server that it starts anew, and not by a fork of its own process
 # (docs.python.org/3.14/whatsnew, multiprocessing).
 SERVES_FORKS = (3, 14)
+# What computes itself, or what we start to start ranks: others may start any number of programs.
+COMPUTING = (Role.RANK, Role.AGENT, Role.MEMBER, Role.PROGRAM)
 # By which a user has bound threads, or not; Intel's OpenMP would ignore them beside KMP_AFFINITY.
 OF_THE_USER = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY")
 
@@ -51,7 +53,7 @@ def may_bind_threads(context: Context) -> bool:
     thread hands its processor on to what it starts: Intel's OpenMP takes that back in a fork alone, so the workers of a
     DataLoader that are not forked would share one.
     """
-    if context.process.runs not in (RANKS, SINGLE) or release(context.stack.python) >= SERVES_FORKS:
+    if context.process.role not in COMPUTING or release(context.stack.python) >= SERVES_FORKS:
         return False
     if any(context.environ.get(name) for name in OF_THE_USER):
         return False

@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Callable, NamedTuple
 
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
 from multinode_image.world.model import World
 
-# What runs in a process: ranks of the world or what starts them, one program that computes, a program that may start
-# any others, as a shell, or one that starts a number of ranks which nobody knows.
-RANKS, SINGLE, ANY, UNKNOWN = "ranks", "one", "any", "unknown"
+
+class Role(Enum):
+    """What becomes of this process."""
+
+    RANK = "a training that is a rank of this world"
+    AGENT = "our torchrun, which starts the ranks of this node"
+    TORCHRUN = "a typed torchrun, which does"
+    STARTER = "another program that starts ranks, of which nobody knows the number"
+    MEMBER = "any other program in a process that a launcher has made a rank"
+    PROGRAM = "one program that computes"
+    ANY = "a program that may start any others, as a shell"
+
+    @property
+    def trains(self) -> bool:
+        """Return whether it is a rank of this world, or starts those of this node."""
+        return self is Role.RANK or self.is_torchrun
+
+    @property
+    def is_torchrun(self) -> bool:
+        """Return whether torchrun starts the ranks of this node, typed or not."""
+        return self in (Role.AGENT, Role.TORCHRUN)
 
 
 class Process(NamedTuple):
     """What is started, and what it finds in the image.
 
-    runs: what runs in it; training: it is a rank or starts them, so that variables for this world only do no harm;
     program: its name as it is typed; starter: which program that starts ranks it is, empty for any other; checks_size:
     its ranks have to look how many they have become; is_logged: what it prints goes into a log; find_interface: the one
     that leads to the master; has_file: whether the image has a file.
     """
 
-    runs: str = RANKS
-    training: bool = True
+    role: Role = Role.RANK
     program: str = ""
     starter: str = ""
     checks_size: bool = False
@@ -41,3 +58,8 @@ class Context(NamedTuple):
     environ: Mapping[str, str]
     stack: Stack
     process: Process
+
+    @property
+    def is_of_world(self) -> bool:
+        """Return whether only processes of this world get its variables: ranks, and what starts them."""
+        return self.process.role.trains or self.world.was_launched

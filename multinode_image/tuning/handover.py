@@ -17,7 +17,7 @@ from multinode_image.numbers import read_cpus, write_cpus
 from multinode_image.processes import become
 from multinode_image.settings import MARK, Setting, read_list, write_list
 from multinode_image.tuning.binding import list_bindings, may_bind_threads, read_bindings
-from multinode_image.tuning.context import RANKS, Context
+from multinode_image.tuning.context import Context, Role
 from multinode_image.tuning.share import Node, see_node, share
 from multinode_image.tuning.threads import count_workers, keep_workers, set_threads
 from multinode_image.world.model import World
@@ -47,7 +47,7 @@ def write_handover(context: Context) -> str:
     node, left_out = see_node(context.machine), list_bindings(context)
     ranks = context._replace(  # in a shell nobody knows yet how many there will be
         world=context.world._replace(size=max(2, context.world.sizes[1])),
-        process=context.process._replace(runs=RANKS),
+        process=context.process._replace(role=Role.PROGRAM),
         environ={name: value for name, value in context.environ.items() if name not in left_out},
     )
     numa = [" ".join(map(write_cpus, cores)) for cores in node.numa]
@@ -70,9 +70,9 @@ def read_handover(text: str) -> Handover | None:
 def hand_over_cores(context: Context) -> list[Setting]:
     """Return the cores of this node, for ranks that torchrun starts by our program, so that each takes its own."""
     process, node = context.process, see_node(context.machine)
-    binds = process.checks_size or share(node, context.world.local_size or 1, 0).cores != node.cores
-    starts = os.path.basename(process.program) in SHELLS or (process.program in BINDABLE and binds)
-    if not context.world.is_unstarted or not starts or not process.has_file(RANK_PROGRAM):
+    must_look = process.checks_size or share(node, context.world.local_size or 1, 0).cores != node.cores
+    starts_python = os.path.basename(process.program) in SHELLS or (process.program in BINDABLE and must_look)
+    if not context.world.is_unstarted or not starts_python or not process.has_file(RANK_PROGRAM):
         return []
     settings = [Setting(CORES, write_handover(context), "of which each rank takes its share")]
     if process.checks_size:

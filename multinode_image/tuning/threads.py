@@ -12,7 +12,7 @@ from typing import NamedTuple
 from multinode_image.errors import Refusal
 from multinode_image.numbers import number, read_cpus
 from multinode_image.tuning.binding import may_bind_threads, shares_no_cores
-from multinode_image.tuning.context import UNKNOWN, Context
+from multinode_image.tuning.context import Context, Role
 from multinode_image.tuning.share import Share, find_share, see_node, share
 
 # KMP_AFFINITY that keeps threads beside their memory where there are several NUMA nodes. Within one it gains nothing,
@@ -32,13 +32,15 @@ class Cores(NamedTuple):
 def divide_cores(context: Context) -> Cores:
     """Return the division for the ranks of a node; processors that the user has chosen for the workers count."""
     mine, planned = find_share(context), count_workers(context)
-    offload = "0" if context.process.training and planned and planned >= mine.most else None
+    offload = "0" if context.is_of_world and planned and planned >= mine.most else None
     workers = keep_workers(planned, mine, context.environ)
     worker_cpus = place_workers(context, workers, mine)
     chosen = context.environ.get("CCL_WORKER_AFFINITY") or worker_cpus or ""
     variables = set_threads(mine, workers, chosen, bind=may_bind_threads(context))
     # Of ranks that nobody has counted each has the cores to which its launcher binds it; under a quota none is bound.
-    threads = None if context.process.runs == UNKNOWN and context.machine.exclusive else variables["OMP_NUM_THREADS"]
+    threads = (
+        None if context.process.role is Role.STARTER and context.machine.exclusive else variables["OMP_NUM_THREADS"]
+    )
     return Cores(threads, variables.get("KMP_AFFINITY"), offload, worker_cpus)
 
 
@@ -70,7 +72,7 @@ def count_workers(context: Context) -> int:
     if context.stack.backend != "ccl" or not context.world.several:
         return 0
     count = number(context.environ, "CCL_WORKER_COUNT")
-    if count == 0 and context.process.training:
+    if count == 0 and context.is_of_world:
         remedy = "export CCL_WORKER_COUNT=1, or unset it: with 0 gloo is taken, or oneCCL ends at the first collective"
         raise Refusal("oneCCL needs a worker", "CCL_WORKER_COUNT=0", remedy)
     return 1 if count is None else count
@@ -84,7 +86,7 @@ def place_workers(context: Context, workers: int, mine: Share) -> str | None:
     beside this one may have the same cores, nothing is pinned; nor where a rank has no core to spare.
     """
     machine, node = context.machine, see_node(context.machine)
-    if not workers or not context.process.training or not machine.exclusive or not shares_no_cores(context):
+    if not workers or not context.is_of_world or not machine.exclusive or not shares_no_cores(context):
         return None
     # A number of ranks that was mistyped must not make a list of a million processors.
     if machine.physical // mine.ranks <= workers:

@@ -9,11 +9,11 @@ from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
 from multinode_image.settings import SIZE, Setting
 from multinode_image.tuning.binding import list_bindings, warn_bindings
-from multinode_image.tuning.context import ANY, RANKS, Context, Process
+from multinode_image.tuning.context import Context, Process
 from multinode_image.tuning.handover import hand_over_cores
 from multinode_image.tuning.preloads import has_iomp, list_preloads
 from multinode_image.tuning.threads import divide_cores
-from multinode_image.world.model import ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER, SLURM, TORCHRUN, TORCHRUN_WORKER, World
+from multinode_image.world.model import ALONE, SLURM, TORCHRUN, TORCHRUN_WORKER, World
 from multinode_image.world.size import write_required_size
 
 MPI_ROOT = "/usr/local"
@@ -35,7 +35,7 @@ SHARED_CORES = (
 
 def interface(context: Context) -> str | None:
     """Return the interface between ranks, so that no library guesses one: it may pick a bridge of an engine."""
-    if not context.process.training:
+    if not context.is_of_world:
         return None
     return context.process.find_interface() if context.world.several_nodes else "lo"
 
@@ -44,25 +44,19 @@ def local_address(context: Context) -> str | None:
     """Return loopback as the address of torchrun's agent where this node is the only one, or can reach no other."""
     world, elastic = context.world, bool(context.environ.get("PET_RDZV_ENDPOINT"))
     # A typed torchrun looks for its own name for a single rank, too, and so does an elastic one for a single node.
-    alone = world.launcher == ALONE and (world.several or context.process.runs == ANY)
+    alone = world.launcher == ALONE and context.process.role.is_torchrun
     one_node = alone or (world.launcher == TORCHRUN and elastic and not world.several_nodes)
-    if not context.process.training:  # a torchrun may be typed in a shell later, for other nodes if there is a network
-        one_node = alone_for_good(context)
+    if not context.is_of_world:  # a torchrun may be typed in a shell later, for other nodes if there is a network
+        one_node = world.launcher == ALONE and context.process.find_interface() is None
     return "127.0.0.1" if one_node else None
-
-
-def alone_for_good(context: Context) -> bool:
-    """Return whether a command that is alone has no network but loopback."""
-    process = context.process
-    return context.world.launcher == ALONE and process.runs != RANKS and process.find_interface() is None
 
 
 def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
     """Return every variable that may be set, its value here, None where it is not set, and why it is set."""
     cores, route, has_ccl = divide_cores(context), interface(context), context.stack.backend == "ccl"
-    process, world = context.process, context.world
+    process, world, is_of_world = context.process, context.world, context.is_of_world
     preloads, is_mpich = list_preloads(context), process.has_file(MPICH)
-    logged = process.is_logged and process.training
+    logged = process.is_logged and is_of_world
     has_mpi = process.has_file(f"{MPI_ROOT}/bin/mpiexec.hydra") and not is_mpich
     provider = next((path for path in PROVIDERS if process.has_file(f"{path}/libtcp-fi.so")), None)
     return (
@@ -84,16 +78,11 @@ def list_rows(context: Context) -> tuple[tuple[str, str | None, str], ...]:
         *((name, PACE if logged else None, "progress in a log") for name in ("TQDM_MININTERVAL", "TQDM_MAXINTERVAL")),
         ("TQDM_BAR_FORMAT", PROGRESS if logged else None, "progress in a log, line by line"),
         ("TQDM_POSITION", "0" if logged else None, "no escape codes in a log: bars do not move to lines of their own"),
-        ("PYTHONHASHSEED", "0" if process.training else None, "sets have one order on all ranks, and at each start"),
+        ("PYTHONHASHSEED", "0" if is_of_world else None, "sets have one order on all ranks, and at each start"),
         ("PYTHONUNBUFFERED", "1" if logged else None, "the loss is in the log as soon as it is known"),
-        (SIZE, write_required_size(world) if process.training else None, "the ranks that are to be there"),
-        ("MULTINODE_JOB", (process.training and world.job) or None, "only its ranks share this"),
+        (SIZE, write_required_size(world) if is_of_world else None, "the ranks that are to be there"),
+        ("MULTINODE_JOB", (is_of_world and world.job) or None, "only its ranks share this"),
     )
-
-
-def was_launched(world: World) -> bool:
-    """Return whether a launcher has made this process a rank, or what starts the ranks of its world."""
-    return world.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)
 
 
 class Tuned(NamedTuple):

@@ -79,6 +79,11 @@ class World(NamedTuple):
         return self.launcher in (ALONE, TORCHRUN)
 
     @property
+    def was_launched(self) -> bool:
+        """Return whether a launcher has made this process a rank, or what starts the ranks of its world."""
+        return self.launcher not in (ALONE, MPIJOB_LAUNCHER, MPIJOB_WORKER)
+
+    @property
     def needs_torchrun(self) -> bool:
         """Return whether a training is started by torchrun here."""
         return self.launcher == TORCHRUN or (self.launcher == ALONE and self.several)

@@ -24,11 +24,10 @@ from multinode_image.machine.identity import Identity
 from multinode_image.machine.image import Stack
 from multinode_image.machine.limits import Limits
 from multinode_image.preflight import look_ahead
-from multinode_image.situation import Situation, detect_situation
+from multinode_image.situation import Situation, detect_situation, find_role
 from multinode_image.tasks import command
 from multinode_image.tasks.command import PLAIN, Command
 from multinode_image.tasks.table import TASKS
-from multinode_image.tuning.context import ANY, RANKS
 from multinode_image.world.model import World
 from multinode_image.world.starters import read_start
 from multinode_image.world.table import find_launcher
@@ -60,9 +59,8 @@ def make_facts(environ: Mapping[str, str], stack: Stack = GLOO, **changes: Any) 
 
 def place(world: World, job: Command = SMOKE) -> Situation:
     """Return the situation of a command in a world, as `detect_situation` finds it."""
-    words, trains = [job.name, *job.words], job.trains
-    starter = read_start(words, {}) if job.kind == PLAIN else None
-    return Situation(job, world, starter, {}, RANKS if trains else ANY, trains or starter is not None, ())
+    starter = read_start(job.line, {}) if job.kind == PLAIN else None
+    return Situation(job, world, starter, {}, find_role(job, world, starter), ())
 
 
 def find_situation(job: Command, facts: Facts, nproc: int | None = None) -> Situation:

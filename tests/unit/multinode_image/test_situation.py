@@ -8,7 +8,9 @@ import pytest
 
 from multinode_image.errors import Refusal
 from multinode_image.situation import name_training
-from multinode_image.tasks.command import DOCTOR, PLAIN, SMOKE, Command
+from multinode_image.tasks.command import DOCTOR, PLAIN, SCRIPT, SMOKE, Command, Kind
+from multinode_image.tuning.context import Role
+from tests.support.launchers import left_by
 from tests.support.starts import find_situation, make_facts
 
 NODES = {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}
@@ -99,3 +101,31 @@ def test_a_number_of_threads_that_openmp_ignores_stops_what_computes(job: Comman
     facts = make_facts({"OMP_NUM_THREADS": '"1"'})
     with pytest.raises(Refusal) if refused else contextlib.nullcontext():
         find_situation(job, facts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "left", "nproc", "role"),
+    [
+        (SMOKE, "smoke", "", 1, Role.RANK),
+        (SMOKE, "smoke", "", 2, Role.AGENT),
+        (SCRIPT, "train.py", "intel-mpi-1", None, Role.RANK),
+        (SCRIPT, "train.py", "pytorchjob-elastic", None, Role.AGENT),
+        (PLAIN, "torchrun --nproc-per-node 2 train.py", "", None, Role.TORCHRUN),
+        (PLAIN, TYPED, "slurm-step", None, Role.TORCHRUN),
+        (PLAIN, "mpirun -n 2 python3 train.py", "", None, Role.STARTER),
+        (PLAIN, "accelerate launch --multi_gpu train.py", "", None, Role.STARTER),
+        (PLAIN, "accelerate launch train.py", "", None, Role.ANY),  # one process, which may be any program
+        (PLAIN, "mpirun -n 2 python3 train.py", "intel-mpi-1", None, Role.MEMBER),
+        (PLAIN, "python3 train.py", "intel-mpi-1", None, Role.MEMBER),
+        (PLAIN, "bash", "intel-mpi-1", None, Role.MEMBER),
+        (PLAIN, "python3 train.py", "", None, Role.PROGRAM),
+        (PLAIN, "/opt/venv/bin/python3.12 -m pkg", "pytorchjob-elastic", None, Role.PROGRAM),
+        (PLAIN, "bash", "", None, Role.ANY),
+        (PLAIN, "ipython", "pytorchjob-elastic", None, Role.ANY),
+    ],
+)
+def test_a_command_has_one_role(kind: Kind, line: str, left: str, nproc: int | None, role: Role) -> None:
+    name, *words = line.split()
+    facts = make_facts(left_by(left) if left else {})
+
+    assert find_situation(Command(kind, name, words), facts, nproc).role is role

@@ -61,7 +61,7 @@ class Start:
         job = job or Command(TASK, "qa", [*words, "--output_dir", str(self.directory)])
         own = Program([job.name, *job.words], [], {})
         made = complete(find_task(job.name), "x.py", job.words, stack, many=False) if job.kind == TASK else own
-        facts, starts = make_facts(variables, stack, files=read_text), place(world, job).becomes_torchrun
+        facts, starts = make_facts(variables, stack, files=read_text), place(world, job).role.is_torchrun
         return plan_run(job, made, world, facts, starts=starts)
 
     def task(self, *words: str, stack: Stack = STACK) -> str | None:

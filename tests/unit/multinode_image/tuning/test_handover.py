@@ -13,7 +13,7 @@ from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
 from multinode_image.numbers import read_cpus, write_cpus
 from multinode_image.settings import MARK
-from multinode_image.tuning.context import ANY, UNKNOWN, Process
+from multinode_image.tuning.context import Process, Role
 from multinode_image.tuning.handover import CORES, Handover, prepare_rank, read_handover
 from multinode_image.tuning.share import Node
 from multinode_image.tuning.variables import tune
@@ -25,8 +25,8 @@ TWO, TIGHT = Box(2, 28, 2), look_at(Box(2, 28, 2), pod(8))
 ALONE = World("alone", "", local_size=2)
 SECOND = World("torchrun-worker", "", (1, 1), None, 2, 1, 1, 2, "127.0.0.1", 29500)
 FINE = "granularity=fine,compact,1,0"
-TORCHRUN = Process(program="torchrun", starter="torchrun", has_file=lambda path: True)
-SHELL = TORCHRUN._replace(runs=ANY, training=False, program="bash", starter="")
+TORCHRUN = Process(Role.AGENT, program="torchrun", starter="torchrun", has_file=lambda path: True)
+SHELL = TORCHRUN._replace(role=Role.ANY, program="bash", starter="")
 
 
 def share(
@@ -66,7 +66,7 @@ def share(
 def test_a_rank_has_its_share_of_the_plan(
     machine: Machine, rank: World, cpus: str, threads: str, affinity: str | None, process: Process
 ) -> None:
-    world = ALONE._replace(local_size=rank.local_size) if process.training else ALONE._replace(local_size=1)
+    world = ALONE._replace(local_size=rank.local_size) if process.role.trains else ALONE._replace(local_size=1)
     found, environ = share(machine, rank, world, process)
     assert (found, environ["OMP_NUM_THREADS"], environ.get("KMP_AFFINITY")) == (cpus, threads, affinity)
     assert f"OMP_NUM_THREADS={threads}" in environ[MARK].split(";")
@@ -131,7 +131,7 @@ RANK_OF_MPI, MPIRUN = Process(has_file=lambda path: True), SHELL._replace(progra
         (ALONE, look_at(TWO), TORCHRUN, False),
         (ALONE, TIGHT, TORCHRUN, False),
         (World("torchrun", "", (2, 2), 0, 1, master="m"), look_at(TWO), TORCHRUN, False),
-        (ALONE._replace(local_size=1), look_at(TWO), TORCHRUN._replace(runs=ANY), False),
+        (ALONE._replace(local_size=1), look_at(TWO), TORCHRUN._replace(role=Role.TORCHRUN), False),
         (ALONE._replace(local_size=1), look_at(TWO), SHELL._replace(starter="accelerate"), False),
         (BY_MPI, look_at(TWO, cpus="28-55,84-111", parent="0-111"), RANK_OF_MPI, True),
         (BY_MPI, TIGHT, RANK_OF_MPI, False),
@@ -168,7 +168,7 @@ def test_a_variable_that_binds_nothing_is_left_alone(name: str, value: str) -> N
         (SHELL._replace(program="/usr/bin/numactl"), ALONE._replace(local_size=1), look_at(TWO), True),
         (SHELL, SECOND, look_at(TWO), False),
         (SHELL._replace(program="true"), ALONE._replace(local_size=1), look_at(TWO), False),
-        (SHELL._replace(program="mpirun", runs=UNKNOWN), ALONE, look_at(TWO), False),
+        (SHELL._replace(program="mpirun", role=Role.STARTER), ALONE, look_at(TWO), False),
     ],
 )
 def test_which_ranks_are_started_by_our_program(process: Process, world: World, machine: Machine, bound: bool) -> None:

@@ -9,9 +9,9 @@ from multinode_image.hooks.one_job import count_meant
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
 from multinode_image.settings import SIZE
-from multinode_image.tuning.context import ANY, RANKS, SINGLE, UNKNOWN, Process
+from multinode_image.tuning.context import Process, Role
 from multinode_image.tuning.local_size import read_threads, set_local_size
-from multinode_image.tuning.variables import find_node, set_rank_variables, settle_size, tune, was_launched
+from multinode_image.tuning.variables import find_node, set_rank_variables, settle_size, tune
 from multinode_image.world.model import MPI, World
 from multinode_image.world.table import detect
 from tests.support.machines import Box, cpuset, look_at, pod
@@ -32,15 +32,14 @@ def values(
     machine: Machine,
     stack: Stack = GLOO,
     *,
-    job: bool = True,
     environ: dict[str, str] | None = None,
     image: set[str] | None = None,
-    kind: str = RANKS,
+    role: Role = Role.AGENT,
     interface: str | None = "eth7",
 ) -> dict[str, str]:
-    world = set_local_size(world, machine, starts=kind == RANKS or job)
+    world = set_local_size(world, machine, starts=role.trains)
     exists = (ALL if image is None else image).__contains__
-    process = Process(kind, job or was_launched(world), find_interface=lambda: interface, has_file=exists)
+    process = Process(role, find_interface=lambda: interface, has_file=exists)
     tuned = tune(world, machine, environ or {}, stack, process)
     return {"ranks": str(world.local_size), **{setting.name: setting.value for setting in tuned.settings}}
 
@@ -207,24 +206,24 @@ ELASTIC = World("torchrun", "", (1, 1), local_size=2, master="localhost", port=2
 
 
 @pytest.mark.parametrize(
-    ("world", "kind", "job", "environ", "interface", "address"),
+    ("world", "role", "environ", "interface", "address"),
     [
-        (PAIR, RANKS, True, {}, "eth7", "127.0.0.1"),
-        (ALONE, RANKS, True, {}, "eth7", None),
-        (ALONE, ANY, True, {}, "eth7", "127.0.0.1"),
-        (ALONE, ANY, False, {}, "eth7", None),
-        (ELASTIC, RANKS, True, ENDPOINT, "eth7", "127.0.0.1"),
-        (ELASTIC._replace(nodes=(1, 2)), RANKS, True, ENDPOINT, "eth7", None),
+        (PAIR, Role.AGENT, {}, "eth7", "127.0.0.1"),
+        (ALONE, Role.RANK, {}, "eth7", None),
+        (ALONE, Role.TORCHRUN, {}, "eth7", "127.0.0.1"),
+        (ALONE, Role.ANY, {}, "eth7", None),
+        (ELASTIC, Role.AGENT, ENDPOINT, "eth7", "127.0.0.1"),
+        (ELASTIC._replace(nodes=(1, 2)), Role.AGENT, ENDPOINT, "eth7", None),
         # one that may be typed later, without a network
-        *((ALONE, kind, False, {}, None, "127.0.0.1") for kind in (ANY, SINGLE, UNKNOWN)),
-        (ALONE, UNKNOWN, False, {}, "eth0", None),
-        (RANK, ANY, False, {}, None, None),
+        *((ALONE, role, {}, None, "127.0.0.1") for role in (Role.ANY, Role.PROGRAM, Role.STARTER)),
+        (ALONE, Role.STARTER, {}, "eth0", None),
+        (RANK, Role.MEMBER, {}, None, None),
     ],
 )
 def test_a_torchrun_on_one_node_needs_no_name(
-    world: World, kind: str, job: bool, environ: dict[str, str], interface: str | None, address: str | None
+    world: World, role: Role, environ: dict[str, str], interface: str | None, address: str | None
 ) -> None:
-    found = values(world, look_at(SMALL), job=job, kind=kind, environ=environ, interface=interface)
+    found = values(world, look_at(SMALL), role=role, environ=environ, interface=interface)
     assert found.get("PET_LOCAL_ADDR") == address
 
 
