@@ -26,9 +26,9 @@ from multinode_image.world.torchrun import (
     RESTARTS,
     check_standalone,
     find_meeting,
-    give,
     parse_nodes,
     read_count,
+    spell_setting,
 )
 
 ACCELERATE, MPIRUN = "accelerate", "mpirun"
@@ -82,13 +82,13 @@ def read_start(words: list[str], environ: Mapping[str, str], nproc: int | None =
     """
     program, options = find_starter(words)
     if program == TORCHRUN:
-        values = read_values(options, FLAGS)
+        values = parse_options(options, FLAGS)
         if not values.keys().isdisjoint(HELP_FLAGS):
             return None
         described = describe_typed(values, environ, nproc)
         return Start(program, read_count(described), described, EACH not in values)
     if program == ACCELERATE:
-        return Start(program, None if accelerate.may_start_several(read_values(options, accelerate.FLAGS)) else 1)
+        return Start(program, None if accelerate.may_start_several(parse_options(options, accelerate.FLAGS)) else 1)
     return Start(program, None) if program else None
 
 
@@ -105,7 +105,7 @@ def describe_typed(typed: Mapping[str, str], environ: Mapping[str, str], nproc: 
     nodes = parse_nodes(described.get("PET_NNODES", "1"))[1]
     if check_standalone(described, nodes):
         return {NPROC: described.get(NPROC, "1"), RESTARTS: described.get(RESTARTS, "0")}
-    read_port(described.get(MASTER_PORT, ""), give(MASTER_PORT, PORT))
+    read_port(described.get(MASTER_PORT, ""), spell_setting(MASTER_PORT, PORT))
     if nodes > 1 and not find_meeting(described):
         remedy = (
             "--master_addr NODE0 --node_rank R (from 0) on every node, or --rdzv_backend c10d --rdzv_endpoint "
@@ -172,7 +172,7 @@ def walk_options(words: list[str], flags: tuple[str, ...]) -> Iterator[tuple[str
     place = 0
     while place < len(words) and words[place].startswith("-") and words[place] != "--":
         name, equals, value = words[place].partition("=")
-        name = expand(name[:2] + name[2:].replace("-", "_"), flags)
+        name = complete_option(name[:2] + name[2:].replace("-", "_"), flags)
         attached = len(name) > 2 and not name.startswith("--")  # a value in the same word, as in -r3
         following = words[place + 1] if place + 1 < len(words) else "-"
         no_value = (following.startswith("-") and not following[1:].isdigit()) or following.endswith(".py")
@@ -183,12 +183,12 @@ def walk_options(words: list[str], flags: tuple[str, ...]) -> Iterator[tuple[str
         place += 1
 
 
-def read_values(words: list[str], flags: tuple[str, ...]) -> dict[str, str]:
+def parse_options(words: list[str], flags: tuple[str, ...]) -> dict[str, str]:
     """Return the options before a script with their values, 1 for one without; the last counts."""
     return {name: value for name, value, _ in walk_options(words, flags)}
 
 
-def expand(name: str, flags: tuple[str, ...]) -> str:
+def complete_option(name: str, flags: tuple[str, ...]) -> str:
     """Return the only option of torchrun that begins so, for which argparse takes a name; else the name itself."""
     names = [each for each in {*FLAGS, *OPTIONS} if each.startswith(name)] if flags is FLAGS else []
     return names[0] if len(names) == 1 and name.startswith("--") else name
@@ -210,7 +210,7 @@ def find_lone(line: list[str]) -> str:
     code, (program, options) = find_code(line), find_starter(line)
     if program not in ("", ACCELERATE):
         return ""
-    if program and accelerate.may_start_several(read_values(options, accelerate.FLAGS)):
+    if program and accelerate.may_start_several(parse_options(options, accelerate.FLAGS)):
         return ""
     return f"-m {code.name}" if code.letter == "m" else code.name if code.is_script else ""
 
@@ -219,4 +219,4 @@ def check_accelerate(words: list[str], environ: Mapping[str, str], read: Files) 
     """Raise Refusal for a typed `accelerate launch` with several processes on a CPU; read: the text of a file."""
     program, options = find_starter(words)
     if program == ACCELERATE:
-        accelerate.check_process_count(read_values(options, accelerate.FLAGS), environ, read)
+        accelerate.check_process_count(parse_options(options, accelerate.FLAGS), environ, read)

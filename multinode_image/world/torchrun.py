@@ -42,7 +42,7 @@ C10D_PORT = "29400"
 NODE_RANKS = "export PET_NODE_RANK=0 on the master, 1, 2, ... on the others"
 
 
-def give(name: str, value: object) -> str:
+def spell_setting(name: str, value: object) -> str:
     """Return how torchrun is given a value: by its variable, or by its option where it is typed."""
     return f"export {name}={value}; of a typed torchrun --{name[4:].lower()} {value}"
 
@@ -60,7 +60,7 @@ def read_count(environ: Mapping[str, str]) -> int | None:
     value = whole(text)
     if not value or value > MOST_PROCESSES:
         fact = f"{NPROC} is not a number of processes up to {MOST_PROCESSES}"
-        raise Refusal(fact, repr(text), give(NPROC, "auto"))
+        raise Refusal(fact, repr(text), spell_setting(NPROC, "auto"))
     return value
 
 
@@ -116,10 +116,10 @@ def read_rendezvous(environ: Mapping[str, str], launcher: NodeLauncher) -> World
     nodes, text = count_nodes(environ, meeting), environ[meeting].strip()
     if meeting == ENDPOINT:
         host, port = split_endpoint(text)
-        rank, remedy = None, give(ENDPOINT, f"{host}:{PORT}")
+        rank, remedy = None, spell_setting(ENDPOINT, f"{host}:{PORT}")
     else:
         host, port = read_host(text, meeting), environ.get(MASTER_PORT) or environ.get("MASTER_PORT", "")
-        rank, remedy = read_node_rank(environ, nodes[1]), give(MASTER_PORT, PORT)
+        rank, remedy = read_node_rank(environ, nodes[1]), spell_setting(MASTER_PORT, PORT)
     host = unbracket(host)
     if not host or not can_be_host(host):
         form = f"export {meeting}=HOST{':PORT' if meeting == ENDPOINT else ''} without quotes and blanks"
