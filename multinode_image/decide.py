@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from multinode_image.facts import Facts
@@ -65,35 +65,17 @@ class Plan:
 
 def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
     """Return the plan; only the private file of a mounted certificate is written on the way."""
-    command, world, program = situation.command, situation.world, ahead.program
+    command, program = situation.command, ahead.program
     stack, environ = facts.stack, facts.environ
     tuned = tune_ranks(situation, facts)
     trust, faults = trust_certificate(environ, stack.site) if os.path.lexists(CERTIFICATE) else ([], [])
-    sourced = take_setvars(environ, stack)
-    count = world.local_size if situation.starter is not None and situation.starter.needs_count else None
-    forced = [
-        *set_rank_variables(world, environ),
-        *(settle_size(world, environ) if command.trains else []),
-        *ahead.caches,
-        *sourced,
-        *(set_agent_variables(world, situation.described, environ, count) if situation.role.trains else []),
-        *program.forced,
-    ]
-    # Their present values come from setvars.sh or from the image, so no default may log them as "kept yours".
-    decided = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
-    defaults = [*(each for each in [*tuned.settings, *trust] if each.name not in decided), *program.defaults]
-    handed = {CORES, RUN} & {each.name for each in [*forced, *defaults]}
-    if handed or (environ.get(LOGS) and situation.role.is_torchrun):
-        defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, "a rank of torchrun reads what is handed to it first"))
-    # torchrun fails on the empty PET_STANDALONE of a PyTorchJob
-    empty = {name for name, value in environ.items() if name.startswith("PET_") and not value}
-    kept = {name: value for name, value in environ.items() if name not in tuned.removed | empty}
-    prepared = assemble(kept, facts.identity, forced, defaults)
+    forced, defaults = choose_variables(situation, ahead, facts, [*tuned.settings, *trust])
+    prepared = assemble(drop_variables(environ, tuned.removed), facts.identity, forced, defaults)
     return Plan(
         facts=facts,
         situation=situation,
         prepared=prepared,
-        argv=argv.make_argv(command, world, program.words, prepared.environ, stack.torch),
+        argv=argv.make_argv(command, situation.world, program.words, prepared.environ, stack.torch),
         notes=[
             *facts.notes,
             *situation.notes,
@@ -109,6 +91,38 @@ def decide(situation: Situation, ahead: Preflight, facts: Facts) -> Plan:
         run=ahead.run,
         arguments=program.arguments,
     )
+
+
+def choose_variables(
+    situation: Situation, ahead: Preflight, facts: Facts, usual: list[Setting]
+) -> tuple[list[Setting], list[Setting]]:
+    """Return what is set over every value, and what is set where the user has set nothing, of which `usual` is a part.
+
+    What setvars.sh or the image has set stays, and is no value of the user's that a default would say it keeps.
+    """
+    world, environ, stack = situation.world, facts.environ, facts.stack
+    sourced = take_setvars(environ, stack)
+    count = world.local_size if situation.starter is not None and situation.starter.needs_count else None
+    forced = [
+        *set_rank_variables(world, environ),
+        *(settle_size(world, environ) if situation.command.trains else []),
+        *ahead.caches,
+        *sourced,
+        *(set_agent_variables(world, situation.described, environ, count) if situation.role.trains else []),
+        *ahead.program.forced,
+    ]
+    of_image = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
+    defaults = [*(each for each in usual if each.name not in of_image), *ahead.program.defaults]
+    handed = {CORES, RUN} & {each.name for each in [*forced, *defaults]}
+    if handed or (environ.get(LOGS) and situation.role.is_torchrun):
+        defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, "a rank of torchrun reads what is handed to it first"))
+    return forced, defaults
+
+
+def drop_variables(environ: Mapping[str, str], removed: Collection[str]) -> dict[str, str]:
+    """Return the environment without some variables, and without an empty PET_STANDALONE, on which torchrun fails."""
+    empty = {name for name, value in environ.items() if name.startswith("PET_") and not value}
+    return {name: value for name, value in environ.items() if name not in removed and name not in empty}
 
 
 def tune_ranks(situation: Situation, facts: Facts) -> Tuned:
