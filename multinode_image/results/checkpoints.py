@@ -49,8 +49,8 @@ def mark_state(directory: str, step: int) -> str:
     return f"{digest_state(directory, step)} {written // TICK}"
 
 
-class Own(NamedTuple):
-    """Which checkpoints in a directory are those of a run; without a word, all of them.
+class CheckpointFilter(NamedTuple):
+    """Which checkpoints in a directory are those of a run; all of them where nothing is known.
 
     before: marks of those that were there before it, by their steps; is_timed: whether the times in them are still
     those of the files; users: who has run it, by uid, None where nobody knows; most: its steps, if it says them.
@@ -98,7 +98,7 @@ def is_directory(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
 
 
-def find_last(directory: str, own: Own) -> tuple[int | None, list[str]]:
+def find_last(directory: str, chosen: CheckpointFilter) -> tuple[int | None, list[str]]:
     """Return the step of the last checkpoint from which the Trainer can go on, and what is wrong with those after it.
 
     Raise Refusal for one that would be gone on from and may not be read.
@@ -106,12 +106,12 @@ def find_last(directory: str, own: Own) -> tuple[int | None, list[str]]:
     faults: list[str] = []
     for step in list_steps(directory):
         place = Path(directory, f"{PREFIX}{step}")
-        if fault := own.find_stranger(place, step):  # who may have written anything there
-            if str(step) not in own.before:
+        if fault := chosen.find_stranger(place, step):  # who may have written anything there
+            if str(step) not in chosen.before:
                 faults.append(f"{place.name} {fault}")
             continue
-        if own.was_before(directory, step):
-            if not own.is_timed:
+        if chosen.was_before(directory, step):
+            if not chosen.is_timed:
                 faults.append(f"{place.name} is taken for one that was there before this run")
             continue
         try:

@@ -16,7 +16,15 @@ from dataclasses import asdict, dataclass, field, replace
 from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
 from multinode_image.printing.streams import quote
-from multinode_image.results.checkpoints import PREFIX, TICK, Own, find_last, list_owners, list_steps, mark_state
+from multinode_image.results.checkpoints import (
+    PREFIX,
+    TICK,
+    CheckpointFilter,
+    find_last,
+    list_owners,
+    list_steps,
+    mark_state,
+)
 from multinode_image.results.identity import FLAG, OVERWRITE, Pair, compare_older, compare_pairs, identify_task
 from multinode_image.results.shared import Shared, open_shared
 from multinode_image.tasks.arguments import find_number
@@ -77,10 +85,12 @@ class Record:
     older: bool = False
 
     @property
-    def own(self) -> Own:
+    def filter(self) -> CheckpointFilter:
         """Return which checkpoints are those of the run."""
         most = find_number(dict(self.arguments), MAX_STEPS, "")
-        return Own(self.before, bool(self.written), None if self.older else frozenset(self.users), most or None)
+        return CheckpointFilter(
+            self.before, bool(self.written), None if self.older else frozenset(self.users), most or None
+        )
 
 
 def load_record(directory: str) -> Record | None:
@@ -149,7 +159,7 @@ def leave_record(run: Run, old: Record | None, ours: Shared) -> None:
     elif old.written and uid in old.users:
         return
     else:
-        steps = [step for step in list_steps(run.directory) if old.own.was_before(run.directory, step)]
+        steps = [step for step in list_steps(run.directory) if old.filter.was_before(run.directory, step)]
         before = {str(step): mark_state(run.directory, step) for step in steps}
         owners = list_owners(run.directory) if old.older else ()
         users = tuple(sorted({*old.users, *owners, uid}))
@@ -178,12 +188,17 @@ def check_run(run: Run, old: Record | None) -> None:
     if named and not os.path.exists(named):
         remedy = f"one of those in {run.directory}, or leave it out to go on from the last one there"
         raise Refusal("there is no such checkpoint", named, remedy)
+    if run.overwrite or named:
+        return
+    differences = ["it left no record of its arguments"] if old is None else list_differences(run, old)
+    if old is not None and not differences:
+        if run.handover != NEVER:
+            find_last(run.directory, old.filter)
+        return
     names = os.listdir(run.directory) if os.path.isdir(run.directory) else []
     there, steps = sorted(name for name in names if name not in IGNORED), list_steps(run.directory)
-    differences = ["it left no record of its arguments"] if old is None else list_differences(run, old)
-    if old is not None and not (run.overwrite or named or differences or run.handover == NEVER):
-        find_last(run.directory, old.own)
-    if run.overwrite or named or not differences or not (steps if old is None else there):
+    holds_results = bool(steps if old is None else there)
+    if not holds_results:
         return
     last = f"{PREFIX}{steps[0]}" if steps else there[0]
     value = f"{run.directory} with {last}: {', '.join(differences)}"
@@ -196,7 +211,7 @@ def list_ways(run: Run) -> list[str]:
     ways = [f"{RESULTS}=ANOTHER, or the argument of the script" if own else f"--{OUTPUT_DIR} ANOTHER"]
     ways.append(f"{f'{RESUME}={ANEW}' if own else f'--{OVERWRITE}'} to begin anew there")
     with contextlib.suppress(Refusal):
-        step, _ = find_last(run.directory, Own())
+        step, _ = find_last(run.directory, CheckpointFilter())
         if step is not None:
             place = quote(f"{run.directory}/{PREFIX}{step}")
             ways.append(f"{RESUME}={place}" if own else f"--{FLAG} {place}")

@@ -181,7 +181,7 @@ def find_step(directory: str) -> tuple[int | None, str]:
     record = load_record(directory)
     if record is None:
         return None, ""
-    step, faults = find_last(directory, record.own)
+    step, faults = find_last(directory, record.filter)
     then = "begins at step 0" if step is None else f"goes on from {directory}/{PREFIX}{step}"
     if step is None and not faults:
         return step, warn_below(directory, record.written)

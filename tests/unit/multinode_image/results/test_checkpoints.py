@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from multinode_image.errors import Refusal
-from multinode_image.results.checkpoints import Own, digest_state, find_last, list_steps, mark_state
+from multinode_image.results.checkpoints import CheckpointFilter, digest_state, find_last, list_steps, mark_state
 from tests.support.runs import checkpoint
 
 
 def last(directory: Path) -> tuple[int | None, list[str]]:
-    return find_last(str(directory), Own())
+    return find_last(str(directory), CheckpointFilter())
 
 
 def test_the_highest_number_is_the_last(tmp_path: Path) -> None:
@@ -100,11 +100,11 @@ def before(directory: Path, *steps: int) -> dict[str, str]:
 def test_one_that_was_there_before_is_no_checkpoint_of_the_run(tmp_path: Path) -> None:
     """Other data may have the same losses: written anew it is the run's, whatever is in it."""
     places = [checkpoint(tmp_path, step) for step in (4, 8)]
-    own = Own(before(tmp_path, 4, 8), is_timed=True)
-    assert find_last(str(tmp_path), own) == (None, [])
+    chosen = CheckpointFilter(before(tmp_path, 4, 8), is_timed=True)
+    assert find_last(str(tmp_path), chosen) == (None, [])
     state = places[0] / "trainer_state.json"
     os.utime(state, (state.stat().st_mtime + 2,) * 2)
-    assert find_last(str(tmp_path), own) == (4, [])
+    assert find_last(str(tmp_path), chosen) == (4, [])
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["copy", "0.1.0"])
@@ -112,9 +112,9 @@ def test_without_times_the_same_losses_are_said_to_be_those_from_before(tmp_path
     checkpoint(tmp_path, 4)
     marks = {step: mark.split()[0] if cut else f"{mark}0" for step, mark in before(tmp_path, 4).items()}
     said = ["checkpoint-4 is taken for one that was there before this run"]
-    assert find_last(str(tmp_path), Own(marks)) == (None, said)
+    assert find_last(str(tmp_path), CheckpointFilter(marks)) == (None, said)
     (tmp_path / "checkpoint-4/trainer_state.json").write_text('{"global_step": 4, "log_history": [{"loss": 1}]}')
-    assert find_last(str(tmp_path), Own(marks)) == (4, [])
+    assert find_last(str(tmp_path), CheckpointFilter(marks)) == (4, [])
 
 
 def link_out(place: Path) -> None:
@@ -138,26 +138,30 @@ def promise_less(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("harm", "own", "faults"),
+    ("harm", "chosen", "faults"),
     [
-        (link_out, Own(), []),
-        (link_weights, Own(), ["has a link (model.safetensors)"]),
-        (link_below, Own(), ["has a link (optimizer_0/x.distcp)"]),
-        (promise_less, Own(), ["is not complete (trainer_state.json)"]),
-        (None, Own(most=6), ["is beyond the 6 steps of this run"]),
-        (None, Own(users=frozenset({os.getuid() + 1})), [f"belongs to uid {os.getuid()}, who has not run this"]),
-        (None, Own(users=frozenset({os.getuid()}), most=8), None),
+        (link_out, CheckpointFilter(), []),
+        (link_weights, CheckpointFilter(), ["has a link (model.safetensors)"]),
+        (link_below, CheckpointFilter(), ["has a link (optimizer_0/x.distcp)"]),
+        (promise_less, CheckpointFilter(), ["is not complete (trainer_state.json)"]),
+        (None, CheckpointFilter(most=6), ["is beyond the 6 steps of this run"]),
+        (
+            None,
+            CheckpointFilter(users=frozenset({os.getuid() + 1})),
+            [f"belongs to uid {os.getuid()}, who has not run this"],
+        ),
+        (None, CheckpointFilter(users=frozenset({os.getuid()}), most=8), None),
     ],
 )
 def test_what_others_could_have_put_there_is_not_believed(
-    tmp_path: Path, harm: Callable[[Path], None] | None, own: Own, faults: list[str] | None
+    tmp_path: Path, harm: Callable[[Path], None] | None, chosen: CheckpointFilter, faults: list[str] | None
 ) -> None:
     directory = tmp_path / "output"
     place = checkpoint(directory, 8)
     if harm:
         harm(place)
     said = [f"checkpoint-8 {fault}" for fault in faults or []]
-    assert find_last(str(directory), own) == (8 if faults is None else None, said)
+    assert find_last(str(directory), chosen) == (8 if faults is None else None, said)
 
 
 def enlarge(place: Path) -> None:
@@ -171,33 +175,38 @@ def link_state(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "fault"),
+    ("chosen", "fault"),
     [
-        (Own(), "has logged more than can be read (trainer_state.json)"),
-        (Own(most=6), "is beyond the 6 steps of this run"),
-        (Own(users=frozenset({os.getuid() + 1})), f"belongs to uid {os.getuid()}, who has not run this"),
-        (Own({"8": " 0"}, is_timed=True), "has logged more than can be read (trainer_state.json)"),
+        (CheckpointFilter(), "has logged more than can be read (trainer_state.json)"),
+        (CheckpointFilter(most=6), "is beyond the 6 steps of this run"),
+        (CheckpointFilter(users=frozenset({os.getuid() + 1})), f"belongs to uid {os.getuid()}, who has not run this"),
+        (CheckpointFilter({"8": " 0"}, is_timed=True), "has logged more than can be read (trainer_state.json)"),
     ],
 )
-def test_a_state_of_any_size_is_passed_over(tmp_path: Path, own: Own, fault: str) -> None:
+def test_a_state_of_any_size_is_passed_over(tmp_path: Path, chosen: CheckpointFilter, fault: str) -> None:
     directory = tmp_path / "output"
     enlarge(checkpoint(directory, 8))
     checkpoint(directory, 4)
-    found = None if own.users else 4
+    found = None if chosen.users else 4
 
     assert (
-        find_last(str(directory), own)[0] == found and find_last(str(directory), own)[1][0] == f"checkpoint-8 {fault}"
+        find_last(str(directory), chosen)[0] == found
+        and find_last(str(directory), chosen)[1][0] == f"checkpoint-8 {fault}"
     )
     assert mark_state(str(directory), 8).startswith(" ") and not mark_state(str(directory), 4).startswith(" ")
 
 
-@pytest.mark.parametrize("own", [Own(most=6), Own(users=frozenset({os.getuid() + 1}))], ids=["step", "owner"])
-def test_nothing_of_a_stranger_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: Own) -> None:
+@pytest.mark.parametrize(
+    "chosen", [CheckpointFilter(most=6), CheckpointFilter(users=frozenset({os.getuid() + 1}))], ids=["step", "owner"]
+)
+def test_nothing_of_a_stranger_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: CheckpointFilter
+) -> None:
     checkpoint(tmp_path, 8)
     for name in ("open", "walk"):
         monkeypatch.setattr(os, name, lambda path, *_, **__: pytest.fail(f"{path} was opened"))
 
-    step, faults = find_last(str(tmp_path), own)
+    step, faults = find_last(str(tmp_path), chosen)
     assert step is None and len(faults) == 1
 
 
