@@ -19,24 +19,24 @@ from multinode_image.exchange.origins import Origins
 class Fixed:
     """What was chosen, for all gradients."""
 
-    def __init__(self, lowers: bool) -> None:
+    def __init__(self, in_bf16: bool) -> None:
         """Take whether they are sent as bfloat16."""
-        self.lowers = lowers
+        self.in_bf16 = in_bf16
 
     def ask(self, group: Any, *, joined: bool) -> None:
         """Ask nobody."""
 
     def expects(self, parameters: Collection[int]) -> bool:
         """Return whether the gradients of parameters, which have these ids, are sent as bfloat16."""
-        return self.lowers
+        return self.in_bf16
 
     def holds(self, parameters: Collection[int]) -> bool:
         """Return whether they may be sent so in this pass."""
-        return self.lowers
+        return self.in_bf16
 
     def conclude(self) -> bool:
         """End a pass; return whether any gradient may be sent as bfloat16 from now on."""
-        return self.lowers
+        return self.in_bf16
 
 
 class Agreement(Fixed):

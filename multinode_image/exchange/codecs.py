@@ -12,8 +12,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# A part in flight: it goes on when its collective is to be waited for. What it yields is alike on all ranks.
-Flight = Iterator[bool]
+# A part in transfer: it goes on when its collective is to be waited for. What it yields is alike on all ranks.
+Transfer = Iterator[bool]
 LAST, MORE = False, True
 
 
@@ -46,14 +46,14 @@ def count_bytes(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
-def average(part: Any, ranks: Ranks) -> Flight:
+def average(part: Any, ranks: Ranks) -> Transfer:
     """Exchange a part by a sum, of the same numbers as DDP does."""
     work = ranks.sum(part.mul_(1 / ranks.size))
     yield LAST
     work.wait()
 
 
-def average_low(part: Any, ranks: Ranks, scratch: Any, holds: Callable[[], bool]) -> Flight:
+def average_low(part: Any, ranks: Ranks, scratch: Any, holds: Callable[[], bool]) -> Transfer:
     """Exchange a part by a sum in the type of scratch, a tensor as long as the part.
 
     holds: whether that was right, asked when the sum has come; where it was not, the part goes again, as it was.
@@ -69,7 +69,7 @@ def average_low(part: Any, ranks: Ranks, scratch: Any, holds: Callable[[], bool]
         work.wait()
 
 
-def average_shares(part: Any, ranks: Ranks, scratch: Any, holds: Callable[[], bool]) -> Flight:
+def average_shares(part: Any, ranks: Ranks, scratch: Any, holds: Callable[[], bool]) -> Transfer:
     """Exchange a part in the type of scratch, and sum it in that of the part: each rank sums a share for all.
 
     As much is sent as by a sum in the type of scratch, which rounds at each rank that it passes. scratch: two times
@@ -93,8 +93,8 @@ def average_shares(part: Any, ranks: Ranks, scratch: Any, holds: Callable[[], bo
 
 
 def average_rows(
-    table: Any, ranks: Ranks, dtype: Any, otherwise: Callable[[], Flight], holds: Callable[[], bool]
-) -> Flight:
+    table: Any, ranks: Ranks, dtype: Any, otherwise: Callable[[], Transfer], holds: Callable[[], bool]
+) -> Transfer:
     """Exchange the rows of a matrix that are not zero, in a type; by `otherwise` where that is not less.
 
     A row counts by its bits, so that a NaN does, and -0.0. All ranks know the same numbers, and so do the same. holds:

@@ -4,11 +4,11 @@ from typing import Any
 
 import torch
 
-from multinode_image.exchange.codecs import LAST, MORE, Flight, Ranks
+from multinode_image.exchange.codecs import LAST, MORE, Ranks, Transfer
 
 BLOCK = 512  # numbers with one scale, of float32: 8.06 bits each
 AT_ONCE = 512  # blocks that are worked on at a time: a megabyte stays in a processor's cache
-EDGE = 127.0
+LARGEST = 127.0
 
 
 class Memory:
@@ -22,7 +22,7 @@ class Memory:
         self.sent, self.received = (torch.zeros(ranks, self.blocks * (BLOCK + 4), dtype=torch.int8) for _ in range(2))
 
 
-def average_eight_bits(part: Any, ranks: Ranks, memory: Memory) -> Flight:
+def average_eight_bits(part: Any, ranks: Ranks, memory: Memory) -> Transfer:
     """Exchange a part: shares to their ranks, and their means to all."""
     whole = memory.kept.view(-1)[: part.numel()]
     whole.add_(part)
@@ -56,7 +56,7 @@ def encode(blocks: Any, packed: Any) -> None:
     A block with a number that is not finite becomes NaN as a whole, and leaves nothing: the next step is a new one.
     """
     numbers, scales = split(packed)
-    torch.div(blocks.abs().amax(1, keepdim=True), EDGE, out=scales)
+    torch.div(blocks.abs().amax(1, keepdim=True), LARGEST, out=scales)
     for values, eight, scale in zip(*(each.split(AT_ONCE) for each in (blocks, numbers, scales))):
         rounded = values.div(scale.clamp(min=torch.finfo(torch.float32).tiny)).round_()
         eight.copy_(rounded)

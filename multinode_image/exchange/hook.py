@@ -1,10 +1,10 @@
 """The communication hook of a DistributedDataParallel: which parts of buckets are exchanged how, and in which order.
 
 DDP hands over a bucket of gradients as soon as a backward pass has filled it, on all ranks in one order. Every
-collective is issued from here, by the thread of that pass: what a bucket needs after its first one when LAG others have
-come, the rest at the last bucket. A rank that waits there keeps the network busy with those that it has issued. What
-needs only one is waited for at the end, as in plain DDP: all else would be computed later. Torch's callbacks would come
-in another order on each rank, and gloo knows collectives by their order alone.
+collective is issued from here, by the thread of that pass: what a bucket needs after its first one when MAX_AHEAD
+others have come, the rest at the last bucket. A rank that waits there keeps the network busy with those that it has
+issued. What needs only one is waited for at the end, as in plain DDP: all else would be computed later. Torch's
+callbacks would come in another order on each rank, and gloo knows collectives by their order alone.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from multinode_image.exchange import eight_bits
 from multinode_image.exchange.agreement import Agreement, Fixed
 from multinode_image.exchange.codecs import (
     MORE,
-    Flight,
     Ranks,
+    Transfer,
     average,
     average_low,
     average_rows,
@@ -36,7 +36,7 @@ from multinode_image.printing.streams import print_note
 from multinode_image.tuning.gradients import BF16, FLOAT32, INT8, VARIABLE, describe_sent
 
 LEAST = 4 << 20  # bytes of an embedding whose rows are looked at: a smaller one is no worse than other weights
-LAG = 2  # buckets that are on their way before the second collective of one is issued
+MAX_AHEAD = 2  # buckets that are on their way before the second collective of one is issued
 # Ranks from which on a sum in bfloat16 would round so often that shares are summed in float32.
 MANY = 8
 # The first step tells DDP the order of its buckets; int8 begins in the second one, and all are alike from the third on.
@@ -44,9 +44,9 @@ REGULAR = 3
 
 
 class Started(NamedTuple):
-    """A flight, and whether it may issue another collective."""
+    """A transfer, and whether it may issue another collective."""
 
-    flight: Flight
+    transfer: Transfer
     more: bool
 
 
@@ -58,9 +58,9 @@ class Exchange:
         self.parallel, self.choice, self.seen = weakref.proxy(parallel), choice, seen
         self.tables = find_tables(parallel.module)
         self.agreement = Fixed(choice == BF16) if choice else Agreement(list_ids(parallel), seen.watch(Origins))
-        self.steps = self.whole = 0
+        self.steps = self.total_bytes = 0
         self.memories: dict[tuple[int, int], Any] = {}
-        self.flights: list[list[Started]] = []
+        self.in_progress: list[list[Started]] = []
         self.futures: list[Any] = []
         # What the script has registered since: a reducer takes one hook only, which is this one.
         self.successor: Callable[[Any], Any] | None = None
@@ -75,10 +75,10 @@ class Exchange:
         if bucket.index() == 0:
             self.begin()
         self.futures.append((torch.futures.Future(), bucket.buffer()))
-        self.whole += count_bytes(bucket.buffer())
-        self.flights.append(advance([Started(flight, MORE) for flight in self.list_flights(bucket)]))
-        if len(self.flights) > LAG:
-            self.flights[-1 - LAG] = advance(self.flights[-1 - LAG])
+        self.total_bytes += count_bytes(bucket.buffer())
+        self.in_progress.append(advance([Started(transfer, MORE) for transfer in self.list_transfers(bucket)]))
+        if len(self.in_progress) > MAX_AHEAD:
+            self.in_progress[-1 - MAX_AHEAD] = advance(self.in_progress[-1 - MAX_AHEAD])
         future = self.futures[-1][0]
         if bucket.is_last():
             self.end()
@@ -91,28 +91,28 @@ class Exchange:
             remedy = f"join(), or export {VARIABLE}=off"
             raise RuntimeError(f"join(divide_by_initial_world_size=False) needs another way of exchange; try: {remedy}")
         self.agreement.ask(self.ranks.group, joined=parallel._join_config.enable)
-        self.whole, self.flights, self.futures = 0, [], []
+        self.total_bytes, self.in_progress, self.futures = 0, [], []
 
     def end(self) -> None:
         """Wait for all that is on its way, in its order, and hand it over."""
         began = time.perf_counter()
-        left = [each for flights in self.flights for each in flights]
+        left = [each for started in self.in_progress for each in started]
         while left := advance(left, finish=True):
             pass
         for future, buffer in self.futures:
             future.set_result(buffer)
-        self.flights, self.futures = [], []
-        lowers = self.agreement.conclude()
-        self.seen.sent = self.choice or (BF16 if lowers else FLOAT32)
+        self.in_progress, self.futures = [], []
+        in_bf16 = self.agreement.conclude()
+        self.seen.sent = self.choice or (BF16 if in_bf16 else FLOAT32)
         self.seen.waited = (self.seen.waited or 0.0) + time.perf_counter() - began
         self.steps += 1
         if self.steps == REGULAR and self.ranks.rank == 0:
-            usual = 2 * (self.ranks.size - 1) * self.whole // self.ranks.size
+            usual = 2 * (self.ranks.size - 1) * self.total_bytes // self.ranks.size
             said = describe_sent(self.seen.sent, len(self.tables), self.ranks.sent, usual)
             if said:
                 print_note(said)
 
-    def list_flights(self, bucket: Any) -> Iterator[Flight]:
+    def list_transfers(self, bucket: Any) -> Iterator[Transfer]:
         """Yield what exchanges the parts of a bucket: embeddings one by one, and all that is between them.
 
         What is not understood goes as a whole, as DDP would send it.
@@ -131,24 +131,24 @@ class Exchange:
                 between.append(piece)
         yield from self.send_between(bucket, between)
 
-    def send_rows(self, bucket: Any, piece: Piece) -> Flight:
+    def send_rows(self, bucket: Any, piece: Piece) -> Transfer:
         """Exchange an embedding."""
         table, ids = piece.gradient, [id(piece.parameter)]
-        lowers = table.dtype is torch.float32 and self.agreement.expects(ids)
+        in_bf16 = table.dtype is torch.float32 and self.agreement.expects(ids)
         return average_rows(
             table.flatten(1),
             self.ranks,
-            torch.bfloat16 if lowers else table.dtype,
+            torch.bfloat16 if in_bf16 else table.dtype,
             lambda: self.send(bucket, [piece]),
-            lambda: not lowers or self.agreement.holds(ids),
+            lambda: not in_bf16 or self.agreement.holds(ids),
         )
 
-    def send_between(self, bucket: Any, between: Sequence[Piece]) -> Iterator[Flight]:
+    def send_between(self, bucket: Any, between: Sequence[Piece]) -> Iterator[Transfer]:
         """Exchange the gradients between two embeddings, which lie side by side: those together that go in one type."""
         for _, alike in itertools.groupby(between, lambda piece: self.agreement.expects([id(piece.parameter)])):
             yield self.send(bucket, list(alike))
 
-    def send(self, bucket: Any, pieces: Sequence[Piece]) -> Flight:
+    def send(self, bucket: Any, pieces: Sequence[Piece]) -> Transfer:
         """Exchange gradients that lie side by side in a bucket as it was chosen."""
         start, end, ids = pieces[0].start, pieces[-1].end, [id(piece.parameter) for piece in pieces]
         name, part, length, key = self.choice, bucket.buffer()[start:end], end - start, (bucket.index(), start)
@@ -178,13 +178,13 @@ def list_ids(module: Any) -> list[int]:
     return [id(parameter) for parameter in module.parameters()]
 
 
-def advance(flights: Sequence[Started], *, finish: bool = False) -> list[Started]:
-    """Let flights go on that have another collective to issue, or, to finish, all; return those that have not ended."""
+def advance(transfers: Sequence[Started], *, finish: bool = False) -> list[Started]:
+    """Let transfers go on that have a collective to issue, or, to finish, all; return those that have not ended."""
     left = []
-    for started in flights:
-        more = next(started.flight, None) if started.more or finish else started.more
+    for started in transfers:
+        more = next(started.transfer, None) if started.more or finish else started.more
         if more is not None:
-            left.append(Started(started.flight, more))
+            left.append(Started(started.transfer, more))
     return left
 
 

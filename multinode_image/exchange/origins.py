@@ -32,11 +32,11 @@ class Origins:
         self.kept: dict[int, weakref.ref[Any]] = {}
         self.within = False
 
-    def begin(self, tensors: Any, lowers: bool, entered: Iterable[Any]) -> None:
-        """Look at a pass before it; lowers: whether this process has computed in bfloat16; entered: as in find_kept."""
+    def begin(self, tensors: Any, in_bf16: bool, entered: Iterable[Any]) -> None:
+        """Look at a pass before it; in_bf16: whether this process has computed so; entered: as in find_kept."""
         self.passes, self.within = self.passes + 1, True
         kept = None
-        if lowers:
+        if in_bf16:
             try:
                 kept = find_kept([tensors] if torch.is_tensor(tensors) else list(tensors), is_uniform(entered))
             except Exception:  # of what torch may pass in a later release: no training ends for that

@@ -21,14 +21,14 @@ REGISTER = ("_register_comm_hook", "_register_builtin_comm_hook")
 class Seen:
     """What is known of the training in this process.
 
-    lowers: whether it has ever computed in bfloat16 what gradients are kept of; entered: the types of autocast that it
+    in_bf16: whether it has ever computed in bfloat16 what gradients are kept of; entered: the types of autocast that it
     has entered since the last backward pass, None for one that is turned off; origins: what is known of backward passes
     (exchange/origins.py), once somebody asks; sent: how gradients are exchanged (tuning/gradients.py), empty before the
     first; waited: the seconds in which a backward pass had computed all, and gradients were still exchanged, and those
     in which ranks waited to count labels (mean_loss.py); None where nobody counts them.
     """
 
-    lowers = False
+    in_bf16 = False
     origins: Any = None
     sent = ""
     waited: float | None = None
@@ -54,7 +54,7 @@ def watch_autocast(module: Any) -> None:
     def enter_and_notice(self: Any) -> Any:
         if self.device == "cpu" and torch.is_grad_enabled():
             SEEN.entered.add(self.fast_dtype if self._enabled else None)
-            SEEN.lowers = SEEN.lowers or torch.bfloat16 in SEEN.entered
+            SEEN.in_bf16 = SEEN.in_bf16 or torch.bfloat16 in SEEN.entered
         return enter(self)
 
     module.autocast.__enter__ = enter_and_notice
@@ -102,7 +102,7 @@ def look_and_run(backward: Callable[..., None]) -> Callable[..., None]:
         if origins is None or origins.within:
             backward(tensors, *words, **options)
             return
-        origins.begin(tensors, SEEN.lowers, SEEN.entered)
+        origins.begin(tensors, SEEN.in_bf16, SEEN.entered)
         try:
             backward(tensors, *words, **options)
         finally:

@@ -51,7 +51,7 @@ def test_only_what_has_gradients_counts(
     with Autocast() as result:
         assert result == "entered"
     assert program.SEEN.entered == entered
-    assert program.SEEN.lowers is ("bfloat16" in entered)
+    assert program.SEEN.in_bf16 is ("bfloat16" in entered)
 
 
 def of_parallel(kind: Any, **dist: Any) -> Any:
