@@ -7,6 +7,7 @@ little, a secret that is shown costs much, so names are judged strictly.
 from __future__ import annotations
 
 import re
+from typing import Callable, NamedTuple
 
 from multinode_image.printing.shapes import MAYBE
 
@@ -40,11 +41,83 @@ HEADERS = ("authorization", "cookie")
 NAME = re.compile(r"-{0,2}[\w.-]+")
 # Each name is looked at once, from its beginning: a word of a million letters would take minutes otherwise.
 PAIR = re.compile(r"""(?<![\w.-])(-{0,2}[A-Za-z_][\w.-]*)(["']?\s*[=:]\s*["']?|(?:\s|\\\n)+)""")
-# Values: of a shell; of a flag with several; of a query; of JSON without quotes, where an object hides all behind it.
-VALUE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s;|'"]+)+""")
-VALUES = re.compile(rf"{VALUE.pattern}(?:\s+(?!-){VALUE.pattern})*")
-FIELD = re.compile(r"""[^\s&#'"]+""")
-BARE = re.compile(r"""\{.*|\[[^\]]*\]?|[^\s,}\]]+""", re.DOTALL)
+# Values: a word of a shell; one field of a query; JSON without quotes, where an object hides all behind it.
+WORD_OF_SHELL = r"""(?:"[^"]*"|'[^']*'|[^\s;|'"]+)+"""
+FIELD = r"""[^\s&#'"]+"""
+BARE = r"""(?s:\{.*|\[[^\]]*\]?|[^\s,}\]]+)"""
+WORDS_OF_SHELL = rf"(?!-){WORD_OF_SHELL}(?:\s+(?!-){WORD_OF_SHELL})*"
+
+
+class Pair(NamedTuple):
+    """A name, what separates it from its value, and the character before the name."""
+
+    name: str
+    between: str
+    before: str
+
+    @property
+    def is_header(self) -> bool:
+        """Return whether it is a header that has a secret, whatever separates them: `Authorization=Bearer S`."""
+        return self.name.lower().endswith(HEADERS)
+
+    @property
+    def assigns(self) -> bool:
+        """Return whether the name gets its value by `=`, as in a shell or a query."""
+        return "=" in self.between and not self.is_header
+
+    @property
+    def separates(self) -> bool:
+        """Return whether more than blanks is between them."""
+        return "=" in self.between or ":" in self.between
+
+    @property
+    def is_field(self) -> bool:
+        """Return whether `NAME: VALUE` is no sentence: `token:S`, `X-Api-Key: S`."""
+        return not self.between[-1].isspace() or "-" in self.name.strip("-") or self.is_header
+
+    @property
+    def is_flag(self) -> bool:
+        """Return whether it is a flag whose value is the next word."""
+        return not self.separates and self.name.startswith("-")
+
+    @property
+    def rest(self) -> str:
+        """Return the pattern of all that follows in the line, or in the quotes around both; `://` begins no value."""
+        return f"(?!//)[^\n{self.before if self.before in QUOTES else ''}]+"
+
+
+class Syntax(NamedTuple):
+    """How names get their values somewhere: an example with the value S, what it is known by, and the value's pattern.
+
+    in_prose: whether it is one in a message, too.
+    """
+
+    example: str
+    holds: Callable[[Pair], bool]
+    value: Callable[[Pair], str]
+    in_prose: bool = True
+
+
+# The first one that holds counts.
+SYNTAXES = (
+    Syntax(
+        '{"token": "S"} --api-key="S S"',
+        lambda pair: pair.between[-1] in QUOTES and pair.between.strip() != pair.between[-1],
+        lambda pair: f"[^{pair.between[-1]}\n]+",
+    ),
+    Syntax('{"token": S, "a": 1}', lambda pair: pair.between[0] in QUOTES, lambda pair: BARE),
+    Syntax("https://h?token=S&a=1", lambda pair: pair.assigns and pair.before in ("?", "&"), lambda pair: FIELD),
+    Syntax("TOKEN=S a", lambda pair: pair.assigns, lambda pair: WORD_OF_SHELL),
+    Syntax("-H 'X-Api-Key: S'", lambda pair: pair.separates and pair.is_field, lambda pair: pair.rest),
+    Syntax("-H 'Token: S'", lambda pair: pair.separates, lambda pair: pair.rest, in_prose=False),
+    Syntax(
+        "y --tokens S S --a 1",
+        lambda pair: pair.is_flag and pair.name.endswith("s"),
+        lambda pair: WORDS_OF_SHELL,
+        in_prose=False,
+    ),
+    Syntax("y --token S a", lambda pair: pair.is_flag, lambda pair: f"(?!-){WORD_OF_SHELL}", in_prose=False),
+)
 
 
 def is_secret(name: str, value: str | None = None) -> bool:
@@ -146,21 +219,11 @@ def hide_pairs(text: str, *, is_prose: bool) -> str:
     return "".join([*done, text[start:]])
 
 
-def find_value(pair: re.Match[str], *, is_prose: bool) -> re.Match[str] | None:
+def find_value(match: re.Match[str], *, is_prose: bool) -> re.Match[str] | None:
     """Return the value that begins behind a name and what separates both; None if there is none."""
-    name, between, text, start = pair[1], pair[2], pair.string, pair.end()
-    before, is_header = text[pair.start() - 1 : pair.start()], name.lower().endswith(HEADERS)
-    if between[-1] in QUOTES and between.strip() != between[-1]:
-        return re.compile(f"[^{between[-1]}\n]+").match(text, start)  # `"token": "S"`, `--api-key="S"`
-    if between[0] in QUOTES:
-        return BARE.match(text, start)
-    if "=" in between and not is_header:
-        return (FIELD if before in ("?", "&") else VALUE).match(text, start)
-    if "=" in between or ":" in between:
-        is_field = not between[-1].isspace() or "-" in name.strip("-") or is_header
-        if text.startswith("//", start) or (is_prose and not is_field):
-            return None
-        return re.compile(f"[^\n{before if before in QUOTES else ''}]+").match(text, start)  # `-H 'X-Api-Key: S'`
-    if is_prose or not name.startswith("-") or text.startswith("-", start):
-        return None
-    return (VALUES if name.endswith("s") else VALUE).match(text, start)
+    text = match.string
+    pair = Pair(match[1], match[2], text[match.start() - 1 : match.start()])
+    for syntax in SYNTAXES:
+        if syntax.holds(pair) and (syntax.in_prose or not is_prose):
+            return re.compile(syntax.value(pair)).match(text, match.end())
+    return None

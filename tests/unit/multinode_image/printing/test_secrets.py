@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multinode_image.printing.secrets import hide, hide_text, hide_value, is_secret
+from multinode_image.printing.secrets import SYNTAXES, Syntax, hide, hide_line, hide_text, hide_value, is_secret
 
 # S is the secret in each.
 COMMANDS = """
@@ -89,6 +90,12 @@ def rows(table: str) -> list[list[str]]:
 @pytest.mark.parametrize(("line", "shown"), rows(COMMANDS))
 def test_a_command_line_is_shown_without_its_secrets(line: str, shown: str) -> None:
     assert hide(shlex.split(line)) == shlex.split(shown)
+
+
+@pytest.mark.parametrize("syntax", SYNTAXES, ids=lambda syntax: syntax.example)
+def test_each_syntax_hides_the_value_of_its_example_alone(syntax: Syntax) -> None:
+    assert hide_line(syntax.example) == re.sub(r"\bS( S)?\b", "***", syntax.example)
+    assert (hide_text(syntax.example) != syntax.example) == syntax.in_prose
 
 
 @pytest.mark.parametrize("line", [line for [line] in rows(SHOWN)])
