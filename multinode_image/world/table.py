@@ -56,8 +56,9 @@ def has_master(environ: Mapping[str, str]) -> bool:
 
 
 BY_MPIRUN = "start the ranks with mpirun, which gives each a rank and a size"
-# In this order their names count for ranks of mpirun: the innermost and the surest name of a job first. PMI_JOBID is
-# left over where mpirun runs in a step; the steps of a heterogeneous job of Slurm may have different numbers.
+# What starts ranks, or has an allocation in which mpirun does. In this order their names count for ranks of mpirun: the
+# innermost, and the surest name of a job first. PMI_JOBID is left over where mpirun runs in a step; the steps of a
+# heterogeneous job of Slurm may have different numbers.
 SCHEDULERS = (
     Scheduler(
         "PALS_",
@@ -70,11 +71,7 @@ SCHEDULERS = (
     Scheduler(
         "FLUX_",
         Names(
-            "FLUX_TASK_RANK",
-            "FLUX_JOB_SIZE",
-            ("FLUX_TASK_LOCAL_ID",),
-            nodes=("FLUX_JOB_NNODES",),
-            job=("FLUX_JOB_ID",),
+            "FLUX_TASK_RANK", "FLUX_JOB_SIZE", ("FLUX_TASK_LOCAL_ID",), nodes=("FLUX_JOB_NNODES",), job=("FLUX_JOB_ID",)
         ),
         kind=MPI,
         set_master="flux run --env=MASTER_ADDR=node0 ...",
@@ -197,8 +194,9 @@ def read_single(environ: Mapping[str, str], launcher: NodeLauncher) -> World:
 
 # The order is the policy. What is set for one process only comes before what is set for a whole pod, because a rank
 # inherits the variables of the pod it runs in: torchrun and mpirun are used inside pods and Slurm allocations, never
-# the other way round. RANK alone proves nothing: PyTorchJob sets it to the number of the pod. A scheduler with
-# variables of its own is a row here, a recorded environment and a row of tests/data/launchers.toml.
+# the other way round. RANK alone proves nothing: PyTorchJob sets it to the number of the pod. A scheduler
+# that starts ranks is a row of SCHEDULERS, one that starts a process on each node is a row here; each has a recorded
+# environment and a row of tests/data/launchers.toml.
 LAUNCHERS: tuple[Launcher, ...] = (
     TORCHRUN_RANK._replace(proof=Proof("TORCHELASTIC_RUN_ID is set", all_set("TORCHELASTIC_RUN_ID"))),
     SLURM_TASK._replace(
