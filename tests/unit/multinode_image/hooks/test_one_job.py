@@ -49,6 +49,8 @@ def test_variables_have_the_names_that_the_entrypoint_knows() -> None:
         ({SIZE: "1:4"}, 2),
         ({SIZE: "1:"}, 2),
         ({SIZE: "1:1"}, 1),
+        ({SIZE: " 2 "}, 2),
+        ({SIZE: "4:2"}, 1),  # a start refuses what is no range
         ({SIZE: "1:1", "WORLD_SIZE": "4"}, 1),
         # mpirun that was typed
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, 2),
