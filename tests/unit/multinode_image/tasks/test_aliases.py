@@ -150,6 +150,6 @@ def test_a_flag_that_is_renamed_is_one_row(monkeypatch: pytest.MonkeyPatch) -> N
     row = Alias("max_steps", (5, 24), "max_train_steps", (5, 24))
     monkeypatch.setattr(aliases, "OF_TRAINER", (*aliases.OF_TRAINER, row))
     for name in ("max_steps", "max_train_steps"):
-        assert Record("qa", ((name, "100"),)).own.most == 100
+        assert Record("qa", ((name, "100"),)).filter.most == 100
         assert is_senseless("num_train_epochs", {name: "3"}, TASKS["qa"])
         assert find_argument({name: 3}, "max_steps") == 3
