@@ -42,7 +42,7 @@ MORE: Mapping[tuple[str, str], Sequence[str]] = {
 
 def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     """Train in float32, and in bfloat16 where the processor has units for it."""
-    image = build(scratch, "network")
+    image = build_for(scratch, "network")
     for number in scratch.rounds(runs):
         scratch.say(f"run {number + 1}")
         measure_kind(open_group(scratch, image, KINDS[0]), figures, KINDS[0])
@@ -52,7 +52,7 @@ def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
                 measure_kind(open_group(scratch, image, kind), figures, kind)
 
 
-def build(scratch: Scratch, part: str) -> str:
+def build_for(scratch: Scratch, part: str) -> str:
     """Build the image of a part and return its name; raise UserFault on a machine that is too small."""
     if (os.cpu_count() or 1) < 2:
         raise UserFault("two containers of a core each need two cores", os.cpu_count(), "run it on a larger machine")

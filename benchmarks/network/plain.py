@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.figures.measured import Figures
 from benchmarks.host.scratch import Scratch
-from benchmarks.network.measure import RATES, build, measure_kind, open_group
+from benchmarks.network.measure import RATES, build_for, measure_kind, open_group
 from benchmarks.train import bf16
 from multinode_image.machine.files import read_text
 
@@ -21,7 +21,7 @@ KINDS: Mapping[str, Sequence[str]] = {"float32": RATES, "four float32": FEW, "lo
 
 def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     """Train in float32 under each limit of a kind."""
-    image = build(scratch, "network-plain")
+    image = build_for(scratch, "network-plain")
     given = bf16.setting(read_text(bf16.CPUINFO) or "", scratch.directory / "cpuinfo", {})
     for number in scratch.rounds(runs):
         for kind, rates in KINDS.items():
