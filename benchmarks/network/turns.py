@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
-sys.path.insert(0, "/opt/multinode")
+sys.path.insert(0, "/opt/multinode/lib")
 
 import torch
 import torch.distributed as dist

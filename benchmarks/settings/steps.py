@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
-sys.path.insert(0, "/opt/multinode")
+sys.path.insert(0, "/opt/multinode/lib")
 
 import torch
 from torch.utils.data import Dataset

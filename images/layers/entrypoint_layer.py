@@ -25,6 +25,8 @@ from images.store.store import Store
 HERE = Path(__file__).parents[1]
 NAME = "multinode"  # of the layer
 MULTINODE = "opt/multinode"
+# What Pythons find our package in, and nothing else: it is on the path of each of them.
+PACKAGE = f"{MULTINODE}/lib"
 # The file with the SBOM. A scanner takes what is called one for packages that are installed, also in images that have
 # others by now: Trivy *.cdx.json and three more (aquasecurity/trivy, pkg/fanal/analyzer/sbom/sbom.go), Syft these and
 # *.sbom.*, *.bom.* and others (anchore/syft, syft/pkg/cataloger/sbom/cataloger.go).
@@ -39,7 +41,7 @@ USER = f"multinode:*:{UID}:{GID}:multinode:/home/multinode:/bin/bash"
 # Read by every Python of the image when it starts (site, .pth), and does nothing but in a training that the entrypoint
 # has started, and in the ranks of any launcher. The first line is where Pythons look for our package, last of all.
 # Packages may be read where that is not, as in an image that copied them.
-AT_START = Template((HERE / "layers/at_start.pth").read_text()).substitute(directory=f"/{MULTINODE}")
+AT_START = Template((HERE / "layers/at_start.pth").read_text()).substitute(directory=f"/{PACKAGE}")
 
 # Writable for the group of every uid that a container may run under: 0, as on OpenShift.
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
@@ -159,7 +161,7 @@ def read_entrypoint(site: Site) -> dict[str, bytes]:
     """Read the entrypoint and the files of rootfs/, as path in the image -> bytes; with what site's Python reads."""
     return {
         f"{site.directory}/multinode.pth": AT_START.encode(),
-        **_read_below(HERE.parent / "multinode_image", f"{MULTINODE}/multinode_image/", MODULE.fullmatch),
+        **_read_below(HERE.parent / "multinode_image", f"{PACKAGE}/multinode_image/", MODULE.fullmatch),
         **_read_below(HERE / "rootfs", "", FILE.fullmatch),
     }
 

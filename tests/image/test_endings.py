@@ -57,7 +57,7 @@ RETURNS = f"""{LATE}
 dist.init_process_group("gloo")
 """
 TRAINS = f"""{LATE}
-sys.path.insert(0, "/opt/multinode")
+sys.path.insert(0, "/opt/multinode/lib")
 from transformers import Trainer, TrainingArguments
 from multinode_image.programs.smoke_training import Questions, make_model
 arguments = TrainingArguments("/tmp/out", max_steps=2, use_cpu=True, report_to=[], disable_tqdm=True)

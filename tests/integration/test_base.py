@@ -341,7 +341,7 @@ def test_it_is_what_debians_own_programs_make(of_suite: Made, tmp_path: Path) ->
 # As `worker` does, with a key that is made for it; instead of serving, sshd reads its configuration.
 SERVE = """
 import os, subprocess, sys
-sys.path.insert(0, "/opt")
+sys.path.insert(0, "/opt/lib")
 from multinode_image.mpi.sshd import prepare_server
 os.mkdir("/tmp/keys")
 os.mkdir("/tmp/server", 0o700)
@@ -357,7 +357,7 @@ def test_its_sshd_takes_the_configuration_of_worker(of_suite: Made, tmp_path: Pa
     if os.getuid() != 0:
         pytest.skip("only root enters a root file system")
     root = unpack(of_suite, tmp_path / "root")
-    shutil.copytree(ROOT / "multinode_image", root / "opt/multinode_image")
+    shutil.copytree(ROOT / "multinode_image", root / "opt/lib/multinode_image")
     (root / "dev/null").touch()
     (root / "dev/null").chmod(0o666)
 

@@ -12,7 +12,7 @@ import pytest
 
 from images.base.facts import Site
 from images.check import import_check
-from images.layers.entrypoint_layer import AT_START, MULTINODE, read_entrypoint
+from images.layers.entrypoint_layer import AT_START, PACKAGE, read_entrypoint
 from multinode_image.hooks.at_exit import DISTRIBUTED
 from multinode_image.settings import TRAINING
 from tests.support.harness import ROOT
@@ -23,7 +23,7 @@ ONE = "multinode: worked as a group of 2 ranks"
 
 
 def test_every_file_of_the_entrypoint_and_of_rootfs_goes_in() -> None:
-    places = {"multinode_image/": f"{MULTINODE}/multinode_image/", "images/rootfs/": ""}
+    places = {"multinode_image/": f"{PACKAGE}/multinode_image/", "images/rootfs/": ""}
     listed = subprocess.run(["git", "ls-files", *places], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("no clone of git")
@@ -69,7 +69,7 @@ def test_the_program_runs_in_a_training_whatever_sys_argv_is(
     if there:
         path.parent.mkdir(parents=True)
         path.write_text(MODULE)
-    directory, line = AT_START.replace(f"/{MULTINODE}", str(tmp_path)).splitlines()
+    directory, line = AT_START.replace(f"/{PACKAGE}", str(tmp_path)).splitlines()
     script = EMBEDS.format(argv=argv, directory=directory, line=line)
     environ = {**os.environ, name: value or ""}
 

@@ -3,8 +3,8 @@
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # PYTHONSAFEPATH keeps Python from doing so
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 
 from multinode_image.programs.network import main
 
-sys.exit(main(sys.argv[1:], os.environ, sys.path[0]))
+sys.exit(main(sys.argv[1:], os.environ, os.path.dirname(sys.path[0])))

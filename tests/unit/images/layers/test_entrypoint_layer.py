@@ -10,7 +10,7 @@ import pytest
 
 from images.base.facts import Site
 from images.layers import entrypoint_layer
-from images.layers.entrypoint_layer import AT_START, ENVIRONMENT, MULTINODE, container_settings, labels, read_entrypoint
+from images.layers.entrypoint_layer import AT_START, ENVIRONMENT, PACKAGE, container_settings, labels, read_entrypoint
 from multinode_image.settings import TRAINING
 from tests.support.bases import DIGEST, base
 from tests.support.locks import lock
@@ -61,7 +61,7 @@ def test_only_a_pulled_base_is_one_that_layers_are_shared_with(
 
 def test_the_line_is_one_that_site_runs() -> None:
     directory, line = AT_START.splitlines()
-    assert directory == f"/{MULTINODE}" and line.startswith("import ") and TRAINING in line
+    assert directory == f"/{PACKAGE}" and line.startswith("import ") and TRAINING in line
 
 
 def test_a_variable_of_the_users_stands_above_those_of_the_base_and_below_the_images_own() -> None:
