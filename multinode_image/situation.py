@@ -75,10 +75,7 @@ def read_starter(command: Command, facts: Facts, launcher: Launcher, nproc: int 
     if nproc is not None and not (command.trains or command.helps or command.kind.prints):
         remedy = command.kind.instead or f"{command.name} without it, or --nproc {nproc} SCRIPT.py"
         raise Refusal(f"--nproc has no meaning to {command.name}", f"--nproc {nproc}", remedy)
-    if starter is None or launcher.started:
-        return None
-    starters.check_accelerate(command.line, facts.environ_with_home, facts.files)
-    return starter
+    return None if launcher.started else starter
 
 
 def find_world(

@@ -1,4 +1,4 @@
-"""What an agent of torchrun is told, as torchrun itself has read it: whether it is alone by mistake, what it waits for.
+"""What torchrun and accelerate are told, as they have read it themselves: who trains alone, and what is waited for.
 
 Whoever starts it (a shell, Python, mpirun, accelerate launch), and however its options are written, in words or
 variables, torch.distributed.launcher.api.launch_agent gets them in one configuration.
@@ -14,12 +14,14 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from multinode_image.hooks.ending import MET
-from multinode_image.hooks.one_job import EXIT_USER, find_agent_fault
+from multinode_image.hooks.one_job import EXIT_USER, Fault, find_agent_fault
 from multinode_image.settings import TRAINING
 
 if TYPE_CHECKING:
     pass
 
+# How many processes accelerate is asked for (accelerate/commands/launch.py).
+COUNTS = ("num_processes", "num_machines")
 PATIENCE = 30.0  # seconds until an agent says what it waits for
 TORCHRUN = "torch.distributed.run"  # a script has launch_agent from elsewhere (accelerate's notebook_launcher)
 
@@ -43,6 +45,34 @@ def watch_launch(module: Any) -> None:
             timer.cancel()
 
     module.launch_agent = look_and_launch
+
+
+def watch_accelerate(module: Any) -> None:
+    """Refuse several processes where accelerate starts one; module: accelerate.commands.launch.
+
+    Options and configuration have been read by then. On a CPU it takes its `simple_launcher`, which reads no number.
+    """
+    start = module.simple_launcher
+
+    @functools.wraps(start)
+    def check_and_start(args: Any) -> Any:
+        fault = find_single_process(args)
+        if fault is not None:
+            print(fault, file=sys.stderr, flush=True)
+            sys.exit(EXIT_USER)
+        return start(args)
+
+    module.simple_launcher = check_and_start
+
+
+def find_single_process(args: Any) -> Fault | None:
+    """Return why accelerate would start fewer processes than it is asked for; None where mpirun starts them."""
+    asked = [f"--{name} {count}" for name in COUNTS if (count := getattr(args, name, None) or 1) > 1]
+    if not asked or getattr(args, "mpirun_hostfile", None):
+        return None
+    fact = "accelerate launch starts one process on a CPU, however many are asked for"
+    remedy = "torchrun --nproc_per_node N SCRIPT.py, on several nodes with --nnodes, --node_rank and --master_addr"
+    return Fault(fact, " ".join(asked), remedy)
 
 
 def describe_wait(config: Any) -> str:

@@ -53,6 +53,7 @@ ROWS = {
         "same_job.watch_rendezvous",
     ),
     "torch.distributed.launcher.api": ("agents.watch_launch",),
+    "accelerate.commands.launch": ("agents.watch_accelerate",),
     "torch.distributed.elastic.agent.server.api": ("ending.watch_agents", "same_job.watch_agents"),
     "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
     "torch.distributed.fsdp._fully_shard._fsdp_api": ("bf16_units.watch_policies",),

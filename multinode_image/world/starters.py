@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from multinode_image.addresses import PORT, read_port
 from multinode_image.errors import Refusal
-from multinode_image.machine.files import Files
 from multinode_image.world import accelerate
 from multinode_image.world.model import TORCHRUN
 from multinode_image.world.torchrun import (
@@ -213,10 +212,3 @@ def find_lone(line: list[str]) -> str:
     if program and accelerate.may_start_several(parse_options(options, accelerate.FLAGS)):
         return ""
     return f"-m {code.name}" if code.letter == "m" else code.name if code.is_script else ""
-
-
-def check_accelerate(words: list[str], environ: Mapping[str, str], read: Files) -> None:
-    """Raise Refusal for a typed `accelerate launch` with several processes on a CPU; read: the text of a file."""
-    program, options = find_starter(words)
-    if program == ACCELERATE:
-        accelerate.check_process_count(parse_options(options, accelerate.FLAGS), environ, read)

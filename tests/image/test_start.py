@@ -44,7 +44,7 @@ def test_an_address_that_can_be_bound_is_not_this_machine(image: str) -> None:
 ACCELERATE = "accelerate launch --cpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no"
 
 
-@pytest.mark.slow  # the start of accelerate shows the reason; tests/unit has the refusals
+@pytest.mark.slow  # the start of accelerate shows the reason; tests/unit has what is asked for
 def test_accelerate_that_would_start_one_process_is_refused(image: str) -> None:
     """What it does by itself is the reason: it starts one, with no word of the other."""
     typed, size = f"{ACCELERATE} /tmp/x.py", "import os; print(os.environ.get('WORLD_SIZE'))"

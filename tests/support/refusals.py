@@ -78,7 +78,6 @@ REFUSED = (
     Row("--nproc 2 launch smoke", {}, "--nproc 2"),
     Row("--nproc 2 smoke", LAUNCHER, "--nproc 2"),
     after("--nproc 2 smoke", "intel-mpi-1", value="PMI_RANK and PMI_SIZE are set"),
-    Row("accelerate launch --cpu --num_processes 2 x.py", {}, "--num_processes 2"),
     # one of several that nobody has given a place
     Row("smoke", {"WORLD_SIZE": "2"}, "WORLD_SIZE=2"),
     Row("smoke", {"RANK": "1"}, "RANK=1"),

@@ -74,3 +74,28 @@ def test_an_agent_that_would_train_by_itself_is_ended_before_it_starts(
     else:
         assert module.launch_agent(config(nodes), "train.py", health=1) == (nodes[1], ("train.py",), {"health": 1})
         assert os.environ[TRAINING] == ("on" if is_torchrun else "7")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({"num_processes": 2, "num_machines": 1}, "--num_processes 2"),
+        ({"num_processes": 4, "num_machines": 2}, "--num_processes 4 --num_machines 2"),
+        ({"num_processes": 1, "num_machines": 3}, "--num_machines 3"),
+        ({"num_processes": 1, "num_machines": 1}, ""),
+        ({"num_processes": 0, "num_machines": None}, ""),
+        ({"num_processes": 2, "mpirun_hostfile": "hosts"}, ""),
+        ({}, ""),  # of another release
+    ],
+)
+def test_accelerate_starts_one_process_on_a_cpu(
+    args: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = SimpleNamespace(simple_launcher=lambda given: given)
+    agents.watch_accelerate(module)
+    if said:
+        with pytest.raises(SystemExit) as ended:
+            module.simple_launcher(SimpleNamespace(**args))
+        assert ended.value.code == 2 and f"however many are asked for: {said}\n" in capsys.readouterr().err
+    else:
+        assert vars(module.simple_launcher(SimpleNamespace(**args))) == args

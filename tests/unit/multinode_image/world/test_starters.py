@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multinode_image.errors import Refusal
-from multinode_image.world.accelerate import find_config
 from multinode_image.world.starters import (
-    check_accelerate,
     find_code,
     find_lone,
     read_start,
@@ -82,59 +79,6 @@ def test_a_program_that_starts_no_ranks(line: str) -> None:
 )
 def test_auto_becomes_a_number(line: str, expected: str) -> None:
     assert " ".join(replace_auto(line.split(), 2)) == expected
-
-
-@pytest.mark.parametrize(
-    ("line", "config", "said"),
-    [
-        ("--cpu --num_processes 2 x.py", "", "--num_processes 2"),
-        ("--num_processes 4 --num-machines 2 x.py", "", "--num_processes 4 --num_machines 2"),
-        ("--num_machines 3 --machine_rank 1 x.py", "", "--num_machines 3"),
-        ("--num_processes 1 x.py", "", ""),
-        ("--mpirun_hostfile h --num_processes 2 x.py", "", ""),
-        ("--multi_gpu --num_processes 2 x.py", "", ""),
-        ("--cpu x.py --num_processes 2", "", ""),
-        # what accelerate config has written, in rows of YAML or of JSON
-        (
-            "x.py",
-            "distributed_type: MULTI_CPU\nnum_machines: 2\nnum_processes: 2\n",
-            "--num_processes 2 --num_machines 2",
-        ),
-        ("--config_file c.yaml x.py", "num_processes: 4 # cores\n", "--num_processes 4 # cores"),
-        ("--config_file c.json x.py", '{\n  "num_machines": 2,\n  "num_processes": 1\n}', "--num_machines 2"),
-        ("x.py", "{num_machines: 1, num_processes: 1}", "--num_processes unknown --num_machines unknown"),
-        ("--num_processes 1 x.py", "num_processes: 2\nnum_machines: 1\n", ""),
-        ("x.py", "distributed_type: 'NO'\nnum_machines: 1\nnum_processes: 1\n", ""),
-        ("--cpu x.py", "num_machines: 2\n", ""),  # which is not read then
-        ("--cpu --config_file c.yaml x.py", "num_machines: 2\n", "--num_machines 2"),
-        # started by mpirun, or as ranks of torchrun
-        ("x.py", "mpirun_config:\n  mpirun_hostfile: /h\nnum_machines: 2\nnum_processes: 2\n", ""),
-        ("x.py", "distributed_type: MULTI_GPU\nnum_processes: 2\n", ""),
-        ("x.py", "num_processes: -1\n", ""),  # accelerate asks for the option
-    ],
-)
-def test_accelerate_starts_one_process_on_a_cpu(line: str, config: str, said: str) -> None:
-    """accelerate/commands/launch.py takes its `simple_launcher`, which never reads the number of processes."""
-    words = ["accelerate", "launch", *line.split()]
-    files = {"/hub/accelerate/default_config.yaml": config, "c.yaml": config, "c.json": config}
-    if not said:
-        return check_accelerate(words, {"HF_HOME": "/hub"}, files.get)
-    with pytest.raises(Refusal, match="torchrun --nproc_per_node N") as caught:
-        check_accelerate(words, {"HF_HOME": "/hub"}, files.get)
-    assert (caught.value.value.partition(" in ")[0], caught.value.code) == (said, 2)
-
-
-@pytest.mark.parametrize(
-    ("environ", "path"),
-    [
-        ({"HF_HOME": "/hub", "HOME": "/root"}, "/hub/accelerate"),
-        ({"XDG_CACHE_HOME": "/cache", "HOME": "/root"}, "/cache/huggingface/accelerate"),
-        ({"HOME": "/root"}, "/root/.cache/huggingface/accelerate"),
-    ],
-)
-def test_the_configuration_of_accelerate_lies_where_it_looks_for_it(environ: dict[str, str], path: str) -> None:
-    assert find_config({}, environ) == f"{path}/default_config.yaml"
-    assert (find_config({"--config_file": "c.yaml"}, environ), find_config({"--cpu": "1"}, environ)) == ("c.yaml", "")
 
 
 @pytest.mark.parametrize(
