@@ -41,8 +41,6 @@ rank local_rank node_rank machine_rank master_addr master_port
 NEWEST = Stack("", "99.0", "", "gloo", None, "")
 # Bytes that a file of settings has at most; of a larger one, such as data, the size counts.
 SETTINGS = 1 << 20
-# What release 0.1.0 left out by its beginning, of a user's script too.
-NOT_NOTED = ("hub_", "logging_", "log_", "push_to_hub", "ddp_", "gradient_checkpointing")
 YES = ("true", "1", "yes", "on", "t", "y")
 
 # A name, empty for a word behind no flag, and a value; a flag without one is True, as in a file of arguments.
@@ -116,13 +114,3 @@ def compare_pairs(there: Iterable[Pair], here: Iterable[Pair]) -> list[str]:
             noun = f"--{name}" if name else "the words"
             differences.append(f"{noun} {old or 'not set'} there, {new or 'not set'} here")
     return differences or ["the same words in another order"]
-
-
-def compare_older(there: Mapping[str, str], here: Iterable[Pair]) -> list[str]:
-    """List what differs from the record of a release that noted no word without a name, and the last of equal names."""
-    now = [(name, value) for name, value in here if not name.startswith(NOT_NOTED)]
-    words = [
-        f"{value} here, and the release that began there noted no words without a flag" for n, value in now if not n
-    ]
-    named = {name: value for name, value in now if name}
-    return words or compare_pairs(sorted(there.items()), sorted(named.items()))

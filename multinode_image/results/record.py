@@ -21,11 +21,10 @@ from multinode_image.results.checkpoints import (
     TICK,
     CheckpointFilter,
     find_last,
-    list_owners,
     list_steps,
     mark_state,
 )
-from multinode_image.results.identity import FLAG, OVERWRITE, Pair, compare_older, compare_pairs, identify_task
+from multinode_image.results.identity import FLAG, OVERWRITE, Pair, compare_pairs, identify_task
 from multinode_image.results.shared import Shared, open_shared
 from multinode_image.tasks.arguments import find_number
 from multinode_image.tasks.defaults import MAX_STEPS, OUTPUT_DIR
@@ -71,7 +70,7 @@ class Record:
 
     before: marks of the checkpoints that were there before it, by their steps; name: that no other run has, also one of
     the same command; users: who has run it, by uid; written: when this was written, in nanoseconds, which is also the
-    time of its file: a copy has another. older: whether release 0.1.0 has left it.
+    time of its file: a copy has another.
     """
 
     task: str
@@ -82,15 +81,12 @@ class Record:
     files: Mapping[str, str] = field(default_factory=dict)
     users: tuple[int, ...] = ()
     written: int = 0
-    older: bool = False
 
     @property
     def filter(self) -> CheckpointFilter:
         """Return which checkpoints are those of the run."""
         most = find_number(dict(self.arguments), MAX_STEPS, "")
-        return CheckpointFilter(
-            self.before, bool(self.written), None if self.older else frozenset(self.users), most or None
-        )
+        return CheckpointFilter(self.before, bool(self.written), frozenset(self.users), most or None)
 
 
 def load_record(directory: str) -> Record | None:
@@ -110,13 +106,11 @@ def load_record(directory: str) -> Record | None:
 
 
 def parse_record(text: str) -> Record | None:
-    """Return the record in a text, which release 0.1.0 may have written; None where it has none."""
+    """Return the record in a text; None where it has none."""
     try:
         fields = parse_json(text)
-        task, arguments = str(fields["task"]), fields["arguments"]
-        is_older = isinstance(arguments, dict)
-        rows = arguments.items() if is_older else arguments
-        pairs = tuple((str(name), str(value)) for name, value in rows)
+        task = str(fields["task"])
+        pairs = tuple((str(name), str(value)) for name, value in fields["arguments"])
         if task in TASKS:  # a flag may have been renamed since
             pairs = identify_task(dict(pairs), TASKS[task].kind)
         return Record(
@@ -128,7 +122,6 @@ def parse_record(text: str) -> Record | None:
             read_texts(fields.get("files", {})),
             tuple(map(read_whole, fields.get("users", ()))),
             read_whole(fields.get("written", 0)),
-            is_older,
         )
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
@@ -149,8 +142,8 @@ def read_texts(values: Mapping[object, object]) -> dict[str, str]:
 def leave_record(run: Run, old: Record | None, ours: Shared) -> None:
     """Write the record of a run that begins; to that of a run that goes on, add its user.
 
-    A run begins where it names another checkpoint than it did before. The record of an older release, and a copy, are
-    written anew, so that the next start knows more.
+    A run begins where it names another checkpoint than it did before. A copy is written anew, so that the next start
+    knows more.
     """
     uid, now = os.getuid(), time.time_ns() // TICK * TICK  # a time that no file system rounds
     if old is None or run.overwrite or run.resume_from not in ("", old.resume_from) or list_differences(run, old):
@@ -161,19 +154,15 @@ def leave_record(run: Run, old: Record | None, ours: Shared) -> None:
     else:
         steps = [step for step in list_steps(run.directory) if old.filter.was_before(run.directory, step)]
         before = {str(step): mark_state(run.directory, step) for step in steps}
-        owners = list_owners(run.directory) if old.older else ()
-        users = tuple(sorted({*old.users, *owners, uid}))
+        users = tuple(sorted({*old.users, uid}))
         record = replace(old, arguments=run.arguments, files=run.files, before=before, users=users, written=now)
-    fields = {name: value for name, value in asdict(record).items() if name != "older"}
-    ours.write(RECORD, json.dumps(fields, indent=1, sort_keys=True), now)
+    ours.write(RECORD, json.dumps(asdict(record), indent=1, sort_keys=True), now)
 
 
 def list_differences(run: Run, old: Record) -> list[str]:
     """List in what a run differs from what was there, as it is typed."""
     if run.task != old.task:
         return [f"{old.task} there, {run.task} here"]
-    if old.older and run.handover == AS_VARIABLE:
-        return compare_older(dict(old.arguments), run.arguments)
     both = sorted(run.files.keys() & old.files.keys())
     files = [f"another content of {path}" for path in both if run.files[path] != old.files[path]]
     return compare_pairs(old.arguments, run.arguments) + files

@@ -14,7 +14,6 @@ from multinode_image.results.identity import (
     NO_EFFECT,
     SETTINGS,
     Pair,
-    compare_older,
     compare_pairs,
     digest_files,
     identify_script,
@@ -114,21 +113,6 @@ def test_a_task_is_the_same_whatever_its_release_calls_the_flags(name: str, word
 def test_differences_are_said_as_they_are_typed(there: str, here: str, said: str) -> None:
     assert compare_pairs(known(there), known(here)) == [said]
     assert compare_pairs(known(there), known(there)) == []
-
-
-@pytest.mark.parametrize(
-    ("there", "here", "said"),
-    [
-        ({"lr": "0.1", "fp16": "True"}, "--lr 0.1 --fp16", None),
-        ({"lr": "0.1", "fp16": "True"}, "--fp16 --lr 0.1 --log_scale 3", None),
-        ({"lr": "0.1"}, "--lr 0.2", "--lr 0.1 there, 0.2 here"),
-        ({}, "a.cfg", "a.cfg here, and the release that began there noted no words without a flag"),
-    ],
-)
-def test_a_record_of_the_first_release_is_compared_as_far_as_it_goes(
-    there: dict[str, str], here: str, said: str | None
-) -> None:
-    assert compare_older(there, known(here)) == ([said] if said else [])
 
 
 def test_no_argument_is_named_twice() -> None:
