@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
@@ -114,13 +115,18 @@ def _requirements(chosen: Selection, tasks: Iterable[str], catalog: Catalog) -> 
 def _user_packages(request: Request, chosen: Selection, platform: Platform, catalog: Catalog) -> tuple[str, ...]:
     """Return what the user asked for; raise UserFault where it is another release of what the image is made for."""
 
-    def list_conflicts(torch: Version, transformers: Version) -> list[str]:
-        releases = {"torch": str(torch), "transformers": str(transformers)}
-        return users.list_release_conflicts(request.user_packages, releases, chosen.base.base.python, platform)
+    @functools.cache
+    def list_conflicts(name: str, release: Version) -> list[str]:
+        releases, python = {name: str(release)}, chosen.base.base.python
+        return users.list_release_conflicts(request.user_packages, releases, python, platform)
+
+    def fits(torch: Version, transformers: Version) -> bool:
+        return not list_conflicts("torch", torch) and not list_conflicts("transformers", transformers)
 
     names = sorted({"torch", "transformers"} & {users.parse_line(line).name for line in request.user_packages})
-    if against := list_conflicts(chosen.torch.version, chosen.transformers.version):
-        pair = find_pair(lambda *releases: not list_conflicts(*releases), request, catalog)
+    torch, transformers = chosen.torch.version, chosen.transformers.version
+    if against := [*list_conflicts("torch", torch), *list_conflicts("transformers", transformers)]:
+        pair = find_pair(fits, request, catalog)
         releases = f"--torch {pair[0].version} --transformers {pair[1].version}, or " if pair else ""
         remedy = f"{releases}without {' and '.join(names)} among your packages: the image has them anyway"
         raise UserFault("packages of your own do not go with the image", "; ".join(against), remedy)
