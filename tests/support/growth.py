@@ -13,6 +13,8 @@ Text = TypeVar("Text", str, bytes)
 SIZES = (2_000, 8_000, 32_000)  # each four times the one before
 WORTH = 0.02  # seconds of a processor, below which a measured time says nothing
 MOST = 9  # four times as much in so many times the time: linear is 4, quadratic 16
+# Below this, what part of the time is quadratic is so small that the next size would stay below MOST.
+SURELY_LINEAR = 5
 
 
 def assert_linear(read: Callable[[Text], object], make: Callable[[int], Text]) -> None:
@@ -20,12 +22,15 @@ def assert_linear(read: Callable[[Text], object], make: Callable[[int], Text]) -
 
     What a function raises is an answer like any other.
     """
+    _seconds(read, make(16))  # what is done once, such as compiling an expression
     before = 0.0
     for size in SIZES:
         spent = _seconds(read, make(size))
         if spent > WORTH and before and spent > MOST * before:  # by chance, maybe
             small, large = _median(read, make(size // 4)), _median(read, make(size))
             assert large < MOST * small, f"{make(16)!r}...: {size // 4} in {small:.4f} s, {size} in {large:.4f} s"
+        if spent > WORTH and spent < SURELY_LINEAR * before:
+            return
         before = spent
 
 

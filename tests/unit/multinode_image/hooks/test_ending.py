@@ -279,6 +279,7 @@ def test_a_rank_that_waits_for_ranks_that_have_ended_ends_its_job(
 ) -> None:
     monkeypatch.setenv(WORD, str(tmp_path))
     monkeypatch.setattr(ending, "VAIN", 0.0)
+    monkeypatch.setattr(ending, "LINGER", 0.0)  # nobody reads what this node says
     for name, text in words.items():
         (tmp_path / name).write_text(text)
     agent = Agent(Store(), 0, 3, restarts=1)

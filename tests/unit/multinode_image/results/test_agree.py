@@ -13,6 +13,7 @@ from itertools import count
 import pytest
 
 from multinode_image.errors import EXIT_USER, LATER, Refusal
+from multinode_image.results import agree as agreement
 from multinode_image.results.agree import (
     LONGEST,
     Ranks,
@@ -27,6 +28,12 @@ from multinode_image.world.model import MPI, World
 
 pytestmark = pytest.mark.usefixtures("meeting")
 PORTS = count(10000)  # another for each test: a rank may still call when its own has ended
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody rest for long between two tries."""
+    monkeypatch.setattr(agreement, "PAUSE", 0.01)
 
 
 @pytest.fixture
@@ -146,7 +153,7 @@ def test_all_end_where_rank_0_is_refused(port: int) -> None:
 
 
 def test_who_is_refused_does_not_wait_for_one_that_does_not_come(port: int) -> None:
-    tell_refused(rank(0, port), "job", "full", 1, 0.4)
+    tell_refused(rank(0, port), "job", "full", 1, 0.05)
 
 
 def call(port: int) -> socket.socket:
@@ -163,7 +170,7 @@ def call(port: int) -> socket.socket:
 @pytest.mark.parametrize("comes", [0, 1])
 def test_nobody_begins_where_one_is_missing(port: int, comes: int) -> None:
     with pytest.raises(Refusal) as error:
-        agree(rank(comes, port), "job", "4 word", take, 0.4)
+        agree(rank(comes, port), "job", "4 word", take, 0.05)
     assert error.value.code == LATER
 
 
@@ -190,7 +197,7 @@ def test_nobody_begins_where_one_leaves_before_it_has_answered(port: int) -> Non
 def test_a_port_that_another_program_keeps_is_named(port: int) -> None:
     leader = rank(0, port, 2)
     with socket.create_server(("", choose_meeting_port(leader))), pytest.raises(Refusal) as caught:
-        agree(leader, "", "", take, 0.5)
+        agree(leader, "", "", take, 0.05)
     assert (caught.value.code, caught.value.value) == (LATER, str(choose_meeting_port(leader)))
 
 
