@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -43,7 +44,12 @@ FIRST = "tests/cluster/test_guide.py"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Let the collector of garbage not look again and again at what is imported and collected, and stays to the end."""
+    """Let the collector of garbage not look again and again at what is imported and collected, and stays to the end.
+
+    At the end pytest has it look five times for errors that nobody saw; all of it goes back after that, for modules
+    that count what was not freed.
+    """
+    atexit.register(gc.unfreeze)
     gc.disable()
     try:
         return (yield)
@@ -58,8 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Leave no image of the tests in the engine; hand back to the collector what it has not looked at."""
-    gc.unfreeze()
+    """Leave no image of the tests in the engine."""
     if ALONE and not hasattr(session.config, "workerinput"):
         remove_images(tags())
         for left in Path(tempfile.gettempdir()).glob(f"{IMAGES}-*"):
