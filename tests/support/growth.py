@@ -34,6 +34,11 @@ def assert_linear(read: Callable[[Text], object], make: Callable[[int], Text]) -
         before = spent
 
 
+def repeat(unit: str, before: str = "", after: str = "") -> Callable[[int], str]:
+    """Return what makes texts of about a length, of one part again and again."""
+    return lambda size: f"{before}{unit * (size // len(unit))}{after}"
+
+
 def _median(read: Callable[[Text], object], text: Text) -> float:
     return statistics.median(_seconds(read, text) for _ in range(5))
 

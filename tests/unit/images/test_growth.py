@@ -20,7 +20,7 @@ from images.foreign.paths import find_flaw
 from images.host.text import shown
 from images.lock import lockfile
 from images.oci import reference
-from tests.support.growth import assert_linear
+from tests.support.growth import assert_linear, repeat
 from tests.support.harness import ROOT
 
 WHOLE = ("match", "fullmatch")  # methods that begin at one place, and not at each
@@ -169,7 +169,7 @@ PIECES = (
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_reader_takes_time_by_the_length(reader: str, piece: str) -> None:
-    assert_linear(READERS[reader], lambda size: piece * (size // len(piece)))
+    assert_linear(READERS[reader], repeat(piece))
 
 
 @pytest.mark.parametrize("reader", KEYS)

@@ -9,7 +9,7 @@ import pytest
 
 from images.wheels import imports
 from images.wheels.imports import Import
-from tests.support.growth import assert_linear
+from tests.support.growth import assert_linear, repeat
 from tests.support.wheels import pack
 
 WORDS = ("tests", "_flight")
@@ -85,10 +85,7 @@ REPEATED = (
 
 @pytest.mark.parametrize("text", REPEATED)
 def test_modules_of_strangers_are_read_in_time(tmp_path: Path, text: str) -> None:
-    def make(size: int) -> str:
-        return text * (size // len(text))
-
-    assert_linear(lambda whole: imports.parse_imports(whole, "a.py"), make)
+    assert_linear(lambda whole: imports.parse_imports(whole, "a.py"), repeat(text))
 
     def read(whole: str) -> None:
         path = tmp_path / "thing-1.0-py3-none-any.whl"
@@ -98,4 +95,4 @@ def test_modules_of_strangers_are_read_in_time(tmp_path: Path, text: str) -> Non
                 archive.writestr(f"thing-1.0.dist-info/{name}", "")
         imports.list_imports(path, lambda _: True, ("other",))
 
-    assert_linear(read, make)
+    assert_linear(read, repeat(text))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multinode_image.printing.secrets import SYNTAXES, Syntax, hide, hide_line, hide_text, hide_value, is_secret
+from tests.support.growth import assert_linear, repeat
 
 # S is the secret in each.
 COMMANDS = """
@@ -164,9 +164,7 @@ def test_a_value_is_stored_without_its_secrets(name: str, value: str, shown: str
     ],
 )
 def test_a_long_word_takes_no_time(unit: str) -> None:
-    began = time.process_time()
-    hide([f'{{"x":"{unit * 10_000}"}}'])
-    assert time.process_time() - began < 2
+    assert_linear(lambda text: hide([text]), repeat(unit, '{"x":"', '"}'))
 
 
 PARTS = [
@@ -175,25 +173,9 @@ PARTS = [
 ]  # fmt: skip
 
 
-def measure(text: str, times: int) -> float:
-    """Return the seconds of this process that a text takes, the best of some times: others use the machine too."""
-    best = 9.0
-    for _ in range(times):
-        began = time.process_time()
-        hide([text])
-        hide_text(text)
-        best = min(best, time.process_time() - began)
-    return best
-
-
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=4), st.sampled_from(PARTS))
-def test_twice_the_text_takes_twice_the_time(parts: list[str], end: str) -> None:
-    """What is quadratic takes 16 times as long for four times the text."""
-    unit = "".join(parts)
-    short, long = (unit * (length // len(unit)) + end for length in (4_000, 16_000))
-    if measure(long, 1) > 9 * measure(short, 1) + 0.02:  # by chance, maybe
-        assert measure(long, 3) < 9 * measure(short, 3) + 0.02
+def test_a_text_of_any_parts_takes_time_by_its_length(parts: list[str], end: str) -> None:
+    assert_linear(lambda text: (hide([text]), hide_text(text)), repeat("".join(parts), after=end))
 
 
 @given(st.lists(st.text()))

@@ -84,7 +84,7 @@ def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
         fcntl.flock(mark, fcntl.LOCK_EX)
         thread = threading.Thread(target=output.save_images, args=(place, [made], store, "zstd"))
         thread.start()
-        thread.join(timeout=0.5)
+        thread.join(timeout=0.1)
         index.write_bytes(indexes.write_index([(b"other", AMD64)], ["b:1"]))
     thread.join(timeout=10)
 
