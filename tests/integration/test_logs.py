@@ -21,11 +21,11 @@ sys.exit(run_logged(["sh", "-c", sys.argv[1]], os.environ, detect(os.environ)))
 PLACE = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
 
-def start(script: str, logs: Path, *, rank: int) -> subprocess.Popen[str]:
+def start(script: str, logs: Path, *, rank: int, program: str = RANK) -> subprocess.Popen[str]:
     """Start a shell as a rank of the second node of two, as torchrun does."""
     numbers = {"RANK": str(rank), "LOCAL_RANK": str(rank - 2), "GROUP_RANK": "1", "TORCHELASTIC_RUN_ID": "x"}
     environ = {**os.environ, **PLACE, **numbers, "MULTINODE_LOGS": str(logs)}
-    argv = [sys.executable, "-c", RANK, script]
+    argv = [sys.executable, "-c", program, script]
     piped = subprocess.PIPE
     return subprocess.Popen(argv, cwd=ROOT, env=environ, stdout=piped, stderr=piped, text=True, start_new_session=True)
 
@@ -76,10 +76,9 @@ def test_what_a_rank_says_after_a_signal_to_its_group_is_kept(tmp_path: Path, ra
     assert out == ("saved\n" if rank == 2 else "")
 
 
-def test_a_process_that_outlives_its_rank_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = f"import entrypoint.logs as logs; logs.DRAIN = 0.5; {RANK}"
-    monkeypatch.setattr(f"{__name__}.RANK", script.replace("; \nimport", "\nimport"))
-    started = start("sleep 8 & echo one", tmp_path, rank=2)
+def test_a_process_that_outlives_its_rank_is_not_waited_for(tmp_path: Path) -> None:
+    program = f"from multinode_image import logs\nlogs.DRAIN = 0.5\n{RANK}"
+    started = start("sleep 8 & echo one", tmp_path, rank=2, program=program)
 
     assert started.wait(6) == 0 and (tmp_path / "rank-2.log").read_text() == "one\n"
     started.communicate(timeout=30)

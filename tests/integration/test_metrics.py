@@ -19,8 +19,9 @@ from tests.support.harness import ROOT, wait_for
 
 BESIDE = """
 import os, sys
-from multinode_image.report.server import serve_beside
-serve_beside(int(sys.argv[1]), sys.argv[2])
+from multinode_image.report import server
+server.PATIENCE = 1
+server.serve_beside(int(sys.argv[1]), sys.argv[2])
 os.execvp("sh", ["sh", "-c", "echo trains; read end"])
 """
 
