@@ -62,12 +62,12 @@ def make_locks(
         raise UserFault("nothing can be resolved offline", "--offline", "--offline BUNDLE, or --offline --lock FILE")
     plans = [planner.make_plan(request, catalog.load(), context.today) for request in requests]
     planner.require_same_releases(plans)
-    return [_new_lock(plan, context, tasks, named=len(plans) > 1) for plan in plans]
+    return [_new_lock(plan, context, tasks, of_several=len(plans) > 1) for plan in plans]
 
 
-def _new_lock(planned: Plan, context: Context, tasks: Start | None, *, named: bool) -> Locked:
-    """Resolve a plan; it is `named` for which platform, where notes and a fault may be about another one, too."""
-    for line in (*([f"for {planned.platform}:"] if named else ()), *(f"note: {note}" for note in planned.notes)):
+def _new_lock(planned: Plan, context: Context, tasks: Start | None, *, of_several: bool) -> Locked:
+    """Resolve a plan; where it is one `of_several`, say which platform the notes and faults that follow are about."""
+    for line in (*([f"for {planned.platform}:"] if of_several else ()), *(f"note: {note}" for note in planned.notes)):
         context.progress.say(line)
     return pipeline.resolve_plan(planned, context, tasks)
 

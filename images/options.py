@@ -191,7 +191,7 @@ def read_request(options: argparse.Namespace) -> Request:
     tag = next(iter(read_names(options)), None)
     if options.base not in (None, "debian", "intel"):
         reference.parse_reference(options.base)
-    made_of_several = {"index", "tag", "content", "user_packages", "user_files", "notes"}
+    made_of_several = {"platforms", "tag", "content", "user_packages", "user_files", "notes"}
     typed = {field.name: getattr(options, field.name) for field in fields(Request) if field.name not in made_of_several}
     readers = {"env": variables.read_variables, "no_import": requirements.read_projects}
     content_typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
@@ -223,8 +223,8 @@ def read_requests(options: argparse.Namespace) -> list[Request]:
     """
     one = read_request(argparse.Namespace(**{**vars(options), "platform": None}))
     platforms: tuple[Platform, ...] = options.platform or ()
-    index = platforms if len(platforms) > 1 else ()
-    return [replace(one, platform=platform, index=index) for platform in platforms or (None,)]
+    of_index = platforms if len(platforms) > 1 else ()
+    return [replace(one, platform=platform, platforms=of_index) for platform in platforms or (None,)]
 
 
 def read_names(options: argparse.Namespace) -> list[str]:

@@ -219,7 +219,7 @@ def _debian_base(locked: Locked, context: Context) -> Base:
 def _locked_base(known: BaseImage, platform: Platform, context: Context) -> PulledImage:
     """Fetch the base of a lock, from the store where it is there.
 
-    Raises WorldFault when a part of it cannot be had, UserFault when another one was named.
+    Raises WorldFault when a part of it cannot be had, UserFault when --base names another image.
     """
     store, advance = context.store, context.progress.advance
     with context.progress.step("fetching the base"):

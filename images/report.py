@@ -102,7 +102,7 @@ def show_verdicts(verdicts: Sequence[Verdict], out: Console) -> None:
             _show_lines([(document, f"{digest}, equal to the one of this build" if digest else "not attached")], out)
         _show_lines([("not examined", other) for other in verdict.attached.others], out)
     if len(verdicts) > 1:
-        _show_lines([("index", verdicts[0].inside.way[-1])], out)
+        _show_lines([("index", verdicts[0].inside.digests[-1])], out)
 
 
 def verdict_fields(verdicts: Sequence[Verdict]) -> dict[str, Any]:
@@ -113,9 +113,8 @@ def verdict_fields(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """
     by_platform = {verdict.inside.platform: _verdict_fields(verdict) for verdict in verdicts}
     inside = verdicts[0].inside
-    details = (
-        {"index": inside.way[-1], "platforms": by_platform} if len(by_platform) > 1 else by_platform[inside.platform]
-    )
+    of_index = {"index": inside.digests[-1], "platforms": by_platform}
+    details = of_index if len(by_platform) > 1 else by_platform[inside.platform]
     same = all(verdict.difference is None for verdict in verdicts)
     return {"image": inside.name, "where": inside.where, **details, "same": same}
 

@@ -39,11 +39,11 @@ def finish(request: Request) -> Request:
     check_command(request, words[0])
     check_secrets(words)
     check_starter(request, words)
-    own, env = f"{request.mount}/{request.name}{f'/$({INDEX})' if request.is_sweep else ''}", dict(request.env)
+    results, env = f"{request.mount}/{request.name}{f'/$({INDEX})' if request.is_sweep else ''}", dict(request.env)
     if request.kind.is_job and find_output(words) is None:
         # Jobs share the claim, and each directory has the results of one: what a task gets, and a script can read.
-        words += [f"--{OUTPUT_DIR}", own] if names_results(words) else []
-        env |= {} if words[0] in TEXT else {RESULTS: env.get(RESULTS, own)}
+        words += [f"--{OUTPUT_DIR}", results] if names_results(words) else []
+        env |= {} if words[0] in TEXT else {RESULTS: env.get(RESULTS, results)}
     bounds = choose_bounds(request, words[0])
     if needs_time(request, bounds):
         env.setdefault(timeouts.VARIABLE, str(timeouts.PODS))
@@ -138,13 +138,13 @@ def locate_results(request: Request) -> str | None:
     """
     usual = f"{OUTPUT}/{request.words[0]}" if names_results(request.words) else None
     typed = find_output(request.words)
-    path = (request.listed.get(RESULTS) or usual) if typed is None else typed
+    path = (request.variables.get(RESULTS) or usual) if typed is None else typed
     return None if path is None or REFERENCE.search(path.replace(f"$({INDEX})", "")) else path
 
 
 def check_results(request: Request) -> None:
     """Raise Refusal for results or downloads that are not on a claim, and would be lost with the pod."""
-    home, output = request.listed["HF_HOME"], locate_results(request)
+    home, output = request.variables["HF_HOME"], locate_results(request)
     if not request.kind.trains and not REFERENCE.search(home) and find_claim(home, request) is None:
         fact = "downloads would not be on a claim, and be lost with the pod"
         raise Refusal(fact, f"HF_HOME={home}", f"--env HF_HOME={request.mount}/{DOWNLOADS}")
@@ -160,8 +160,8 @@ def check_results(request: Request) -> None:
 def find_claim(path: str, request: Request) -> str | None:
     """Return the claim that a path leads to, with `..` and `//` resolved; None for none, and for a relative path."""
     resolved = "/" + posixpath.normpath(path).lstrip("/")
-    claims = [each for each in request.claims if f"{resolved}/".startswith(f"{each.path}/")]
-    return max(claims, key=lambda each: len(each.path)).claim if claims and path.startswith("/") else None
+    claims = [volume for volume in request.claims if f"{resolved}/".startswith(f"{volume.path}/")]
+    return max(claims, key=lambda volume: len(volume.path)).claim if claims and path.startswith("/") else None
 
 
 def describe_results(request: Request) -> list[str]:

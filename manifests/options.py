@@ -19,7 +19,7 @@ import yaml
 from manifests.command import default_command
 from manifests.kinds import KINDS
 from manifests.names import read_image, read_object
-from manifests.request import OFF, REFERENCE, TORCH_DISTRIBUTED, ManifestKind, Request, Volume, keep
+from manifests.request import OFF, REFERENCE, TORCH_DISTRIBUTED, ManifestKind, Request, Volume, drop_empty
 from manifests.secrets import FACT, check_patch, check_script
 from multinode_image.errors import Refusal
 from multinode_image.printing.secrets import hide_value
@@ -86,7 +86,7 @@ def read_size(text: str) -> str:
 def read_path(text: str) -> str:
     """Return an absolute directory in a container that hides nothing of what it needs, without a slash at its end."""
     path = "/" + posixpath.normpath(text).strip("/")
-    if not text.startswith("/") or any(f"{each}/".startswith(f"{path.rstrip('/')}/") for each in NEEDED):
+    if not text.startswith("/") or any(f"{needed}/".startswith(f"{path.rstrip('/')}/") for needed in NEEDED):
         raise Wrong(f"takes a directory that hides nothing of the image, such as /workspace/data, not {text!r}")
     return path
 
@@ -141,7 +141,7 @@ def read_toleration(text: str) -> dict[str, str]:
     if not key or (colon and effect not in EFFECTS):
         raise Wrong(f"takes KEY or KEY=VALUE, then :{' or :'.join(EFFECTS)} or nothing, not {text!r}")
     operator = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
-    return {"key": key, **operator, **keep(effect=effect or None)}
+    return {"key": key, **operator, **drop_empty(effect=effect or None)}
 
 
 def require_nodes(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -314,8 +314,8 @@ def make_request(typed: dict[str, Any]) -> Request:
     check_patch(typed.get("patch") or {})
     pod, limits = take_fields(POD_ROWS, typed), take_fields(JOB_ROWS, typed)
     typed["kind"] = KINDS[typed["kind"]]
-    request = Request(**keep(**typed), pod=pod, limits=limits)
-    places = [each.path for each in request.claims]
+    request = Request(**drop_empty(**typed), pod=pod, limits=limits)
+    places = [volume.path for volume in request.claims]
     if len({*places}) < len(places):
         raise Refusal("two claims would be mounted in one directory", ", ".join(places), "--volume CLAIM:ANOTHER")
     if (size := sum(len(text.encode()) for text in request.script.values())) > MOST_SCRIPTS:

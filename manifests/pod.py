@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from manifests.request import Request, Volume, keep
+from manifests.request import Request, Volume, drop_empty
 from multinode_image.errors import Refusal
 
 # With a read-only root, an image writes in three places: results and downloads on the claim, the rest in /tmp (a home,
@@ -36,7 +36,7 @@ def check_pod_names(request: Request, suffix: str) -> None:
 
 def write_variables(request: Request) -> list[dict[str, Any]]:
     """Return the variables of a pod: downloads on the claim, the user's own, and those from Secrets."""
-    rows: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in request.listed.items()]
+    rows: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in request.variables.items()]
     for name, (secret, key) in request.env_secret.items():
         rows.append({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}})
     return rows
@@ -44,15 +44,15 @@ def write_variables(request: Request) -> list[dict[str, Any]]:
 
 def write_sizes(request: Request) -> dict[str, Any]:
     """Return requests that equal the limits, which gives a pod the class Guaranteed."""
-    size = {"cpu": str(request.cpu), "memory": request.memory, **keep(**{"ephemeral-storage": request.disk})}
+    size = {"cpu": str(request.cpu), "memory": request.memory, **drop_empty(**{"ephemeral-storage": request.disk})}
     return {"requests": size, "limits": size}
 
 
 def write_mounts(request: Request) -> list[dict[str, Any]]:
     """Return where a container has its volumes."""
     claims = [
-        keep(name=name, mountPath=each.path, subPath=each.part or None, readOnly=each.read_only or None)
-        for name, each in name_claims(request).items()
+        drop_empty(name=name, mountPath=volume.path, subPath=volume.part or None, readOnly=volume.read_only or None)
+        for name, volume in name_claims(request).items()
     ]
     scripts = [{"name": SCRIPTS, "mountPath": SCRIPT_DIRECTORY}] if request.script else []
     return [*claims, *scripts, {"name": SHARED, "mountPath": "/dev/shm"}, {"name": TEMPORARY, "mountPath": "/tmp"}]
@@ -62,17 +62,17 @@ def write_volumes(request: Request) -> list[dict[str, Any]]:
     """Return the volumes of a pod; what is in /dev/shm counts as its memory, and is bounded by it."""
     claims = name_claims(request).items()
     return [
-        *({"name": name, "persistentVolumeClaim": {"claimName": each.claim}} for name, each in claims),
+        *({"name": name, "persistentVolumeClaim": {"claimName": volume.claim}} for name, volume in claims),
         *([{"name": SCRIPTS, "configMap": {"name": request.scripts, "defaultMode": 0o555}}] if request.script else []),
-        {"name": SHARED, "emptyDir": keep(medium="Memory", sizeLimit=request.shm)},
-        {"name": TEMPORARY, "emptyDir": keep(sizeLimit=request.disk)},
+        {"name": SHARED, "emptyDir": drop_empty(medium="Memory", sizeLimit=request.shm)},
+        {"name": TEMPORARY, "emptyDir": drop_empty(sizeLimit=request.disk)},
     ]
 
 
 def name_claims(request: Request) -> dict[str, Volume]:
     """Return the claims by the names of their volumes."""
     first, *others = request.claims
-    return {STORAGE: first, **{f"data-{number}": each for number, each in enumerate(others)}}
+    return {STORAGE: first, **{f"data-{number}": volume for number, volume in enumerate(others)}}
 
 
 def restrict_pod(request: Request) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def write_container(
         "imagePullPolicy": "IfNotPresent",
         "args": list(words),
         "env": write_variables(request),
-        **keep(envFrom=list(request.env_from)),
+        **drop_empty(envFrom=list(request.env_from)),
         "resources": dict(sizes or write_sizes(request)),
         "securityContext": restrict_container(),
         "volumeMounts": write_mounts(request),
@@ -130,12 +130,12 @@ def write_template(request: Request, container: Mapping[str, Any], **more: Any) 
 
 def write_marks(request: Request) -> dict[str, Any]:
     """Return labels and annotations of pods."""
-    return keep(labels=dict(request.label), annotations={**OUTSIDE_MESH, **request.annotation})
+    return drop_empty(labels=dict(request.label), annotations={**OUTSIDE_MESH, **request.annotation})
 
 
 def write_rest(request: Request, container: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a patch of a TrainJob has of a pod, too: who it is, on which nodes it may run, and its volumes."""
-    return keep(
+    return drop_empty(
         securityContext=restrict_pod(request),
         containers=[dict(container)],
         **request.pod,
@@ -145,7 +145,7 @@ def write_rest(request: Request, container: Mapping[str, Any]) -> dict[str, Any]
 
 def write_limits(request: Request, **more: Any) -> dict[str, Any]:
     """Return how long a job may run, and when it is removed, by the names that Jobs and both old operators share."""
-    return keep(**more, **request.limits)
+    return drop_empty(**more, **request.limits)
 
 
 def limit_restarts(restarts: int, pods: int) -> int:
@@ -162,11 +162,13 @@ def write_metadata(request: Request) -> dict[str, Any]:
     """Return the name of a job, its namespace, and its queue: Kueue reads a label of the job itself."""
     queue = {"kueue.x-k8s.io/queue-name": request.queue} if request.queue else {}
     labels = {**queue, **request.label}
-    return keep(name=request.name, namespace=request.namespace, labels=labels, annotations=dict(request.annotation))
+    return drop_empty(
+        name=request.name, namespace=request.namespace, labels=labels, annotations=dict(request.annotation)
+    )
 
 
 def write_scripts(request: Request) -> list[dict[str, Any]]:
     """Return the ConfigMap with the scripts of this machine, if there are any."""
-    metadata = keep(name=request.scripts, namespace=request.namespace)
+    metadata = drop_empty(name=request.scripts, namespace=request.namespace)
     scripts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(request.script)}
     return [scripts] if request.script else []

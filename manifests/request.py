@@ -108,7 +108,7 @@ class Request:
         return [Volume(self.pvc, self.mount), *self.volume]
 
     @property
-    def listed(self) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """Return the variables in the order of the manifest: where downloads go, if not typed, and the user's own."""
         return {**({} if "HF_HOME" in self.env else {"HF_HOME": f"{self.mount}/{DOWNLOADS}"}), **self.env}
 
@@ -123,6 +123,6 @@ class Request:
         return f"{self.name}-scripts"
 
 
-def keep(**fields: Any) -> dict[str, Any]:
-    """Return the fields of an object that were asked for."""
+def drop_empty(**fields: Any) -> dict[str, Any]:
+    """Return the fields of an object without those that were not asked for: None, [] and {}."""
     return {name: value for name, value in fields.items() if value is not None and value not in ([], {})}

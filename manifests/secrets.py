@@ -33,23 +33,23 @@ LOGIN_LATER = re.compile(rf"(?<=://)(?:(?:{LATER.pattern}):?)+@")
 def check_script(name: str, text: str) -> None:
     """Raise Refusal for a file with a secret in it; the message has nothing of the secret."""
     values = list_strings(text) if name.endswith(".py") else list_settings(text)
-    found = next((line for line, each, value in (*list_shapes(text), *values) if holds_secret(each, value)), None)
-    if found is not None:
+    place = next((line for line, named, value in (*list_shapes(text), *values) if holds_secret(named, value)), None)
+    if place is not None:
         remedy = "the variable MINE in its place, with --env-secret MINE=SECRET:KEY"
-        raise Refusal(FACT, f"{name}, line {found}", remedy)
+        raise Refusal(FACT, f"{name}, line {place}", remedy)
 
 
 def holds_secret(name: str, value: str) -> bool:
     """Return whether a value in a file is a secret, by its shape, or by its name and its looks; name: may be empty."""
     looks = GENERATED.fullmatch(value) is not None or any(part in name.lower() for part in TYPED)
-    plain = MAYBE.sub(lambda found: "" if WORD.fullmatch(found[0]) else found[0], value)
+    plain = MAYBE.sub(lambda match: "" if WORD.fullmatch(match[0]) else match[0], value)
     return hide_shapes(plain) != plain or (looks and is_secret(name, value))
 
 
 def list_shapes(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield the line, no name, and each token or private key, which are such in comments, too."""
     for number, line in enumerate(text.splitlines(), 1):
-        yield from ((number, "", found[0]) for found in MAYBE.finditer(line))
+        yield from ((number, "", match[0]) for match in MAYBE.finditer(line))
 
 
 def list_settings(text: str) -> Iterator[tuple[int, str, str]]:
@@ -82,9 +82,9 @@ def list_named(node: ast.AST) -> Iterator[tuple[Any, Any]]:
     elif isinstance(node, ast.Dict):
         yield from zip(node.keys, node.values, strict=True)
     elif isinstance(node, ast.Call):  # setdefault("NAME", "VALUE"), add_argument("--name", default="VALUE")
-        values = [*node.args[1:2], *(each.value for each in node.keywords if each.arg == "default")]
+        values = [*node.args[1:2], *(keyword.value for keyword in node.keywords if keyword.arg == "default")]
         yield from ((name, value) for name in node.args[:1] for value in values)
-        yield from ((each.arg, each.value) for each in node.keywords)
+        yield from ((keyword.arg, keyword.value) for keyword in node.keywords)
     elif isinstance(node, ast.arguments):
         given = [*node.posonlyargs, *node.args]
         yield from zip(given[len(given) - len(node.defaults) :], node.defaults, strict=True)
@@ -95,8 +95,8 @@ def read_name(node: Any) -> str:
     """Return the last name of a target, a key or an argument; empty where there is none."""
     node = node.slice if isinstance(node, ast.Subscript) else node
     value = node.value if isinstance(node, ast.Constant) else node
-    found = next((getattr(node, each) for each in ("id", "attr", "arg") if hasattr(node, each)), value)
-    return found if isinstance(found, str) else ""
+    text = next((getattr(node, attribute) for attribute in ("id", "attr", "arg") if hasattr(node, attribute)), value)
+    return text if isinstance(text, str) else ""
 
 
 def check_patch(patch: Mapping[str, Any]) -> None:
@@ -110,7 +110,7 @@ def check_patch(patch: Mapping[str, Any]) -> None:
 
 def list_rows(node: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the objects in lists that have a name and a value, as variables do."""
-    for each in node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ():
-        yield from list_rows(each)
+    for child in node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ():
+        yield from list_rows(child)
     if isinstance(node, Mapping) and "name" in node and "value" in node:
         yield node

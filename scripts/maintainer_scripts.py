@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     unknown = {
         (one.name, one.key): one for system in systems for one in maintainer_scripts.list_unknown(system.packages)
     }
-    answers = dict(_said(text, systems) for text in options.known)
+    answers = dict(_parse_answer(text, systems) for text in options.known)
     if absent := answers.keys() - {one.name for one in unknown.values()}:
         raise UserFault("--known names no script that is unknown", ", ".join(sorted(absent)), "leave it out")
     accepted = [one for one in unknown.values() if one.name in answers]
@@ -116,7 +116,7 @@ def _system(row: BaseRow, platform: Platform, more: Sequence[str], context: Cont
     return System(row, platform, base, debs, [load_control(deb) for deb in debs], [deb.package for deb in added])
 
 
-def _said(text: str, systems: Iterable[System]) -> tuple[str, str]:
+def _parse_answer(text: str, systems: Iterable[System]) -> tuple[str, str]:
     """Read PACKAGE.SCRIPT=nothing|rows.
 
     Raises UserFault for something else, and where there are no such rows.

@@ -30,7 +30,7 @@ TEXTS = re.compile(
     r"etc/(passwd|os-release)$|usr/lib/os-release$|var/lib/dpkg/status$"
     r"|.*-packages/[^/]+\.dist-info/RECORD$"
 )
-GLIBC = re.compile(rf"(.*/)?lib(64|/({'|'.join(each.multiarch for each in PLATFORMS)}))?/libc(\.so\.6|-2\.[0-9]+\.so)$")
+GLIBC = re.compile(rf"(.*/)?lib(64|/({'|'.join(one.multiarch for one in PLATFORMS)}))?/libc(\.so\.6|-2\.[0-9]+\.so)$")
 DEBIAN = "usr/local/lib/python{}/dist-packages"  # what Debian's Python has for what pip installs
 PYTHON = re.compile(r"python(3\.[0-9]+)")
 # What libc.so.6 prints when it is run: csu/version.c in glibc.

@@ -33,7 +33,7 @@ def compare_packages(facts: Facts, python: str, planned: Sequence[tuple[str, str
     the one that is added before it.
     Raises UserFault when something must be replaced that has no list of its files.
     """
-    own, *_ = sites = facts.sites[python]
+    first, *_ = sites = facts.sites[python]
     kept, replaced = list[str](), list[Distribution]()
     for project, version in planned:
         name = canonicalize_name(project)
@@ -41,7 +41,7 @@ def compare_packages(facts: Facts, python: str, planned: Sequence[tuple[str, str
         if installed and fits(installed[0].version, version):
             kept.append(project)
         else:
-            replaced += [old for old in installed if old.directory == own]
+            replaced += [old for old in installed if old.directory == first]
     if unlisted := [f"{old.name} {old.version} in /{old.directory}" for old in replaced if old.files is None]:
         fact = "the base has packages at other versions, without a list of their files"
         raise UserFault(fact, ", ".join(unlisted), "ask for those versions, or take another base (--base debian)")

@@ -74,7 +74,7 @@ def compare_attached(known: Sequence[Attachment], indexes: Sequence[str], remote
             value = f"{remote.called(digest)} ({ours[digest].name})"
             raise WorldFault("a document is attached that the registry does not have", value, AGAIN)
     digests = {name: digest if digest in there else None for digest, name in ((d.digest, d.name) for d in known)}
-    return Attached(digests, [*dict.fromkeys(map(_called, others))])
+    return Attached(digests, [*dict.fromkeys(map(_name_entry, others))])
 
 
 def _weigh_claim(entry: Mapping[str, Any], known: Sequence[Attachment], remote: Remote, access: Access) -> str | None:
@@ -123,7 +123,7 @@ def _list_predicates(entry: Mapping[str, Any]) -> list[str]:
     return [str(value) for key, value in annotations_of(entry).items() if "predicate" in str(key).lower()]
 
 
-def _called(entry: Mapping[str, Any]) -> str:
+def _name_entry(entry: Mapping[str, Any]) -> str:
     about = " ".join((_type(entry), *_list_predicates(entry)))
     return shown(f"{entry['digest']} ({shortened(about, 200)})")
 

@@ -80,9 +80,9 @@ def check_imports(image: Image, wanted: Sequence[str], run: Run, store: Store, r
 
 def choose_remedy(lock: Lock, wheels: Sequence[Wheel], left_out: Patterns, store: Store, said: str) -> str:
     """Return what helps where the image of a lock does not import everything, by what its Python said."""
-    own = [wheel for wheel in wheels if lock.user_packages and wheel.project in lock.user_packages.names]
+    of_users = [wheel for wheel in wheels if lock.user_packages and wheel.project in lock.user_packages.names]
     modules = {*FAILED.findall(said)}
-    failed = [one.project for one in own if modules & {*read_content(store, one.sha256, one.path).modules}]
+    failed = [one.project for one in of_users if modules & {*read_content(store, one.sha256, one.path).modules}]
     if path := needed.find_left_out(said, wheels, left_out):
         helps = f"--no-trim: {path} is left out without it"
     elif lock.user_packages:

@@ -36,7 +36,7 @@ class Inside:
     """An opened image: its name, its manifest and configuration as they are, and its layers from the lowest.
 
     `where` says which of the places that may have an image of that name it was taken from; `remote` is its name in a
-    registry, where that is the place. `way` are the digests that the name leads to: of indexes, and of the only image.
+    registry, where that is the place. `digests` are those that the name leads to: of indexes, and of the only image.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Inside:
     layers: tuple[Path, ...]
     where: str = ""
     remote: Remote | None = None
-    way: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -71,7 +71,7 @@ class Inside:
     @property
     def indexes(self) -> list[str]:
         """Return the digests of the indexes that lead to the image."""
-        return [digest for digest in self.way if digest != self.digest]
+        return [digest for digest in self.digests if digest != self.digest]
 
     def file(self, path: str) -> bytes:
         """Read a file that build.py wrote, out of the highest layer that has it.
@@ -128,16 +128,15 @@ def read_images(named: Reference, platform: Platform | None, store: Store, acces
     """
     name = str(named)
     with open_source(named, store, access) as source:
-        way, manifests = selection.find_manifests(source.manifest, name, platform)
-        return [_inside(source, manifest, its_platform, (name, *way)) for its_platform, manifest in manifests]
+        digests, manifests = selection.find_manifests(source.manifest, name, platform)
+        opened = [_open_one(source, manifest, name, its_platform) for its_platform, manifest in manifests]
+    return [replace(image, digests=tuple(digests)) for image in opened]
 
 
-def _inside(source: OnDisk | Repository, manifest: Manifest, platform: Platform | None, way: tuple[str, ...]) -> Inside:
-    """Open one image, whose name is the first word of its `way`."""
-    name, *digests = way
+def _open_one(source: OnDisk | Repository, manifest: Manifest, name: str, platform: Platform | None) -> Inside:
     image = fetch_image(source, manifest, name, platform, _nobody)
     config = source.config(manifest, _nobody).read_bytes()
-    return Inside(name, source.manifest(manifest.digest), config, image.layers, way=tuple(digests))
+    return Inside(name, source.manifest(manifest.digest), config, image.layers)
 
 
 def _nobody(_: int) -> None:

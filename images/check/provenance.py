@@ -49,8 +49,8 @@ def write_statement(lock: Lock, digest: str) -> str:
 
 
 def _own(lock: Lock) -> dict[str, object]:
-    own: dict[str, object] = {"user-packages": [*lock.user_packages.requirements]} if lock.user_packages else {}
-    return own | ({"user-files": [row.path for row in lock.user_files]} if lock.user_files else {})
+    parameters: dict[str, object] = {"user-packages": [*lock.user_packages.requirements]} if lock.user_packages else {}
+    return parameters | ({"user-files": [row.path for row in lock.user_files]} if lock.user_files else {})
 
 
 def _dependencies(lock: Lock) -> Iterator[dict[str, Any]]:

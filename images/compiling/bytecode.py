@@ -45,17 +45,17 @@ class Job:
     modules: Callable[[], Modules]
 
 
-def wheel_job(found: Wheel, site: str, left_out: re.Pattern[str]) -> Job:
+def wheel_job(wheel: Wheel, site: str, left_out: re.Pattern[str]) -> Job:
     """Return the modules of a wheel, without those that get no bytecode."""
 
     def modules() -> Iterator[tuple[str, bytes]]:
-        with archive.open_wheel(found.path) as wheel:
-            for name, member in wheel.members.items():
+        with archive.open_wheel(wheel.path) as opened:
+            for name, member in opened.members.items():
                 module = archive.site_path(name)
                 if module and module.endswith(".py") and not left_out.match(module):
                     yield module, member.read()
 
-    return Job(found.path.name, site, [found.sha256, left_out.pattern], modules)
+    return Job(wheel.path.name, site, [wheel.sha256, left_out.pattern], modules)
 
 
 def base_job(store: Store, digest: str) -> Job:

@@ -64,7 +64,7 @@ class Docker:
     def load(self, image: Image, store: Store) -> None:
         """Load an image; what Docker has already is not sent again."""
         try:
-            loaded = self._found(image) or self._sent(image, store)
+            loaded = self._find_loaded(image) or self._load_image(image, store)
             for tag in image.tags:
                 loaded.tag(*tag.rsplit(":", 1))
         except (DockerException, OSError) as error:
@@ -75,7 +75,7 @@ class Docker:
         self, image: Image, command: Sequence[str], given: Path | None = None, out: Path | None = None
     ) -> str | None:
         """Run a command in a container of a loaded image, as Engine has it."""
-        loaded = self._found(image)
+        loaded = self._find_loaded(image)
         try:
             words = [*command, GIVEN] if given else command
             with background() as beside, self._container(loaded.id if loaded else image.tag, words) as container:
@@ -101,16 +101,16 @@ class Docker:
             raise WorldFault("docker could not save the image", str(error)[:300], "docker save it by hand") from error
         return True
 
-    def _sent(self, image: Image, store: Store) -> Any:
+    def _load_image(self, image: Image, store: Store) -> Any:
         """Send an image; return it as Docker has it then."""
         if present := self._count_present(image):
             with suppress(DockerException, OSError):  # a Docker that insists on every layer gets every layer
                 self._client.images.load(stream_archive(image, store, skip=present))
-        if not self._found(image):
+        if not self._find_loaded(image):
             self._client.images.load(stream_archive(image, store))
-        return self._found(image) or self._client.images.get(image.id)  # which says that there is none
+        return self._find_loaded(image) or self._client.images.get(image.id)  # which says that there is none
 
-    def _found(self, image: Image) -> Any:
+    def _find_loaded(self, image: Image) -> Any:
         """Return the image as Docker has it, None where it does not.
 
         Docker's own store knows an image by its configuration, containerd's by its manifest.

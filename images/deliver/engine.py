@@ -31,8 +31,8 @@ class Engine(Protocol):
     ) -> str | None:
         """Run a command in a container of a loaded image, without network or capabilities.
 
-        Where a file is `given`, the last argument of the command says where it is, empty for its standard input; `out`
-        gets its standard output.
+        The command reads the file `given`: one more argument is the path of that in the container, or empty where it is
+        the standard input. The standard output goes to `out`.
         Returns None when it ends well, else the last line that it wrote on stderr.
         Raises WorldFault when the container cannot be started.
         """

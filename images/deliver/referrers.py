@@ -159,10 +159,10 @@ def read_documents(digest: str, remote: Remote, access: Access) -> list[bytes]:
         if len(parts) > MOST_PARTS or any(part.size > limits.INSIDE.most for part in parts):
             value = f"{remote.called(digest)} (more than {MOST_PARTS} parts or {limits.INSIDE.most} bytes)"
             raise WorldFault("a document is attached that is too large to be read", value, TOO_MANY)
-        found = {part.digest: registry.ask("GET", f"blobs/{part.digest}", most=part.size).data for part in parts}
-    for named, content in found.items():
+        contents = {part.digest: registry.ask("GET", f"blobs/{part.digest}", most=part.size).data for part in parts}
+    for named, content in contents.items():
         require_digest(content, named, remote.called(named))
-    return [*found.values()]
+    return [*contents.values()]
 
 
 def _read_referrers(registry: Registry, digest: str) -> list[dict[str, Any]] | None:

@@ -63,7 +63,7 @@ class Registry:
         self._given: str | None = None  # what answered the last refusal
         trusted = access.certificate or certificates.usual(access.environ)
         self._session = download.Session(Sources(certificate=trusted))
-        self._session.auth = _as_it_is
+        self._session.auth = _without_login
         host = HUB if remote.host == reference.HUB else remote.host
         self._scheme = "http" if remote.is_plain else "https"
         self._url = f"{self._scheme}://{host}/v2/{remote.name}"
@@ -156,11 +156,11 @@ class Registry:
             given = self._request("GET", realm, params=wanted, headers={"Authorization": basic})
         with given:
             document = documents.parse_json(self._read(given, limits.TOKEN.most)) if given.ok else None
-        found = document.get("token") or document.get("access_token") if isinstance(document, dict) else None
-        return f"Bearer {found}" if found else None
+        issued = document.get("token") or document.get("access_token") if isinstance(document, dict) else None
+        return f"Bearer {issued}" if issued else None
 
 
-def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def _without_login(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """Add no login: requests would take one of ~/.netrc, which skopeo does not read."""
     return request
 

@@ -46,19 +46,19 @@ def subject_hash(pem: bytes) -> str:
     match = PEM.search(pem)
     if match is None:
         raise ValueError("no certificate in a file of certificates")
-    (_, certificate), *_ = _each(base64.b64decode(match[1]))
-    (_, signed), *_ = _each(certificate)
-    body = list(_each(signed))
+    (_, certificate), *_ = _read_elements(base64.b64decode(match[1]))
+    (_, signed), *_ = _read_elements(certificate)
+    body = list(_read_elements(signed))
     _, subject = body[5 if body[0][0] == VERSION else 4]
-    names = b"".join(_der(tag, _settled(name)) for tag, name in _each(subject))
+    names = b"".join(_der(tag, _canonical_name(name)) for tag, name in _read_elements(subject))
     return hashlib.sha1(names, usedforsecurity=False).digest()[3::-1].hex()
 
 
-def _settled(name: bytes) -> bytes:
+def _canonical_name(name: bytes) -> bytes:
     """Write the pairs of a name as OpenSSL compares them."""
     out = b""
-    for _, pair in _each(name):
-        kind, (tag, value) = _each(pair)
+    for _, pair in _read_elements(name):
+        kind, (tag, value) = _read_elements(pair)
         if tag in STRINGS:
             text = re.sub(f"[{BLANKS}]+", " ", value.decode(STRINGS[tag]).strip(BLANKS))
             tag, value = UTF8, "".join(letter.lower() if letter.isascii() else letter for letter in text).encode()
@@ -66,7 +66,7 @@ def _settled(name: bytes) -> bytes:
     return out
 
 
-def _each(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _read_elements(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield tag and value of each element of DER (X.690)."""
     at = 0
     while at < len(data):

@@ -17,7 +17,7 @@ from images.platforms import PLATFORMS
 KNOWN = Path(__file__).with_name("scripts.json")
 RUN_FIRST = ("preinst", "postinst")  # what a first installation runs
 # What one script has in different words for each machine.
-MACHINES = re.compile("|".join(f"{each.multiarch}|:{each.architecture}" for each in PLATFORMS))
+MACHINES = re.compile("|".join(f"{platform.multiarch}|:{platform.architecture}" for platform in PLATFORMS))
 
 
 class Script(NamedTuple):

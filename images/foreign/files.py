@@ -103,7 +103,7 @@ def open_tar(place: Path, name: str, remedy: str, *, plain: bool) -> Files:
         raise UserFault("cannot read the archive", f"{name} ({reason})", remedy) from error
 
     def pieces(path: str) -> Iterator[bytes]:
-        member = _found(members, path)
+        member = _follow_links(members, path)
         return _pieces(place, member.offset_data, member.size)
 
     return Files(name, members.__contains__, pieces)
@@ -135,7 +135,7 @@ def _refuse_below_files(members: Mapping[str, tarfile.TarInfo]) -> None:
                 raise tarfile.ReadError(f"{path[:80]!r} is below {above[:80]!r}, which is no directory")
 
 
-def _found(members: Mapping[str, tarfile.TarInfo], path: str) -> tarfile.TarInfo:
+def _follow_links(members: Mapping[str, tarfile.TarInfo], path: str) -> tarfile.TarInfo:
     """Return the file at a path, through links: `docker save` writes one to a layer that it has written already."""
     for _ in range(HOPS):
         info = members.get(below_root(path))

@@ -36,17 +36,17 @@ def list_elements(text: str, wanted: Collection[str]) -> Iterator[tuple[str, dic
 
 def _read_attributes(text: str, at: int, wanted: Collection[str]) -> tuple[dict[str, str], int]:
     """Return the attributes of a tag, and the place behind it: behind the end of the text where it has no end."""
-    found = dict[str, str]()
+    attributes = dict[str, str]()
     while True:
         at = _pass(BETWEEN, text, at)
         if at >= len(text):
-            return found, len(text) + 1
+            return attributes, len(text) + 1
         if text[at] == ">":
-            return found, at + 1
+            return attributes, at + 1
         end = max(_pass(NAME, text, at), at + 1)
         name, (value, at) = text[at:end].lower(), _read_value(text, end)
         if name in wanted:
-            found.setdefault(name, unescape(value))
+            attributes.setdefault(name, unescape(value))
 
 
 def _read_value(text: str, at: int) -> tuple[str, int]:
@@ -64,8 +64,8 @@ def _read_value(text: str, at: int) -> tuple[str, int]:
 
 def _behind(text: str, end: str, at: int) -> int:
     """Return the place behind the next such end, or behind the end of the text."""
-    found = text.find(end, at)
-    return found + len(end) if found >= 0 else len(text) + 1
+    place = text.find(end, at)
+    return place + len(end) if place >= 0 else len(text) + 1
 
 
 def _pass(letters: re.Pattern[str], text: str, at: int) -> int:

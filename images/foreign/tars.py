@@ -86,7 +86,7 @@ class Tar:
             size += info.size
             if info.size < 0 or size > LONGEST_HEADER:
                 raise tarfile.ReadError(f"a header says {size} bytes")
-            records |= _said(info.type, self._take(info.size))
+            records |= _read_records(info.type, self._take(info.size))
             self._skip(-info.size % BLOCK)
         if records:
             raise CutShort
@@ -131,7 +131,7 @@ def _is_odd(header: bytes) -> bool:
     return any(header[REST]) or (header[MAGIC] != tarfile.POSIX_MAGIC and any(header[PREFIX]))
 
 
-def _said(kind: bytes, data: bytes) -> dict[str, str]:
+def _read_records(kind: bytes, data: bytes) -> dict[str, str]:
     """Return what a header says of the entry after it, as a record of pax would (POSIX.1-2008)."""
     if kind in LONG:
         return {LONG[kind]: data.partition(b"\0")[0].decode(errors="surrogateescape")}

@@ -105,12 +105,12 @@ def compile_beside(
     """
     site = compiler.site.directory
 
-    def compile_(wheel: Wheel) -> None:
+    def compile_wheel(wheel: Wheel) -> None:
         if not making.done():
             bytecode.compile_jobs(context.store, [bytecode.wheel_job(wheel, site, omitted[wheel.project])], compiler)
 
     ordered = sorted(members, key=lambda wheel: -wheel.path.stat().st_size)
-    tasks = [partial(compile_, wheel) for wheel in ordered]
+    tasks = [partial(compile_wheel, wheel) for wheel in ordered]
     side_by_side(context.progress, "compiling modules while the base is made", tasks, max(1, context.settings.jobs - 1))
 
 

@@ -50,4 +50,4 @@ def _required(line: str, extra: str, lock: Lock) -> Iterator[tuple[str, str]]:
             yield canonicalize_name(name[0]), ""
         return
     if markers.applies(requirement, lock.python, lock.platform, extra):
-        yield from ((canonicalize_name(requirement.name), each) for each in ("", *requirement.extras))
+        yield from ((canonicalize_name(requirement.name), part) for part in ("", *requirement.extras))

@@ -196,7 +196,7 @@ def with_user(passwd: str) -> str | None:
 def write_entrypoint(
     layer: LayerWriter, sources: Mapping[str, bytes], pyc: Mapping[str, bytes], texts: Mapping[str, str], base: Base
 ) -> None:
-    """Fill the layer."""
+    """Write the directories of a run, the user, the entrypoint with its bytecode, and `texts` below /opt/multinode."""
     for path in DIRECTORIES:
         layer.directory(path, WRITABLE, UID, GID)
     layer.directory("run/sshd", 0o755, 0, 0)  # without it sshd does not start as root, as in an MPIJob

@@ -35,33 +35,33 @@ def fetch_examples(store: Store, place: str, sources: Sources, advance: Advance)
     Raises UserFault for a path that is neither an archive nor a directory, WorldFault where an address is out of reach.
     """
     if "://" in place:
-        return _address(store, place, sources, advance)
+        return _download(store, place, sources, advance)
     local = Path(place)
     if local.is_dir():
         return _pack_archive(store, local)
     if not local.is_file():
         remedy = "--examples with a directory, a .tar.gz or an address; or --examples none"
         raise UserFault("no such file or directory", place, remedy)
-    return _keep_archive(
+    return _check_archive(
         store, download_file(store, local.absolute().as_uri(), None, EXAMPLES, sources, advance), place
     )
 
 
-def _address(store: Store, url: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
+def _download(store: Store, url: str, sources: Sources, advance: Advance) -> tuple[str, Path]:
     known = store.record("archives", key_of(url)) if RELEASE.fullmatch(url) else None
     if known and store.verified(known, EXAMPLES):
-        return _keep_archive(store, known, url)
+        return _check_archive(store, known, url)
     try:
         digest = download_file(store, url, None, EXAMPLES, sources, advance)
     except WorldFault as error:
         remedy = "--examples PATH with a copy of the archive, or --examples none"
         raise WorldFault("cannot download the examples", error.value, remedy) from error
-    kept = _keep_archive(store, digest, url)
+    kept = _check_archive(store, digest, url)
     store.write_record("archives", key_of(url), digest)
     return kept
 
 
-def _keep_archive(store: Store, digest: str, url: str) -> tuple[str, Path]:
+def _check_archive(store: Store, digest: str, url: str) -> tuple[str, Path]:
     path = store.place(digest, EXAMPLES)
     try:
         if not any(_is_script(member) for member in members(path)):
@@ -88,7 +88,7 @@ def _pack_archive(store: Store, directory: Path) -> tuple[str, Path]:
                 _add_file(tar, directory / name, f"transformers/{name}")
         digest = sha256(aside)
         store.keep(aside, digest, EXAMPLES)
-    return _keep_archive(store, digest, str(directory))
+    return _check_archive(store, digest, str(directory))
 
 
 def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:

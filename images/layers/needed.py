@@ -105,8 +105,8 @@ def _list_imported(
     read = side_by_side(context.progress, "reading imports", tasks, AT_ONCE) if words else ()
     return [
         module
-        for wheel, found in zip(wheels, read, strict=False)
-        for one in found
+        for wheel, imported in zip(wheels, read, strict=False)
+        for one in imported
         for module in _loaded(one.module, candidates)
         if not (one.deferred and candidates[module].wheel == wheel)
     ]

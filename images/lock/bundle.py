@@ -49,7 +49,7 @@ def write_bundle(lock: Lock, store: Store, target: str) -> Path:
     place.parent.mkdir(parents=True, exist_ok=True)
     with replacing(place) as aside, aside.open("wb") as tar:
         tar.writelines(tars.stream_file(LOCK, len(text), (text,)))
-        for inside, source in sorted({(_place_in_bundle(*each), store.place(*each)) for each in lock.files()}):
+        for inside, source in sorted({(_place_in_bundle(*part), store.place(*part)) for part in lock.files()}):
             with source.open("rb") as file:
                 tar.writelines(tars.stream_file(inside, source.stat().st_size, iter(partial(file.read, CHUNK), b"")))
         tar.write(tars.END)

@@ -156,8 +156,8 @@ def _renewed(fault: Fault, lock: Lock, context: Context) -> dict[str, str]:
 
 def list_missing_files(lock: Lock, store: Store) -> list[str]:
     """Return the file names of a lock that the store does not have whole."""
-    own = _name_user_files(lock)
-    every = [(digest, name, _name_file(digest, name, own)) for digest, name in lock.files()]
+    names = _name_user_files(lock)
+    every = [(digest, name, _name_file(digest, name, names)) for digest, name in lock.files()]
     return [called for digest, name, called in every if store.verified(digest, name) is None]
 
 
@@ -166,8 +166,8 @@ def _name_user_files(lock: Lock) -> dict[str | None, str]:
     return {one.sha256: f"/{WORKSPACE}/{one.path}" for one in lock.user_files or () if one.sha256 is not None}
 
 
-def _name_file(digest: str, name: str, own: Mapping[str | None, str]) -> str:
-    return {BLOB: f"sha256:{digest}", USER_FILE: own.get(digest, "")}.get(name, name)
+def _name_file(digest: str, name: str, names: Mapping[str | None, str]) -> str:
+    return {BLOB: f"sha256:{digest}", USER_FILE: names.get(digest, "")}.get(name, name)
 
 
 def files_missing(names: Sequence[str], unasked: Fault | None = None, indexes: Sequence[str] = ()) -> WorldFault:

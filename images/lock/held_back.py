@@ -15,14 +15,14 @@ def list_held_back(plan: Plan, chosen: uv.Chosen, context: Context, requirements
 
     uv is asked for the newest one, and says what does not go with it. Raises a Fault for an index that does not answer.
     """
-    versions, notes = {str(package.name): package.version for package in chosen.found.packages}, []
+    versions, notes = {str(package.name): package.version for package in chosen.pylock.packages}, []
     for name, newest in sorted(find_newest(plan, chosen.sources).items()):
         if (taken := versions.get(name)) and taken < newest:
             answer = uv.ask(plan, chosen.sources, context, (*requirements, f"{name}=={newest}"))
             why = (
-                "others of your packages would be older beside it" if answer.found else uv_reasons.shorten(answer.said)
+                "others of your packages would be older beside it" if answer.pylock else uv_reasons.shorten(answer.said)
             )
-            build = "" if answer.found else uv_errors.how_to_build(answer.said, context)
+            build = "" if answer.pylock else uv_errors.how_to_build(answer.said, context)
             day = day_of(name, plan)
             notes.append(
                 f"{name} {taken}, not {newest}, the newest of {day}: {why}{f'; build one: {build}' if build else ''}"

@@ -246,7 +246,7 @@ def _require_api_version(stated: str) -> bool:
 
 def _is_titled(text: str, name: str) -> bool:
     """Return whether a page is headed as indexes head that of a project, such as devpi and PyPI's own."""
-    return any(canonicalize_name(found[1]) == canonicalize_name(name) for found in TITLE.finditer(text))
+    return any(canonicalize_name(title[1]) == canonicalize_name(name) for title in TITLE.finditer(text))
 
 
 def _linked(url: str, *, yanked: bool) -> PageFile:

@@ -105,5 +105,5 @@ class Lock(Pins):
         named: list[Artifact | Deb | Examples] = [*self.added, *debs, *examples]
         below = self.base_image.manifest if self.base_image else None
         parts = [(part.sha256, BLOB) for part in (below.config, *below.layers)] if below else []
-        own = [(one.sha256, USER_FILE) for one in self.user_files or () if one.sha256 is not None]
-        return [*((file.sha256, file.filename) for file in named), *parts, *own]
+        of_users = [(one.sha256, USER_FILE) for one in self.user_files or () if one.sha256 is not None]
+        return [*((file.sha256, file.filename) for file in named), *parts, *of_users]

@@ -31,8 +31,8 @@ def find_newest(plan: Plan, sources: Sources) -> dict[str, Version]:
 
     Raises a Fault for an index that does not answer.
     """
-    own = [one for one in map(users.parse_line, plan.user_packages) if not one.bounds]
-    here = [one for one in own if markers.applies(one.requirement, plan.python, plan.platform)]
+    wanted = [one for one in map(users.parse_line, plan.user_packages) if not one.bounds]
+    here = [one for one in wanted if markers.applies(one.requirement, plan.python, plan.platform)]
     exact = {one.name for one in here if users.is_exact(one.requirement)}
     stated: dict[str, list[Requirement]] = {}
     for one in here:

@@ -127,9 +127,9 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
     def ask() -> dict[str, Any]:
         requirements = (*plan.requirements, *users.parse_wanted(plan.user_packages))
         answer = uv.ask_sources(plan, sources, context, requirements)
-        if unfit := uv.list_for_gpu(answer.found, plan, context.settings.wheelhouse):
+        if unfit := uv.list_for_gpu(answer.pylock, plan, context.settings.wheelhouse):
             raise _for_gpu(unfit, plan, uv.ask_requirers(plan, answer.sources, context, requirements))
-        files = choose_files(answer.found, plan, context.settings.wheelhouse)
+        files = choose_files(answer.pylock, plan, context.settings.wheelhouse)
         notes = list_held_back(plan, answer, context, requirements)
         asked = index_pages.list_addresses(answer.sources)
         return {
@@ -139,16 +139,16 @@ def resolve_packages(planned: Plan, context: Context) -> Resolved:
         }  # fmt: skip
 
     is_over = max(plan.as_of, plan.family_as_of) < context.today
-    found = context.store.cached("locks", inputs, ask).value if is_over else ask()
-    artifacts = tuple(Artifact(**fields) for fields in found.pop("artifacts"))
-    return Resolved(artifacts, **{name: tuple(value) for name, value in found.items()})
+    kept = context.store.cached("locks", inputs, ask).value if is_over else ask()
+    artifacts = tuple(Artifact(**fields) for fields in kept.pop("artifacts"))
+    return Resolved(artifacts, **{name: tuple(value) for name, value in kept.items()})
 
 
 def _for_gpu(unfit: Sequence[str], plan: Plan, requirers: Mapping[str, Sequence[str]]) -> UserFault:
     """Return the fault of packages for a GPU, with those of the user's own that bring them."""
     names = [text.partition(" ")[0] for text in unfit]
-    own = {users.parse_line(line).name for line in plan.user_packages}
-    bring = sorted({one for name in names for one in _list_above(name, requirers) if one in own})
+    typed = {users.parse_line(line).name for line in plan.user_packages}
+    bring = sorted({one for name in names for one in _list_above(name, requirers) if one in typed})
     remedy = f"a source with builds for the CPU: --wheelhouse DIR, or {TORCH_INDEX}"
     if bring and not {*names} <= {*for_gpu.BUILT_WITH_TORCH}:
         remedy = f"leave out what needs a GPU, or take another release of it: {', '.join(bring)}"
@@ -204,9 +204,9 @@ def _with_torch_of(alone: Resolved, planned: Plan) -> Plan:
 def _list_stated(plan: Plan) -> dict[str, set[str]]:
     """Return the sha256 that the user's lines state for packages; of several lines for one what all of them state."""
     stated: dict[str, set[str]] = {}
-    for own in map(users.parse_line, plan.user_packages):
-        if own.hashes and markers.applies(own.requirement, plan.python, plan.platform):
-            stated[own.name] = stated.get(own.name, {*own.hashes}) & {*own.hashes}
+    for line in map(users.parse_line, plan.user_packages):
+        if line.hashes and markers.applies(line.requirement, plan.python, plan.platform):
+            stated[line.name] = stated.get(line.name, {*line.hashes}) & {*line.hashes}
     return stated
 
 
@@ -220,8 +220,8 @@ def _require_hashes(planned: Plan, resolved: Resolved, only: Sequence[str]) -> N
     if odd:
         value = ", ".join(f"{file.filename} sha256 {file.sha256}" for file in odd)
         remedy = "hashes of these files, if they are right: pip-compile --generate-hashes; or an index with yours"
-        if own := [file.name for file in odd if file.name not in only]:
-            remedy = f"leave the lines of {', '.join(own)} out, which the image brings; or {remedy}"
+        if of_image := [file.name for file in odd if file.name not in only]:
+            remedy = f"leave the lines of {', '.join(of_image)} out, which the image brings; or {remedy}"
         raise UserFault("a file is none of those that the requirements state", value, remedy)
     if stated and (without := [name for name in only if name not in stated]):
         fact = "a package has no hash, though one requirement has: so each needs one, as for pip"
@@ -312,5 +312,5 @@ def with_wheelhouse(context: Context) -> Sources:
     links = context.pip.links
     for link in filter(is_absent, links):
         context.progress.say(f"note: a place of pip's find-links is not there, and is left out: {link}")
-    own = (str(wheelhouse.require_directory(context.settings.wheelhouse)),) if context.settings.wheelhouse else ()
-    return replace(context.pip, links=(*own, *(link for link in links if not is_absent(link))))
+    first = (str(wheelhouse.require_directory(context.settings.wheelhouse)),) if context.settings.wheelhouse else ()
+    return replace(context.pip, links=(*first, *(link for link in links if not is_absent(link))))

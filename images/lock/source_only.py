@@ -28,9 +28,9 @@ def to_wheel(store: Store, archive: Path, digest: str, row: SourceOnly) -> tuple
     def make() -> str:
         with store.temporary() as path:
             path.write_bytes(_pack_zip(_read_package(archive, row, stem), f"{stem}.dist-info"))
-            made = sha256(path)
-            store.keep(path, made, name)
-        return made
+            packed = sha256(path)
+            store.keep(path, packed, name)
+        return packed
 
     inputs = [digest, row.name, row.version, row.requires]
     cached = store.cached("sdists", inputs, make, lambda known: store.blob(known, name) is not None)

@@ -51,50 +51,51 @@ MISSING_TORCH = re.compile(r"no version of torch==|torch was not found|\btorch==
 NEWEST_GLIBC = Version("2.40")  # that uv knows; on a newer one wheels of an older one run as well
 
 
-class Resolution(NamedTuple):
+class UvAnswer(NamedTuple):
     """What uv said, the packages (None where nothing fits), and the names of all projects that it looked for."""
 
     said: str
-    found: Pylock | None
+    pylock: Pylock | None
     looked_for: tuple[str, ...]
 
 
 class Chosen(NamedTuple):
     """The packages that go together, the sources that were asked in the end, and the indexes that have none of them."""
 
-    found: Pylock
+    pylock: Pylock
     sources: Sources
     empty: tuple[str, ...] = ()
 
 
-def ask_sources(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Chosen:
+def ask_sources(plan: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Chosen:
     """Ask the configured sources, and Intel's index for a ccl stack; PyTorch's index only where they lack torch.
 
     Raises a Fault where nothing fits, and for an index that may not be asked, or has not answered as an index: uv goes
     on without it, and takes a package of the same name from another one.
     """
     sources.refuse_insecure()
-    sources = with_bindings(pins, sources, requirements)
-    answer = ask(pins, sources, context, requirements)
-    while (wider := with_torch_index(sources, answer.said, answer.found, pins, context.settings.wheelhouse)) != sources:
-        if answer.found is None:  # maybe because an index that was asked has not answered
+    sources = with_bindings(plan, sources, requirements)
+    answer = ask(plan, sources, context, requirements)
+    directory = context.settings.wheelhouse
+    while (wider := with_torch_index(sources, answer.said, answer.pylock, plan, directory)) != sources:
+        if answer.pylock is None:  # maybe because an index that was asked has not answered
             _require_answers(answer, sources)
-        sources, answer = wider, ask(pins, wider, context, requirements)
-    if answer.found is None:
-        fault = explain(answer.said, pins, sources, context, partial(_ask_versions, pins, sources, context))
+        sources, answer = wider, ask(plan, wider, context, requirements)
+    if answer.pylock is None:
+        fault = explain(answer.said, plan, sources, context, partial(_ask_versions, plan, sources, context))
         if isinstance(fault, UserFault):  # else uv has named who cannot be reached
             note_empty(_require_answers(answer, sources), context)
         raise fault
-    return Chosen(answer.found, sources, tuple(_require_answers(answer, sources)))
+    return Chosen(answer.pylock, sources, tuple(_require_answers(answer, sources)))
 
 
-def _require_answers(answer: Resolution, sources: Sources) -> list[str]:
+def _require_answers(answer: UvAnswer, sources: Sources) -> list[str]:
     """Raise a Fault for a page that is no answer, though uv may have passed it over; return indexes without any page.
 
     Where there is one index alone, what was chosen came from it.
     """
     indexes = index_pages.list_indexes(sources)
-    chosen = {str(package.name) for package in answer.found.packages} if answer.found else set[str]()
+    chosen = {str(package.name) for package in answer.pylock.packages} if answer.pylock else set[str]()
     names = dict.fromkeys((*answer.looked_for, *sorted(chosen)))
     is_proved = len(indexes) == 1 and bool(chosen)
     unproved = [name for name in names if not (is_proved and name in chosen)]
@@ -112,29 +113,29 @@ def note_empty(indexes: Iterable[str], context: Context) -> None:
         context.progress.say(f"note: an index has none of the packages: {index} ({why})")
 
 
-def with_bindings(pins: Plan, sources: Sources, requirements: Sequence[str]) -> Sources:
+def with_bindings(plan: Plan, sources: Sources, requirements: Sequence[str]) -> Sources:
     """Add the index of the bindings where they or IPEX are required, unless a directory here has the bindings."""
-    if sources.no_index or not {BINDINGS, IPEX} & _required_names(requirements) or _find_directory(pins, sources):
+    if sources.no_index or not {BINDINGS, IPEX} & _required_names(requirements) or _find_directory(plan, sources):
         return sources
-    extra = (pins.index,) if pins.index and pins.index not in sources.extra else ()
-    links = (pins.find_links,) if pins.find_links and pins.find_links not in sources.links else ()
+    extra = (plan.index,) if plan.index and plan.index not in sources.extra else ()
+    links = (plan.find_links,) if plan.find_links and plan.find_links not in sources.links else ()
     return replace(sources, extra=(*sources.extra, *extra), links=(*sources.links, *links))
 
 
-def _find_directory(pins: Plan, sources: Sources) -> Path | None:
+def _find_directory(plan: Plan, sources: Sources) -> Path | None:
     """Return the first directory of wheels that has the bindings."""
-    if pins.bindings is None:
+    if plan.bindings is None:
         return None
     places = directories(sources.links)
-    return next((place for place in places if wheelhouse.has_wheel(place, BINDINGS, pins.bindings)), None)
+    return next((place for place in places if wheelhouse.has_wheel(place, BINDINGS, plan.bindings)), None)
 
 
-def with_torch_index(sources: Sources, log: str, pylock: Pylock | None, pins: Plan, directory: str | None) -> Sources:
+def with_torch_index(sources: Sources, log: str, pylock: Pylock | None, plan: Plan, directory: str | None) -> Sources:
     """Add PyTorch's index where torch was missed, unless it was asked already, or the user wants no index at all."""
     if sources.no_index:
         return sources
-    unfit = list_for_gpu(pylock, pins, directory) if pylock is not None else []
-    if pins.user_packages and pins.requirements[0].endswith("+cpu"):  # a build that brings none of the others
+    unfit = list_for_gpu(pylock, plan, directory) if pylock is not None else []
+    if plan.user_packages and plan.requirements[0].endswith("+cpu"):  # a build that brings none of the others
         unfit = [text for text in unfit if text.partition(" ")[0] in for_gpu.BUILT_WITH_TORCH]
     missed = unfit if pylock is not None else MISSING_TORCH.search(log)
     if missed and TORCH_INDEX not in sources.extra:
@@ -142,45 +143,45 @@ def with_torch_index(sources: Sources, log: str, pylock: Pylock | None, pins: Pl
     return sources
 
 
-def ask(pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> Resolution:
+def ask(plan: Plan, sources: Sources, context: Context, requirements: Sequence[str]) -> UvAnswer:
     """Ask these sources and no other."""
-    done = _run_uv(pins, sources, context, requirements, ("--format", "pylock.toml"))
+    done = _run_uv(plan, sources, context, requirements, ("--format", "pylock.toml"))
     log = "\n".join(line for line in done.err.splitlines() if not LOGGED.match(line))
     looked_for = tuple(dict.fromkeys([*LOOKED_FOR.findall(done.err), *sorted(_required_names(requirements))]))
     if done.code:
-        return Resolution(replace(done, err=log).account, None, looked_for)
-    return Resolution(log, Pylock.from_dict(parse_toml(done.out)), looked_for)
+        return UvAnswer(replace(done, err=log).account, None, looked_for)
+    return UvAnswer(log, Pylock.from_dict(parse_toml(done.out)), looked_for)
 
 
 def _ask_versions(
-    pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]
+    plan: Plan, sources: Sources, context: Context, requirements: Sequence[str]
 ) -> tuple[str, Mapping[str, str] | None]:
-    answer = ask(pins, sources, context, requirements)
-    packages = answer.found.packages if answer.found else None
+    answer = ask(plan, sources, context, requirements)
+    packages = answer.pylock.packages if answer.pylock else None
     return answer.said, None if packages is None else {str(one.name): str(one.version) for one in packages}
 
 
 def ask_requirers(
-    pins: Plan, sources: Sources, context: Context, requirements: Sequence[str]
+    plan: Plan, sources: Sources, context: Context, requirements: Sequence[str]
 ) -> Mapping[str, Sequence[str]]:
     """Ask which packages require each package directly; none where nothing fits."""
     style = ("--format", "requirements.txt", "--annotate", "--annotation-style", "line")
-    rows = REQUIRED.findall(_run_uv(pins, sources, context, requirements, style).out)
+    rows = REQUIRED.findall(_run_uv(plan, sources, context, requirements, style).out)
     return {name: [one.strip().partition(" ")[0] for one in via.split(",")] for name, via in rows}
 
 
 def _run_uv(
-    pins: Plan, sources: Sources, context: Context, requirements: Sequence[str], output: Sequence[str]
+    plan: Plan, sources: Sources, context: Context, requirements: Sequence[str], output: Sequence[str]
 ) -> process.Result:
     with context.store.temporary(directory=True) as directory:
         project_file = directory / "pyproject.toml"
-        project_file.write_text(project(pins, sources, requirements))
+        project_file.write_text(project(plan, sources, requirements))
         command = [_uv(), "pip", "compile", str(project_file), "--config-file", "/dev/stdin", *output]
         command += ["--cache-dir", str(context.store.root / UV)]
         command += ["--python", sys.executable]  # what uv finds by itself may not be for this user to start
-        command += options(pins, requirements, sources)
+        command += options(plan, requirements, sources)
         environ = variables(context.environ, sources)
-        with process.nameless(format_config(pins, sources)) as settings:
+        with process.nameless(format_config(plan, sources)) as settings:
             return process.run(command, environ, "pip install -e .", settings)
 
 
@@ -190,7 +191,7 @@ def _uv() -> str:
     return str(find_uv_bin())
 
 
-def project(pins: Plan, sources: Sources, requirements: Sequence[str]) -> str:
+def project(plan: Plan, sources: Sources, requirements: Sequence[str]) -> str:
     """Return the pyproject.toml that is resolved; as a workspace it is the root for uv, which looks no higher.
 
     The oneCCL bindings come from their own place and from no other: on the public index anybody can take their name.
@@ -198,23 +199,23 @@ def project(pins: Plan, sources: Sources, requirements: Sequence[str]) -> str:
     table = {"name": "this-image", "version": "0", "dependencies": list(requirements)}
     uv: dict[str, Any] = {"workspace": {}}
     if BINDINGS in _required_names(requirements):
-        uv |= {"index": [_of_bindings(pins, sources)], "sources": {BINDINGS: {"index": "bindings"}}}
+        uv |= {"index": [_of_bindings(plan, sources)], "sources": {BINDINGS: {"index": "bindings"}}}
     return tomli_w.dumps({"project": table, "tool": {"uv": uv}})
 
 
-def _of_bindings(pins: Plan, sources: Sources) -> dict[str, Any]:
+def _of_bindings(plan: Plan, sources: Sources) -> dict[str, Any]:
     """Return the index of the bindings as uv has it; its login is among the sources."""
-    if directory := _find_directory(pins, sources):
+    if directory := _find_directory(plan, sources):
         return {"name": "bindings", "explicit": True, "url": _absolute(str(directory)), "format": "flat"}
-    place = None if sources.no_index else pins.index or pins.find_links
+    place = None if sources.no_index else plan.index or plan.find_links
     if place is None:
         fact = "no directory of wheels has the oneCCL bindings, and no index may be asked for them"
-        raise UserFault(fact, f"oneccl_bind_pt {pins.bindings}", "--wheelhouse DIR with their wheel")
+        raise UserFault(fact, f"oneccl_bind_pt {plan.bindings}", "--wheelhouse DIR with their wheel")
     plain = _absolute(without_login(place))
-    return {"name": "bindings", "explicit": True, "url": plain, "format": "simple" if pins.index else "flat"}
+    return {"name": "bindings", "explicit": True, "url": plain, "format": "simple" if plan.index else "flat"}
 
 
-def format_config(pins: Plan, sources: Sources) -> str:
+def format_config(plan: Plan, sources: Sources) -> str:
     """Return the uv.toml that uv reads instead of any other: the sources, whose addresses may have passwords.
 
     It is a file without a name: a command line is seen by everybody, and another file stays when a process is killed.
@@ -228,15 +229,15 @@ def format_config(pins: Plan, sources: Sources) -> str:
         "find-links": [_absolute(link) for link in sources.links],
         "allow-insecure-host": list(sources.trusted),
         # == takes 1.2.2+anything, too
-        "constraint-dependencies": [*(f"{row.name}==={row.version}" for row in pins.source_only), *_bounds(pins)],
-        "dependency-metadata": [_state_metadata(row) for row in pins.source_only],
+        "constraint-dependencies": [*(f"{row.name}==={row.version}" for row in plan.source_only), *_bounds(plan)],
+        "dependency-metadata": [_state_metadata(row) for row in plan.source_only],
     }
     return tomli_w.dumps(table)
 
 
-def _bounds(pins: Plan) -> list[str]:
+def _bounds(plan: Plan) -> list[str]:
     return [
-        str(requirement.requirement) for requirement in map(users.parse_line, pins.user_packages) if requirement.bounds
+        str(requirement.requirement) for requirement in map(users.parse_line, plan.user_packages) if requirement.bounds
     ]
 
 
@@ -261,20 +262,20 @@ def variables(environ: Mapping[str, str], sources: Sources) -> dict[str, str]:
     return environment | LOG
 
 
-def options(pins: Plan, requirements: Sequence[str], sources: Sources) -> list[str]:
-    """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the pins.
+def options(plan: Plan, requirements: Sequence[str], sources: Sources) -> list[str]:
+    """Return uv's options: wheels only, for the Python and the glibc of the image, as of the days of the plan.
 
     PyTorch's index says no days: there the release of torch decides on what is built with it.
     """
-    glibc = str(min(Version(pins.glibc), NEWEST_GLIBC)).replace(".", "_")
+    glibc = str(min(Version(plan.glibc), NEWEST_GLIBC)).replace(".", "_")
     options = ["--no-header", "--no-progress", "--only-binary", ":all:"]
-    options += ["--python-version", pins.python, "--python-platform", f"{pins.platform.machine}-manylinux_{glibc}"]
-    options += ["--exclude-newer", _end_of(pins.as_of)]
+    options += ["--python-version", plan.python, "--python-platform", f"{plan.platform.machine}-manylinux_{glibc}"]
+    options += ["--exclude-newer", _end_of(plan.as_of)]
     undated = (*_pinned(requirements), *(for_gpu.BUILT_WITH_TORCH if TORCH_INDEX in sources.extra else ()))
-    days = dict.fromkeys(FAMILY, _end_of(pins.family_as_of)) | dict.fromkeys(undated, "false")
+    days = dict.fromkeys(FAMILY, _end_of(plan.family_as_of)) | dict.fromkeys(undated, "false")
     for name, day in sorted(days.items()):
         options += ["--exclude-newer-package", f"{name}={day}"]
-    for row in pins.source_only:
+    for row in plan.source_only:
         options += ["--no-binary", row.name]
     return options
 
@@ -299,14 +300,14 @@ def _state_metadata(row: SourceOnly) -> dict[str, object]:
     return {"name": row.name, "requires-dist": list(row.requires)}
 
 
-def list_for_gpu(pylock: Pylock, pins: Plan | None = None, directory: str | None = None) -> list[str]:
+def list_for_gpu(pylock: Pylock, plan: Plan | None = None, directory: str | None = None) -> list[str]:
     """Return the packages for a GPU, as name and version; of builds that do not say so only a plan tells.
 
     They are told by what stands beside them: torch, and what is built with it, are all of one kind. What comes out of
     the user's `directory` of wheels counts as built for the CPU.
     """
     torch = next((str(package.version) for package in pylock.packages if package.name == "torch"), "")
-    is_told = isinstance(pins, Plan) and (pins.cpu_suffix or "+cpu" in torch)
+    is_told = plan is not None and (plan.cpu_suffix or "+cpu" in torch)
     unfit = []
     for package in pylock.packages:
         name, version = str(package.name), str(package.version)

@@ -46,14 +46,14 @@ MOST_ASKED = 5
 Ask = Callable[[Sequence[str]], tuple[str, Mapping[str, str] | None]]
 
 
-def explain(said: str, pins: Plan, sources: Sources, context: Context, ask: Ask) -> Fault:
+def explain(said: str, plan: Plan, sources: Sources, context: Context, ask: Ask) -> Fault:
     """Return what failed: an address, a place without days, a requirement that nothing meets, or uv.
 
     Raises UserFault when the wheelhouse has what was looked for, and it cannot be used.
     """
     if directory := context.settings.wheelhouse:
-        wanted = [*_pins("\n".join(pins.requirements)), *_pins(said)]
-        wheelhouse.refuse_unfit(Path(directory), wanted, pins.python, pins.glibc, pins.platform)
+        wanted = [*_pins("\n".join(plan.requirements)), *_pins(said)]
+        wheelhouse.refuse_unfit(Path(directory), wanted, plan.python, plan.glibc, plan.platform)
     if failed := re.search(r"Failed to fetch: `?(\S+?)`?$(.*)", said, re.MULTILINE | re.DOTALL):
         causes = [f" ({cause.partition(' for url')[0]})" for cause in re.findall("cause: (.+)", failed[2])]
         value = failed[1] + ["", *causes][-1]  # the last one says most
@@ -65,84 +65,84 @@ def explain(said: str, pins: Plan, sources: Sources, context: Context, ask: Ask)
         return UserFault(fact, f"{', '.join(undated)} (asked: {places})", remedy)
     said = " ".join(line.strip() for line in said.splitlines() if NO_DAY not in line)
     if NO_SOLUTION in said:
-        if pins.user_packages:
-            return _of_users(said, pins, sources, context, ask)
-        remedy = f"another release than --transformers {pins.transformers}, or --wheelhouse with what is missing"
+        if plan.user_packages:
+            return _of_users(said, plan, sources, context, ask)
+        remedy = f"another release than --transformers {plan.transformers}, or --wheelhouse with what is missing"
         return UserFault("no set of packages fits", shortened(said, 800), remedy)
     cache = context.store.root / UV
     remedy = f"correct what it names; more memory, if a signal ended it; or without its cache (rm -rf {cache})"
     return WorldFault("uv failed", shortened(said, 800), remedy)
 
 
-def _of_users(said: str, pins: Plan, sources: Sources, context: Context, ask: Ask) -> UserFault:
+def _of_users(said: str, plan: Plan, sources: Sources, context: Context, ask: Ask) -> UserFault:
     """Return why the user's own packages do not fit an image that alone has been resolved.
 
     They are asked for alone: what they have then is asked for beside the image, so that uv speaks of no other releases.
     """
-    wanted = users.parse_wanted(pins.user_packages)
+    wanted = users.parse_wanted(plan.user_packages)
     said_alone, alone = ask(wanted)
     if alone is None and NO_SOLUTION in said_alone:
-        newest = tuple(f"{name}=={version}" for name, version in find_newest(pins, sources).items())
+        newest = tuple(f"{name}=={version}" for name, version in find_newest(plan, sources).items())
         told, _ = ask((*wanted, *newest))
-        return _of_users_alone(told if NO_SOLUTION in told else said_alone, pins, context, ask, newest)
+        return _of_users_alone(told if NO_SOLUTION in told else said_alone, plan, context, ask, newest)
     if alone:
         names = {canonicalize_name(Requirement(text).name) for text in wanted} & alone.keys()
-        again, _ = ask((*pins.requirements, *wanted, *(f"{name}=={alone[name]}" for name in sorted(names))))
+        again, _ = ask((*plan.requirements, *wanted, *(f"{name}=={alone[name]}" for name in sorted(names))))
         said = again if NO_SOLUTION in again else said
-    pair = _other_image(said, pins, alone or {})
-    remedy = f"{pair}{_find_other(said, pins, ask)}{OTHERS}{'' if pair else OR_OF_IMAGE}"
-    return UserFault("packages of your own do not go with the image", _explained(said, pins), remedy)
+    pair = _other_image(said, plan, alone or {})
+    remedy = f"{pair}{_find_other(said, plan, ask)}{OTHERS}{'' if pair else OR_OF_IMAGE}"
+    return UserFault("packages of your own do not go with the image", _list_reasons(said, plan), remedy)
 
 
-def _of_users_alone(said: str, pins: Plan, context: Context, ask: Ask, newest: Sequence[str]) -> UserFault:
+def _of_users_alone(said: str, plan: Plan, context: Context, ask: Ask, newest: Sequence[str]) -> UserFault:
     """Return why the user's own packages cannot be had together even without the image."""
-    own = _ask_each(said, pins, ask, newest)
-    if command := how_to_build(own, context):
+    at_fault = _ask_each(said, plan, ask, newest)
+    if command := how_to_build(at_fault, context):
         fact = "a package of your own has no wheel for the image"
-        return UserFault(fact, _explained(own, pins), f"build one: {command}")
-    remedy = f"{_find_withdrawn(own, pins, ask) or _find_other(own or said, pins, ask)}{OTHERS}"
-    if own:
-        return UserFault("a package of your own requires what cannot be had", _explained(own, pins), remedy)
-    return UserFault("packages of your own do not go together", _explained(said, pins), remedy)
+        return UserFault(fact, _list_reasons(at_fault, plan), f"build one: {command}")
+    remedy = f"{_find_withdrawn(at_fault, plan, ask) or _find_other(at_fault or said, plan, ask)}{OTHERS}"
+    if at_fault:
+        return UserFault("a package of your own requires what cannot be had", _list_reasons(at_fault, plan), remedy)
+    return UserFault("packages of your own do not go together", _list_reasons(said, plan), remedy)
 
 
-def _ask_each(said: str, pins: Plan, ask: Ask, newest: Sequence[str]) -> str:
+def _ask_each(said: str, plan: Plan, ask: Ask, newest: Sequence[str]) -> str:
     """Return what uv says of the first line of a conclusion that cannot be had by itself; empty where each can.
 
     newest: releases that are asked for with the lines that leave a choice.
     """
-    wanted, required = users.parse_wanted(pins.user_packages), list_required(said)
+    wanted, required = users.parse_wanted(plan.user_packages), list_required(said)
     if len(wanted) == 1:
         return said
     if not list_requiring(said):  # the lines exclude each other, whatever each of them requires
         return ""
     for line in [line for line in wanted if _name_of(line) in required][:MOST_ASKED]:
-        told, found = ask((line, *(one for one in newest if _name_of(one) == _name_of(line))))
-        if found is None and NO_SOLUTION in told:
+        told, chosen = ask((line, *(one for one in newest if _name_of(one) == _name_of(line))))
+        if chosen is None and NO_SOLUTION in told:
             return told
     return ""
 
 
-def _find_withdrawn(said: str, pins: Plan, ask: Ask) -> str:
+def _find_withdrawn(said: str, plan: Plan, ask: Ask) -> str:
     """Return the remedy of a withdrawn release that would do: who asks for it by its version gets it."""
-    wanted = users.parse_wanted(pins.user_packages)
+    wanted = users.parse_wanted(plan.user_packages)
     for release in list_yanked(said)[:MOST_ASKED]:
-        if "==" in release and ask((*pins.requirements, *wanted, release))[1]:
+        if "==" in release and ask((*plan.requirements, *wanted, release))[1]:
             return f"--package {release} as well, which takes a release that was withdrawn, or "
     return ""
 
 
-def _find_other(said: str, pins: Plan, ask: Ask) -> str:
+def _find_other(said: str, plan: Plan, ask: Ask) -> str:
     """Return the remedy of another version of one of the lines, with which all others go, and the image."""
-    wanted = users.parse_wanted(pins.user_packages)
+    wanted = users.parse_wanted(plan.user_packages)
     blamed = [line for line in wanted if Requirement(line).specifier and _name_of(line) in list_required(said)]
     for line in blamed[:MOST_ASKED]:
         free = Requirement(line)
         free.specifier = SpecifierSet()
         others = [one for one in wanted if _name_of(one) != _name_of(line)]
-        if found := ask((*pins.requirements, *others, str(free)))[1]:
+        if chosen := ask((*plan.requirements, *others, str(free)))[1]:
             lines = " and ".join(one for one in wanted if _name_of(one) == _name_of(line))
-            return f"{_name_of(line)}=={found[_name_of(line)]} in place of {lines}, or "
+            return f"{_name_of(line)}=={chosen[_name_of(line)]} in place of {lines}, or "
     return ""
 
 
@@ -158,7 +158,7 @@ def how_to_build(said: str, context: Context) -> str:
     return f"{named}, then --wheelhouse {directory}" if missing else ""
 
 
-def _other_image(said: str, pins: Plan, alone: Mapping[str, str]) -> str:
+def _other_image(said: str, plan: Plan, alone: Mapping[str, str]) -> str:
     """Return the releases of torch or transformers that the user's packages take without the image, as a remedy."""
     blamed = {"torch", "transformers"} & alone.keys() & {*list_required(said)}
     wanted = {name: Version(alone[name].partition("+")[0]) for name in blamed}
@@ -166,16 +166,16 @@ def _other_image(said: str, pins: Plan, alone: Mapping[str, str]) -> str:
     def fits(torch: Version, transformers: Version) -> bool:
         return wanted.items() <= {"torch": torch, "transformers": transformers}.items()
 
-    request = Request(platform=pins.platform, torch=pins.torch, base=pins.base, python=pins.python)
-    pair = find_pair(fits, request, load().on(pins.platform)) if wanted else None
+    request = Request(platform=plan.platform, torch=plan.torch, base=plan.base, python=plan.python)
+    pair = find_pair(fits, request, load().on(plan.platform)) if wanted else None
     return f"--torch {pair[0].version} --transformers {pair[1].version}, or " if pair else ""
 
 
-def _explained(said: str, pins: Plan) -> str:
+def _list_reasons(said: str, plan: Plan) -> str:
     """Return the reasons of uv behind the lines that it speaks of; what only bounds others is in them as if stated."""
     named = [
         requirement
-        for requirement in map(users.parse_line, pins.user_packages)
+        for requirement in map(users.parse_line, plan.user_packages)
         if re.search(rf"(?<![\w.-]){re.escape(requirement.name)}(?![\w.-])", said)
     ]
     lines = (f"{one.requirement}{f' ({users.CONSTRAINT})' if one.bounds else ''}" for one in named)

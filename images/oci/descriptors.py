@@ -52,7 +52,7 @@ def parse_descriptor(value: object, name: str) -> Descriptor:
 
 
 def descriptor(media_type: str, digest: str, size: int) -> dict[str, Any]:
-    """Return a content descriptor as JSON has it."""
+    """Return a content descriptor as an object of JSON; `size` is in bytes."""
     return {"mediaType": media_type, "digest": digest, "size": size}
 
 

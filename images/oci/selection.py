@@ -39,22 +39,22 @@ def find_manifests(
 ) -> tuple[list[str], list[tuple[Platform | None, Manifest]]]:
     """Find the images of a name, all or the one for a platform, each with the platform that its index states.
 
-    The digests are those of the indexes on the way, and of the image where there is one. Raises UserFault for an index
-    of several images that has more than `published` writes: an engine might run something else of it.
+    The first list has the digests of the indexes that lead to them, and of the image where it is the only one. Raises
+    UserFault for an index with anything beside one image for each platform: engines choose by rules of their own.
     """
     data, platform = read(None), wanted
-    way = list[str]()
+    digests = list[str]()
     for _ in range(NESTED):
         raw = parse_document(data, name)
-        way.append(digest_of(data))
+        digests.append(digest_of(data))
         if "manifests" not in raw:
-            return way, [(platform, parse_manifest(raw, way[-1], name))]
+            return digests, [(platform, parse_manifest(raw, digests[-1], name))]
         entries = list_of(raw, "manifests", name)
         if wanted:
             choose_entry(entries, name, wanted)
         listed = {(parse_descriptor(entry, name).digest, _system(entry, name)) for entry in entries}
         if len(listed) != 1:
-            return way, [row for row in _list_images(read, raw, name) if wanted in (None, row[0])]
+            return digests, [row for row in _list_images(read, raw, name) if wanted in (None, row[0])]
         [(digest, system)] = listed
         data, platform = _read_checked(read, digest, name), wanted or platform_of("/".join(system))
     raise WorldFault("an index holds an index, again and again", name, DAMAGED)
@@ -90,7 +90,7 @@ def _read_checked(read: ReadManifest, digest: str, name: str) -> bytes:
 def choose_entry(entries: Sequence[object], name: str, platform: Platform) -> Descriptor:
     """Choose the entry of an index for a platform, by preference the one for every such processor.
 
-    One that does not say what it is for is for any. Raises UserFault when there is none.
+    An entry without a platform fits each. Raises UserFault when none fits.
     """
     fitting: list[tuple[bool, Descriptor]] = []
     for entry in entries:

@@ -203,12 +203,12 @@ def _transformers(eras: Iterable[dict[str, Any]]) -> dict[Version, dict[str, Any
 
 
 def _by_version(rows: Iterable[dict[str, Any]]) -> dict[Version, dict[str, Any]]:
-    found: dict[Version, dict[str, Any]] = {}
+    by_version: dict[Version, dict[str, Any]] = {}
     for row in rows:
-        if (version := Version(row["version"])) in found:
+        if (version := Version(row["version"])) in by_version:
             raise ValueError(f"{version} is in the table twice")
-        found[version] = row
-    return found
+        by_version[version] = row
+    return by_version
 
 
 def _at(*path: str) -> Any:
@@ -267,9 +267,9 @@ def _on(machine: Machine, row: Torch) -> Torch:
     for_gpu, notes = row.version >= machine.gpu, [f"no {machine.lacks}: they are not made for this machine"]
     if for_gpu:
         notes.append(f"PyPI's wheels of torch {row.version} for it are for CUDA: those for the CPU are at {CPU_INDEX}")
-    own: dict[str, Any] = dict.fromkeys(OF_INTEL)
-    own |= {"backend": "gloo", "ccl_python": (), "mpich": machine.mpich, "cpu_suffix": for_gpu}
-    return row.model_copy(update={**own, "notes": tuple(notes), "source": machine.source})
+    changed: dict[str, Any] = dict.fromkeys(OF_INTEL)
+    changed |= {"backend": "gloo", "ccl_python": (), "mpich": machine.mpich, "cpu_suffix": for_gpu}
+    return row.model_copy(update={**changed, "notes": tuple(notes), "source": machine.source})
 
 
 @lru_cache(maxsize=1)

@@ -66,7 +66,7 @@ def _require_version(name: str, requested: str | None, default: Version, known: 
     except ValueError as error:  # also of a number with more digits than Python reads
         raise UserFault(f"that is not a version of {name}", repr(requested), f"--{name} {default}") from error
     if version not in known:
-        near = max((each for each in known if each < version), default=min(known))
+        near = max((release for release in known if release < version), default=min(known))
         raise UserFault(f"no such release of {name} in images/versions.toml", requested, f"--{name} {near}")
 
 
@@ -172,14 +172,14 @@ def _by_nearness(requested: Version, known: Iterable[Version]) -> list[Version]:
 def _instead(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> str:
     """Return the command of a request that works: another release of one of both, then with fewer wishes."""
     others = [replace(request, python=python) for python in torch.python] if _is_own(request) else []
-    plain = Request(platform=request.platform, index=request.index, as_of=request.as_of)
+    plain = Request(platform=request.platform, platforms=request.platforms, as_of=request.as_of)
     kept, pair = request, None
     for kept in map(_as_index_has_it, (request, *others, replace(request, backend=None), plain)):
         open_ = replace(kept, torch=None, transformers=None)
         if pair := _fitting(torch, transformers, open_, catalog):
             break
     rows = pair or (catalog.torch[catalog.default_torch], catalog.transformers[catalog.default_transformers])
-    platforms = request.index or ((request.platform,) if request.platform else ())
+    platforms = request.platforms or ((request.platform,) if request.platform else ())
     words = ["python", "build.py", *(["--platform", ",".join(map(str, platforms))] if platforms else [])]
     words += ["--torch", str(rows[0].version), "--transformers", str(rows[1].version)]
     for name, value in (("python", kept.python), ("base", kept.base), ("backend", kept.backend)):
@@ -191,7 +191,7 @@ def _instead(torch: Torch, transformers: Transformers, request: Request, catalog
 
 def _as_index_has_it(request: Request) -> Request:
     """Return a request as every image of its index can have it: what is Intel's is for one platform only."""
-    if not request.index:
+    if not request.platforms:
         return request
     base = request.base if _is_own(request) else "debian"
     return replace(request, base=base, backend=None if request.backend == "ccl" else request.backend)

@@ -36,8 +36,8 @@ class Pattern(NamedTuple):
         """Return whether it is about a path, or about a directory above it."""
         ends = [0]
         for step in self.steps:
-            found = (step.regex.match(path, start) for start in _reached(step.gap, ends, path))
-            if not (ends := sorted({match.end() for match in found if match})):
+            tries = (step.regex.match(path, start) for start in _reached(step.gap, ends, path))
+            if not (ends := sorted({match.end() for match in tries if match})):
                 return False
         return any(path[end : end + 1] in ("", "/") for end in ends)
 
@@ -48,8 +48,8 @@ class Pattern(NamedTuple):
             starts = [*_reached(step.gap, ends, path)]
             if (starts and step.gap in (DEEP, REST)) or any(_begins(step, path, start) for start in starts):
                 return True
-            found = (step.regex.match(path, start) for start in starts)
-            ends = sorted({match.end() for match in found if match})
+            tries = (step.regex.match(path, start) for start in starts)
+            ends = sorted({match.end() for match in tries if match})
         return False
 
 

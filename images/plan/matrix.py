@@ -38,7 +38,7 @@ HEADINGS = ("torch", "Python", "backend", "oneCCL bindings", "IPEX", "transforme
 
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
-    """Return what a plan decides, as JSON has it."""
+    """Return what a plan decides, as an object of JSON."""
     fields = {name: getattr(plan, name) for name in DECIDED}
     days = {name: str(fields[name]) for name in ("platform", "as_of", "family_as_of")}
     base = shown(plan.base_reference or f"debian:{plan.base_suite}")
@@ -113,7 +113,7 @@ def eras(catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def list_fields(catalog: Catalog) -> dict[str, Any]:
-    """Return everything that goes together, as JSON has it: each torch by itself, each range of transformers."""
+    """Return everything that goes together, as an object of JSON: each torch by itself, each range of transformers."""
     torch = []
     for row in sorted(catalog.torch.values(), key=lambda row: row.version):
         *_, transformers, base = _columns(row, catalog)

@@ -62,6 +62,6 @@ def tag_of(pins: Pins, files: Iterable[UserFile] = ()) -> str:
     With files of the user's own it is named after them, too: another image has the name without.
     """
     suffix = "" if pins.platform == PLATFORMS[0] else f"-{pins.platform.architecture}"
-    own = [astuple(one) for one in files]
-    suffix += f"-{key_of(own)[:8]}" if own else ""
+    contents = [astuple(one) for one in files]
+    suffix += f"-{key_of(contents)[:8]}" if contents else ""
     return f"multinode:torch{pins.torch}-transformers{pins.transformers}{suffix}"

@@ -108,7 +108,7 @@ def _requirements(chosen: Selection, tasks: Iterable[str], catalog: Catalog) -> 
         requirements = {r for r in requirements if Requirement(r).name != "impi-rt"}
         requirements |= {f"oneccl_bind_pt=={torch.bindings}", f"intel_extension_for_pytorch=={torch.ipex}"}
         requirements.add(f"accelerate{catalog.ccl_accelerate}")
-        requirements |= {each for row in catalog.undeclared if row.pins & requirements for each in row.requires}
+        requirements |= {name for row in catalog.undeclared if row.pins & requirements for name in row.requires}
     return (f"torch=={torch.version}", f"transformers=={transformers.version}", *sorted(requirements))
 
 
@@ -166,10 +166,10 @@ def _unfinished(day: datetime.date | None, today: datetime.date) -> Iterable[str
 
 def _support(request: Request, chosen: Selection, catalog: Catalog, today: datetime.date) -> str | None:
     """Say who mends the suite of the base where its security team does not, and which suite it mends."""
-    own = chosen.base.base
-    if own.security is None or own.is_mended(today):
+    base = chosen.base.base
+    if base.security is None or base.is_mended(today):
         return None
-    said = f"Debian {own.suite} is mended by {own.mended(today)}"
+    said = f"Debian {base.suite} is mended by {base.mended(today)}"
     for other in catalog.suites:
         asked = replace(request, python=other.python)
         choice = BaseChoice(other.suite, other, None)

@@ -15,12 +15,12 @@ from images.platforms import Platform
 class Request:
     """What the user asked for; None and () stand for the default, as does what `content` does not have.
 
-    `index` are the platforms of the images that make one index together, this one among them. `user_packages` are lines
+    `platforms` are those of all images of an index, where one is made, `platform` among them. `user_packages` are lines
     of plan/requirements.py. `user_files` maps each file to where it lies here.
     """
 
     platform: Platform | None = None
-    index: tuple[Platform, ...] = ()
+    platforms: tuple[Platform, ...] = ()
     torch: str | None = None
     transformers: str | None = None
     python: str | None = None

@@ -45,7 +45,7 @@ INDEXES = {
 NESTED = {"-r": False, "--requirement": False, "-c": True, CONSTRAINT: True}  # option -> whether it only bounds
 
 
-class Own(NamedTuple):
+class UserRequirement(NamedTuple):
     """A requirement of the user's, the sha256 of the files that it may be (none: any), and whether it only bounds."""
 
     requirement: Requirement
@@ -75,7 +75,7 @@ class Strict(NamedTuple):
     where: str
 
 
-Stated = Own | Passed | Strict
+Stated = UserRequirement | Passed | Strict
 
 
 class Nesting(NamedTuple):
@@ -93,7 +93,7 @@ class Wanted(NamedTuple):
     notes: tuple[str, ...]
 
 
-def parse_line(line: str) -> Own:
+def parse_line(line: str) -> UserRequirement:
     """Read a line of a lock; raise ValueError for what is none."""
     text, *words = re.split(r" (?=--)", line)
     hashes = [match[1] for word in words if (match := HASH.fullmatch(word))]
@@ -101,7 +101,7 @@ def parse_line(line: str) -> Own:
     if len(words) != len(hashes) + bounds:
         raise ValueError(f"not a requirement: {line!r}")
     try:
-        return Own(Requirement(text), tuple(hashes), bounds)
+        return UserRequirement(Requirement(text), tuple(hashes), bounds)
     except RecursionError as error:
         raise ValueError("a requirement is nested too deep") from error
 
@@ -114,13 +114,13 @@ def read_requirements(files: Sequence[str], packages: Sequence[str]) -> Wanted:
     """
     typed = [one for file in files for one in _read_typed(file)]
     passed = [one.where for one in typed if isinstance(one, Passed)]
-    stated = [*(one for one in typed if isinstance(one, Own)), *map(_exact, packages)]
+    stated = [*(one for one in typed if isinstance(one, UserRequirement)), *map(_exact, packages)]
     if strict := next((one.where for one in typed if isinstance(one, Strict)), None):
         _require_each_hash(stated, strict)
-    kept = {own: _for_cpu(own) for own in stated if not for_gpu.is_left_out(own.name)}
-    lines = tuple(sorted({str(own) for own in kept.values()}))
-    left_out = sorted({own.name for own in stated if for_gpu.is_left_out(own.name)})
-    builds = sorted({str(own.requirement) for own in kept if any(map(for_gpu.is_build, _stated_versions(own)))})
+    kept = {line: _for_cpu(line) for line in stated if not for_gpu.is_left_out(line.name)}
+    lines = tuple(sorted({str(line) for line in kept.values()}))
+    left_out = sorted({line.name for line in stated if for_gpu.is_left_out(line.name)})
+    builds = sorted({str(line.requirement) for line in kept if any(map(for_gpu.is_build, _stated_versions(line)))})
     notes = {
         f"not asked, for builds for CPUs come from {TORCH_INDEX}: ": passed,
         "left out of your packages, as they are for a GPU: ": left_out,
@@ -129,22 +129,23 @@ def read_requirements(files: Sequence[str], packages: Sequence[str]) -> Wanted:
     return Wanted(lines, tuple(f"{text}{', '.join(values)}" for text, values in notes.items() if values))
 
 
-def _require_each_hash(stated: Iterable[Own], where: str) -> None:
+def _require_each_hash(stated: Iterable[UserRequirement], where: str) -> None:
     """Raise UserFault for requirements without a hash; those that others bring are looked at when they are known."""
-    asked = (own for own in stated if not own.bounds and not for_gpu.is_left_out(own.name))
-    if without := [str(own.requirement) for own in asked if not own.hashes]:
+    asked = (line for line in stated if not line.bounds and not for_gpu.is_left_out(line.name))
+    if without := [str(line.requirement) for line in asked if not line.hashes]:
         value, remedy = f"{', '.join(without)} ({where})", "pip-compile --generate-hashes, or leave that option out"
         raise UserFault("requirements have no hash, and a file asks for the hash of each", value, remedy)
 
 
-def _for_cpu(own: Own) -> Own:
+def _for_cpu(line: UserRequirement) -> UserRequirement:
     """Return what is taken of a requirement; the hashes of a build for a GPU are of no other file."""
-    requirement = for_gpu.read_public(own.requirement)
-    return Own(requirement, () if any(map(for_gpu.is_build, _stated_versions(own))) else own.hashes, own.bounds)
+    requirement = for_gpu.read_public(line.requirement)
+    hashes = () if any(map(for_gpu.is_build, _stated_versions(line))) else line.hashes
+    return UserRequirement(requirement, hashes, line.bounds)
 
 
-def _stated_versions(own: Own) -> Iterator[str]:
-    return (one.version for one in own.requirement.specifier)
+def _stated_versions(line: UserRequirement) -> Iterator[str]:
+    return (one.version for one in line.requirement.specifier)
 
 
 def read_projects(typed: Iterable[str]) -> tuple[str, ...]:
@@ -160,7 +161,7 @@ def is_exact(requirement: Requirement) -> bool:
     return bool(re.fullmatch(r"===?[^,*]+", str(requirement.specifier)))
 
 
-def _exact(text: str) -> Own:
+def _exact(text: str) -> UserRequirement:
     requirement = _requirement(text, "--package", bounds=False)
     if not is_exact(requirement.requirement):
         remedy = f"--package {requirement.name}==VERSION; a name alone may be a line of --requirements FILE"
@@ -177,7 +178,7 @@ def _read_typed(typed: str) -> Iterator[Stated]:
         yield from _lines(Path(typed), Nesting(set()))
 
 
-def _read_lines(path: Path) -> str:
+def _read_text(path: Path) -> str:
     if not is_plain(path):
         raise UserFault("there is no such file of requirements", path, "--requirements FILE with its path")
     with path.open("rb") as file:
@@ -196,7 +197,7 @@ def _lines(path: Path, inside: Nesting) -> Iterator[Stated]:
 
     The directory belongs to that: what a file names is beside it.
     """
-    text = _read_lines(path)
+    text = _read_text(path)
     known = (inside.bounds, *((place.stat().st_dev, place.stat().st_ino) for place in (path, path.parent)))
     if known in inside.seen:
         return
@@ -268,7 +269,7 @@ def _names_index(variable: str, address: str, where: str) -> UserFault:
     return UserFault("a file of requirements names an index, which is not asked", f"{where} {shown}".strip(), remedy)
 
 
-def _requirement(stated: str, where: str, *, bounds: bool) -> Own:
+def _requirement(stated: str, where: str, *, bounds: bool) -> UserRequirement:
     """Read one requirement with its hashes."""
     text, *options = re.split(r"(?<!\s)\s+(?=--)", stated)
     if PLACE.match(text):
@@ -289,7 +290,7 @@ def _requirement(stated: str, where: str, *, bounds: bool) -> Own:
     except (InvalidRequirement, RecursionError) as error:
         remedy = "NAME==VERSION, as pip has it"
         raise UserFault("that is not a requirement", f"{where}: {stated}", remedy) from error
-    return Own(requirement, tuple(hashes), bounds)
+    return UserRequirement(requirement, tuple(hashes), bounds)
 
 
 def _name_elsewhere(text: str) -> str | None:
@@ -302,10 +303,10 @@ def _name_elsewhere(text: str) -> str | None:
     return name if path and not os.path.exists(path) else None  # noqa: PTH110 - exists() raises where it may not look
 
 
-def _project(path: str, groups: Sequence[str]) -> Iterator[Own]:
+def _project(path: str, groups: Sequence[str]) -> Iterator[UserRequirement]:
     """Read the dependencies of a pyproject.toml (PyPA, "pyproject.toml specification") and of its optional groups."""
     try:
-        table = parse_toml(_read_lines(Path(path)))
+        table = parse_toml(_read_text(Path(path)))
         project, optional = table["project"], table["project"].get("optional-dependencies", {})
         dynamic = {"dependencies", "optional-dependencies"} & {*project.get("dynamic", ())}
         listed = {"": project.get("dependencies", []), **{str(canonicalize_name(k)): v for k, v in optional.items()}}
@@ -332,7 +333,7 @@ def _require_lists(values: Iterable[object]) -> None:
             raise TypeError(f"{value!r} is not a list of texts")
 
 
-def _of_groups(groups: Sequence[str], listed: Mapping[str, Any], name: str, path: str) -> Iterator[Own]:
+def _of_groups(groups: Sequence[str], listed: Mapping[str, Any], name: str, path: str) -> Iterator[UserRequirement]:
     """Yield the requirements of groups; one on the project itself means its groups, and no package of an index."""
     ahead, seen = [*groups], set[str]()
     while ahead:
@@ -348,7 +349,7 @@ def _of_groups(groups: Sequence[str], listed: Mapping[str, Any], name: str, path
                 yield requirement
 
 
-def _require_no_sources(table: Mapping[str, Any], requirements: Iterable[Own], path: str) -> None:
+def _require_no_sources(table: Mapping[str, Any], requirements: Iterable[UserRequirement], path: str) -> None:
     """Raise UserFault where uv would take a package from elsewhere: that of an index may be another one."""
     tool = table.get("tool")
     settings = tool.get("uv") if isinstance(tool, dict) else None

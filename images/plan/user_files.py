@@ -49,17 +49,17 @@ def read_user_files(scripts: Sequence[str], directory: str | None) -> dict[UserF
 
     Raises UserFault for one that cannot be in the image, or belongs into no image.
     """
-    found: dict[str, Path] = {}
+    places: dict[str, Path] = {}
     for path, place in (
         *([*_files_of_directory(directory)] if directory is not None else ()),
         *map(_named_script, scripts),
     ):
-        if path in found and found[path].read_bytes() != place.read_bytes():
-            value = f"{found[path]} and {place} (/workspace/{path})"
+        if path in places and places[path].read_bytes() != place.read_bytes():
+            value = f"{places[path]} and {place} (/workspace/{path})"
             raise UserFault("two files of your own have one place in the image", value, "another name for one of them")
-        found[path] = place
-    _require_fit(found)
-    return {_user_file(path, found[path]): found[path] for path in sorted(found)}
+        places[path] = place
+    _require_fit(places)
+    return {_user_file(path, places[path]): places[path] for path in sorted(places)}
 
 
 def list_differences(locked: Iterable[UserFile], asked: Iterable[UserFile]) -> Iterator[str]:
@@ -76,8 +76,8 @@ def require_rows(rows: Iterable[UserFile]) -> None:
     for row in rows:
         if (row.sha256 is None) == (row.target is None) or row.path in seen:
             raise ValueError(f"user-files: {row.path!r} is not one file")
-        if found := _name_flaw(row.path) or (row.target is not None and _odd_target(row.path, row.target)):
-            raise ValueError(f"user-files: {row.path!r} {found}")
+        if flaw := _name_flaw(row.path) or (row.target is not None and _odd_target(row.path, row.target)):
+            raise ValueError(f"user-files: {row.path!r} {flaw}")
         seen.add(row.path)
 
 
@@ -149,16 +149,16 @@ def _read_patterns(root: Path) -> list[Pattern]:
         raise UserFault("a line is no pattern", f"{place}: {error}", "correct that line") from error
 
 
-def _require_fit(found: Mapping[str, Path]) -> None:
+def _require_fit(places: Mapping[str, Path]) -> None:
     """Raise UserFault for what cannot be in a layer, is in the way of the image's own, or is too much."""
-    for path, place in found.items():
+    for path, place in places.items():
         if flaw := _name_flaw(path):
             raise UserFault("a file cannot be in an image", f"{place}: its path {flaw}", _without(path))
         if path.partition("/")[0] in OURS:
             raise UserFault("a place of your file is the image's own", f"{place} (/workspace/{path})", _without(path))
         if private_files.has_private_name(path):
             raise UserFault("a file of secrets would be in the image", place, f"{_without(path)}; {AT_START}")
-    about = {place: place.lstat() for place in found.values()}
+    about = {place: place.lstat() for place in places.values()}
     if odd := [place for place, said in about.items() if not S_ISREG(said.st_mode) and not place.is_symlink()]:
         raise UserFault("that is neither a file nor a link", odd[0], f"a line in {IGNORE}")
     if (size := sum(said.st_size for said in about.values())) > LARGEST:

@@ -24,7 +24,7 @@ def read_variables(lines: Iterable[str]) -> tuple[str, ...]:
     Raises UserFault for one that is no variable, is there with another value, is the image's own, or is a secret:
     whoever may pull an image reads its variables.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in dict.fromkeys(lines):
         name, equals, value = line.partition("=")
         if not (equals and VARIABLE.fullmatch(name)):
@@ -33,10 +33,10 @@ def read_variables(lines: Iterable[str]) -> tuple[str, ...]:
             raise UserFault("a secret would be in the image", name, AT_START)
         if name in OF_IMAGE:
             raise UserFault("an image sets that variable itself", name, f"docker run -e {name}=... at the start")
-        if name in found:
-            raise UserFault("a variable has two values", f"{name}: {found[name]} and {value}", "one of them")
-        found[name] = value
-    return tuple(f"{name}={value}" for name, value in sorted(found.items()))
+        if name in values:
+            raise UserFault("a variable has two values", f"{name}: {values[name]} and {value}", "one of them")
+        values[name] = value
+    return tuple(f"{name}={value}" for name, value in sorted(values.items()))
 
 
 def parse_variables(lines: Iterable[str]) -> dict[str, str]:

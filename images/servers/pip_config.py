@@ -61,7 +61,7 @@ class Sources:
         if urlsplit(url).scheme != "http" or _is_loopback(urlsplit(url).hostname or ""):
             return True
         _, host, port = _server(url)
-        trusted = [_server(f"//{each}") for each in self.trusted]
+        trusted = [_server(f"//{name}") for name in self.trusted]
         return any(known == host and only in (None, port) for _, known, only in trusted)
 
     def refuse_insecure(self) -> None:

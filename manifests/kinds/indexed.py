@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from manifests.pod import check_pod_names, limit_restarts, write_container, write_limits, write_metadata, write_template
-from manifests.request import INDEX, ManifestKind, Request, keep
+from manifests.request import INDEX, ManifestKind, Request, drop_empty
 from multinode_image.addresses import PORT
 from multinode_image.errors import EXIT_USER, NOT_EXECUTABLE, NOT_FOUND
 
@@ -79,7 +79,7 @@ def write_restarts(request: Request) -> dict[str, Any]:
 
 def write_service(request: Request) -> dict[str, Any]:
     """Return the manifest of the Service, which names pods before they are ready: they wait for each other."""
-    metadata = keep(name=request.name, namespace=request.namespace)
+    metadata = drop_empty(name=request.name, namespace=request.namespace)
     ports = [{"name": "rendezvous", "port": PORT}]
     spec = {
         "clusterIP": "None",

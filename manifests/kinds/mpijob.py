@@ -54,7 +54,7 @@ def write_policy(request: Request) -> dict[str, Any]:
 
 def write_worker(request: Request) -> dict[str, Any]:
     """Return the container of a worker, which is ready when it listens; raise Refusal where no worker would."""
-    probe = {"tcpSocket": {"port": read_ssh_port(request.listed)}}
+    probe = {"tcpSocket": {"port": read_ssh_port(request.variables)}}
     return {**write_container("worker", request, ["worker"]), "readinessProbe": probe}
 
 

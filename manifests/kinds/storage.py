@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from manifests.pod import write_container, write_limits, write_metadata, write_template
-from manifests.request import ManifestKind, Request, keep
+from manifests.request import ManifestKind, Request, drop_empty
 from multinode_image.tasks.command import PREFETCH
 
 RETRIES = 3  # a hub that is busy, or a pod that is moved
@@ -18,7 +18,7 @@ def write_claim(request: Request) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": write_metadata(request),
-        "spec": keep(storageClassName=request.storage_class, accessModes=["ReadWriteMany"], resources=size),
+        "spec": drop_empty(storageClassName=request.storage_class, accessModes=["ReadWriteMany"], resources=size),
     }
 
 

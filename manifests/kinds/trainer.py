@@ -20,7 +20,7 @@ from manifests.pod import (
     write_template,
     write_variables,
 )
-from manifests.request import TORCH_DISTRIBUTED, ManifestKind, Request, keep
+from manifests.request import TORCH_DISTRIBUTED, ManifestKind, Request, drop_empty
 from multinode_image.tasks.command import SMOKE
 
 API = "trainer.kubeflow.org/v1alpha1"
@@ -52,7 +52,7 @@ def write_trainjob(request: Request) -> dict[str, Any]:
         "numProcPerNode": request.processes,
         "resourcesPerNode": write_sizes(request),
     }
-    spec = keep(runtimeRef={"name": request.runtime}, **request.limits, trainer=trainer)
+    spec = drop_empty(runtimeRef={"name": request.runtime}, **request.limits, trainer=trainer)
     return {
         "apiVersion": API,
         "kind": "TrainJob",

@@ -36,10 +36,10 @@ def write(modules: "list[tuple[str, bytes]]", mtime: int, settle: "Callable[[byt
         for path, text in modules:
             try:
                 code = compile(text, f"/{path}", "exec", dont_inherit=True, optimize=0)
-                made = bootstrap._code_to_timestamp_pyc(code, mtime, len(text))  # type: ignore[attr-defined]
+                pyc = bootstrap._code_to_timestamp_pyc(code, mtime, len(text))  # type: ignore[attr-defined]
             except (SyntaxError, ValueError, RecursionError):  # no MemoryError: a full machine would have other bytes
                 continue
-            if data := settle(bytes(made)):
+            if data := settle(bytes(pyc)):
                 name = path.encode()
                 target.write(b"%d %d\n" % (len(name), len(data)) + name + data)
         target.write(END)

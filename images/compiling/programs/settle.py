@@ -28,13 +28,13 @@ def _settled(code: CodeType) -> bytes:
     marshal writes a mark at what the process holds in more than one place, such as a cache. So `found` holds all of it:
     everything has the mark then.
     """
-    found = [code]  # type: list[object]
-    for each in found:
-        if isinstance(each, CodeType):
-            found += [getattr(each, name) for name in FIELDS]
-        elif isinstance(each, (tuple, frozenset)):
-            found += each
-    varies = any(isinstance(each, frozenset) and not all(map(_is_settled, each)) for each in found)
+    values = [code]  # type: list[object]
+    for value in values:
+        if isinstance(value, CodeType):
+            values += [getattr(value, name) for name in FIELDS]
+        elif isinstance(value, (tuple, frozenset)):
+            values += value
+    varies = any(isinstance(value, frozenset) and not all(map(_is_settled, value)) for value in values)
     return b"" if varies else marshal.dumps(code)
 
 

@@ -63,8 +63,8 @@ def _image(files: Files) -> Mapping[str, Any]:
     if len(images) > 1:
         tags = [tag for image in images for tag in image.get("RepoTags") or ["without a tag"]]
         raise UserFault("there are several images", f"{files.name} ({list_tags(tags)})", "docker save one image")
-    found: Mapping[str, Any] = images[0]
-    return found
+    entry: Mapping[str, Any] = images[0]
+    return entry
 
 
 def _is_image(entry: object) -> bool:

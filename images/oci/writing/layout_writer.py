@@ -28,14 +28,14 @@ def write_layout(path: Path, images: Sequence[Image], store: Blobs, compression:
     store where there can be links.
     Raises Damaged when a layer is not what it should be.
     """
-    written = [(each.manifest, each.platform) for each in images]
+    written = [(one.manifest, one.platform) for one in images]
     blobs = path / "blobs" / "sha256"
     path.mkdir(parents=True, exist_ok=True)
     (path / "oci-layout").touch()  # marks an interrupted layout as one, so that the next build may continue it
     blobs.mkdir(parents=True, exist_ok=True)
     for layer in dict.fromkeys(layer for image in images for layer in image.layers):
         _write_layer(blobs, layer, store, compression, linked=linked)
-    manifests = dict.fromkeys([*(each for each, _ in written), indexes.published(written)])
+    manifests = dict.fromkeys([*(one for one, _ in written), indexes.published(written)])
     for data in (*(image.config for image in images), *manifests):
         with replacing(blobs / digest_of(data).removeprefix("sha256:")) as aside:
             aside.write_bytes(data)

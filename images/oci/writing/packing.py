@@ -42,5 +42,5 @@ def zstd_settings() -> dict[str, int]:
 
 
 def _read_settings(layer: str) -> dict[str, int]:
-    made = parameters(layer)
-    return {name: getattr(made, name) for name in USUAL}
+    settings = parameters(layer)
+    return {name: getattr(settings, name) for name in USUAL}

@@ -30,7 +30,7 @@ def test_a_build_is_asked_for_once_for_each_platform(typed: str, expected: list[
     asked = read_requests(parse_words("build", ["--platform", typed, "--torch", "2.10.0"]))
 
     index = tuple(expected) if len(expected) > 1 else ()
-    assert asked == [Request(platform=each, index=index, torch="2.10.0") for each in expected]
+    assert asked == [Request(platform=each, platforms=index, torch="2.10.0") for each in expected]
 
 
 @pytest.mark.parametrize(

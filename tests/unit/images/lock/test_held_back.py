@@ -10,7 +10,7 @@ from packaging.pylock import Pylock
 from packaging.version import Version
 
 from images.lock import held_back, uv
-from images.lock.uv import Chosen, Resolution
+from images.lock.uv import Chosen, UvAnswer
 from images.plan import catalog, planner
 from images.plan.request import Request
 from images.servers.pip_config import Sources
@@ -39,10 +39,10 @@ def test_each_that_is_not_the_newest_has_a_line_with_what_holds_it(
         "trl==1.13.0": "trl==1.13.0 depends on accelerate>2 and this-image depends on accelerate<2",
     }
 
-    def ask(*question: object) -> Resolution:
+    def ask(*question: object) -> UvAnswer:
         requirements = question[-1]
         assert isinstance(requirements, Sequence) and requirements[:-1] == ("deepspeed", "peft", "trl")
-        return Resolution(f"{NONE}{said[requirements[-1]]}{END}", None, ())
+        return UvAnswer(f"{NONE}{said[requirements[-1]]}{END}", None, ())
 
     monkeypatch.setattr(uv, "ask", ask)
     monkeypatch.setattr(held_back, "find_newest", lambda *_: {name: Version(text) for name, text in newest.items()})

@@ -95,7 +95,7 @@ def test_what_is_told_of_one_image_of_an_index_works_for_all(wishes: dict[str, s
 
     for torch in TABLE.torch:
         for transformers in sorted(TABLE.transformers)[::40]:
-            asked = Request(index=PLATFORMS, torch=str(torch), transformers=str(transformers), **wishes)  # type: ignore[arg-type]
+            asked = Request(platforms=PLATFORMS, torch=str(torch), transformers=str(transformers), **wishes)  # type: ignore[arg-type]
             for each, table in tables.items():
                 try:
                     choose.select(replace(asked, platform=each), table, TODAY)
