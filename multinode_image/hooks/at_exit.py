@@ -196,11 +196,11 @@ def say_job(text: str, modules: Mapping[str, Any], environ: Mapping[str, str]) -
 
     text: that of rank 0, empty on all others.
     """
-    from multinode_image.hooks import ending, one_job
+    from multinode_image.hooks import ending, one_job, word
 
-    if text and ending.leave_last_line(text, environ):
+    if text and word.leave_last_line(text, environ):
         return
-    has_parent = environ.get(one_job.ELASTIC) or environ.get(ending.WORD)
+    has_parent = environ.get(one_job.ELASTIC) or environ.get(word.WORD)
     several = one_job.count_meant(environ) > 1
     others = "" if has_parent or not several else ending.describe_others(modules[DISTRIBUTED])
     if text:

@@ -32,7 +32,7 @@ ROWS = {
     "torch": ("threads.compare", "compiler.watch_compile"),
     "multiprocessing.queues": ("lost_batch.watch_queues",),
     "intel_extension_for_pytorch": ("bf16_units.watch_ipex",),
-    "torch.optim.optimizer": ("one_model.watch_optimizers", "bf16_units.watch_optimizers"),
+    "torch.optim.optimizer": ("optimizers.watch_optimizers", "bf16_units.watch_optimizers"),
     "torch.amp.autocast_mode": ("gradients.watch_autocast", "bf16_units.watch_autocast"),  # the last is called first
     "torch.nn.parallel.distributed": (
         "gradients.watch_parallel",
@@ -45,7 +45,7 @@ ROWS = {
     "sklearn.model_selection._split": ("same_data.watch_lists",),
     at_exit.DISTRIBUTED: (
         "bf16_units.watch_groups",
-        "ending.watch_groups",
+        "word.watch_groups",
         "meeting.separate_groups",
         "waits.watch_waits",
         "ddp_timeout.watch_groups",
@@ -59,8 +59,8 @@ ROWS = {
     "torch.distributed.fsdp._fully_shard._fsdp_api": ("bf16_units.watch_policies",),
     "torch.distributed._composable.fsdp._fsdp_api": ("bf16_units.watch_policies",),
     "torch.distributed.rendezvous": ("group_of_one.serve_alone", "meeting.watch_stores"),
-    "keras.src.optimizers.base_optimizer": ("one_model.watch_keras",),
-    "thinc.model": ("one_model.watch_thinc",),
+    "keras.src.optimizers.base_optimizer": ("optimizers.watch_keras",),
+    "thinc.model": ("optimizers.watch_thinc",),
     "torch.utils.data._utils.worker": ("lost_batch.stay_apart",),
     "transformers.trainer": (
         "progress.show_progress",

@@ -15,13 +15,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from multinode_image.hooks.board import (
@@ -38,15 +35,12 @@ from multinode_image.hooks.board import (
 )
 from multinode_image.hooks.diagnose import choose_first
 from multinode_image.hooks.reason import read_reason
+from multinode_image.hooks.word import IDLE, JOINING, list_words, offer_place, take_last_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, MutableMapping
+    from collections.abc import Callable
 
 LOOK = 0.2  # seconds between two looks of the main thread
-# A directory in which ranks leave word for what has started them: rank 0 its last line, which is printed once all ranks
-# have ended well, and each rank a file while it waits for the others in init_process_group, or for long elsewhere.
-WORD = "MULTINODE_WORD"
-LAST_LINE, JOINING, IDLE = "last-line", "joining-", "idle-"
 VAIN = 5.0  # seconds until a rank that waits for ranks that have ended waits in vain
 PATIENCE = 30.0  # seconds until a node says what it waits for
 LINGER = 5.0  # seconds for which a node that has failed waits until the others have read it: it may keep the store
@@ -113,35 +107,6 @@ def is_static(group: Any) -> bool:
     return bool(group.spec.rdzv_handler.get_backend() == "static")
 
 
-def offer_place(environ: MutableMapping[str, str]) -> None:
-    """Make the place where ranks leave word; what those of an earlier start have left goes."""
-    with contextlib.suppress(OSError):  # where nothing can be written, rank 0 prints its line
-        if not environ.get(WORD):
-            environ[WORD] = tempfile.mkdtemp(prefix="multinode-word-")
-        for name in os.listdir(environ[WORD]):
-            os.unlink(os.path.join(environ[WORD], name))
-
-
-def take_last_line(environ: Mapping[str, str]) -> list[str]:
-    """Return what rank 0 has left, and remove the place."""
-    place, lines = environ.get(WORD, ""), list[str]()
-    with contextlib.suppress(OSError), open(os.path.join(place, LAST_LINE)) as file:
-        lines = [line for line in file.read().splitlines() if line]
-    if place:
-        shutil.rmtree(place, ignore_errors=True)
-    return lines
-
-
-def leave_last_line(text: str, environ: Mapping[str, str]) -> bool:
-    """Leave the last line of rank 0 for what has started it; return whether that could be done."""
-    try:
-        with open(os.path.join(environ[WORD], LAST_LINE), "w") as file:
-            file.write(text)
-    except (KeyError, OSError):  # also a place of another host
-        return False
-    return True
-
-
 def count_ended(distributed: Any) -> Any:
     """Say in the job's store that this rank has ended well, and return what counts those; None without a store.
 
@@ -166,35 +131,6 @@ def describe_others(distributed: Any, seconds: float = PATIENCE_OF_RANK_0) -> st
         return "" if ended >= size else f"; {size - ended} of them had not ended {seconds:g} s later"
     except Exception:  # the store of rank 0, on another one; or of a kind that cannot count
         return UNKNOWN
-
-
-def watch_groups(module: Any) -> None:
-    """Let a rank leave word while it waits for the others; module: torch.distributed.distributed_c10d."""
-    form = module.init_process_group
-
-    @functools.wraps(form)
-    def form_and_leave_word(*words: Any, **options: Any) -> Any:
-        path = os.path.join(os.environ.get(WORD, ""), f"{JOINING}{os.environ.get('RANK', '')}")
-        with contextlib.suppress(OSError):
-            if os.environ.get(WORD):
-                open(path, "w").close()
-        try:
-            return form(*words, **options)
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-
-    module.init_process_group = form_and_leave_word
-
-
-def list_words(environ: Mapping[str, str], kind: str) -> dict[str, str]:
-    """Return what ranks of this node have left of a kind, by their numbers."""
-    found = {}
-    with contextlib.suppress(OSError, KeyError):
-        for name in sorted(os.listdir(environ[WORD])):
-            if name.startswith(kind):
-                found[name.removeprefix(kind)] = Path(environ[WORD], name).read_text()
-    return found
 
 
 def close(agent: Any) -> None:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from multinode_image.hooks.ending import START as START_OF_RANKS
 from multinode_image.hooks.messenger import are_there, connect
 from multinode_image.hooks.one_job import MEMBER, Fault, count_meant, leave
-from multinode_image.hooks.one_model import AGENT, Job, read_job
+from multinode_image.hooks.place import AGENT, Job, read_job
 from multinode_image.hooks.reason import leave_reason
 from multinode_image.settings import APART, TRAINING
 

@@ -22,11 +22,11 @@ import os
 import sys
 import weakref
 import zlib
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from multinode_image.hooks.messenger import Message, Messenger, Ring
 from multinode_image.hooks.one_job import DISTRIBUTED, MEMBER, Fault, choose_remedy, count_meant, find_fault, leave
+from multinode_image.hooks.place import count_exchanges, find_group, find_store, read_job, uses_rpc
 from multinode_image.hooks.proof import LAST, Look, Record, describe, find_apart, find_bare, find_unlike, show
 from multinode_image.hooks.weights import Sample, choose_places, is_shared_out, judge, measure, read, unpack
 from multinode_image.settings import APART, TRAINING
@@ -34,8 +34,6 @@ from multinode_image.settings import APART, TRAINING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-PROC = Path("/proc")
-AGENT = "TORCHELASTIC_USE_AGENT_STORE"
 # Keys by which ranks without a group learn that others train without one as well, and that others have ended.
 ALONE, LEFT = "alone", "left"
 WITHIN, BETWEEN = "group", "job"  # how keys begin
@@ -44,16 +42,6 @@ WITHIN, BETWEEN = "group", "job"  # how keys begin
 SOON, LATE, LATEST, LAST_LOOK = 2.0, 10.0, 60.0, 0.1
 MOST = 64  # optimizers that are looked at, of those that there are: a script may make one for each parameter
 NEVER = math.inf
-
-
-class Job(NamedTuple):
-    """The place of a rank in its job, and the store of torchrun's agent, as it was told at its start."""
-
-    rank: int
-    size: int
-    host: str
-    port: int
-    attempt: str
 
 
 class Training:
@@ -134,56 +122,6 @@ def know() -> State:
     if not KNOWN or KNOWN[0].pid != os.getpid():
         KNOWN[:] = [State(os.environ)]
     return KNOWN[0]
-
-
-def read_job(environ: Mapping[str, str]) -> Job | None:
-    """Return the place of this rank as its agent told it, whatever a script has set since; None without an agent."""
-    told = {**environ}
-    with contextlib.suppress(OSError, ValueError):
-        text = (PROC / str(int(environ.get(TRAINING, ""))) / "environ").read_bytes().decode(errors="replace")
-        told |= {name: value for name, _, value in (line.partition("=") for line in text.split("\0"))}
-    numbers = [told.get(name, "") for name in ("RANK", "WORLD_SIZE", "MASTER_PORT")]
-    if told.get(AGENT) != "True" or not all(number.isdecimal() for number in numbers) or not told.get("MASTER_ADDR"):
-        return None
-    rank, size, port = map(int, numbers)
-    return Job(rank, size, told["MASTER_ADDR"], port, told.get("TORCHELASTIC_RESTART_COUNT", "0"))
-
-
-def find_group(modules: Mapping[str, Any]) -> Any:
-    """Return the default group of torch; None without one."""
-    member = getattr(modules.get(DISTRIBUTED), "GroupMember", None)
-    return getattr(member, "WORLD", None)
-
-
-def count_exchanges(modules: Mapping[str, Any]) -> int | None:
-    """Return how many collectives all groups have begun; None where one of them does not count, 0 without a group."""
-    distributed = modules.get(DISTRIBUTED)
-    if distributed is None or find_group(modules) is None:
-        return None if uses_rpc(modules) else 0
-    table = getattr(getattr(distributed, "_world", None), "pg_map", None) or getattr(distributed, "_pg_map", {})
-    try:
-        return sum(int(group._get_sequence_number_for_group()) for group in list(table))
-    except Exception:  # of a backend without one
-        return None
-
-
-def uses_rpc(modules: Mapping[str, Any]) -> bool:
-    """Return whether this process is in a job of torch.distributed.rpc, which has no group."""
-    is_set = getattr(modules.get("torch.distributed.rpc.api"), "_is_current_rpc_agent_set", None)
-    return is_set is not None and bool(is_set())
-
-
-def find_store(distributed: Any, environ: Mapping[str, str]) -> tuple[str, int] | None:
-    """Return where the store of the default group is; None for one that is not reached by a network."""
-    with contextlib.suppress(Exception):
-        store = distributed._get_default_store()
-        while hasattr(store, "underlying_store"):
-            store = store.underlying_store
-        if hasattr(store, "host"):
-            return store.host, int(store.port)
-        if getattr(distributed, "_default_pg_init_method", None) == "env://":  # older releases do not show it
-            return environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
-    return None
 
 
 def find_rings(state: State, modules: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[list[Ring], bool]:
@@ -370,51 +308,6 @@ def say(text: object) -> None:
         print(text if isinstance(text, Fault) else f"multinode: {text}", file=sys.stderr, flush=True)
 
 
-def watch_optimizers(module: Any) -> None:
-    """Follow torch's optimizers; module: torch.optim.optimizer.
-
-    Torch before 2.0 knows no hooks for all of them, but changes the `step` of each class itself, for its profiler, when
-    the first optimizer of that class is made. No hook can be removed while hooks are called. What torch's compiler is
-    not to look into is marked as torch itself marks it.
-    """
-    register = getattr(module, "register_optimizer_step_pre_hook", None)
-    if register is not None:
-        register(getattr(module.torch, "_disable_dynamo", lambda function: function)(follow_optimizer))
-        return
-    prepare = module.Optimizer._hook_for_profile
-
-    @functools.wraps(prepare)
-    def prepare_and_follow(optimizer: Any) -> None:
-        prepare(optimizer)
-        kind = type(optimizer)
-        if not hasattr(kind.step, "follows_weights"):
-            kind.step = follow_before(kind.step)
-
-    module.Optimizer._hook_for_profile = prepare_and_follow
-
-
-def follow_before(step: Any) -> Any:
-    """Return the `step` of a class of optimizers that is followed."""
-
-    @functools.wraps(step)  # with the mark that torch has left there
-    def followed(optimizer: Any, *words: Any, **options: Any) -> Any:
-        follow_optimizer(optimizer)
-        return step(optimizer, *words, **options)
-
-    followed.follows_weights = True  # type: ignore[attr-defined]
-    return followed
-
-
-def follow_optimizer(optimizer: Any, *_: object) -> None:
-    """Count a step of an optimizer of torch."""
-    follow(optimizer, type(optimizer).__name__, list_of_optimizer)
-
-
-def list_of_optimizer(optimizer: Any) -> list[Any]:
-    """Return the parameters of an optimizer of torch."""
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
 def watch_parallel(module: Any) -> None:
     """Remember which models are wrapped; module: torch.nn.parallel.distributed."""
     kind = module.DistributedDataParallel
@@ -492,33 +385,3 @@ def stop() -> None:
     if KNOWN and KNOWN[0].pid == os.getpid() and KNOWN[0].messenger is not None:
         tell_end(KNOWN[0])
         KNOWN[0].messenger.stop()
-
-
-def watch_keras(module: Any) -> None:
-    """Follow Keras' optimizers; module: keras.src.optimizers.base_optimizer."""
-    apply = module.BaseOptimizer.apply
-
-    @functools.wraps(apply)
-    def follow_and_apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
-        variables = trainable_variables or getattr(self, "_trainable_variables", [])
-        follow(self, f"keras.{type(self).__name__}", lambda _: [each.value for each in variables])
-        return apply(self, grads, trainable_variables)
-
-    module.BaseOptimizer.apply = follow_and_apply
-
-
-def watch_thinc(module: Any) -> None:
-    """Follow models of thinc, by which spaCy trains: they are updated, and no optimizer steps; module: thinc.model."""
-    update = module.Model.finish_update
-
-    @functools.wraps(update)
-    def follow_and_update(self: Any, optimizer: Any) -> Any:
-        follow(self, f"thinc.{self.name}"[:40], list_of_model)
-        return update(self, optimizer)
-
-    module.Model.finish_update = follow_and_update
-
-
-def list_of_model(model: Any) -> list[Any]:
-    """Return the parameters of a model of thinc."""
-    return [node.get_param(name) for node in model.walk() for name in node.param_names if node.has_param(name)]

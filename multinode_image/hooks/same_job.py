@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from multinode_image.hooks.one_job import EXIT_USER, Fault, leave
-from multinode_image.hooks.one_model import AGENT
+from multinode_image.hooks.place import AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -18,11 +18,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from multinode_image.hooks.ending import IDLE, WORD
 from multinode_image.hooks.messenger import connect
 from multinode_image.hooks.one_job import DISTRIBUTED
-from multinode_image.hooks.one_model import KNOWN, Job, count_exchanges, find_store, read_job
+from multinode_image.hooks.one_model import KNOWN
+from multinode_image.hooks.place import Job, count_exchanges, find_store, read_job
 from multinode_image.hooks.spot import PASS, Spot, list_stacks, locate
+from multinode_image.hooks.word import IDLE, WORD
 from multinode_image.settings import TRAINING
 
 if TYPE_CHECKING:

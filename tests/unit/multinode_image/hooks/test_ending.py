@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from multinode_image.hooks import board, ending
+from multinode_image.hooks import board, ending, word
 from multinode_image.hooks.board import GOOD, PREFIX, Board
-from multinode_image.hooks.ending import LAST, WORD, Again, describe_failure, run_to_the_end, wait_for_others
+from multinode_image.hooks.ending import LAST, Again, describe_failure, run_to_the_end, wait_for_others
+from multinode_image.hooks.word import WORD
 
 WAITS = 20.0  # seconds for another thread, at most
 
@@ -251,12 +252,12 @@ def test_ranks_are_started_again_as_a_whole_and_the_last_line_comes_at_the_end(
         starts.append(self._remaining_restarts)
         if len(starts) < 3:
             raise Again
-        assert ending.leave_last_line("trained as one job of 2 ranks", os.environ)
+        assert word.leave_last_line("trained as one job of 2 ranks", os.environ)
         return SimpleNamespace(is_failed=lambda: False)
 
     assert not run_to_the_end(run, KeyboardInterrupt)(agent).is_failed()
     assert starts == [3, 2, 1] and LAST == ["trained as one job of 2 ranks"]
-    assert not (tmp_path / "word").exists() and not ending.leave_last_line("", os.environ)
+    assert not (tmp_path / "word").exists() and not word.leave_last_line("", os.environ)
 
 
 BARRIER = "at train.py:31 (barrier)"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from multinode_image.hooks import ending, meeting, one_job, one_model
+from multinode_image.hooks import ending, meeting, one_job
 from multinode_image.hooks.meeting import (
     ask_neighbour,
     check,
@@ -19,7 +19,7 @@ from multinode_image.hooks.meeting import (
     watch_stores,
 )
 from multinode_image.hooks.one_job import MEMBER
-from multinode_image.hooks.one_model import AGENT, Job
+from multinode_image.hooks.place import AGENT, Job
 from multinode_image.settings import APART, SIZE
 
 RANK = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2", "MULTINODE_TRAINING": "7"}
@@ -29,7 +29,7 @@ JOB = Job(1, 2, "pod0", 29500, "0")
 @pytest.fixture(autouse=True)
 def place(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Be a rank of an agent, of which /proc shows nothing."""
-    monkeypatch.setattr(one_model, "PROC", tmp_path)
+    monkeypatch.setattr("multinode_image.hooks.place.PROC", tmp_path)
     monkeypatch.setattr(one_job, "TOLD", [])
     monkeypatch.setattr("os.getppid", lambda: 7)
     monkeypatch.setattr("socket.gethostname", lambda: "pod1")

@@ -4,90 +4,32 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from multinode_image.hooks import one_job, one_model
+from multinode_image.hooks import one_job, one_model, optimizers, place
 from multinode_image.hooks.messenger import Message, Ring
-from multinode_image.hooks.one_job import DISTRIBUTED, MEMBER
-from multinode_image.hooks.one_model import Job, State, count_exchanges, find_rings, read_job
+from multinode_image.hooks.one_job import MEMBER
+from multinode_image.hooks.one_model import State, find_rings
 from multinode_image.hooks.weights import Sample, unpack
 from multinode_image.settings import APART, SIZE
+from tests.support.torch_stand_ins import New, Old, torch
 
 PID = str(os.getpid())
 PLACE = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2", "MULTINODE_TRAINING": PID}
 AGENT = {"MASTER_ADDR": "pod0", "MASTER_PORT": "29500", "TORCHELASTIC_USE_AGENT_STORE": "True"}
 RANK = {**PLACE, **AGENT}
-STORE = SimpleNamespace(underlying_store=SimpleNamespace(host="pod0", port=41000))
-
-
-class Group:
-    """A group of torch, by which it is a key."""
-
-    def __init__(self, count: Callable[[], int]) -> None:
-        self._get_sequence_number_for_group = count
-
-
-def torch(size: int = 0, counts: Any = 0, store: Any = STORE) -> dict[str, Any]:
-    """Make up torch's module with a group of so many ranks; 0 for none; counts: the collectives that it has begun."""
-
-    def count() -> int:
-        if counts is None:
-            raise RuntimeError("not implemented for this backend")
-        return int(counts)
-
-    group = Group(count)
-    module = SimpleNamespace(
-        GroupMember=SimpleNamespace(WORLD=group if size else None),
-        is_initialized=lambda: bool(size),
-        get_rank=lambda: 1 % max(1, size),
-        get_world_size=lambda: size,
-        _get_default_store=lambda: store,
-        _default_pg_init_method="env://" if size else None,
-        _world=SimpleNamespace(pg_map={group: ()}),
-    )
-    return {DISTRIBUTED: module}
-
-
-def rpc(is_set: bool) -> dict[str, Any]:
-    return {"torch.distributed.rpc.api": SimpleNamespace(_is_current_rpc_agent_set=lambda: is_set)}
 
 
 @pytest.fixture(autouse=True)
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Show no process."""
-    monkeypatch.setattr(one_model, "PROC", tmp_path)
+    monkeypatch.setattr(place, "PROC", tmp_path)
     return tmp_path
-
-
-def test_what_a_script_sets_is_no_place_of_a_rank(proc: Path) -> None:
-    (proc / PID).mkdir()
-    (proc / PID / "environ").write_text("\0".join(f"{name}={value}" for name, value in RANK.items()) + "\0")
-
-    job = read_job({**RANK, "MASTER_ADDR": "localhost", "MASTER_PORT": "12355", "RANK": "0"})
-
-    assert job == Job(1, 2, "pod0", 29500, "0")
-
-
-@pytest.mark.parametrize(
-    ("environ", "job"),
-    [
-        (RANK, Job(1, 2, "pod0", 29500, "0")),
-        ({**RANK, "TORCHELASTIC_RESTART_COUNT": "3"}, Job(1, 2, "pod0", 29500, "3")),
-        (PLACE, None),  # mpirun, srun
-        ({**RANK, "TORCHELASTIC_USE_AGENT_STORE": "False"}, None),
-        ({**RANK, "MASTER_PORT": "many"}, None),
-        ({SIZE: "2", "MULTINODE_TRAINING": "1"}, None),  # no rank
-        ({**RANK, "MULTINODE_TRAINING": "none"}, Job(1, 2, "pod0", 29500, "0")),
-    ],
-)
-def test_the_place_of_a_rank_is_what_its_agent_told(environ: dict[str, str], job: Job | None) -> None:
-    assert read_job(environ) == job
 
 
 @pytest.mark.parametrize(
@@ -128,14 +70,6 @@ def test_who_is_compared(
 
 
 @pytest.mark.parametrize(
-    ("modules", "count"),
-    [({}, 0), (torch(0), 0), (torch(2, 7), 7), (torch(2, None), None), (rpc(True), None), (rpc(False), 0)],
-)
-def test_groups_are_asked_what_they_have_exchanged(modules: dict[str, Any], count: int | None) -> None:
-    assert count_exchanges(modules) == count
-
-
-@pytest.mark.parametrize(
     ("environ", "off"),
     [
         (RANK, False),
@@ -147,73 +81,6 @@ def test_groups_are_asked_what_they_have_exchanged(modules: dict[str, Any], coun
 )
 def test_who_is_not_followed(environ: dict[str, str], off: bool) -> None:
     assert State(environ).off is off
-
-
-class Weight:
-    """A parameter of 16 elements, each of which is its value."""
-
-    shape, dtype = (16,), "torch.float32"
-
-    def __init__(self) -> None:
-        self.value = 1.0
-
-    def __getitem__(self, index: tuple[int, ...]) -> float:
-        return self.value
-
-
-class New:
-    """torch.optim.optimizer with hooks for all optimizers."""
-
-    torch = SimpleNamespace()
-
-    def __init__(self) -> None:
-        self.hooks: OrderedDict[int, Callable[..., None]] = OrderedDict()
-        module = self
-
-        class Optimizer:
-            def __init__(self) -> None:
-                self.param_groups = [{"params": [Weight()]}]
-
-            def step(self) -> int:
-                for hook in module.hooks.values():
-                    hook(self, (), {})
-                return move(self)
-
-        self.Optimizer = Optimizer
-
-    def register_optimizer_step_pre_hook(self, hook: Callable[..., None]) -> None:
-        self.hooks[len(self.hooks)] = hook
-
-
-class Old:
-    """That of torch 1.10: each class is changed when its first optimizer is made."""
-
-    def __init__(self) -> None:
-        class Base:
-            def __init__(self) -> None:
-                self.param_groups = [{"params": [Weight()]}]
-                self._hook_for_profile()
-
-            def _hook_for_profile(self) -> None:
-                if not getattr(type(self).step, "hooked", False):
-                    step = type(self).step
-                    type(self).step = lambda optimizer: step(optimizer)  # type: ignore[assignment,method-assign]
-                    type(self).step.hooked = True  # type: ignore[attr-defined]
-
-            def step(self) -> int:
-                return move(self)
-
-        class Optimizer(Base):
-            def step(self) -> int:
-                return move(self)
-
-        self.Optimizer, self.Adam = Base, Optimizer
-
-
-def move(optimizer: Any) -> int:
-    """Make a step."""
-    optimizer.param_groups[0]["params"][0].value += 1
-    return 1
 
 
 class Sent:
@@ -254,22 +121,13 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
 def optimizer(request: pytest.FixtureRequest, sent: Sent) -> Iterator[Any]:
     """Make an optimizer, as torch has it in its releases, that is followed."""
     module = request.param()
-    one_model.watch_optimizers(module)
+    optimizers.watch_optimizers(module)
     yield getattr(module, "Adam", module.Optimizer)()
 
 
 def step(optimizer: Any, steps: int) -> None:
     for _ in range(steps):
         assert optimizer.step() == 1
-
-
-def test_the_profiler_of_an_old_torch_has_its_own_change_of_a_step() -> None:
-    module = Old()
-    one_model.watch_optimizers(module)
-
-    kind = type(module.Adam())
-
-    assert kind.step.hooked and kind.step.follows_weights  # type: ignore[attr-defined]
 
 
 def test_weights_are_looked_at_after_powers_of_two(optimizer: Any, sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +203,7 @@ def test_a_training_before_a_group_of_all_is_not_judged(
 def test_optimizers_that_are_gone_do_not_count(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
     set_world(monkeypatch, RANK, torch(2))
     module = New()
-    one_model.watch_optimizers(module)
+    optimizers.watch_optimizers(module)
 
     kept = [module.Optimizer() for _ in range(3)]
     for _ in range(2 * one_model.MOST):

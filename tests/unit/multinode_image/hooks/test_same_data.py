@@ -14,7 +14,7 @@ import pytest
 
 from multinode_image.hooks import same_data
 from multinode_image.hooks.messenger import Message
-from multinode_image.hooks.one_model import Job
+from multinode_image.hooks.place import Job
 from multinode_image.hooks.same_data import (
     Known,
     compare,

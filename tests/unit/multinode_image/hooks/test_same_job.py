@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from multinode_image.hooks import one_job
-from multinode_image.hooks.one_model import AGENT
+from multinode_image.hooks.place import AGENT
 from multinode_image.hooks.same_job import KEY, WORDS, compare, watch_agents, watch_rendezvous
 
 ALPHA, BETA, COPY = (

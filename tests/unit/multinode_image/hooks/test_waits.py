@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from multinode_image.hooks import waits
-from multinode_image.hooks.one_model import Job
+from multinode_image.hooks.place import Job
 from multinode_image.hooks.spot import Spot
 from multinode_image.hooks.waits import BEAT, DONE, ENDED, SILENT, Ranks, Sign, Wait, Watch, describe_others, stop
 
