@@ -76,7 +76,7 @@ def main(argv: Sequence[str], open_scratch: Callable[..., Any] = scratch.opened)
     except KeyboardInterrupt:
         print("interrupted; nothing was kept", file=sys.stderr)
         return INTERRUPTED
-    return int(any(each.fails for each in promises.judge({options.what: of_json(part)})))
+    return int(any(verdict.fails for verdict in promises.judge({options.what: of_json(part)})))
 
 
 def _measure(options: argparse.Namespace, open_scratch: Callable[..., Any]) -> dict[str, Any]:

@@ -77,10 +77,10 @@ def _propose(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     old = options.table.read_text(encoding="utf-8", errors="replace")
     catalog.load(options.table)
     sources = pip_config.read_sources(environ)
-    found = {name: package_index.releases(name, options.index, sources) for name in NAMES}
-    new = proposed(old, found)
+    released = {name: package_index.releases(name, options.index, sources) for name in NAMES}
+    new = proposed(old, released)
     print(diff(old, new, options.table.name), end="", flush=True)
-    for note in notes(old, found["torch"]):
+    for note in notes(old, released["torch"]):
         print(shown(note), file=sys.stderr)
     if new == old:
         print("nothing new", file=sys.stderr)
@@ -100,12 +100,12 @@ def _check(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if options.index:
         sources = replace(sources, index=options.index)
     context = program.context(environ, sources)
-    found = []
+    outcomes = []
     for outcome in resolvable.outcomes(plans, context, options.jobs):
         print(outcome.line, flush=True)
-        found.append(outcome)
-    print(resolvable.summary(found), file=sys.stderr)
-    return resolvable.exit_code(found)
+        outcomes.append(outcome)
+    print(resolvable.summary(outcomes), file=sys.stderr)
+    return resolvable.exit_code(outcomes)
 
 
 def proposed(text: str, index: Mapping[str, Releases]) -> str:
@@ -116,15 +116,15 @@ def proposed(text: str, index: Mapping[str, Releases]) -> str:
     return tomlkit.dumps(table)
 
 
-def notes(text: str, found: Releases) -> Iterator[str]:
+def notes(text: str, released: Releases) -> Iterator[str]:
     """Yield what is to be said of torch, and is in no row: new releases without wheels yet, and withdrawn ones."""
     table: Any = tomlkit.parse(text)
     known = _releases(table["torch"])
-    for version, files in _new(known, found):
+    for version, files in _new(known, released):
         if not package_index.pythons(files):
             yield f"torch {version} has no wheels for Linux yet: its row comes when they are there"
-    for version in sorted(known & found.keys()):
-        if (reason := package_index.yanked(found[version])) is not None:
+    for version in sorted(known & released.keys()):
+        if (reason := package_index.yanked(released[version])) is not None:
             yield f"torch {version} is withdrawn ({reason}): its row stays until it is removed by hand"
 
 
@@ -134,9 +134,9 @@ def diff(old: str, new: str, name: str) -> str:
     return "".join(lines)
 
 
-def _add_transformers(eras: Any, found: Releases) -> None:
+def _add_transformers(eras: Any, released: Releases) -> None:
     known = {Version(text): era for era in eras for text in (*era["released"], *era["yanked"])}
-    for version, files in sorted(found.items()):
+    for version, files in sorted(released.items()):
         name, reason = str(version), package_index.yanked(files)
         withdrawn = reason is not None and version in known and name in known[version]["released"]
         if version < min(known) or (version in known and not withdrawn):
@@ -163,9 +163,9 @@ def _releases(lines: Any) -> set[Version]:
     return {Version(text) for line in lines for text in line["releases"]}
 
 
-def _new(known: set[Version], found: Releases) -> Iterator[tuple[Version, Sequence[File]]]:
+def _new(known: set[Version], released: Releases) -> Iterator[tuple[Version, Sequence[File]]]:
     """Yield the releases that the table lacks, but those before its first and those that are withdrawn already."""
-    for version, files in sorted(found.items()):
+    for version, files in sorted(released.items()):
         if version not in known and version > min(known) and package_index.yanked(files) is None:
             yield version, files
 
@@ -191,15 +191,15 @@ def _line(name: str, version: Version, files: Iterable[File]) -> Any:
     """Make a line of torch without releases: with gloo, the only backend since 2.8."""
     pythons = ", ".join(f'"{python}"' for python in package_index.pythons(files))
     text = f'\n[[torch]]\nline = "{name}"\npython = [{pythons}]\nbackend = "gloo"\nglibc = "2.28"\n'
-    made: Any = tomlkit.parse(f'{text}source = "PyPI files of torch {version}"\n[torch.releases]\n\n')
-    return made["torch"][0]
+    document: Any = tomlkit.parse(f'{text}source = "PyPI files of torch {version}"\n[torch.releases]\n\n')
+    return document["torch"][0]
 
 
 def _row(**values: str | datetime.date) -> Any:
     """Make an inline table as the file writes them, with a space inside the braces."""
     text = ", ".join(f"{key} = {tomlkit.item(value).as_string()}" for key, value in values.items())
-    made: Any = tomlkit.parse(f"row = {{ {text} }}\n")
-    return made["row"]
+    document: Any = tomlkit.parse(f"row = {{ {text} }}\n")
+    return document["row"]
 
 
 if __name__ == "__main__":

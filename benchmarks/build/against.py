@@ -49,10 +49,10 @@ class Bench:
 
     def sides(self, contexts: tuple[Path, ...]) -> list[Side]:
         """Return the expert's Dockerfile by every client, and the guide's by the first."""
-        found = clients.find(os.environ)
-        self.figures.facts["clients"] = {f"expert{each.suffix}": each.title for each in found}
-        experts = [Side(f"expert{each.suffix}", dockerfile.EXPERT, each, contexts) for each in found]
-        return [*experts, Side("guide", dockerfile.GUIDE, found[0], contexts)]
+        known = clients.find(os.environ)
+        self.figures.facts["clients"] = {f"expert{client.suffix}": client.title for client in known}
+        experts = [Side(f"expert{client.suffix}", dockerfile.EXPERT, client, contexts) for client in known]
+        return [*experts, Side("guide", dockerfile.GUIDE, known[0], contexts)]
 
 
 def measure(scratch: Scratch, figures: Figures, multinode: Multinode, runs: int) -> None:
@@ -63,12 +63,11 @@ def measure(scratch: Scratch, figures: Figures, multinode: Multinode, runs: int)
     """
     bench = Bench(scratch, figures, Multinode(multinode.work, OPTIONS), releases.choose())
     scratch.say("preparing: two releases, their wheels, the base")
-    made = [bench.multinode.build(release) for release in bench.releases]
-    contexts = tuple(
-        dockerfile.lay_out(multinode.work / f"context-{each}", bench.multinode.bundle(each)) for each in bench.releases
-    )
+    builds = [bench.multinode.build(release) for release in bench.releases]
+    versions, work = bench.releases, multinode.work
+    contexts = tuple(dockerfile.lay_out(work / f"context-{one}", bench.multinode.bundle(one)) for one in versions)
     dockerfile.load_base(bench.multinode.lowest(bench.releases[0]), multinode.work, scratch.image("base"))
-    figures.add("ours unpacked", made[0]["unpacked"], "bytes")
+    figures.add("ours unpacked", builds[0]["unpacked"], "bytes")
     for number in scratch.rounds(runs):
         run_multinode(bench, f"run {number + 1} of {runs}: multinode")
         for side in bench.sides(contexts):

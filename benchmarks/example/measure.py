@@ -117,5 +117,5 @@ def keep(figures: Figures, name: str, text: str) -> None:
 
 def read(text: str) -> Sequence[tuple[float, float]]:
     """Return the seconds and the accuracy of each look, in lines such as `12.34 {'eval_accuracy': '0.5', ...}`."""
-    found = re.findall(r"^([\d.]+) \{.*'eval_accuracy': '?([\d.]+)", text, re.MULTILINE)
-    return [(float(seconds), float(accuracy)) for seconds, accuracy in found]
+    rows = re.findall(r"^([\d.]+) \{.*'eval_accuracy': '?([\d.]+)", text, re.MULTILINE)
+    return [(float(seconds), float(accuracy)) for seconds, accuracy in rows]

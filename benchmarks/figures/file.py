@@ -34,12 +34,12 @@ def read(path: Path, remedy: str = ANOTHER) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        found = json.loads(path.read_text())
+        parts = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise UserFault("cannot read the figures", f"{path}: {error}", remedy) from error
-    if not isinstance(found, dict) or not set(found) <= set(PARTS):
+    if not isinstance(parts, dict) or not set(parts) <= set(PARTS):
         raise UserFault("this is no file of figures", path, remedy)
-    return found
+    return parts
 
 
 def whole(path: Path, remedy: str) -> dict[str, Any]:
@@ -56,15 +56,15 @@ def whole(path: Path, remedy: str) -> dict[str, Any]:
     return parts
 
 
-def _flaw(found: Any, shape: Any, place: str) -> str | None:
+def _flaw(value: Any, shape: Any, place: str) -> str | None:
     """Return the first place where something is missing or is of another kind."""
-    if isinstance(shape, dict) and isinstance(found, dict):
-        keys = found if EVERY in shape else shape
-        rows = [(found.get(key), shape.get(EVERY, shape.get(key)), f"{place}.{key}") for key in keys]
-    elif isinstance(shape, list) and isinstance(found, list):
-        rows = [(each, shape[0], f"{place}.{number}") for number, each in enumerate(found)]
+    if isinstance(shape, dict) and isinstance(value, dict):
+        keys = value if EVERY in shape else shape
+        rows = [(value.get(key), shape.get(EVERY, shape.get(key)), f"{place}.{key}") for key in keys]
+    elif isinstance(shape, list) and isinstance(value, list):
+        rows = [(item, shape[0], f"{place}.{number}") for number, item in enumerate(value)]
     else:
-        fits = not isinstance(shape, dict | list) and isinstance(found, shape)
+        fits = not isinstance(shape, dict | list) and isinstance(value, shape)
         return None if fits else place
     return next(filter(None, (_flaw(*row) for row in rows)), None)
 
@@ -75,7 +75,7 @@ def put(path: Path, name: str, part: Mapping[str, Any]) -> None:
     Raises UserFault when it is another file, WorldFault when it cannot be written; then it is as it was before.
     """
     parts = {**read(path), name: part}
-    ordered = {each: parts[each] for each in PARTS if each in parts}
+    ordered = {part_name: parts[part_name] for part_name in PARTS if part_name in parts}
     try:
         # A full disk does not take the figures that were there.
         write_whole(path, f"{json.dumps(ordered, indent=1, ensure_ascii=False)}\n".encode())

@@ -42,8 +42,8 @@ class Figures:
 
     def median(self, name: str) -> float | None:
         """Return the median of a figure; None if it was not measured."""
-        found = self.values.get(name)
-        return statistics.median(found) if found else None
+        values = self.values.get(name)
+        return statistics.median(values) if values else None
 
     def ratio(self, name: str, other: str) -> float | None:
         """Return the median of one figure in that of another; None unless both were measured."""
@@ -52,17 +52,17 @@ class Figures:
 
     def as_json(self) -> dict[str, Any]:
         """Return everything, as JSON has it."""
-        named = {name: {"unit": self.units[name], "values": each} for name, each in self.values.items()}
+        named = {name: {"unit": self.units[name], "values": values} for name, values in self.values.items()}
         return {"figures": named, "missing": self.missing, "facts": self.facts}
 
 
 def of_json(part: Mapping[str, Any]) -> Figures:
     """Return the figures of a part as it is in the file."""
-    made = Figures(missing=dict(part.get("missing", {})), facts=dict(part.get("facts", {})))
-    made.has_amx = "machine" in part and has_amx(part["machine"])
+    figures = Figures(missing=dict(part.get("missing", {})), facts=dict(part.get("facts", {})))
+    figures.has_amx = "machine" in part and has_amx(part["machine"])
     for name, figure in part.get("figures", {}).items():
-        made.units[name], made.values[name] = figure["unit"], list(figure["values"])
-    return made
+        figures.units[name], figures.values[name] = figure["unit"], list(figure["values"])
+    return figures
 
 
 def written(value: float, unit: str, more: int = 0) -> str:

@@ -50,11 +50,11 @@ def started(scratch: Scratch, image: str, command: Sequence[str], setting: Setti
     words += [word for path, place in setting.mounts.items() for word in ("--volume", f"{path}:{place}:ro")]
     words += ["--name", setting.name, "--hostname", setting.name] if setting.name else []
     words += ["--entrypoint", setting.entrypoint] if setting.entrypoint else []
-    made = call([*words, image, *command], seconds=60).strip()
+    container = call([*words, image, *command], seconds=60).strip()
     try:
-        yield made
+        yield container
     finally:
-        call(["docker", "rm", "--force", "--volumes", made], seconds=60)
+        call(["docker", "rm", "--force", "--volumes", container], seconds=60)
 
 
 def outcome(container: str, seconds: float) -> str:
@@ -81,18 +81,18 @@ def together(
 ) -> str:
     """Run a command as some ranks, each in a container; return what rank 0 printed."""
     with contextlib.ExitStack() as stack:
-        name, made = stack.enter_context(network(scratch)), list[str]()
+        name, containers = stack.enter_context(network(scratch)), list[str]()
         for number, limits in enumerate(ranks.limits()):
             meeting = {
                 "PET_NNODES": str(ranks.count), "PET_NODE_RANK": str(number), "PET_MASTER_ADDR": f"{name}-0"
             }  # fmt: skip
-            own = replace(
+            share = replace(
                 setting, limits=(*setting.limits, *limits), environ={**setting.environ, **meeting}, network=name,
                 name=f"{name}-{number}",
             )  # fmt: skip
-            made.append(stack.enter_context(started(scratch, image, command, own)))
-            ranks.prepare(made[-1])
-        first, *_ = [outcome(each, seconds) for each in made]
+            containers.append(stack.enter_context(started(scratch, image, command, share)))
+            ranks.prepare(containers[-1])
+        first, *_ = [outcome(container, seconds) for container in containers]
         return first
 
 

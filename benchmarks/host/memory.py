@@ -46,9 +46,9 @@ def family(pid: int, proc: Path = PROC) -> Iterator[int]:
     yield pid
     with contextlib.suppress(OSError):
         for task in (proc / str(pid) / "task").iterdir():
-            for each in (task / "children").read_text().split():
-                if _command(int(each), proc) != _command(pid, proc):
-                    yield from family(int(each), proc)
+            for child in (task / "children").read_text().split():
+                if _command(int(child), proc) != _command(pid, proc):
+                    yield from family(int(child), proc)
 
 
 def _command(pid: int, proc: Path) -> bytes:
@@ -66,5 +66,5 @@ def proportional(pid: int) -> int:
 
 def parse(text: str) -> int:
     """Return the Pss, in bytes, of the text of smaps_rollup."""
-    found = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
+    match = re.search(r"^Pss:\s+(\d+) kB", text, re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0

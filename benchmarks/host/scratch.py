@@ -92,9 +92,9 @@ def _forget_builds(records: frozenset[str], deadline: float) -> None:
 
 def _build_records() -> frozenset[str]:
     """Return the ids of what BuildKit keeps of builds; none where the engine does not say."""
-    found = "".join(_quiet(["system", "df", "--verbose", "--format", "{{json .BuildCache}}"])) or "[]"
+    text = "".join(_quiet(["system", "df", "--verbose", "--format", "{{json .BuildCache}}"])) or "[]"
     try:
-        return frozenset(record["ID"] for record in json.loads(found) or ())
+        return frozenset(record["ID"] for record in json.loads(text) or ())
     except (ValueError, KeyError, TypeError):
         return frozenset()
 
@@ -116,12 +116,12 @@ def _quiet(words: Sequence[str]) -> list[str]:
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
     """Let no second ^C leave half of it behind."""
-    before = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:

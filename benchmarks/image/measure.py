@@ -34,12 +34,12 @@ def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
         )
 
 
-def keep_multinode(figures: Figures, made: dict[str, object], kind: str) -> None:
+def keep_multinode(figures: Figures, built: dict[str, object], kind: str) -> None:
     """Keep the sizes of our image."""
-    layers = made["layers"]
+    layers = built["layers"]
     assert isinstance(layers, list)
     figures.add(f"ours {kind}", sum(layer["size"] for layer in layers), "bytes")
-    figures.add(f"ours unpacked {kind}", int(str(made["unpacked"])), "bytes")
+    figures.add(f"ours unpacked {kind}", int(str(built["unpacked"])), "bytes")
     for layer in layers:
         figures.add(f"layer {layer['name']} {kind}", layer["size"], "bytes")
 

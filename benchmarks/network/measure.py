@@ -77,8 +77,8 @@ def measure_kind(group: Group, figures: Figures, kind: str, rates: Sequence[str]
         with figures.optional(f"a network with {limit}, {kind}"):
             text = group.together([*shape.words, *WAYS, *MORE.get((kind, rate), ())], rate)
             for way, seconds in json.loads(text.strip().splitlines()[-1]).items():
-                for each in seconds[WARM:]:
-                    figures.add(name(kind, way, rate), each)
+                for step in seconds[WARM:]:
+                    figures.add(name(kind, way, rate), step)
 
 
 def name(kind: str, way: str, rate: str) -> str:

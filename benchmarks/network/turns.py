@@ -51,9 +51,9 @@ def read(argv: list[str]) -> argparse.Namespace:
 
 def wrap(model: Any, way: str) -> Any:
     """Return a copy of a model that trains in a way."""
-    made = copy.deepcopy(model)
+    copied = copy.deepcopy(model)
     os.environ[VARIABLE] = "" if way == DEFAULT or way in OPTIONS else way
-    return made if way == APART else DistributedDataParallel(made, **OPTIONS.get(way, {}))
+    return copied if way == APART else DistributedDataParallel(copied, **OPTIONS.get(way, {}))
 
 
 def optimize(model: Any, states: list[dict[str, Any]]) -> Any:
@@ -86,11 +86,11 @@ def main(argv: list[str]) -> None:
     torch.manual_seed(SEED)
     model = DistilBertForQuestionAnswering(DistilBertConfig(n_layers=options.layers))
     states = [
-        {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(each), "exp_avg_sq": torch.zeros_like(each)}
-        for each in model.parameters()
+        {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}
+        for parameter in model.parameters()
     ]
     models = {way: wrap(model, way) for way in options.ways}
-    optimizers = {way: optimize(each, states) for way, each in models.items()}
+    optimizers = {way: optimize(parameter, states) for way, parameter in models.items()}
     seconds: dict[str, list[float]] = {way: [] for way in options.ways}
     random = torch.Generator().manual_seed(SEED + dist.get_rank())
     for number in range(options.steps):

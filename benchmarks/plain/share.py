@@ -40,7 +40,7 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         """Compute as without it."""
         if function in MULTIPLY:
-            self.products.append((function, [(tuple(each.size()), each.stride()) for each in args]))
+            self.products.append((function, [(tuple(argument.size()), argument.stride()) for argument in args]))
         return function(*args, **(kwargs or {}))
 
     def count_operations(self) -> int:
@@ -51,8 +51,8 @@ class Recorder(TorchDispatchMode):
     def repeat(self) -> Callable[[], None]:
         """Return what computes all products again, in their order, from matrices of random numbers."""
         layouts = {layout for _, arguments in self.products for layout in arguments}
-        made = {layout: torch.empty_strided(*layout).normal_() for layout in layouts}
-        calls = [(function, [made[layout] for layout in arguments]) for function, arguments in self.products]
+        tensors = {layout: torch.empty_strided(*layout).normal_() for layout in layouts}
+        calls = [(function, [tensors[layout] for layout in arguments]) for function, arguments in self.products]
 
         def multiply() -> None:
             for function, arguments in calls:

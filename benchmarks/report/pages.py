@@ -58,12 +58,13 @@ def section(name: str, parts: Mapping[str, Any]) -> str:
 def summary(parts: Mapping[str, Any]) -> str:
     """Return what the README says: where the figures come from, a few of them, and how many miss their limit."""
     verdicts = promises.judge({name: of_json(part) for name, part in parts.items()})
-    shown = [each for each in verdicts if each.promise.in_readme and each.value is not None]
+    shown = [verdict for verdict in verdicts if verdict.promise.in_readme and verdict.value is not None]
     if not shown:
         return NOTHING
-    machines = {name: part["machine"] for name, part in parts.items() if name in {each.promise.part for each in shown}}
-    rows = [f"| {each.promise.what} | {each.text} |" for each in shown]
-    missed = sum(each.state == promises.MISSED for each in verdicts)
+    of_shown = {verdict.promise.part for verdict in shown}
+    machines = {name: part["machine"] for name, part in parts.items() if name in of_shown}
+    rows = [f"| {verdict.promise.what} | {verdict.text} |" for verdict in shown]
+    missed = sum(verdict.state == promises.MISSED for verdict in verdicts)
     first = f"Medians on {places(machines)}."
     last = f"[All figures](docs/benchmarks.md) with their limits; missed: {missed}."
     return "\n".join([first, "", "| what | measured |", "|---|---|", *rows, "", last])
@@ -71,10 +72,10 @@ def summary(parts: Mapping[str, Any]) -> str:
 
 def places(machines: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the machines that parts were measured on; one is named once, several with their parts."""
-    found: dict[str, list[str]] = {}
+    by_machine: dict[str, list[str]] = {}
     for part, described in machines.items():
         busy = ", with other work beside it" if machine.is_busy(described) else ""
-        found.setdefault(f"{machine.shortened(described)}{busy}", []).append(part)
-    if len(found) == 1:
-        return next(iter(found))
-    return "; on ".join(f"{place} ({', '.join(names)})" for place, names in found.items())
+        by_machine.setdefault(f"{machine.shortened(described)}{busy}", []).append(part)
+    if len(by_machine) == 1:
+        return next(iter(by_machine))
+    return "; on ".join(f"{place} ({', '.join(names)})" for place, names in by_machine.items())

@@ -83,9 +83,9 @@ def draw_speed(figure: Any, rows: Sequence[tuple[str, float]]) -> None:
 def nodes(parts: Mapping[str, Any]) -> Sequence[tuple[str, Sequence[int], Sequence[float]]]:
     """Return lines on paper and points that were measured: a name, numbers of nodes, times as fast as one."""
     lines = [(name, scaling.NODES, speeds) for name, speeds in scaling.curves(parts).items()]
-    found = [each for each in scaling.points(parts) if each.gigabits == scaling.SHOWN and each.ranks == 2]
-    measured = [([each.ranks], [each.ranks * each.alone / each.seconds]) for each in found]
-    return [*lines, *(("", *each) for each in measured)]
+    points = [point for point in scaling.points(parts) if point.gigabits == scaling.SHOWN and point.ranks == 2]
+    measured = [([point.ranks], [point.ranks * point.alone / point.seconds]) for point in points]
+    return [*lines, *(("", *point) for point in measured)]
 
 
 def draw_nodes(figure: Any, rows: Sequence[tuple[str, Sequence[int], Sequence[float]]]) -> None:

@@ -56,13 +56,13 @@ def connect(gigabits: float | None) -> Link:
 
 def points(parts: Mapping[str, Any]) -> list[Point]:
     """Return what the part `network` has measured and the model describes."""
-    figures, found = of_json(parts.get("network", {})), list[Point]()
+    figures, measured = of_json(parts.get("network", {})), list[Point]()
     for (kind, (ranks, cores, usual)), choice, rate in itertools.product(KINDS.items(), CHOICES, GIGABITS):
         alone, seconds = figures.median(f"{kind} apart {rate}"), figures.median(f"{kind} {choice} {rate}")
         if alone and seconds:
             sent = usual if choice == "default" else choice
-            found.append(Point(kind, ranks, cores, alone, GIGABITS[rate], sent, seconds))
-    return found
+            measured.append(Point(kind, ranks, cores, alone, GIGABITS[rate], sent, seconds))
+    return measured
 
 
 def predict(point: Point) -> float:
@@ -84,8 +84,8 @@ def compare_times(work: Work, gigabits: float) -> float:
 def works(parts: Mapping[str, Any]) -> dict[str, Work]:
     """Return the steps apart that were measured on a core, by the type that computes."""
     figures = of_json(parts.get("network", {}))
-    found = {kind: figures.median(f"{kind} apart unlimited") for kind in ("float32", "bfloat16")}
-    return {kind: Work(DISTILBERT, step) for kind, step in found.items() if step}
+    steps = {kind: figures.median(f"{kind} apart unlimited") for kind in ("float32", "bfloat16")}
+    return {kind: Work(DISTILBERT, step) for kind, step in steps.items() if step}
 
 
 def curves(parts: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -103,26 +103,26 @@ def write(parts: Mapping[str, Any]) -> str:
     return "\n\n".join((*measured, write_post()))
 
 
-def write_points(found: Sequence[Point]) -> str:
+def write_points(measured: Sequence[Point]) -> str:
     """Return the table of what was measured, with what the model says."""
     rows = [
-        (f"{each.ranks} ranks, {'a core' if each.cores == 1 else f'{each.cores:g} cores'} each, {each.sent}, "
-         f"{f'{each.gigabits:g} Gbit/s' if each.gigabits else 'no limit'}",
-         f"{each.alone:.2f} s", f"{each.seconds:.2f} s", f"{predict(each):.2f} s",
-         f"{round(100 * predict(each) / each.seconds) - 100:+d}%")
-        for each in found
+        (f"{point.ranks} ranks, {'a core' if point.cores == 1 else f'{point.cores:g} cores'} each, {point.sent}, "
+         f"{f'{point.gigabits:g} Gbit/s' if point.gigabits else 'no limit'}",
+         f"{point.alone:.2f} s", f"{point.seconds:.2f} s", f"{predict(point):.2f} s",
+         f"{round(100 * predict(point) / point.seconds) - 100:+d}%")
+        for point in measured
     ]  # fmt: skip
     return write_table(
         "What was measured, and what the model says", ("apart", "together", "on paper", "differs by"), rows
     )
 
 
-def write_nodes(found: Mapping[str, Sequence[float]]) -> str:
+def write_nodes(curves: Mapping[str, Sequence[float]]) -> str:
     """Return the table of speeds by the number of nodes."""
     rows = [
-        (f"{nodes} nodes", *(f"{each[number]:.2f}" for each in found.values())) for number, nodes in enumerate(NODES)
+        (f"{nodes} nodes", *(f"{curve[number]:.2f}" for curve in curves.values())) for number, nodes in enumerate(NODES)
     ]
-    return write_table(f"Times as fast as one node, {SHOWN} Gbit/s beside a core, on paper", list(found), rows)
+    return write_table(f"Times as fast as one node, {SHOWN} Gbit/s beside a core, on paper", list(curves), rows)
 
 
 def write_post() -> str:

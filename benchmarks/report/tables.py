@@ -35,9 +35,9 @@ def header(part: Mapping[str, Any]) -> str:
 def promised(verdicts: Sequence[promises.Verdict]) -> str:
     """Return the promises of a part with what was measured."""
     lines = ["| promise | limit | measured | |", "|---|---|---|---|"]
-    for each in verdicts:
-        what = each.promise.what[0].upper() + each.promise.what[1:]
-        lines.append(f"| {what}: {each.promise.how} | {each.promise.limit} | {each.text} | {state(each)} |")
+    for verdict in verdicts:
+        what = verdict.promise.what[0].upper() + verdict.promise.what[1:]
+        lines.append(f"| {what}: {verdict.promise.how} | {verdict.promise.limit} | {verdict.text} | {state(verdict)} |")
     return "\n".join(lines) if verdicts else ""
 
 
@@ -61,17 +61,17 @@ def written_table(table: Table, figures: Figures) -> str:
 
 def expand(table: Table, figures: Figures) -> list[Row]:
     """Return the rows; one with a star stands for every figure whose name fits there, in the order of measuring."""
-    found = []
+    rows = []
     for row in table.rows:
         if "*" not in row.title:
-            found.append(row)
+            rows.append(row)
             continue
         start, _, end = str(row.cells[0]).partition("*")
-        names = [each for each in figures.values if each.startswith(start) and each.endswith(end)]
-        for each in (name[len(start) : len(name) - len(end)] for name in names):
-            cells = tuple(_with(cell, each) for cell in row.cells)
-            found.append(Row(row.title.replace("*", each), cells))
-    return found
+        names = [part for part in figures.values if part.startswith(start) and part.endswith(end)]
+        for part in (name[len(start) : len(name) - len(end)] for name in names):
+            cells = tuple(_with(cell, part) for cell in row.cells)
+            rows.append(Row(row.title.replace("*", part), cells))
+    return rows
 
 
 def _with(template: Cell, name: str) -> Cell:

@@ -59,8 +59,9 @@ class Group:
     def apart(self, shape: Shape) -> list[float]:
         """Return the seconds of a step of containers that train at the same time, each for itself."""
         with contextlib.ExitStack() as stack:
-            made = [stack.enter_context(self._start(limits, shape.words)) for limits in Ranks(self.count).limits()]
-            return [step(outcome(each, self.most)) for each in made]
+            limits = Ranks(self.count).limits()
+            containers = [stack.enter_context(self._start(share, shape.words)) for share in limits]
+            return [step(outcome(container, self.most)) for container in containers]
 
     def together(self, words: Sequence[str], rate: str = "", environ: Mapping[str, str] | None = None) -> str:
         """Train as one job and return what rank 0 printed.

@@ -109,8 +109,8 @@ def step(text: str) -> float:
 
 def answer(text: str) -> dict[str, list[float]]:
     """Return the last line of steps.py."""
-    found: dict[str, list[float]] = json.loads(text.strip().splitlines()[-1])
-    return found
+    seconds: dict[str, list[float]] = json.loads(text.strip().splitlines()[-1])
+    return seconds
 
 
 MODELS: Mapping[str, Callable[[Scratch, str, Setting], float]] = {

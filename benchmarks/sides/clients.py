@@ -25,15 +25,15 @@ def find(environ: Mapping[str, str]) -> list[Client]:
 
     Raises UserFault when there is none.
     """
-    found: dict[bool, Client] = {}
+    clients: dict[bool, Client] = {}
     for path in _candidates(environ):
         kind = _kind(path)
-        if kind is not None and kind not in found:
-            suffix = " buildx" if kind and found else ""
-            found[kind] = Client(path, f"{_version(path)}{', buildx' if kind else ''}", suffix)
-    if not found:
+        if kind is not None and kind not in clients:
+            suffix = " buildx" if kind and clients else ""
+            clients[kind] = Client(path, f"{_version(path)}{', buildx' if kind else ''}", suffix)
+    if not clients:
         raise UserFault("no Docker client here drives BuildKit", "docker build --secret", "apt-get install docker.io")
-    return list(found.values())
+    return list(clients.values())
 
 
 def _candidates(environ: Mapping[str, str]) -> list[str]:

@@ -49,11 +49,11 @@ def lay_out(place: Path, bundle: Path) -> Path:
         if project == "pip":
             (place / "pip").mkdir()
             os.link(wheel, place / "pip" / "pip.whl")
-    own = place / "own"
+    files = place / "own"
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "multinode_image", own / "opt/multinode/lib/multinode_image", ignore=ignored)
+    shutil.copytree(ROOT / "multinode_image", files / "opt/multinode/lib/multinode_image", ignore=ignored)
     for directory in (ROOT / "images" / "rootfs").iterdir():
-        shutil.copytree(directory, own / directory.name, ignore=ignored, dirs_exist_ok=True)
+        shutil.copytree(directory, files / directory.name, ignore=ignored, dirs_exist_ok=True)
     return place
 
 

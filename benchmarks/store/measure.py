@@ -26,14 +26,14 @@ def measure(scratch: Scratch, figures: Figures, runs: int) -> None:
     for index, release in zip(scratch.rounds(runs), releases(table, runs), strict=False):
         number = index + 1
         began = time.monotonic()
-        made = multinode.run("--torch", str(table.default_torch), "--transformers", release, "--no-load")
+        built = multinode.run("--torch", str(table.default_torch), "--transformers", release, "--no-load")
         seconds, used = time.monotonic() - began, disk(scratch.directory / "cache")
         scratch.say(f"{number} of {runs}: {release}, {seconds:.1f} s, {used / 1e6:.0f} MB")
         curve.append([number, used, round(seconds, 2)])
         figures.add("disk of the first" if number == 1 else "disk of a further release", used - before, "bytes")
         figures.add("seconds of the first" if number == 1 else "seconds of a further release", seconds)
         if number > 1:
-            figures.add("new layers of a further release", changed_bytes(made["layers"]), "bytes")
+            figures.add("new layers of a further release", changed_bytes(built["layers"]), "bytes")
         before = used
     keep(figures, curve)
     figures.facts["curve"] = curve
@@ -49,13 +49,13 @@ def keep(figures: Figures, curve: list[list[float]]) -> None:
 
 def releases(table: Catalog, most: int) -> list[str]:
     """Return the newest releases of transformers that work with the default torch and are not yanked, newest first."""
-    found = list[str]()
+    chosen = list[str]()
     for version in sorted(table.transformers, reverse=True):
-        if len(found) == most:
+        if len(chosen) == most:
             break
         if not table.transformers[version].yanked and _works(str(version), table):
-            found.append(str(version))
-    return found
+            chosen.append(str(version))
+    return chosen
 
 
 def _works(release: str, table: Catalog) -> bool:
@@ -76,10 +76,10 @@ def disk(place: Path) -> int:
 def _taken(directory: Path, names: Collection[str], seen: set[tuple[int, int]]) -> int:
     total = 0
     for name in names:
-        found = (directory / name).lstat()
-        if (found.st_dev, found.st_ino) not in seen:
-            seen.add((found.st_dev, found.st_ino))
-            total += found.st_blocks * 512
+        about = (directory / name).lstat()
+        if (about.st_dev, about.st_ino) not in seen:
+            seen.add((about.st_dev, about.st_ino))
+            total += about.st_blocks * 512
     return total
 
 

@@ -135,7 +135,7 @@ def compare_results(trainings: Trainings, figures: Figures) -> None:
 
 def read(text: str, name: str) -> float:
     """Return a number that the Trainer printed at the end."""
-    found = re.search(rf"^\s*{name}\s+=\s+([\d.]+)", text, re.MULTILINE)
-    if found is None:
+    match = re.search(rf"^\s*{name}\s+=\s+([\d.]+)", text, re.MULTILINE)
+    if match is None:
         raise WorldFault("a training did not say how it went", name, "run it by hand")
-    return float(found[1])
+    return float(match[1])

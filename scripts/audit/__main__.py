@@ -48,13 +48,13 @@ def _audit(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     allowed = findings.read_allowed(options.allow, context.today)
     lock = lockfile.parse_lock(options.lock.read_text(encoding="utf-8", errors="replace"), str(options.lock))
     used = of_debian.list_sources(lock, context)
-    found = (
+    flaws = (
         of_debian.find_in_debian(of_debian.read_tracker(options.tracker, context), lock.debian.suite, used)
         if used
         else []
     )
-    found += of_python.find_in_python(lock, options.osv, environ)
-    left, idle = findings.without_allowed(found, allowed)
+    flaws += of_python.find_in_python(lock, options.osv, environ)
+    left, idle = findings.without_allowed(flaws, allowed)
     for finding in sorted(left):
         print(finding.line)
     for row in idle:

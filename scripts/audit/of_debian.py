@@ -59,7 +59,7 @@ def list_sources(lock: Lock, context: Context) -> Sources:
         packages.download_packages(lock.debian.suite, lost, lock.platform, context)
     said = [next(control.parse_paragraphs(packages.read_control(store, deb)), {}) for deb in debs]
     named = [{"package": deb.package, "version": deb.version} for deb in debs]
-    return {control.source({**each, **own}) for each, own in zip(said, named, strict=True)}
+    return {control.source({**fields, **stated}) for fields, stated in zip(said, named, strict=True)}
 
 
 def read_tracker(url: str, context: Context) -> dict[str, Any]:

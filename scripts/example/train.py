@@ -56,7 +56,7 @@ trainer = Trainer(
     train_dataset=data["train"],
     eval_dataset=data["test"],
     data_collator=DataCollatorWithPadding(tokenizer),
-    compute_metrics=lambda found: {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())},
+    compute_metrics=lambda outcome: {"accuracy": float((outcome.predictions.argmax(-1) == outcome.label_ids).mean())},
 )
 trained = trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)
 accuracy = trainer.evaluate()["eval_accuracy"]

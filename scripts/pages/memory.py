@@ -45,8 +45,8 @@ class Measured:
 
 def read_measured() -> Measured:
     """Return what tests/data has."""
-    found = parse_toml(DATA.read_text())
-    return Measured(found["model"], [Peak(**row) for row in found["peak"]])
+    document = parse_toml(DATA.read_text())
+    return Measured(document["model"], [Peak(**row) for row in document["peak"]])
 
 
 def table() -> list[str]:
@@ -57,5 +57,5 @@ def table() -> list[str]:
         ranks = f", {peak.ranks} ranks" if peak.ranks > 1 else ""
         text = f"{peak.measured / 1024:.2f} ({measured.estimate(peak) / 1024:.2f})"
         cells.setdefault((peak.model, f"{peak.batch} x {peak.length}{ranks}"), {})[peak.bf16] = text
-    rows = [(*name, each.get(False, ""), each.get(True, "")) for name, each in cells.items()]
+    rows = [(*name, peaks.get(False, ""), peaks.get(True, "")) for name, peaks in cells.items()]
     return write_table(("model", "batch of a rank", "float32: GB measured (estimated)", "bfloat16"), rows)

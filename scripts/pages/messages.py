@@ -79,8 +79,8 @@ def find_places(call: ast.Call, errors: Collection[str]) -> tuple[int, int] | No
     return PLACES.get(len(call.args)) if name_of(call.func) in errors else None
 
 
-def is_error(made: ast.ClassDef) -> bool:
-    return any(name_of(base) in ERRORS for base in made.bases)
+def is_error(kind: ast.ClassDef) -> bool:
+    return any(name_of(base) in ERRORS for base in kind.bases)
 
 
 def clean(remedy: str) -> str:
@@ -101,10 +101,10 @@ def read_scope(module: ast.Module) -> Scope:
     imports: dict[str, tuple[str, str | None]] = {}
     for node in ast.walk(module):
         if isinstance(node, ast.ImportFrom) and node.module:
-            for each in node.names:
-                inside = f"{node.module}.{each.name}"
+            for alias in node.names:
+                inside = f"{node.module}.{alias.name}"
                 is_module = (ROOT / f"{inside.replace('.', '/')}.py").is_file()
-                imports[each.asname or each.name] = (inside, None) if is_module else (node.module, each.name)
+                imports[alias.asname or alias.name] = (inside, None) if is_module else (node.module, alias.name)
     return Scope(read_texts(module.body), functions, imports)
 
 
@@ -140,7 +140,7 @@ def write(node: ast.expr, scope: Scope, depth: int = DEPTH) -> list[str]:
     if isinstance(node, ast.IfExp):
         return [*write(node.body, scope, depth), *write(node.orelse, scope, depth)]
     if isinstance(node, ast.BoolOp):
-        return [text for each in node.values for text in write(each, scope, depth)]
+        return [text for piece in node.values for text in write(piece, scope, depth)]
     if isinstance(node, ast.JoinedStr):
         parts = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
         return list(map("".join, itertools.product(*(write(part, scope, depth) for part in parts))))
@@ -170,7 +170,7 @@ def write_call(node: ast.Call, scope: Scope, depth: int) -> list[str]:
     if place is None or function is None:
         return [VALUE]
     inside = place.enter(ast.walk(function))
-    ends = [each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None]
+    ends = [one.value for one in ast.walk(function) if isinstance(one, ast.Return) and one.value is not None]
     return [text for end in ends for text in write(end, inside, depth)]
 
 
@@ -187,7 +187,7 @@ def write_joined(between: ast.expr, given: list[ast.expr], scope: Scope, depth: 
     if not isinstance(given[0], ast.List):
         return [VALUE]
     [comma, *_] = write(between, scope, depth)
-    return [comma.join(parts) for parts in itertools.product(*(write(each, scope, depth) for each in given[0].elts))]
+    return [comma.join(parts) for parts in itertools.product(*(write(part, scope, depth) for part in given[0].elts))]
 
 
 METHODS = {"format": write_format, "get": write_default, "join": write_joined}
@@ -201,8 +201,8 @@ def follow(node: ast.expr, scope: Scope) -> tuple[str, Scope | None]:
     name, place = node.id if isinstance(node, ast.Name) else "", scope
     while name in place.imports and name not in place.texts and name not in place.functions:
         module, inside = place.imports[name]
-        found = read_module(module)
-        if inside is None or found is None:
+        known = read_module(module)
+        if inside is None or known is None:
             return name, None
-        name, place = inside, found
+        name, place = inside, known
     return name, place

@@ -63,8 +63,8 @@ def list_options(parsers: Mapping[str, argparse.ArgumentParser]) -> list[str]:
 
 def write_help(text: str, defaults: Iterable[object]) -> str:
     """Return the help of an option, with the default that it has wherever there is one."""
-    found = list(dict.fromkeys(f"`{each}`" for each in defaults))
-    return text.replace("%(default)s", found[0] if len(found) == 1 else "another one for each")
+    values = list(dict.fromkeys(f"`{value}`" for value in defaults))
+    return text.replace("%(default)s", values[0] if len(values) == 1 else "another one for each")
 
 
 def spell(action: argparse.Action) -> str:
@@ -74,10 +74,10 @@ def spell(action: argparse.Action) -> str:
     return f"{names} {takes}".strip() if takes and action.nargs != 0 else names
 
 
-def by(found: Iterable[str], known: Iterable[str]) -> str:
+def by(chosen: Iterable[str], known: Iterable[str]) -> str:
     """Return the commands that have an option, in the fewest words."""
-    names, others = list(found), [each for each in known if each not in set(found)]
-    shown = ", ".join(f"`{each}`" for each in (others if len(others) < len(names) else names))
+    names, others = list(chosen), [name for name in known if name not in set(chosen)]
+    shown = ", ".join(f"`{name}`" for name in (others if len(others) < len(names) else names))
     return "all" if not others else f"all but {shown}" if len(others) < len(names) else shown
 
 
@@ -107,7 +107,7 @@ def rank_variables() -> list[str]:
     place = World(TORCHRUN, "", rank=0, size=2, local_rank=0, local_size=1, master="node0", port=29500)
     rows = [(name, why) for name, _, why in variables.list_rows(USUAL)]
     reasons: dict[str, list[str]] = {}
-    for name, why in [*rows, *((each.name, each.why) for each in variables.set_rank_variables(place, {}))]:
+    for name, why in [*rows, *((variable.name, variable.why) for variable in variables.set_rank_variables(place, {}))]:
         reasons.setdefault(why, []).append(f"`{name}`")
     return write_table(("variable", "why it is set"), ((", ".join(names), why) for why, names in reasons.items()))
 
@@ -119,7 +119,7 @@ def exit_codes() -> list[str]:
 
 def found_by() -> list[str]:
     """Return what proves each launcher, in the order in which they are looked for."""
-    rows = dict.fromkeys((each.why, each.kind) for each in LAUNCHERS)
+    rows = dict.fromkeys((launcher.why, launcher.kind) for launcher in LAUNCHERS)
     return write_table(("found", "taken for"), rows)
 
 
@@ -136,8 +136,8 @@ def spell_size(size: int) -> str:
 def other_messages() -> list[str]:
     """Return the messages that the page of remedies does not explain itself, each as a heading above what to type."""
     explained = re.findall(r"(?m)^### (.+)$", written(REMEDIES.read_text()))
-    found = messages.read_messages()
-    return [line for each in found if not explains(explained, each.fact) for line in show(each)]
+    known = messages.read_messages()
+    return [line for message in known if not explains(explained, message.fact) for line in show(message)]
 
 
 def explains(titles: Iterable[str], fact: str) -> bool:

@@ -50,8 +50,8 @@ def faults() -> list[str]:
     rows = read_faults()
     outlived = [row.what for row in rows if row.remedy.startswith(NOTHING)]
     ends = [_fault(row) for row in rows if not row.remedy.startswith(NOTHING)]
-    made = write_table(("what one sees", "what has happened", "exit code", "what to do"), ends)
-    return [*made, *(["", ALIVE, "", *(f"- {what};" for what in outlived)] if outlived else [])]
+    lines = write_table(("what one sees", "what has happened", "exit code", "what to do"), ends)
+    return [*lines, *(["", ALIVE, "", *(f"- {what};" for what in outlived)] if outlived else [])]
 
 
 def _fault(row: Fault) -> Sequence[str]:
@@ -89,8 +89,8 @@ def images() -> list[str]:
 def _image(one: Built) -> Sequence[str]:
     what = f"torch {one.torch}, transformers {one.transformers}, {one.backend}, Python {one.python}"
     digest = f"`{one.digest[: len('sha256:') + 12]}`"
-    made = f"{one.day}, commit `{one.commit[:8]}`"
-    return what, "yes" if one.examples else "no", one.base, f"{one.size / 1e6:.0f} MB", digest, made
+    origin = f"{one.day}, commit `{one.commit[:8]}`"
+    return what, "yes" if one.examples else "no", one.base, f"{one.size / 1e6:.0f} MB", digest, origin
 
 
 def ends(day: datetime.date | None = None) -> list[str]:

@@ -42,10 +42,10 @@ def releases(name: str, index: str | None, sources: Sources) -> Releases:
     """
     url = f"{(index or sources.index or PYPI_SIMPLE_ENDPOINT).rstrip('/')}/{canonicalize_name(name)}/"
     try:
-        found = _final((file.version or "", _file(file)) for file in _page(url, name, sources).packages)
-        if not found:  # a page of something else, as of a proxy that wants a login, reads as one without files
+        known = _final((file.version or "", _file(file)) for file in _page(url, name, sources).packages)
+        if not known:  # a page of something else, as of a proxy that wants a login, reads as one without files
             raise ValueError("the answer names no file of a release")
-        return found
+        return known
     except UNREADABLE as error:
         remedy = "check the network and proxy settings (HTTPS_PROXY), or --index with another index"
         raise WorldFault("cannot read releases from the index", f"{url} ({error})", remedy) from error
@@ -73,15 +73,15 @@ def _day(time: datetime.datetime | None) -> datetime.date:
 
 
 def _final(files: Iterable[tuple[str, File]]) -> Releases:
-    found: dict[Version, list[File]] = {}
+    by_version: dict[Version, list[File]] = {}
     for text, file in files:
         try:
             version = Version(text)
         except InvalidVersion:
             continue
         if not version.is_prerelease:
-            found.setdefault(version, []).append(file)
-    return found
+            by_version.setdefault(version, []).append(file)
+    return by_version
 
 
 def day(files: Iterable[File]) -> datetime.date:
@@ -99,18 +99,18 @@ def newest(index: Mapping[str, Releases], name: str, on: datetime.date) -> Versi
 
     Raises WorldFault when there is none.
     """
-    found = []
+    final = []
     for version, files in index[name].items():
         standing = [file for file in files if LINUX.search(file.name) and not file.yanked]
         if standing and day(standing) <= on:
-            found.append(version)
-    if not found:
+            final.append(version)
+    if not final:
         remedy = "--index with an index that has older releases, too"
         raise WorldFault("the index has no Linux wheel of that day or before", f"{name}, {on}", remedy)
-    return max(found)
+    return max(final)
 
 
 def pythons(files: Iterable[File]) -> list[str]:
     """Return the Pythons with a Linux wheel: 3.9, 3.10."""
-    found = {match[1] for file in files if (match := LINUX.search(file.name)) and match[1]}
-    return [f"3.{minor}" for minor in sorted(map(int, found))]
+    minors = {match[1] for file in files if (match := LINUX.search(file.name)) and match[1]}
+    return [f"3.{minor}" for minor in sorted(map(int, minors))]

@@ -62,8 +62,8 @@ def _entry(info: tarfile.TarInfo, tar: tarfile.TarFile) -> Entry:
 
 
 def _above(paths: set[str]) -> set[str]:
-    found = set()
+    directories = set()
     for path in paths:
         while path := posixpath.dirname(path):
-            found.add(path)
-    return found
+            directories.add(path)
+    return directories

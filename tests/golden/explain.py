@@ -192,7 +192,7 @@ def produce() -> dict[str, str]:
                 if case.name in WORDS:
                     words[case.name] = run(["--explain", *case.typed.split()], environ)[1].splitlines()
     kinds = {name: kind(facts) for name, facts in decisions.items() if "exit" not in facts}
-    common = {each: decisions[name] for each, name in LIKE.items()}
+    common = {like: decisions[name] for like, name in LIKE.items()}
     starts = {
         name: {"like": kinds.get(name), **differ(facts, common.get(kinds.get(name, ""), {}))}
         for name, facts in decisions.items()
@@ -207,7 +207,7 @@ def produce() -> dict[str, str]:
 
 def read(files: Mapping[str, str]) -> dict[str, str]:
     """Return each case of the golden data as text, by its name."""
-    return {name: write(facts) for each in (RECORDED, CHOICES) for name, facts in json.loads(files[each]).items()}
+    return {name: write(facts) for file in (RECORDED, CHOICES) for name, facts in json.loads(files[file]).items()}
 
 
 def decide(case: Case, environ: dict[str, str]) -> dict[str, Any]:

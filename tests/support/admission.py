@@ -21,8 +21,8 @@ def list_flaws(manifest: Manifest) -> list[str]:
 
 def replicas(manifest: Manifest) -> Mapping[str, Any]:
     """Return the kinds of replicas of a PyTorchJob or an MPIJob."""
-    [found] = [value for name, value in manifest["spec"].items() if name.endswith("ReplicaSpecs")]
-    return dict(found)
+    [kinds] = [value for name, value in manifest["spec"].items() if name.endswith("ReplicaSpecs")]
+    return dict(kinds)
 
 
 def count(manifest: Manifest, kind: str) -> Any:
@@ -32,7 +32,7 @@ def count(manifest: Manifest, kind: str) -> Any:
 
 def containers(manifest: Manifest) -> list[list[Mapping[str, Any]]]:
     """Return the containers of each kind of replica."""
-    return [each["template"]["spec"].get("containers") or [] for each in replicas(manifest).values()]
+    return [replica["template"]["spec"].get("containers") or [] for replica in replicas(manifest).values()]
 
 
 def patched(manifest: Manifest) -> Iterator[Mapping[str, Any]]:

@@ -26,6 +26,6 @@ def certificate(place: Path, names: str = "DNS:localhost", authority: Path | Non
 def _make(path: Path, *options: str) -> Path:
     key = path.with_suffix(".key")
     subprocess.run([*MAKE, *options, "-keyout", key, "-out", path], check=True, capture_output=True)
-    for each in (path, key):
-        each.chmod(0o644)
+    for file in (path, key):
+        file.chmod(0o644)
     return path

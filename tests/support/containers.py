@@ -107,13 +107,13 @@ class Container:
 @contextmanager
 def detached(*words: str, name: str = "", network: str = "none") -> Iterator[Container]:
     """Start a container by what follows `docker run --detach`; its log is shown when the test fails."""
-    made = Container(name or new_name())
+    container = Container(name or new_name())
     try:
-        assert call(["docker", "run", "--detach", "--name", made.name, "--network", network, *words]).code == 0
-        yield made
+        assert call(["docker", "run", "--detach", "--name", container.name, "--network", network, *words]).code == 0
+        yield container
     finally:
-        call(["docker", "logs", made.name])
-        call(["docker", "rm", "--force", "--volumes", made.name])
+        call(["docker", "logs", container.name])
+        call(["docker", "rm", "--force", "--volumes", container.name])
 
 
 @contextmanager

@@ -50,9 +50,9 @@ class Connection:
                         continue
                     break
                 target.sendall(data)
-        for each in (source, target):
+        for end in (source, target):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """End every connection, and wait for the threads."""
@@ -60,20 +60,20 @@ class Connection:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join(timeout=30)  # nothing is opened after it
         self._listener.close()
-        for each in self._open:
+        for end in self._open:
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                end.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(timeout=30)
-        for each in self._open:
-            each.close()
+        for end in self._open:
+            end.close()
 
 
 @contextmanager
 def connection_to(to: str) -> Iterator[Connection]:
     """Connect to a server, given as host:port, through a listener of its own."""
-    made = Connection(to)
+    connection = Connection(to)
     try:
-        yield made
+        yield connection
     finally:
-        made.close()
+        connection.close()

@@ -34,21 +34,21 @@ def schema(kind: str) -> dict[str, Any]:
     if not path.is_file():
         pytest.skip(f"NOT VALIDATED: {path} is absent; MULTINODE_CRDS names the directory with Kubeflow's definitions")
     definition = yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    found: dict[str, Any] = strict(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
-    return found
+    known: dict[str, Any] = strict(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    return known
 
 
 @cache
 def validator(kind: str) -> Any:
     """Return what validates manifests of a kind; the schema itself is not looked at each time, as by validate()."""
-    found = schema(kind)
-    return jsonschema.validators.validator_for(found)(found)
+    known = schema(kind)
+    return jsonschema.validators.validator_for(known)(known)
 
 
 def strict(node: Any) -> Any:
     """Refuse unknown fields wherever a schema lists the known ones, as `kubectl --validate=strict` does."""
     if isinstance(node, list):
-        return [strict(each) for each in node]
+        return [strict(item) for item in node]
     if not isinstance(node, dict):
         return node
     closed = isinstance(node.get("properties"), dict) and not node.get("x-kubernetes-preserve-unknown-fields")

@@ -56,14 +56,14 @@ class Page:
     @property
     def blocks(self) -> list[tuple[int, list[str]]]:
         """List the blocks of code that are written as (number of the first line, lines)."""
-        found: list[tuple[int, list[str]]] = []
+        blocks: list[tuple[int, list[str]]] = []
         before = False
         for number, line, code in _lines(self.written):
             if code and not line.startswith(FENCE):
-                found += [] if before else [(number, [])]
-                found[-1][1].append(line)
+                blocks += [] if before else [(number, [])]
+                blocks[-1][1].append(line)
             before = code and not line.startswith(FENCE)
-        return [(number, _unindented(lines)) for number, lines in found]
+        return [(number, _unindented(lines)) for number, lines in blocks]
 
     @property
     def shown(self) -> list[Shown]:
@@ -73,7 +73,7 @@ class Page:
             for number, line, code in _lines(self.written) if not code
             for text in INLINE.findall(line) if STARTS.match(text)
         ]  # fmt: skip
-        return [each for number, lines in self.blocks for each in _read(self.path, number, lines)] + inline
+        return [piece for number, lines in self.blocks for piece in _read(self.path, number, lines)] + inline
 
     @property
     def links(self) -> list[str]:

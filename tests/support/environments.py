@@ -26,7 +26,7 @@ def names_in_sources() -> set[str]:
 
 # Every variable that a launcher is recorded or documented to leave, and every one that the entrypoint knows.
 NAMES = sorted(
-    {name for each in names() for name in left_by(each)}
+    {name for launcher in names() for name in left_by(launcher)}
     | {name for case in read_cases() for name in case.environ}
     | {name for rows in read_machines().values() for row in rows for name in row["variables"]}
     | names_in_sources()

@@ -21,9 +21,9 @@ ANYTHING = "..."
 def find_fault(file: Path, test: str) -> Fault:
     """Return the row of a test, by its file and the name of its function."""
     name = f"{file.relative_to(ROOT / 'tests').as_posix()}::{test}"
-    found = [row for row in read_faults() if row.test == name]
-    assert found, f"tests/data/faults.toml has no row of {name}"
-    return found[0]
+    rows = [row for row in read_faults() if row.test == name]
+    assert rows, f"tests/data/faults.toml has no row of {name}"
+    return rows[0]
 
 
 def like(message: str) -> str:
@@ -57,7 +57,7 @@ class Broken:
     def ended(self, *ends: Done) -> None:
         """Check the ends, in the order of the row's codes, and that each message is in what they said."""
         codes = list(self.row.codes.values())
-        assert [each.code for each in ends] == (codes * len(ends) if "" in self.row.codes else codes)
-        text = "\n".join(each.text for each in ends)
+        assert [end.code for end in ends] == (codes * len(ends) if "" in self.row.codes else codes)
+        text = "\n".join(end.text for end in ends)
         assert [message for message in self.row.said if not re.search(like(message), text)] == []
         self.checked = True

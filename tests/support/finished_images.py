@@ -22,9 +22,9 @@ def finished(
     platform: Platform = AMD64,
 ) -> Image:  # fmt: skip
     """Put the layers of an image into the store, as a build does."""
-    made = tuple(_layer(store, number, files) for number, files in enumerate(layers))
-    config = oci.write_config(made, platform, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
-    return Image(tags, config, oci.registry_manifest(config, made, store, compression), made)
+    written = tuple(_layer(store, number, files) for number, files in enumerate(layers))
+    config = oci.write_config(written, platform, {"Env": ["A=1"]}, "2024-01-01T00:00:00Z")
+    return Image(tags, config, oci.registry_manifest(config, written, store, compression), written)
 
 
 def image_in(store: Store) -> Image:

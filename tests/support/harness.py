@@ -96,9 +96,9 @@ def alone(name: str) -> Iterator[Path]:
 def wait_for(met: Callable[[], bool], seconds: float = 60) -> bool:
     """Wait until a condition is met; return whether it was."""
     until = time.monotonic() + seconds
-    while not (found := met()) and time.monotonic() < until:
+    while not (answer := met()) and time.monotonic() < until:
         time.sleep(0.1)
-    return found
+    return answer
 
 
 def new_name() -> str:

@@ -58,8 +58,8 @@ def _give_up(*_: object) -> None:
 def listing(directory: Path) -> dict[str, object]:
     """List every file outside of the directory that was lent, and the names of what surrounds both."""
     places = [*directory.iterdir(), *(directory / "beside").rglob("*")]
-    found = {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in places if path.name != "scratch"}
-    return {**found, "around": {entry.name for entry in os.scandir(directory.parent)}}
+    listed = {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in places if path.name != "scratch"}
+    return {**listed, "around": {entry.name for entry in os.scandir(directory.parent)}}
 
 
 def changed(data: bytes, at: list[Change]) -> bytes:

@@ -87,7 +87,7 @@ def model(config: dict[str, object]) -> dict[str, bytes]:
 
 def rows(row: dict[str, object]) -> bytes:
     """Return JSON lines; the name and the number of a row differ."""
-    return b"".join(json.dumps({**row, **number(row, each)}).encode() + b"\n" for each in range(ROWS))
+    return b"".join(json.dumps({**row, **number(row, index)}).encode() + b"\n" for index in range(ROWS))
 
 
 def number(row: dict[str, object], each: int) -> dict[str, object]:

@@ -25,11 +25,11 @@ ASKS = ("wait", "logs", "port-forward", "delete", "get")
 
 def apply(text: str, objects: Path) -> None:
     """Check and keep the objects of a stream of YAML."""
-    for each in yaml.safe_load_all(text):
-        if "." not in each["apiVersion"]:  # Kubernetes' own
-            kubernetes_validate.validate(each, RELEASE, strict=True)
-        name = f"{each['kind']}-{each['metadata']['name']}"
-        (objects / f"{name}.yaml").write_text(yaml.safe_dump(each, sort_keys=False))
+    for manifest in yaml.safe_load_all(text):
+        if "." not in manifest["apiVersion"]:  # Kubernetes' own
+            kubernetes_validate.validate(manifest, RELEASE, strict=True)
+        name = f"{manifest['kind']}-{manifest['metadata']['name']}"
+        (objects / f"{name}.yaml").write_text(yaml.safe_dump(manifest, sort_keys=False))
         print(f"{name} created")
 
 

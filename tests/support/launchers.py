@@ -17,10 +17,10 @@ DIRECTORY, CASES, MACHINES = DATA / "environments", DATA / "launchers.toml", DAT
 
 def left_by(*names: str) -> dict[str, str]:
     """Put the variables of launchers together, the innermost last; a file begins with where it comes from."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name in names:
-        found.update(read_environment(name))
-    return found
+        variables.update(read_environment(name))
+    return variables
 
 
 @cache
@@ -79,7 +79,7 @@ def describe(world: World) -> str:
     if world.rank is not None:
         here = f"rank {world.rank} of {world.size} on {nodes}, {world.local_rank} of {world.local_size} here"
         return f"{here}, {at}{', if rank 0 is there' if 'master' in world.guessed else ''}"
-    each = f" with {world.local_size} rank{'s' if world.local_size > 1 else ''}" if world.local_size else ""
+    ranks = f" with {world.local_size} rank{'s' if world.local_size > 1 else ''}" if world.local_size else ""
     if world.node_rank is None:
-        return f"any node of {low} to {high}{each}, {at}"
-    return f"node {world.node_rank} of {high}{each}, {at}"
+        return f"any node of {low} to {high}{ranks}, {at}"
+    return f"node {world.node_rank} of {high}{ranks}, {at}"

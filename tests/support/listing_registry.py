@@ -79,8 +79,8 @@ class Listing:
             self.manifests[digest] = request.body
             if ":" not in name:
                 self.tags[name] = digest
-            found = json.loads(request.body).get("subject")
-            return Reply(201, headers={"OCI-Subject": found["digest"]} if found else {})
+            subject = json.loads(request.body).get("subject")
+            return Reply(201, headers={"OCI-Subject": subject["digest"]} if subject else {})
         digest = self.tags.get(name, name)
         data = self.manifests.get(digest)
         if data is None:

@@ -99,7 +99,7 @@ def look_at(
     box: Box | None, *more: dict[str, str], cpus: str = "", parent: str = "", by: str = "hydra_pmi_proxy"
 ) -> Machine:
     """Read a machine as a process that may use these processors; parent, by: those of its parent, and its name."""
-    files = {**(box.files() if box else {}), **{name: text for each in more for name, text in each.items()}}
+    files = {**(box.files() if box else {}), **{name: text for texts in more for name, text in texts.items()}}
     if parent:
         files["/proc/7/status"] = f"Name:\t{by}\nState:\tS (sleeping)\nCpus_allowed_list:\t{parent}\n"
     every = box.cpus(range(box.total)) if box else frozenset(range(4))

@@ -32,9 +32,9 @@ class Printed(NamedTuple):
     @property
     def manifest(self) -> dict[str, Any]:
         """Return the manifest of the job; fail where there is none, or one that its operator would refuse."""
-        found = self.objects[-1]
-        assert list_flaws(found) == []
-        return found
+        last = self.objects[-1]
+        assert list_flaws(last) == []
+        return last
 
     @property
     def objects(self) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def list_options(kind: str) -> list[str]:
 def list_containers(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     """List the containers of all pods in a manifest; what a TrainJob says of its own is among them."""
     containers = [container for pod in list_pods(manifest) for container in pod["containers"]]
-    return [{**each, **manifest["spec"].get("trainer", {})} for each in containers]
+    return [{**one, **manifest["spec"].get("trainer", {})} for one in containers]
 
 
 def list_pods(manifest: dict[str, Any]) -> list[dict[str, Any]]:

@@ -67,16 +67,16 @@ def make_mpi_pods(job: Mapping[str, Any], place: Path, addresses: Sequence[str])
     }
     launcher = make_pod(job, replicas["Launcher"], f"{name}-launcher", variables, place)
     mount(launcher, "mpi-job-config", place / "config", str(Path(HOSTFILE).parent))
-    made = name_all([*pods, launcher], addresses, find_domain(job))
-    for pod in made[:-1]:
+    named = name_all([*pods, launcher], addresses, find_domain(job))
+    for pod in named[:-1]:
         add_search(pod, find_domain(job))
-    return made
+    return named
 
 
 def add_search(pod: Mapping[str, Any], domain: str) -> None:
     """Let a worker find the launcher and the others by their short names: `searches` of dnsConfig in newWorker."""
-    for each in pod["spec"]["hostAliases"]:
-        each["hostnames"] = [*each["hostnames"], *(name.removesuffix(domain) for name in each["hostnames"])]
+    for alias in pod["spec"]["hostAliases"]:
+        alias["hostnames"] = [*alias["hostnames"], *(name.removesuffix(domain) for name in alias["hostnames"])]
 
 
 def make_pod(

@@ -34,27 +34,27 @@ def set_variables(job: Mapping[str, Any], kind: str, index: int) -> dict[str, st
     """Return what setPodEnv writes into every container: envvar.go, master.go and elastic.go."""
     spec = job["spec"]
     nproc, replicas = spec.get("nprocPerNode", "auto"), spec["pytorchReplicaSpecs"]
-    total = sum(each.get("replicas", 1) for each in replicas.values())
-    found = {"PYTHONUNBUFFERED": "1"}
+    total = sum(replica.get("replicas", 1) for replica in replicas.values())
+    variables = {"PYTHONUNBUFFERED": "1"}
     if "Master" in replicas:
         place = {"MASTER_PORT": str(PORT), "MASTER_ADDR": name_pod(job, "master", 0)}
         rank = str(index + 1 if kind == "worker" else index)
         size = total * (int(nproc) if nproc.isdigit() else 1)
-        found |= place | {f"PET_{name}": value for name, value in place.items()}
-        found |= {"WORLD_SIZE": str(size), "RANK": rank, "PET_NODE_RANK": rank}
-    found["PET_NPROC_PER_NODE"] = nproc
-    return found | (meet(job) if "elasticPolicy" in spec else {"PET_NNODES": str(total)})
+        variables |= place | {f"PET_{name}": value for name, value in place.items()}
+        variables |= {"WORLD_SIZE": str(size), "RANK": rank, "PET_NODE_RANK": rank}
+    variables["PET_NPROC_PER_NODE"] = nproc
+    return variables | (meet(job) if "elasticPolicy" in spec else {"PET_NNODES": str(total)})
 
 
 def meet(job: Mapping[str, Any]) -> dict[str, str]:
     """Return what the pods of an elastic job get besides: ElasticEnvVarGenerator in elastic.go."""
     policy = job["spec"]["elasticPolicy"]
-    found = {
+    variables = {
         "PET_RDZV_ENDPOINT": f"{name_pod(job, 'worker', 0)}:{PORT}",
         "PET_RDZV_BACKEND": policy.get("rdzvBackend", "c10d"),
         "PET_NNODES": f"{policy['minReplicas']}:{policy['maxReplicas']}",
     }
-    return found | ({"PET_MAX_RESTARTS": str(policy["maxRestarts"])} if "maxRestarts" in policy else {})
+    return variables | ({"PET_MAX_RESTARTS": str(policy["maxRestarts"])} if "maxRestarts" in policy else {})
 
 
 def wait_for_master(job: Mapping[str, Any], image: str) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def make_pod(job: Mapping[str, Any], kind: str, index: int, replica: Mapping[str
 
 def make_pods(job: Mapping[str, Any], addresses: Sequence[str]) -> list[dict[str, Any]]:
     """Return all pods of a PyTorchJob; addresses: one for each pod, which its Service has as well."""
-    pods = [make_pod(job, *each) for each in list_replicas(job)]
+    pods = [make_pod(job, *row) for row in list_replicas(job)]
     return name_all(pods, addresses, "")
 
 
@@ -92,8 +92,8 @@ def name_all(pods: Sequence[dict[str, Any]], addresses: Sequence[str], domain: s
     names = [pod["metadata"]["name"] for pod in pods]
     known = [{"ip": address, "hostnames": [f"{name}{domain}"]} for name, address in zip(names, addresses, strict=True)]
     for pod in pods:
-        own = pod["metadata"]["name"]
-        pod["spec"]["hostAliases"] = [dict(each) for each in known if domain or each["hostnames"] != [own]]
+        pod_name = pod["metadata"]["name"]
+        pod["spec"]["hostAliases"] = [dict(alias) for alias in known if domain or alias["hostnames"] != [pod_name]]
     return list(pods)
 
 
@@ -148,8 +148,8 @@ def merge(old: Any, new: Any, field: str = "") -> Any:
         return {**old, **{key: merge(old.get(key), value, key) for key, value in new.items()}}
     if isinstance(old, list) and isinstance(new, list) and field in MERGED:
         by = MERGED[field]
-        found = {each[by]: each for each in old}
-        return list({**found, **{each[by]: merge(found.get(each[by]), each) for each in new}}.values())
+        merged = {item[by]: item for item in old}
+        return list({**merged, **{item[by]: merge(merged.get(item[by]), item) for item in new}}.values())
     return copy.deepcopy(new)
 
 
@@ -167,10 +167,10 @@ def make_trainjob_pods(
         spec = copy.deepcopy(replicated["template"]["spec"]["template"]["spec"])
         [node] = spec["containers"]
         fill_node(node, trainer, name, index)
-        own = f"{name}-node-0-{index}"
+        pod = f"{name}-node-0-{index}"
         labels = {"jobset.sigs.k8s.io/jobset-name": name, "batch.kubernetes.io/job-completion-index": str(index)}
         spec.setdefault("restartPolicy", "OnFailure")  # JobSet's default
-        pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": own, "labels": labels}, "spec": spec})
+        pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "labels": labels}, "spec": spec})
     return name_all(pods, addresses, f".{name}")
 
 

@@ -45,7 +45,7 @@ def make(store: Store, place: Path, name: str, files: Mapping[str, bytes | str])
     """Make a package of files, and of links where the content is text, and keep it in a store."""
     place.mkdir(exist_ok=True)
     path = place / f"{name}.deb"
-    path.write_bytes(package(name, {f"./{each}": content for each, content in files.items()}))
+    path.write_bytes(package(name, {f"./{inner}": content for inner, content in files.items()}))
     digest = sha256(path)
     return Deb(name, "1", "amd64", store.keep(path, digest, path.name).name, digest)
 

@@ -59,9 +59,9 @@ def _started(config: Path) -> Iterator[str]:
     child = Started(["env", "OTEL_TRACES_EXPORTER=none", "docker-registry", "serve", str(config)])
     try:
         assert child.said("listening on", 60), child.text
-        found = re.search(r"listening on (127\.0\.0\.1:[0-9]+)", child.text)
-        assert found
-        yield found[1]
+        match = re.search(r"listening on (127\.0\.0\.1:[0-9]+)", child.text)
+        assert match
+        yield match[1]
     finally:
         child.end()
 

@@ -132,10 +132,10 @@ class Image:
     @classmethod
     def of(cls, parts: Sequence[Part], **changes: Any) -> Image:
         """Make an image of layers as they are."""
-        made = cls.__new__(cls)
-        made.tars = []
-        made._write(parts, changes)
-        return made
+        image = cls.__new__(cls)
+        image.tars = []
+        image._write(parts, changes)
+        return image
 
     def _write(self, parts: Sequence[Part], changes: Mapping[str, Any]) -> None:
         self.blobs: dict[str, bytes] = {}

@@ -95,7 +95,7 @@ def network(own: str = OWN, taken: Mapping[int, OSError] = {}) -> Iterator[None]
     """
 
     def look_up(host: str, *_: object) -> list[tuple[int, tuple[str, int]]]:
-        return [(2, (each, 9)) for each in ADDRESSES.get(host, [ELSEWHERE])]
+        return [(2, (address, 9)) for address in ADDRESSES.get(host, [ELSEWHERE])]
 
     with (
         mock.patch("multinode_image.machine.network.look_up", look_up),
@@ -214,8 +214,8 @@ class Container:
     def explain(self, words: str | Sequence[str], environ: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return what `--explain=json` says of a command."""
         argv = words.split() if isinstance(words, str) else words
-        found: dict[str, Any] = json.loads(self.start(["--explain=json", *argv], environ).out)
-        return found
+        plan: dict[str, Any] = json.loads(self.start(["--explain=json", *argv], environ).out)
+        return plan
 
     @contextmanager
     def _entered(self) -> Iterator[None]:

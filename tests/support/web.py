@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         body = b"" if self.command == "HEAD" else reply.body[: reply.cut]
-        for piece in [bytes([each]) for each in body] if reply.pause else [body]:
+        for piece in [bytes([byte]) for byte in body] if reply.pause else [body]:
             self.wfile.write(piece)
             time.sleep(reply.pause)
 

@@ -39,7 +39,7 @@ def write(
     """
     info = f"{name}-{version}.dist-info"
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
-    lines += [f"Requires-Dist: {each}" for each in requires]
+    lines += [f"Requires-Dist: {requirement}" for requirement in requires]
     about = {f"{info}/METADATA": "\n".join([*lines, ""]).encode(), f"{info}/WHEEL": about_wheel(tag)}
     whole = {**files, **about, **files}  # what a test gives takes the place of either
     whole[f"{info}/RECORD"] = record({**whole, **(recorded or {})}, info, algorithm).encode()
