@@ -62,7 +62,7 @@ def main(argv: list[str], environ: Mapping[str, str], root: str) -> int:
         print_error(refusal)
         code = refusal.code
         if argv[:1] == [RANK]:
-            from multinode_image.hooks.reason import leave_reason  # as in `run`
+            from multinode_image.hooks.job.reason import leave_reason  # as in `run`
 
             leave_reason([refusal.fact, refusal.value, refusal.remedy], environ)
     except OSError as error:

@@ -87,7 +87,7 @@ def check_watching(environ: Mapping[str, str]) -> None:
 
 
 def check_bf16(environ: Mapping[str, str]) -> None:
-    """Raise Refusal for a word about bf16 that is not known (hooks/bf16_units.py reads it)."""
+    """Raise Refusal for a word about bf16 that is not known (hooks/compute/bf16_units.py reads it)."""
     word = environ.get(BF16, "").strip()
     if word not in ("", EMULATE):
         raise Refusal(f"{BF16} has a value that is not known", repr(word), f"export {BF16}={EMULATE}, or unset it")

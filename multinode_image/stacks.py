@@ -1,4 +1,4 @@
-"""`stacks`: where each rank of this container is, by its own words (hooks/waits.py).
+"""`stacks`: where each rank of this container is, by its own words (hooks/groups/waits.py).
 
 Nothing is traced and no signal is sent: a rank has a file in memory, named after its process and a pipe of it. What
 asks opens both by /proc, which whoever has started the rank may, and writes into the pipe.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.printing.streams import print_output
 
-# As in hooks/waits.py.
+# As in hooks/groups/waits.py.
 ANSWER = re.compile(r"memfd:multinode-stacks-(\d+)-(\d+)\b")
 DONE = b"\n.\n"
 SECONDS, PAUSE = 5.0, 0.05  # in which a rank answers, and between two looks

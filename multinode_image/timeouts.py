@@ -1,6 +1,6 @@
 """How long a start waits, in seconds, and for what: every time that is not torch's or ssh's own.
 
-A program that runs beside torch has its own (hooks/agents.py, programs/network.py).
+A program that runs beside torch has its own (hooks/ends/agents.py, programs/network.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What takes part in the trainings of others: `at_start` and `at_exit` in every Python of one.
+"""What takes part in the trainings of others: at the start and at the exit of every Python of one.
 
-By its table the others do something once a module has been imported.
+By the table of `at_start` the modules of the packages do something once a library has been imported.
 """

@@ -62,13 +62,13 @@ def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
     """Print why this process ends, if that is known."""
     while RESERVED:
         os.close(RESERVED.pop())
-    from multinode_image.hooks.diagnose import Place, explain
+    from multinode_image.hooks.ends.diagnose import Place, explain
     from multinode_image.machine.disks import find_disk, find_full
     from multinode_image.machine.files import read_text
     from multinode_image.machine.refused_writes import find_refused
     from multinode_image.printing.streams import print_error
 
-    waits = find_loaded(sys.modules, "waits")
+    waits = find_loaded(sys.modules, "groups.waits")
     others = waits.describe_others if waits else str
     refused = functools.partial(find_refused, error)
     reason = explain(error, Place(environ, read_text, find_disk, lambda: find_full(read_text), others, refused))
@@ -80,7 +80,7 @@ def say_error(error: BaseException, environ: Mapping[str, str]) -> None:
 def hand_on(parts: Sequence[str], environ: Mapping[str, str]) -> None:
     """Let torchrun's agent say again why this rank ends, and not why a process has that the rank has started."""
     if environ.get(TRAINING) == str(os.getpid()):
-        from multinode_image.hooks.reason import leave_reason
+        from multinode_image.hooks.job.reason import leave_reason
 
         leave_reason(parts, environ)
 
@@ -91,7 +91,8 @@ def describe_job(modules: Mapping[str, Any], environ: Mapping[str, str], pid: in
     torch remembers how a group was formed, also after it was destroyed; before 2.0 it does not, and what has seen a
     step in it does. A group by the variables of the ranks forms only when all ranks have come.
     """
-    from multinode_image.hooks import one_job, one_model
+    from multinode_image.hooks.job import one_job
+    from multinode_image.hooks.model import one_model
 
     distributed = modules[DISTRIBUTED]
     if environ.get("RANK") != "0" or one_job.count_meant(environ) == 1:
@@ -119,7 +120,7 @@ def has_worked_by_children() -> bool:
 
 def describe_waiting(modules: Mapping[str, Any]) -> str:
     """Return which part of the time backward passes have waited for others; empty where that is little."""
-    waited = getattr(getattr(find_loaded(modules, "gradients"), "SEEN", None), "waited", None)
+    waited = getattr(getattr(find_loaded(modules, "step.gradients"), "SEEN", None), "waited", None)
     share = (waited or 0) / (time.monotonic() - BEGAN)
     return f", waiting for gradients {share:.0%} of the time" if share > MUCH else ""
 
@@ -140,25 +141,25 @@ def keep_groups(modules: Mapping[str, Any]) -> None:
 
 
 def find_loaded(modules: Mapping[str, Any], name: str) -> Any:
-    """Return a module beside this one, if the training has loaded it."""
+    """Return a module of this package, if the training has loaded it."""
     return modules.get(f"{__package__}.{name}")
 
 
 def end(modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     """Do what has to be done at the exit."""
     with contextlib.suppress(Exception):  # it is in the log already
-        for fault in getattr(find_loaded(modules, "one_job"), "TOLD", ()):
+        for fault in getattr(find_loaded(modules, "job.one_job"), "TOLD", ()):
             hand_on(fault, environ)
     error = getattr(sys, "last_value", None)
-    if error is None and not any(STATUS[-1:]) and (DISTRIBUTED in modules or find_loaded(modules, "one_model")):
+    if error is None and not any(STATUS[-1:]) and (DISTRIBUTED in modules or find_loaded(modules, "model.one_model")):
         finish(modules, environ)
     if DISTRIBUTED not in modules:
         return
     with contextlib.suppress(Exception):  # the program's own error is what counts
         say(error, modules, environ)
-        for text in getattr(find_loaded(modules, "ending"), "LAST", ()):
+        for text in getattr(find_loaded(modules, "ends.ending"), "LAST", ()):
             print(f"multinode: {text}", file=sys.stderr, flush=True)
-    for watcher in (find_loaded(modules, "waits"), find_loaded(modules, "one_model")):
+    for watcher in (find_loaded(modules, "groups.waits"), find_loaded(modules, "model.one_model")):
         if watcher:
             watcher.stop()
     if modules[DISTRIBUTED].is_initialized():
@@ -168,8 +169,9 @@ def end(modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:
 
 def finish(modules: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     """End a process that ends well, but has trained a model of its own, with an error."""
-    from multinode_image.hooks import one_job, one_model
     from multinode_image.hooks.after_import import say_silent
+    from multinode_image.hooks.job import one_job
+    from multinode_image.hooks.model import one_model
 
     fault = None
     try:
@@ -196,7 +198,8 @@ def say_job(text: str, modules: Mapping[str, Any], environ: Mapping[str, str]) -
 
     text: that of rank 0, empty on all others.
     """
-    from multinode_image.hooks import ending, one_job, word
+    from multinode_image.hooks.ends import ending
+    from multinode_image.hooks.job import one_job, word
 
     if text and word.leave_last_line(text, environ):
         return

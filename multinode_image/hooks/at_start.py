@@ -27,57 +27,58 @@ from multinode_image.settings import TRAINING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# What is done once a module has been imported: modules beside this one, and their functions, which get the module.
+# What is done once a module has been imported: modules of this package, and their functions, which get the module.
 ROWS = {
-    "torch": ("threads.compare", "compiler.watch_compile"),
-    "multiprocessing.queues": ("lost_batch.watch_queues",),
-    "intel_extension_for_pytorch": ("bf16_units.watch_ipex",),
-    "torch.optim.optimizer": ("optimizers.watch_optimizers", "bf16_units.watch_optimizers"),
-    "torch.amp.autocast_mode": ("gradients.watch_autocast", "bf16_units.watch_autocast"),  # the last is called first
+    "torch": ("compute.threads.compare", "compute.compiler.watch_compile"),
+    "multiprocessing.queues": ("data.lost_batch.watch_queues",),
+    "intel_extension_for_pytorch": ("compute.bf16_units.watch_ipex",),
+    "torch.optim.optimizer": ("model.optimizers.watch_optimizers", "compute.bf16_units.watch_optimizers"),
+    # the last is called first
+    "torch.amp.autocast_mode": ("step.gradients.watch_autocast", "compute.bf16_units.watch_autocast"),
     "torch.nn.parallel.distributed": (
-        "gradients.watch_parallel",
-        "one_model.watch_parallel",
-        "same_data.watch_batches",
+        "step.gradients.watch_parallel",
+        "model.one_model.watch_parallel",
+        "data.same_data.watch_batches",
     ),
-    "torch.utils.data.dataset": ("same_data.watch_split",),
-    "torch.utils.data.distributed": ("same_data.watch_sampler",),
-    "datasets.arrow_dataset": ("same_data.watch_datasets",),
-    "sklearn.model_selection._split": ("same_data.watch_lists",),
+    "torch.utils.data.dataset": ("data.same_data.watch_split",),
+    "torch.utils.data.distributed": ("data.same_data.watch_sampler",),
+    "datasets.arrow_dataset": ("data.same_data.watch_datasets",),
+    "sklearn.model_selection._split": ("data.same_data.watch_lists",),
     at_exit.DISTRIBUTED: (
-        "bf16_units.watch_groups",
-        "word.watch_groups",
-        "meeting.separate_groups",
-        "waits.watch_waits",
-        "ddp_timeout.watch_groups",
-        "interface.watch_rendezvous",
-        "same_job.watch_rendezvous",
+        "compute.bf16_units.watch_groups",
+        "job.word.watch_groups",
+        "groups.meeting.separate_groups",
+        "groups.waits.watch_waits",
+        "groups.ddp_timeout.watch_groups",
+        "groups.interface.watch_rendezvous",
+        "groups.same_job.watch_rendezvous",
     ),
-    "torch.distributed.launcher.api": ("agents.watch_launch",),
-    "accelerate.commands.launch": ("agents.watch_accelerate",),
-    "torch.distributed.elastic.agent.server.api": ("ending.watch_agents", "same_job.watch_agents"),
-    "torch.distributed.fsdp.api": ("bf16_units.watch_policies",),
-    "torch.distributed.fsdp._fully_shard._fsdp_api": ("bf16_units.watch_policies",),
-    "torch.distributed._composable.fsdp._fsdp_api": ("bf16_units.watch_policies",),
-    "torch.distributed.rendezvous": ("group_of_one.serve_alone", "meeting.watch_stores"),
-    "keras.src.optimizers.base_optimizer": ("optimizers.watch_keras",),
-    "thinc.model": ("optimizers.watch_thinc",),
-    "torch.utils.data._utils.worker": ("lost_batch.stay_apart",),
+    "torch.distributed.launcher.api": ("ends.agents.watch_launch",),
+    "accelerate.commands.launch": ("ends.agents.watch_accelerate",),
+    "torch.distributed.elastic.agent.server.api": ("ends.ending.watch_agents", "groups.same_job.watch_agents"),
+    "torch.distributed.fsdp.api": ("compute.bf16_units.watch_policies",),
+    "torch.distributed.fsdp._fully_shard._fsdp_api": ("compute.bf16_units.watch_policies",),
+    "torch.distributed._composable.fsdp._fsdp_api": ("compute.bf16_units.watch_policies",),
+    "torch.distributed.rendezvous": ("groups.group_of_one.serve_alone", "groups.meeting.watch_stores"),
+    "keras.src.optimizers.base_optimizer": ("model.optimizers.watch_keras",),
+    "thinc.model": ("model.optimizers.watch_thinc",),
+    "torch.utils.data._utils.worker": ("data.lost_batch.stay_apart",),
     "transformers.trainer": (
-        "progress.show_progress",
-        "speed.watch_speed",
-        "history.keep_history",
-        "mean_loss.weigh_losses",
-        "go_on.watch_training",
-        "best_model.watch_best",  # before what may end the process
-        "last_checkpoint.watch_end",
-        "bf16_units.watch_evaluation",
+        "trainer.progress.show_progress",
+        "trainer.speed.watch_speed",
+        "trainer.history.keep_history",
+        "step.mean_loss.weigh_losses",
+        "trainer.go_on.watch_training",
+        "trainer.best_model.watch_best",  # before what may end the process
+        "trainer.last_checkpoint.watch_end",
+        "compute.bf16_units.watch_evaluation",
     ),
-    "accelerate.data_loader": ("order.tell_epoch", "same_data.watch_loaders"),
-    "transformers.trainer_pt_utils": ("order.draw_alike",),
+    "accelerate.data_loader": ("data.order.tell_epoch", "data.same_data.watch_loaders"),
+    "transformers.trainer_pt_utils": ("data.order.draw_alike",),
     "transformers.training_args": (
-        "bf16_units.allow_bf16",
-        "compiler.watch_arguments",
-        "ddp_timeout.watch_arguments",
+        "compute.bf16_units.allow_bf16",
+        "compute.compiler.watch_arguments",
+        "groups.ddp_timeout.watch_arguments",
     ),
 }
 
@@ -124,7 +125,7 @@ def do_all(steps: Sequence[Callable[[Any], None]], module: Any) -> None:
 
 def act(name: str, module: Any) -> None:
     """Do what a row names."""
-    beside, _, function = name.partition(".")
+    beside, _, function = name.rpartition(".")
     try:
         getattr(importlib.import_module(f"{__package__}.{beside}"), function)(module)
     except Exception as error:  # none of them is worth a training

@@ -15,7 +15,7 @@ from multinode_image.addresses import PORT, read_port
 from multinode_image.decide import Plan
 from multinode_image.errors import EXIT_OUTSIDE, Refusal
 from multinode_image.facts import Facts
-from multinode_image.hooks.word import WORD, offer_place, take_last_line
+from multinode_image.hooks.job.word import WORD, offer_place, take_last_line
 from multinode_image.machine.files import lend_private, which, write_private
 from multinode_image.machine.image import LAUNCHED, name_stack
 from multinode_image.machine.network import (

@@ -29,7 +29,7 @@ import torch.distributed as dist
 from transformers import HfArgumentParser, PrinterCallback, Trainer, TrainingArguments
 
 from multinode_image.exchange.origins import read_autocast
-from multinode_image.hooks.gradients import SEEN
+from multinode_image.hooks.step.gradients import SEEN
 from multinode_image.programs import smoke_checks as checks
 from multinode_image.programs.leave import leave
 from multinode_image.programs.smoke_checks import SEED, Failed, Report, default_flags

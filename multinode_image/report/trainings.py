@@ -1,8 +1,8 @@
 """What trainings have left in their directories for results, read with bounds and without trust.
 
-Three files tell of one: the history that a training of an image keeps (hooks/history.py), the state of the Trainer
-in the directory or in its newest checkpoint, and the metrics that the example scripts write at their end. Where the
-first two tell of the same step, the history counts.
+Three files tell of one: the history that a training of an image keeps (hooks/trainer/history.py), the state of the
+Trainer in the directory or in its newest checkpoint, and the metrics that the example scripts write at their end. Where
+the first two tell of the same step, the history counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPEED, WAITING = "samples per second", "waiting"
 # How names of what the Trainer logs about itself end: no curve is drawn of that.
 ABOUT = ("_runtime", "_per_second", "_flos", "_time", "train_loss", "epoch")
 
-# What is kept of what a start says of itself (hooks/history.py, describe).
+# What is kept of what a start says of itself (hooks/trainer/history.py, describe).
 FACTS = (
     "began", "script", "model", "weights", "ranks", "batch", "bf16", "gradients", "threads", "steps", "torch",
     "transformers",

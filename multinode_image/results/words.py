@@ -10,7 +10,7 @@ from multinode_image.results.plan import find_script
 from multinode_image.tasks.command import Command
 from multinode_image.world.torchrun import ID
 
-# Read by hooks/same_job.py.
+# Read by hooks/groups/same_job.py.
 VARIABLE = "MULTINODE_WORDS"
 MOST = 200  # characters that are shown
 

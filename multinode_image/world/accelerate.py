@@ -1,4 +1,4 @@
-"""`accelerate launch`: its options by which it may start several processes; it is asked itself in hooks/agents.py."""
+"""`accelerate launch`: its options by which it may start several processes; hooks/ends/agents.py asks it itself."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ PROGRAMS = ("multinode_image", "manifests", "images")
 ERRORS = ("Refusal", "Fault", "UserFault", "WorldFault")
 # Where the fact and the remedy stand among so many arguments; five are those of a row of images/deliver/refusals.py.
 PLACES = {3: (0, 2), 4: (0, 2), 5: (3, 4)}
-# What makes a rule of multinode_image/hooks/diagnose.py, of a fact, a remedy and perhaps an exit code.
+# What makes a rule of multinode_image/hooks/ends/diagnose.py, of a fact, a remedy and perhaps an exit code.
 RULE = "say"
 # What stands where a message has a value.
 VALUE = "..."

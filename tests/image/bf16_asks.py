@@ -89,7 +89,7 @@ ASKS: dict[str, Callable[[], str]] = {
 }
 
 if sys.argv[1:] == ["LAST"] and RANK == SIZE - 1:
-    vars(sys.modules["multinode_image.hooks.bf16_units"])["read_units"] = frozenset
+    vars(sys.modules["multinode_image.hooks.compute.bf16_units"])["read_units"] = frozenset
 if SIZE > 1:
     dist.init_process_group("gloo")
 answers = {name: ask() for name, ask in ASKS.items()}

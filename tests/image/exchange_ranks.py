@@ -409,13 +409,13 @@ def train(case: Case, choice: str) -> Iterator[tuple[dict[str, Any], set[str]]]:
 
 def find_hook() -> dict[str, Any]:
     """Return what is in the module of the hook."""
-    found: dict[str, Any] = sys.modules["multinode_image.hooks.gradients"].load_choice().Exchange.end.__globals__
+    found: dict[str, Any] = sys.modules["multinode_image.hooks.step.gradients"].load_choice().Exchange.end.__globals__
     return found
 
 
 def find_lowered(parallel: Any) -> frozenset[int]:
     """Return the ids of the parameters whose gradients are sent as bfloat16 because all ranks compute so."""
-    exchange = sys.modules["multinode_image.hooks.gradients"].load_choice().HOOKS.get(parallel.reducer)
+    exchange = sys.modules["multinode_image.hooks.step.gradients"].load_choice().HOOKS.get(parallel.reducer)
     return getattr(getattr(exchange, "agreement", None), "last", frozenset())
 
 
@@ -546,7 +546,7 @@ def register_late(passes: int, register: Callable[[Any], None], factor: float) -
             out.sum().backward()
         weights.append(torch.cat([weight.grad.flatten() for weight in model.parameters()]))
     check_error("late hook", weights[0] * factor, weights[1], 4e-3)
-    assert sys.modules["multinode_image.hooks.gradients"].SEEN.sent == "own"
+    assert sys.modules["multinode_image.hooks.step.gradients"].SEEN.sent == "own"
     try:
         register(parallel)
     except RuntimeError as error:
@@ -564,7 +564,7 @@ def wait_for_others(choice: str, own: Any = None) -> None:
     parallel = DistributedDataParallel(torch.nn.Linear(2, 2))
     if own:
         parallel.register_comm_hook(None, own)
-    seen, late = sys.modules["multinode_image.hooks.gradients"].SEEN, dist.get_rank() == dist.get_world_size() - 1
+    seen, late = sys.modules["multinode_image.hooks.step.gradients"].SEEN, dist.get_rank() == dist.get_world_size() - 1
     for number in range(3):
         dist.barrier()
         seen.waited = 0.0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from multinode_image.hooks.one_job import DISTRIBUTED
+from multinode_image.hooks.job.one_job import DISTRIBUTED
 
 STORE = SimpleNamespace(underlying_store=SimpleNamespace(host="pod0", port=41000))
 

@@ -44,12 +44,12 @@ def list_modules(program: str) -> dict[str, Path]:
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 
 
-def list_packages(graph: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Return the same graph between the packages of a program: the first two parts of each name."""
+def list_packages(graph: dict[str, set[str]], depth: int) -> dict[str, set[str]]:
+    """Return the same graph between the packages of a program: so many parts of each name."""
     arrows: dict[str, set[str]] = {}
     for module, others in graph.items():
-        package = ".".join(module.split(".")[:2])
-        arrows.setdefault(package, set()).update({".".join(other.split(".")[:2]) for other in others} - {package})
+        package = ".".join(module.split(".")[:depth])
+        arrows.setdefault(package, set()).update({".".join(other.split(".")[:depth]) for other in others} - {package})
     return arrows
 
 
@@ -58,7 +58,7 @@ def test_imports_have_one_direction(program: str) -> None:
     """No module imports itself by a circle of others, and no package does."""
     modules = {name: path for name, path in list_modules(program).items() if name != program}
     graph = {name: (set(read_source(path).imports) & modules.keys()) - {name} for name, path in modules.items()}
-    for each in (graph, list_packages(graph)):
+    for each in (graph, list_packages(graph, 2), list_packages(graph, 3)):
         try:
             TopologicalSorter(each).prepare()
         except CycleError as error:

@@ -73,8 +73,8 @@ def test_so_many_ranks_touch_so_many_rows_that_the_embedding_is_summed() -> None
 
 
 def test_what_the_line_of_progress_says_was_measured() -> None:
-    """The advice of hooks/progress.py names a share, and seconds of a step before and after."""
-    text = (ROOT / "multinode_image/hooks/progress.py").read_text()
+    """The advice of hooks/trainer/progress.py names a share, and seconds of a step before and after."""
+    text = (ROOT / "multinode_image/hooks/trainer/progress.py").read_text()
     ((share, before, after),) = re.findall(r"where (\d+)% was waiting: ([\d.]+) s a step became ([\d.]+) s", text)
 
     found = {f"{each.seconds:.2f}": each for each in POINTS}
@@ -88,7 +88,7 @@ def test_what_the_line_of_progress_says_was_measured() -> None:
 
 def test_the_line_of_progress_says_what_a_larger_batch_costs_as_the_page_does() -> None:
     page = "\n".join(pages.maker("settings")())
-    text = (ROOT / "multinode_image/hooks/progress.py").read_text()
+    text = (ROOT / "multinode_image/hooks/trainer/progress.py").read_text()
     large, small = (
         round(100 * float(share))
         for share in re.findall(r"\| (?:share of a step that .*, 12 x 384|that share, 8 x 128) \| ([\d.]+) \|", page)

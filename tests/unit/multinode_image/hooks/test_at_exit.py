@@ -21,8 +21,8 @@ from multinode_image.hooks.at_exit import (
     end,
     keep_groups,
 )
-from multinode_image.hooks.one_job import Fault
-from multinode_image.hooks.reason import FILE, read_reason
+from multinode_image.hooks.job.one_job import Fault
+from multinode_image.hooks.job.reason import FILE, read_reason
 from multinode_image.settings import TRAINING
 
 RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", TRAINING: "7"}
@@ -72,7 +72,7 @@ def test_rank_0_says_whether_its_job_was_one(
 @pytest.mark.parametrize(("waited", "said"), [(None, ""), (19, ""), (21, ", waiting for gradients 21% of the time")])
 def test_rank_0_says_how_long_it_has_waited(waited: int | None, said: str) -> None:
     gradients = SimpleNamespace(SEEN=SimpleNamespace(waited=waited))
-    modules = {DISTRIBUTED: torch(2), "multinode_image.hooks.gradients": gradients}
+    modules = {DISTRIBUTED: torch(2), "multinode_image.hooks.step.gradients": gradients}
 
     with mock.patch("time.monotonic", lambda: at_exit.BEGAN + 100):
         assert describe_job(modules, RANK_0, 7) == ONE + said
@@ -120,7 +120,7 @@ def test_a_rank_that_was_ended_leaves_word_and_no_process_that_it_has_started(le
     number = os.getpid() if leaves else 1
     path = tmp_path / "error.json"
     fault = Fault("this process trains by itself", "rank 1", "init_process_group")
-    modules = {"multinode_image.hooks.one_job": SimpleNamespace(TOLD=[fault])}
+    modules = {"multinode_image.hooks.job.one_job": SimpleNamespace(TOLD=[fault])}
 
     end(modules, {FILE: str(path), TRAINING: str(number)})
 

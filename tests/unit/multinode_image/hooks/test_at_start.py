@@ -32,8 +32,8 @@ def test_a_warning_of_a_scheduler_means_what_sigterm_means(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("row", sorted({each for row in at_start.ROWS.values() for each in row}))
 def test_what_a_row_names_is_there(row: str) -> None:
-    beside, _, function = row.partition(".")
-    parsed = ast.parse((HERE / f"{beside}.py").read_text())
+    beside, _, function = row.rpartition(".")
+    parsed = ast.parse((HERE / f"{beside.replace('.', '/')}.py").read_text())
     assert function in {node.name for node in parsed.body if isinstance(node, ast.FunctionDef)}
 
 
@@ -77,18 +77,18 @@ def test_a_file_of_the_users_own_is_run_after_the_module_of_its_name(
 
 def test_a_file_of_the_users_own_comes_after_our_own_hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(at_start, "ROWS", {"json": ("order.nothing",)})
+    monkeypatch.setattr(at_start, "ROWS", {"json": ("data.order.nothing",)})
     monkeypatch.setattr(at_start, "act", lambda name, _: order.append(name))
     (tmp_path / "json.py").write_text("def after_import(module): module.append('own')")
 
     at_start.list_actions(str(tmp_path))["json"](order)
 
-    assert order == ["order.nothing", "own"]
+    assert order == ["data.order.nothing", "own"]
 
 
 def test_a_hook_that_fails_says_so_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(after_import, "FAILED", [])
     monkeypatch.setenv("RANK", "0")
     for _ in range(2):
-        at_start.act("order.nothing_of_this_name", None)
+        at_start.act("data.order.nothing_of_this_name", None)
     assert capsys.readouterr().err.count("order.nothing_of_this_name does not work here") == 1

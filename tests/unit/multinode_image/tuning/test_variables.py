@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multinode_image.errors import Refusal
-from multinode_image.hooks.one_job import count_meant
+from multinode_image.hooks.job.one_job import count_meant
 from multinode_image.machine.cpus import Machine
 from multinode_image.machine.image import Stack
 from multinode_image.settings import SIZE

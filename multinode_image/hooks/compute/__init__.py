@@ -1,0 +1,1 @@
+"""What computes: the type of numbers, the threads, and torch's compiler."""

@@ -1,0 +1,1 @@
+"""How processes, nodes and jobs end: in the agent of torchrun, and in words."""

@@ -1,0 +1,1 @@
+"""Whether all ranks train one model: a proof by samples of its weights."""

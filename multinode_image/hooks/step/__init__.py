@@ -1,0 +1,1 @@
+"""What belongs to a step: gradients that ranks exchange, and losses that are weighed."""

@@ -1,0 +1,1 @@
+"""What a Trainer of transformers does besides: checkpoints, its log, its history and its progress."""

@@ -1,0 +1,308 @@
+"""What is printed for an error that ends a process, in the words of torch, gloo and the kernel: kind and value."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
+
+import pytest
+
+from multinode_image.errors import EXIT_OUTSIDE, EXIT_USER
+from multinode_image.hooks.ends.diagnose import Place, explain
+from multinode_image.machine.disks import Disk
+
+HOST = socket.gethostname()
+FILES = {
+    "/proc/self/cgroup": "0::/\n",
+    "/sys/fs/cgroup/memory.max": "838860800\n",
+    "/sys/fs/cgroup/memory.events": "oom 1\noom_kill 1\n",
+}
+FULL = [Disk("/workspace/output", 64 << 20, 0)]
+SHM = {"/dev/shm": Disk("/dev/shm", 32 << 20, 32 << 20)}
+NO_SPACE = "No space left on device"
+LIMIT = "the memory limit of this container, 800 MB, was reached"
+OUT = "/workspace/output (64 MB, 0 MB free)"
+WRITER = "[enforce fail at inline_container.cc:672] . "
+NODES = {"PET_NNODES": "2", "PET_NODE_RANK": "0"}
+COMPILER = "InvalidCxxCompiler: No working C++ compiler found in torch._inductor.config"
+KILLED = "DataLoader worker (pid 12) is killed by signal: Killed. "
+
+
+class SafetensorError(Exception):
+    """Not a subclass of OSError."""
+
+
+class RendezvousConnectionError(Exception):
+    """What torchrun's agent raises when the node of the endpoint is gone."""
+
+
+class DistStoreError(RuntimeError):
+    """What the store of torch raises."""
+
+
+class DistNetworkError(RuntimeError):
+    """What torch raises of sockets."""
+
+
+class Signal(Exception):
+    """What torchrun's agent raises when it gets a signal."""
+
+    sigval = 15
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def hidden(error: Exception, context: Exception) -> Exception:
+    """Return an error as `raise ... from None` leaves it."""
+    error.__context__, error.__suppress_context__ = context, True
+    return error
+
+
+def place(environ: Mapping[str, str] | None = None, full: list[Disk] = FULL) -> Place:
+    return Place({"RANK": "3"} if environ is None else environ, FILES.get, SHM.get, lambda: full)
+
+
+@pytest.mark.parametrize(
+    ("error", "fact", "value"),
+    [
+        (OSError(28, NO_SPACE), "no space is left", OUT),
+        (SafetensorError(f"I/O error: {NO_SPACE} (os error 28)"), "no space is left", OUT),
+        (RuntimeError(f"{WRITER}PytorchStreamWriter failed writing file data/2"), "no space is left", OUT),
+        (caused(RuntimeError(f"{WRITER}unexpected pos 64 vs 0"), OSError()), "no space is left", OUT),
+        (RuntimeError("basic_ios::clear: iostream error"), "no space is left", OUT),
+        (RuntimeError("DataLoader worker (pid 1) is killed by signal: Bus error. It"), "no shared memory", "/dev/shm"),
+        (RuntimeError(f"unable to write to file </torch_1_3>: {NO_SPACE} (28)"), "no shared memory", "32 MB"),
+        (RuntimeError(f"unable to allocate shared memory(shm) for file </torch_1>: {NO_SPACE}"), "no shared", "32 MB"),
+        (RuntimeError(f"unable to mmap 8 bytes from file </torch_1_3>: {NO_SPACE}"), "no shared memory", "32 MB"),
+        (RuntimeError(KILLED), "a DataLoader worker of rank 3", LIMIT),
+        (RuntimeError("can't start new thread"), "no more processes or threads", ""),
+        (BlockingIOError(11, "Resource temporarily unavailable"), "no more processes or threads", ""),
+        (RuntimeError("Resource temporarily unavailable"), "no more processes or threads", ""),
+        (OSError(24, "Too many open files"), "no more files", ""),
+        (RuntimeError("Too many open files. Communication with the workers is no longer possible."), "no more", ""),
+        (RuntimeError("Distributed package doesn't have NCCL built in"), "has no such backend", "NCCL"),
+        (RuntimeError("Distributed package doesn't have MPI built in. MPI is only"), "has no such backend", "MPI"),
+        (AssertionError("Unknown backend type ccl"), "has no such backend", "ccl"),
+        (AssertionError("Unknown c10d backend type UCC"), "has no such backend", "UCC"),
+        (ValueError("Invalid backend: 'torch-ucc'"), "has no such backend", "torch"),
+        (ModuleNotFoundError("No module named 'oneccl_bindings_for_pytorch'"), "has no such backend", "oneccl"),
+        (ValueError("Your setup doesn't support bf16/gpu."), "looks for a GPU", "bf16"),
+        (PackageNotFoundError("deepspeed"), "has no package", "deepspeed"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "got no memory", "can't allocate"),
+        (OSError(12, "Cannot allocate memory"), "got no memory", "Cannot allocate memory"),
+        (RuntimeError("gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:9: Connection timed out"),
+         "has lost another rank", "Connection timed out, 10.0.0.2"),
+        (RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [fd00::2]:9."),
+         "has lost another rank", "Connection closed by peer, fd00::2"),
+        (caused(OSError("The connection to the C10d store has failed."), RuntimeError("wait timeout after 60000ms")),
+         "has lost another rank", "wait timeout after 60000ms"),
+        (RuntimeError("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to"),
+         "has lost another rank", "Timed out waiting 1800000ms for recv operation"),
+        (caused(RuntimeError("backend='inductor' raised:"), RuntimeError(f"{COMPILER}.cpp.cxx: (None, 'g++')")),
+         "no C++ compiler", "No working C++ compiler found"),
+        (RuntimeError("C++ compile error\nx.cpp:4:10: fatal error: Python.h: No such file or directory"),
+         "no C++ compiler", "Python.h"),
+        (Signal("Process 7 got signal: 15"), "was ended by signal", "15"),
+        # Also where the connection timed out, which between ranks means that one of them is lost.
+        (caused(RendezvousConnectionError("to the C10d store has failed."), OSError("timed out")), "rendezvous", ""),
+        (DistStoreError("Timed out after 901 seconds waiting for clients. 1/2 clients joined."), "too few", "1/2"),
+        (DistStoreError("client socket has timed out after 900000ms while trying to connect to (pod0, 29500)."),
+         "the master does not answer", "900000ms while trying to connect to (pod0, 29500)"),
+    ],
+)  # fmt: skip
+def test_an_error_is_said_in_words(error: BaseException, fact: str, value: str) -> None:
+    found = explain(error, place())
+
+    assert found is not None and fact in found.fact and value in found.value
+    assert found.code == (EXIT_USER if any(word in fact for word in ("backend", "GPU", "C++")) else found.code)
+
+
+@pytest.mark.parametrize(
+    ("error", "fact"),
+    [
+        (SafetensorError("Error while serializing: I/O error: File too large (os error 27)"), "limit of a file's size"),
+        (OSError(27, "File too large", "/workspace/output/a.bin"), "limit of a file's size"),
+        (OSError(122, "Disk quota exceeded", "/workspace/output/a.bin"), "the disk quota"),
+        (SafetensorError("I/O error: Disk quota exceeded (os error 122)"), "the disk quota"),
+        (RuntimeError(f"{WRITER}unexpected pos 704 vs 598"), "the disk quota"),
+        (ValueError("File too large for this form"), ""),
+        (OSError(2, "No such file or directory", "27"), ""),
+    ],
+)
+def test_a_limit_that_the_disk_does_not_show_is_named(error: Exception, fact: str) -> None:
+    refused = OSError(122, "Disk quota exceeded", "/workspace/output/optimizer.pt")
+    found = explain(error, place(full=[])._replace(refused=lambda: refused))
+
+    assert (found is not None) == bool(fact) and (found is None or fact in found.fact)
+    assert explain(RuntimeError(f"{WRITER}unexpected pos 704 vs 598"), place(full=[])) is None
+
+
+LISTEN = "The server socket has failed to listen on any local network address. "
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "remedy"),
+    [
+        (f"{LISTEN}port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+         NODES, "PET_MASTER_PORT=29501"),
+        (f"{LISTEN}The server socket has failed to bind to [::]:65535 (errno: 98 - Address already in use). The server "
+         "socket has failed to bind to ?UNKNOWN? (errno: 98 - Address already in use).",
+         {"RANK": "0"}, "MASTER_PORT=29500"),
+        (f"{LISTEN}port: 80, useIpv6: false, code: -13, name: EACCES, message: permission denied", NODES, ""),
+        ("[Errno 98] Address already in use: ('0.0.0.0', 6006)", NODES, ""),
+    ],
+)  # fmt: skip
+def test_a_port_that_was_taken_meanwhile_is_named(text: str, environ: dict[str, str], remedy: str) -> None:
+    found = explain(DistNetworkError(text), place(environ))
+
+    assert (found is not None) == bool(remedy)
+    assert found is None or found.remedy == f"export {remedy} on every node"
+
+
+THERE = "rank 0 is at prepare.py:17 (sleep)"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 15000ms for recv operation", "still busy"),
+        ("DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cpu//0/0", "still busy"),
+        ("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:9.", "it has ended"),
+        ("gloo/transport/tcp/pair.cc:537] Read error [10.0.0.2]:9: Connection timed out", "GLOO_SOCKET_IFNAME"),
+        ("gloo/transport/tcp/pair.cc:211] connect [10.0.0.2]:9: No route to host", "GLOO_SOCKET_IFNAME"),
+        ("Gloo connectFullMesh failed with [gloo/common/socket.cc:9] connect [10.0.0.2]:9 timed out", "GLOO_SOCKET"),
+    ],
+)
+def test_only_what_has_ended_is_said_to_have_ended(text: str, word: str) -> None:
+    found = explain(RuntimeError(text), place()._replace(others=lambda: THERE))
+
+    assert found is not None and found.value.endswith(f"; {THERE}") == (word == "still busy")
+    assert word in found.remedy and ("it has ended" in found.remedy) == (word == "it has ended")
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "value"),
+    [
+        ("after 9ms, keys: /smoke/torchelastic/role_info/0", NODES, "PET_NNODES=2 PET_NODE_RANK=0"),
+        ("after 9ms, keys: /none/torchelastic/assigned_ranks/1", {}, "wait timeout after 9ms"),
+        ("after 9ms, keys: /none/torchelastic/assigned_ranks/1", {"PET_RDZV_ENDPOINT": "pod0"}, "after 9ms"),
+        ("after 9ms, keys: /none/torchelastic/agent/terminal_state/1", NODES, "wait timeout after 9ms"),
+    ],
+)
+def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ: dict[str, str], value: str) -> None:
+    found = explain(DistStoreError(f"wait timeout {text}"), place(environ))
+
+    assert found is not None and value in found.value and found.code == EXIT_OUTSIDE
+    assert ("do not agree" in found.fact) == ("agent" not in text and "PET_RDZV_ENDPOINT" not in environ)
+
+
+@pytest.mark.parametrize(
+    ("codes", "rank", "value"),
+    [
+        pytest.param({0: (1, 8), 1: (1, 7)}, 1, "1", id="the first"),
+        pytest.param({0: (7, 8), 1: (1, 8)}, 0, "7", id="in the same second, as the agent has seen them"),
+        pytest.param({0: (1, 8), 1: (-9, 8), 2: (-11, 8)}, 1, LIMIT, id="killed for want of memory"),
+        pytest.param({0: (1, 8), 1: (-9, 9)}, 1, LIMIT, id="and has no time of its own"),
+        pytest.param({0: (1, 8), 1: (-9, 38)}, 0, "1", id="killed by the agent after 30 s"),
+        pytest.param({0: (1, 8), 1: (-11, 8)}, 1, "11", id="a signal"),
+        pytest.param({0: (-15, 8), 1: (1, 8)}, 1, "1", id="stopped by the agent"),
+        pytest.param({0: (1, 8), 1: (-6, 8)}, 0, "1", id="aborted since another was gone"),
+        pytest.param({0: (-15, 8), 1: (-6, 8)}, 1, "6", id="aborted"),
+        pytest.param({0: (-10, 8), 1: (1, 8)}, 0, "10", id="a signal that somebody has sent"),
+        pytest.param({0: (143, 8), 1: (-15, 9)}, 0, "143", id="a node of the job was told to end"),
+        pytest.param({0: (139, 8), 1: (-15, 8)}, 0, "11", id="a signal below a shell"),
+        pytest.param({0: (138, 8), 1: (-15, 8)}, 0, "10", id="a signal that somebody has sent there"),
+        pytest.param({0: (137, 8), 1: (-15, 8)}, 0, LIMIT, id="killed there for want of memory"),
+        pytest.param({0: (1, 8), 1: (137, 9)}, 1, LIMIT, id="and has no time of its own there"),
+        pytest.param({0: (134, 8), 1: (1, 8)}, 1, "1", id="aborted there since another was gone"),
+        pytest.param({0: (255, 8), 1: (-15, 8)}, 0, "255", id="no signal"),
+    ],
+)
+def test_the_rank_that_failed_first_is_named(codes: dict[int, tuple[int, int]], rank: int, value: str) -> None:
+    ended = Exception("FAILED")
+    failures = {each: SimpleNamespace(exitcode=code, timestamp=when) for each, (code, when) in codes.items()}
+    ended.failures = failures  # type: ignore[attr-defined]
+
+    found = explain(ended, place())
+
+    assert found is not None and found.fact.startswith(f"rank {rank} on {HOST} ") and found.value == value
+    assert ("sent" in found.remedy) == (value == "10")
+    assert (" crashed " in found.fact) == (value in ("6", "11"))
+
+
+def test_what_a_rank_has_said_itself_is_said_again_by_its_agent() -> None:
+    left = {"parts": ["no group", "rank 1", "init_process_group"], "time": 8.5}
+    says = SimpleNamespace(exitcode=2, timestamp=9, message={"message": "", "extraInfo": {"multinode": left}})
+    ended = Exception("FAILED")
+    ended.failures = {0: SimpleNamespace(exitcode=-15, timestamp=9, message="SIGTERM"), 1: says}  # type: ignore[attr-defined]
+
+    found = explain(ended, place())
+
+    assert found is not None and [found.fact, found.value, found.remedy] == left["parts"]
+
+
+@pytest.mark.parametrize(
+    ("silent", "value"),
+    [
+        pytest.param((-11, 9), "11", id="crashed in the second before the others have ended"),
+        pytest.param((1, 9), "1", id="ended with an error of its own"),
+        pytest.param((-15, 8), "first", id="told to end"),
+        pytest.param((1, 10), "first", id="ended after the others"),
+    ],
+)
+def test_of_what_several_ranks_say_the_first_counts(silent: tuple[int, int], value: str) -> None:
+    left = [{"parts": ["", "later", ""], "time": 8.4}, {"parts": ["", "first", ""], "time": 8.1}]
+    failures = {
+        rank: SimpleNamespace(exitcode=1, timestamp=8, message={"extraInfo": {"multinode": each}})
+        for rank, each in enumerate(left)
+    }
+    failures[2] = SimpleNamespace(exitcode=silent[0], timestamp=silent[1], message={})
+    ended = Exception("FAILED")
+    ended.failures = failures  # type: ignore[attr-defined]
+
+    found = explain(ended, place())
+
+    assert found is not None and found.value == value
+
+
+@pytest.mark.parametrize("full", [[SHM["/dev/shm"]], [SHM["/dev/shm"], *FULL]])
+def test_a_full_shm_alone_is_not_a_full_disk(full: list[Disk]) -> None:
+    """A lock of multiprocessing is in /dev/shm, and its error names no file."""
+    found = explain(OSError(28, NO_SPACE), place(full=full))
+
+    assert found is not None and found.fact.startswith("no shared memory") == (len(full) == 1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ValueError("--max_steps"), id="the program's own"),
+        pytest.param(ConnectionResetError(104, "Connection reset by peer"), id="a hub's server"),
+        pytest.param(hidden(KeyError("x"), OSError(28, NO_SPACE)), id="raised from None where a disk was full"),
+        pytest.param(BrokenPipeError(32, "Broken pipe"), id="a reader that is gone"),
+        pytest.param(RuntimeError("basic_ios::clear: iostream error"), id="a write that failed on a disk with room"),
+    ],
+)
+def test_other_errors_speak_for_themselves(error: BaseException) -> None:
+    assert explain(error, place(full=[])) is None
+
+
+def test_a_worker_killed_by_somebody_is_not_said_to_lack_memory() -> None:
+    assert explain(RuntimeError(KILLED), Place({}, lambda _: None, SHM.get, lambda: [])) is None
+
+
+@pytest.mark.parametrize(("refused", "value"), [(True, "EPERM for clone3"), (False, "of this user")])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("can't start new thread")])
+def test_a_thread_that_cannot_be_started_is_the_engines_or_a_limits(
+    error: BaseException, refused: bool, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multinode_image.machine.exhausted.is_clone3_refused", lambda: refused)
+
+    found = explain(error, place())
+
+    assert found is not None and value in found.value and found.code == EXIT_OUTSIDE

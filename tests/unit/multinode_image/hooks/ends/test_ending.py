@@ -1,0 +1,314 @@
+"""What each node of a job learns of the ends of the others; the store and the agent are made up."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from multinode_image.hooks.ends import board, ending
+from multinode_image.hooks.ends.board import GOOD, PREFIX, Board
+from multinode_image.hooks.ends.ending import LAST, Again, describe_failure, run_to_the_end, wait_for_others
+from multinode_image.hooks.job import word
+from multinode_image.hooks.job.word import WORD
+
+WAITS = 20.0  # seconds for another thread, at most
+
+
+class Store(dict[str, Any]):
+    """A store that all nodes share; it may be gone."""
+
+    gone = False
+
+    def add(self, key: str, by: int) -> int:
+        if self.gone:
+            raise RuntimeError("Connection reset by peer")
+        self[key] = self.get(key, 0) + by
+        return int(self[key])
+
+    def set(self, key: str, text: str) -> None:
+        self[key] = text
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody wait longer than a test may take."""
+    monkeypatch.delenv(WORD, raising=False)
+    LAST.clear()
+    for module, name, seconds in (
+        (ending, "LOOK", 0.001), (ending, "LINGER", 1.0), (ending, "REST", 0.0),
+        (board, "BEAT", 0.001), (board, "SILENT", 0.2), (board, "PAUSE", 0.001),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, seconds)
+
+
+def group_of(backend: str) -> Any:
+    """Return a group of two ranks that has met in a kind of rendezvous."""
+    handler = SimpleNamespace(get_backend=lambda: backend)
+    return SimpleNamespace(workers=[0, 1], spec=SimpleNamespace(rdzv_handler=handler))
+
+
+GROUP = group_of("static")
+
+
+class Agent:
+    """An agent of torchrun, as far as the hook needs one."""
+
+    def __init__(self, store: Store, number: int, count: int = 2, restarts: int = 0) -> None:
+        self._multinode = Board(store, number, count, 0)
+        self._remaining_restarts = restarts
+        self._pcontext = SimpleNamespace(close=lambda *_, **__: None)
+
+    def _monitor_workers(self, _: object) -> Any:
+        return SimpleNamespace(state=SimpleNamespace(name="HEALTHY"))
+
+
+def waits(agent: Agent) -> list[str]:
+    """Start to wait for the others, and return what will have come of it."""
+    outcome: list[str] = []
+
+    def run() -> None:
+        try:
+            wait_for_others(agent)
+            outcome.append("well")
+        except SystemExit as error:
+            outcome.append(f"ends with {error.code}")
+        except Again:
+            outcome.append("starts again")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    agent.finish = lambda: thread.join(WAITS)  # type: ignore[attr-defined]
+    return outcome
+
+
+def test_nodes_end_well_only_once_all_have() -> None:
+    store = Store()
+    agents = [Agent(store, number, 3) for number in range(3)]
+    first, second = waits(agents[0]), waits(agents[1])
+    assert (first, second) == ([], [])
+    third = waits(agents[2])
+    for agent in agents:
+        agent.finish()  # type: ignore[attr-defined]
+    assert (first, second, third) == (["well"], ["well"], ["well"]) and not LAST
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"rank": 1, "code": 3}, "rank 1 on node 1 (pod1) failed first, with code 3; the log of that node says why"),
+        (
+            {"rank": 5, "code": -9},
+            "rank 5 on node 1 (pod1) failed first, with signal 9 (SIGKILL); the log of that node says why",
+        ),
+        ({"code": 143}, "node 1 (pod1) was told to end, by signal 15"),
+    ],
+)
+def test_a_failure_of_another_node_ends_one_that_has_ended_well(record: dict[str, Any], said: str) -> None:
+    store = Store()
+    one, other = Agent(store, 0), Agent(store, 1)
+    outcome = waits(one)
+    other._multinode.fail({**record, "host": "pod1"})
+    one.finish()  # type: ignore[attr-defined]
+    other._multinode.closed = True
+    assert outcome == ["ends with 1"] and [f"the job has failed: {said}"] == LAST
+
+
+def test_a_node_that_starts_its_ranks_again_takes_the_others_along() -> None:
+    store = Store()
+    one, other = Agent(store, 0), Agent(store, 1)
+    outcome = waits(one)
+    ending.say_and_restart(lambda *_: None)(other, None)
+    one.finish()  # type: ignore[attr-defined]
+    other._multinode.closed = one._multinode.closed = True
+    assert outcome == ["starts again"]
+
+
+@pytest.mark.parametrize("store_goes", [True, False])
+def test_a_node_that_is_gone_without_a_word_ends_the_others(store_goes: bool) -> None:
+    store = Store()
+    one, other = Agent(store, 0), Agent(store, 1)
+    until = threading.Event()
+    while not one._multinode.signs[1][1] and not until.wait(0.001):
+        pass
+    other._multinode.closed = True
+    store.gone = store_goes
+    outcome = waits(one)
+    one.finish()  # type: ignore[attr-defined]
+    assert outcome == ["ends with 1"]
+    assert "node 1" in LAST[0] and "the job has failed" in LAST[0]
+
+
+def test_a_network_that_comes_back_loses_nothing() -> None:
+    """What could not be written while the store did not answer is written once it does."""
+    store = Store()
+    one, other = Agent(store, 0), Agent(store, 1)
+    store.gone = True
+    other._multinode.say(f"{GOOD}/1")
+    assert other._multinode.unsaid
+    store.gone = False
+    until = threading.Event()
+    while not one._multinode.good and not until.wait(0.001):
+        pass
+    one._multinode.closed = other._multinode.closed = True
+    assert one._multinode.good == {1} and not other._multinode.unsaid
+
+
+@pytest.mark.parametrize(
+    ("over", "own", "attempt"), [([], 0, 0), ([], 1, 1), ([0], 0, 1), ([0], 1, 1), ([0, 1], 0, 2), ([1], 0, 0)]
+)
+def test_all_nodes_take_the_first_start_that_none_has_left(over: list[int], own: int, attempt: int) -> None:
+    """Whatever each has counted of its own: ranks meet under the number of their start."""
+    store = Store()
+    for start in over:
+        one = Board(store, 1, 2, start)
+        ending.say_and_restart(lambda *_: None)(SimpleNamespace(_multinode=one), None)
+        one.closed = True
+    assert board.find_attempt(store, own) == attempt
+
+
+@pytest.mark.parametrize(("backend", "again"), [("static", True), ("c10d", False)])
+def test_running_ranks_are_started_again_with_those_of_another_node(backend: str, again: bool) -> None:
+    """Where nodes may join, torchrun does it."""
+    agent = Agent(Store(), 0, restarts=1)
+    agent._multinode.closed = agent._multinode.over = True
+    look = ending.watch_others(agent, agent._monitor_workers)
+    if again:
+        with pytest.raises(Again):
+            look(group_of(backend))
+    else:
+        assert look(group_of(backend)).state.name == "HEALTHY"
+
+
+def test_a_store_that_keeps_a_question_for_minutes_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch tries to connect for so long; the main thread does not wait for that."""
+    store, free = Store(), threading.Event()
+    mine = Board(store, 0, 2, 0)
+    monkeypatch.setattr(store, "add", lambda *_: free.wait(WAITS))
+    until = threading.Event()
+    while not mine.gone and not until.wait(0.001):
+        pass
+    mine.say(f"{GOOD}/0")
+    assert mine.unsaid == [f"{GOOD}/0"]
+    mine.closed = True
+    free.set()
+
+
+def test_a_node_that_has_never_given_a_sign_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have no thread, for a limit of its container."""
+    mine = Board(Store(), 0, 2, 0)
+    assert (mine.list_silent(), mine.list_missing()) == ([], [1])
+    mine.closed = True
+
+
+@pytest.mark.parametrize(
+    ("records", "first"),
+    [
+        ({0: {"rank": 0, "code": 1, "order": 2}, 1: {"rank": 1, "code": 1, "order": 1}}, "rank 1"),
+        # It ended because another one did, though it has said so first.
+        ({0: {"rank": 0, "code": 1, "order": 1, "lost": True}, 1: {"rank": 1, "code": -9, "order": 2}}, "rank 1"),
+        (
+            {0: {"rank": 0, "code": 1, "order": 2, "lost": True}, 1: {"rank": 1, "code": 1, "order": 3, "lost": True}},
+            "rank 0",
+        ),
+        ({0: {"rank": 0, "code": 1, "order": 2}, 1: {"code": 143, "order": 1}}, "node 1"),
+    ],
+)
+def test_the_first_failure_is_that_of_a_rank_that_has_lost_no_other(
+    records: dict[int, dict[str, Any]], first: str
+) -> None:
+    mine = Board(Store(), 0, 2, 0)
+    mine.closed = True
+    mine.failed = records
+    assert describe_failure(mine).startswith(f"the job has failed: {first} ")
+
+
+@pytest.mark.parametrize(("restarts", "ends"), [(0, True), (2, False)])
+def test_a_failure_elsewhere_ends_running_ranks_where_they_may_not_be_started_again(restarts: int, ends: bool) -> None:
+    agent = Agent(Store(), 0, restarts=restarts)
+    agent._multinode.closed = True
+    look = ending.watch_others(agent, agent._monitor_workers)
+    assert look(GROUP).state.name == "HEALTHY"
+    agent._multinode.failed = {1: {"rank": 1, "code": 3, "order": 1}}
+    if ends:
+        with pytest.raises(SystemExit):
+            look(GROUP)
+    else:
+        assert look(GROUP).state.name == "HEALTHY"
+
+
+def test_ranks_are_started_again_as_a_whole_and_the_last_line_comes_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts: list[int] = []
+    agent = Agent(Store(), 0, 1, restarts=3)
+    (tmp_path / "word").mkdir()
+    monkeypatch.setenv(WORD, str(tmp_path / "word"))
+
+    def run(self: Agent) -> Any:
+        starts.append(self._remaining_restarts)
+        if len(starts) < 3:
+            raise Again
+        assert word.leave_last_line("trained as one job of 2 ranks", os.environ)
+        return SimpleNamespace(is_failed=lambda: False)
+
+    assert not run_to_the_end(run, KeyboardInterrupt)(agent).is_failed()
+    assert starts == [3, 2, 1] and LAST == ["trained as one job of 2 ranks"]
+    assert not (tmp_path / "word").exists() and not word.leave_last_line("", os.environ)
+
+
+BARRIER = "at train.py:31 (barrier)"
+
+
+@pytest.mark.parametrize(
+    ("good", "words", "says"),
+    [
+        ({1}, {"joining-0": ""}, "rank 0 waits in init_process_group for the ranks of node 1"),
+        ({1}, {}, ""),
+        (set(), {"joining-0": ""}, ""),
+        ({1, 2}, {"idle-0": BARRIER, "idle-1": "ended"}, f"rank 0 waits {BARRIER} for the ranks of nodes 1, 2"),
+        ({1}, {"idle-0": BARRIER, "idle-1": "ended"}, ""),  # node 2 may come to that barrier
+        ({1, 2}, {"idle-0": BARRIER}, ""),  # so may rank 1, of this node
+        ({1, 2}, {"idle-0": "ended", "idle-1": "ended"}, ""),
+    ],
+)
+def test_a_rank_that_waits_for_ranks_that_have_ended_ends_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: set[int], words: dict[str, str], says: str
+) -> None:
+    monkeypatch.setenv(WORD, str(tmp_path))
+    monkeypatch.setattr(ending, "VAIN", 0.0)
+    monkeypatch.setattr(ending, "LINGER", 0.0)  # nobody reads what this node says
+    for name, text in words.items():
+        (tmp_path / name).write_text(text)
+    agent = Agent(Store(), 0, 3, restarts=1)
+    agent._multinode.closed, agent._multinode.good = True, good
+    look = ending.watch_others(agent, agent._monitor_workers)
+    if says:
+        with pytest.raises(SystemExit):
+            look(GROUP)
+        assert says in LAST[0]
+    else:
+        assert look(GROUP).state.name == "HEALTHY"
+
+
+@pytest.mark.parametrize(
+    ("rank", "ended", "said"),
+    [(0, 1, ""), (0, 0, "; 1 of them had not ended 0.05 s later"), (1, 0, ending.UNKNOWN), (0, None, ending.UNKNOWN)],
+)
+def test_rank_0_without_an_agent_says_what_it_does_not_know_of_the_others(
+    rank: int, ended: int | None, said: str
+) -> None:
+    """ended: how many others have; None where the group was destroyed."""
+    store = Store({f"{PREFIX}/{board.ENDED}": ended})
+    distributed = SimpleNamespace(
+        is_initialized=lambda: ended is not None,
+        get_rank=lambda: rank,
+        get_world_size=lambda: 2,
+        _get_default_store=lambda: store,
+    )
+    assert ending.describe_others(distributed, 0.05) == said
+    assert ended is None or store[f"{PREFIX}/{board.ENDED}"] == ended + 1

@@ -1,0 +1,269 @@
+"""Who waits for whom: what a rank counts as a wait, and what rank 0 prints; the store and the clock are made up."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multinode_image.hooks.groups import waits
+from multinode_image.hooks.groups.waits import (
+    BEAT,
+    DONE,
+    ENDED,
+    SILENT,
+    Ranks,
+    Sign,
+    Wait,
+    Watch,
+    describe_others,
+    stop,
+)
+from multinode_image.hooks.job.place import Job
+from multinode_image.hooks.job.spot import Spot
+
+BARRIER, PASS, SLEEP = (
+    Spot("train.py:31", "barrier", True),
+    Spot("train.py:40", "backward", True),
+    Spot("prepare.py:17", "sleep", False),
+)
+
+
+class Store:
+    """Make up a store that all ranks share."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def set(self, name: str, text: str) -> None:
+        self.values[name] = text.encode()
+
+    def check(self, names: list[str]) -> bool:
+        return all(name in self.values for name in names)
+
+    def get(self, name: str) -> bytes:
+        return bytes(self.values[name])
+
+    def add(self, name: str, by: int) -> int:
+        self.values[name] = self.values.get(name, 0) + by
+        return int(self.values[name])
+
+
+class Clock:
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(waits, "time", made)
+    return made
+
+
+def rank(store: Store, number: int, size: int = 2) -> Ranks:
+    return Ranks(store, "multinode/0/2/where", number, size)
+
+
+def watch(ranks: Ranks) -> Watch:
+    """Return what watches a rank, without its thread."""
+    made = Watch.__new__(Watch)
+    made.ranks, made.gone, made.wait, made.beat, made.waits, made.said = ranks, False, Wait(), 0, 0, 0.0
+    return made
+
+
+def look(one: Watch, spot: Spot, clock: Clock) -> None:
+    one.wait.note(spot, (7, 3), clock.now, 0.0)
+    one.beat += 1
+    assert one.ranks is not None
+    one.compare(one.ranks)
+
+
+@pytest.mark.parametrize(
+    ("notes", "seconds"),
+    [
+        pytest.param([(BARRIER, (7, 3), 0.0), (BARRIER, (7, 3), 0.1)], 60, id="one collective"),
+        pytest.param([(BARRIER, (7, 3), 0.0), (BARRIER, (8, 3), 0.1)], 0, id="the next one"),
+        pytest.param([(BARRIER, (0, 3), 0.0), (BARRIER, (0, 4), 0.1)], 0, id="a backend that does not count, a step"),
+        pytest.param([(PASS, (7, 3), 0.0), (PASS, (7, 3), 0.1)], 60, id="a backward pass that waits"),
+        pytest.param([(PASS, (7, 3), 0.0), (PASS, (7, 3), 9.0)], 0, id="a backward pass that computes"),
+        pytest.param([(BARRIER, (7, 3), 0.0), (BARRIER, (7, 3), 9.0)], 60, id="a backend that spins"),
+        pytest.param([(SLEEP, (7, 3), 0.0), (SLEEP, (7, 3), 0.1)], 0, id="work of its own"),
+        pytest.param([(BARRIER, (7, 3), 0.0), (PASS, (7, 3), 0.1)], 0, id="another place"),
+    ],
+)
+def test_a_rank_waits_while_nothing_changes(notes: list[tuple[Spot, tuple[int, int], float]], seconds: float) -> None:
+    wait = Wait()
+    for turn, (spot, progress, used) in enumerate(notes):
+        wait.note(spot, progress, 100 + 60.0 * turn, used)
+
+    assert wait.seconds == seconds
+
+
+@pytest.mark.parametrize(("first", "second"), [(BARRIER, SLEEP), (SLEEP, BARRIER)], ids=["rank 0 waits", "rank 1 does"])
+def test_rank_0_says_once_who_waits_for_whom(
+    first: Spot, second: Spot, clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store()
+    both = [watch(rank(store, number)) for number in range(2)]
+    for _ in range(40):
+        look(both[1], second, clock)
+        look(both[0], first, clock)
+        clock.now += BEAT
+
+    waiting = int(first is SLEEP)
+    assert capsys.readouterr().err == (
+        f"multinode: rank {waiting} has waited 1 min at train.py:31 (barrier); "
+        f"rank {1 - waiting} is at prepare.py:17 (sleep)\n"
+    )
+    for _ in range(30):
+        look(both[1], second, clock)
+        look(both[0], first, clock)
+        clock.now += BEAT
+    assert re.findall("waited . min", capsys.readouterr().err) == ["waited 5 min"]
+
+
+def test_short_waits_are_not_said_and_nobody_reads_the_others(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store()
+    both = [watch(rank(store, number)) for number in range(2)]
+    for turn in range(60):
+        for one in both:
+            look(one, SLEEP if turn % 5 == 0 else BARRIER, clock)
+        clock.now += BEAT
+
+    assert capsys.readouterr().err == ""
+    assert both[0].ranks is not None and [*both[0].ranks.read] == [0]
+
+
+@pytest.mark.parametrize(
+    ("signs", "said"),
+    [
+        pytest.param(
+            {0: Sign(9, "train.py:31", "barrier", 130), 1: Sign(9, "train.py:31", "barrier", 125)},
+            "ranks 0, 1 have waited 2 min at train.py:31 (barrier)",
+            id="all wait",
+        ),
+        pytest.param(
+            {0: Sign(9, "a.py:1", "barrier", 60), 1: Sign(9, "a.py:2", "all_reduce", 119)},
+            "rank 0 has waited 1 min at a.py:1 (barrier); rank 1 has waited 1 min at a.py:2 (all_reduce)",
+            id="in two collectives",
+        ),
+        pytest.param(
+            {0: Sign(9, "a.py:4", "", 0), 1: Sign(9, "a.py:1", "barrier", 60)},
+            "rank 1 has waited 1 min at a.py:1 (barrier); rank 0 is at a.py:4",
+            id="who waits comes first",
+        ),
+        pytest.param(
+            {0: Sign(9, "a.py:1", "barrier", 60), 1: Sign(9, "", ENDED, 0)},
+            "rank 0 has waited 1 min at a.py:1 (barrier); rank 1 has ended",
+            id="one has ended",
+        ),
+        pytest.param(
+            {0: Sign(9, "a.py:1", "barrier", 60)},
+            "rank 0 has waited 1 min at a.py:1 (barrier); rank 1 has not said where it is",
+            id="one has said nothing",
+        ),
+        pytest.param(
+            {0: Sign(9, "a.py:1", "barrier", 60), **{n: Sign(9, "{0}.py:1", "", 0) for n in range(1, 7)}},
+            "rank 0 has waited 1 min at a.py:1 (barrier); ranks 1, 2, 3, 4 and 2 more are at {0}.py:1",
+            id="many",
+        ),
+    ],
+)
+def test_a_line_says_where_all_are(signs: dict[int, Sign], said: str, clock: Clock) -> None:
+    ranks = rank(Store(), 0, max(2, len(signs)))
+    for number, sign in signs.items():
+        ranks.take(number, sign)
+
+    assert ranks.describe(range(ranks.size)) == said
+
+
+def test_a_rank_without_a_sign_is_not_said_to_wait(clock: Clock) -> None:
+    store = Store()
+    mine, theirs = rank(store, 0), rank(store, 1)
+    theirs.write(Sign(3, "train.py:31", "barrier", 90))
+    for beat in range(int(SILENT / BEAT) + 1):
+        mine.write(Sign(beat, "train.py:31", "barrier", 60 + beat))
+        mine.look()
+        clock.now += BEAT
+
+    assert mine.describe([1]) == "rank 1 has given no sign for 25 s, and was at train.py:31 (barrier)"
+
+
+@pytest.mark.parametrize(
+    ("lives", "said"), [(True, "is at prepare.py:17 (sleep)"), (False, "has given no sign for 6 s")]
+)
+def test_a_rank_that_ends_asks_whether_the_others_live(
+    lives: bool, said: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store()
+    ranks, other = rank(store, 1), rank(store, 0)
+    other.write(Sign(3, "prepare.py:17", "sleep", 0.0))
+    made = watch(ranks)
+    made.pid = os.getpid()
+    monkeypatch.setattr(waits, "WATCHING", [made])
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+        if lives and clock.now > 1003:
+            other.write(Sign(4, "prepare.py:17", "sleep", 0.0))
+
+    monkeypatch.setattr(clock, "sleep", sleep)
+    assert describe_others().startswith(f"rank 0 {said}")
+    made.pid += 1
+    assert describe_others() == "", "a process that was forked from a rank"
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
+    made = Watch({"RANK": "3"}, 0)
+    monkeypatch.setattr(waits, "WATCHING", [made])
+    yield made
+    stop()
+    assert not made.thread.is_alive()
+    for number in (made.answer, made.ask, made.asked):
+        os.close(number)
+
+
+def test_the_thread_answers_who_asks_for_stacks(watched: Watch) -> None:
+    os.write(watched.ask, b"?")
+    until, text = time.monotonic() + 10, b""
+    while time.monotonic() < until and not text.endswith(DONE):
+        text = os.pread(watched.answer, 1 << 20, 0)
+
+    assert text.startswith(b"rank 3 is at ") and b"test_the_thread_answers_who_asks_for_stacks" in text
+    name = str(Path(f"/proc/self/fd/{watched.answer}").readlink())
+    assert name.startswith(f"/memfd:multinode-stacks-{os.getpid()}-{watched.ask}")
+
+
+def test_who_was_forked_ends_no_thread_of_its_parent(watched: Watch) -> None:
+    watched.pid += 1
+    stop()
+    watched.pid -= 1
+
+    assert watched.thread.is_alive()
+
+
+@pytest.mark.parametrize("job", [Job(1, 2, "pod0", 29500, "0"), None], ids=["of an agent", "of rank 0"])
+def test_an_ended_rank_says_so_where_the_store_outlives_it(job: Job | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    monkeypatch.setattr(waits, "read_job", lambda _: job)
+    made = Watch({"RANK": "1"}, 0)
+    made.ranks = rank(store, 1)
+    made.stop()
+    reader = rank(store, 0)
+    reader.look()
+    for number in (made.answer, made.ask, made.asked):
+        os.close(number)
+
+    assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None)

@@ -1,0 +1,249 @@
+"""From which checkpoint a training goes on, and which are those of others; with stand-ins for torch and the Trainer."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from multinode_image.hooks.job import one_job
+from multinode_image.results import identity, record
+
+NAME = "multinode_image.hooks.trainer.go_on"
+BESIDE = (one_job, identity, record)  # imported once, and not in each test
+FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "config.json")
+
+
+@pytest.fixture
+def hook() -> Iterator[Any]:
+    modules = {
+        name: ModuleType(name)
+        for name in ("torch", "torch.distributed", "transformers", "transformers.trainer_callback")
+    }
+    vars(modules["transformers.trainer_callback"])["TrainerCallback"] = object
+    vars(modules["torch"])["distributed"] = modules["torch.distributed"]
+    with mock.patch.dict(sys.modules, modules):
+        sys.modules.pop(NAME, None)
+        yield importlib.import_module(NAME)
+    sys.modules.pop(NAME, None)
+
+
+class Trainer:
+    """A Trainer that tells from what it goes on, and writes two checkpoints through its callbacks."""
+
+    callbacks: list[Any]
+
+    def __init__(self, directory: Path, rows: Any = range(100), **settings: Any) -> None:
+        known: dict[str, Any] = {"learning_rate": 0.1, "max_steps": -1, **settings}
+        self.args = SimpleNamespace(output_dir=str(directory), world_size=1, process_index=0, should_save=True, **known)
+        self.model = SimpleNamespace(parameters=lambda: [])
+        self.train_dataset = rows
+
+    def train(self, resume_from_checkpoint: Any = None, trial: Any = None) -> Any:
+        for step in (10, 20):
+            leave(Path(self.args.output_dir, f"checkpoint-{step}"), step)
+            for kind in self.callbacks:
+                kind().on_save(self.args, SimpleNamespace(global_step=step), None)
+        return resume_from_checkpoint
+
+
+def leave(place: Path, step: int) -> None:
+    """Write a checkpoint as the Trainer does."""
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "trainer_state.json").write_text(json.dumps({"global_step": step, "max_steps": 40}))
+    for name in FILES:
+        (place / name).write_text("x")
+
+
+@pytest.fixture
+def start(hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Start a process of the same command, or another one, and return its Trainer."""
+
+    def begin(*words: str, wish: str = "", began: str = "1") -> type[Trainer]:
+        hook.BEGUN.clear()
+        monkeypatch.setattr(sys, "argv", ["train.py", *words])
+        for name, value in {"MULTINODE_RESUME": wish, hook.BEGAN: began, hook.KEPT: ""}.items():
+            monkeypatch.setenv(name, value)
+        callbacks: list[Any] = []
+        kind = type("Trainer", (Trainer,), {"callbacks": callbacks})
+        hook.watch_training(SimpleNamespace(Trainer=kind, DEFAULT_CALLBACKS=callbacks))
+        return kind
+
+    return begin
+
+
+def test_the_same_command_goes_on_and_no_other(start: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert start()(tmp_path).train() is None
+    assert start()(tmp_path).train() == f"{tmp_path}/checkpoint-20"
+    assert start("--logging_steps", "5", "--local_rank", "1")(tmp_path).train() == f"{tmp_path}/checkpoint-20"
+    assert "goes on from" in capsys.readouterr().err
+    assert start("--size", "large")(tmp_path).train() is None
+    assert "checkpoint-20 is of another command: begins at step 0; MULTINODE_RESUME=" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"learning_rate": 0.2},
+        {"seed": 7},
+        {"rows": range(80)},
+        {"rows": SimpleNamespace(indices=[*range(1, 101)], __len__=lambda: 100)},
+    ],
+)
+def test_no_training_takes_the_checkpoint_of_another_one(start: Any, tmp_path: Path, other: dict[str, Any]) -> None:
+    """As a fold of a cross-validation, or a setting of a search, in one directory."""
+    start()(tmp_path).train()
+    assert start()(tmp_path, **other).train() is None
+
+
+def test_each_training_of_a_process_goes_on_by_itself(start: Any, tmp_path: Path) -> None:
+    kind = start()
+    assert [kind(tmp_path / name).train() for name in ("a", "b", "b")] == [None, None, None]
+    kind = start()
+    found = [kind(tmp_path / name).train() for name in ("b", "a")]
+    assert found == [None, f"{tmp_path}/a/checkpoint-20"]  # of "b" the second one has written the last
+
+
+def test_how_long_a_training_lasts_may_change(start: Any, tmp_path: Path) -> None:
+    start()(tmp_path, num_train_epochs=1, logging_steps=1).train()
+    assert start()(tmp_path, num_train_epochs=3, logging_steps=9).train() == f"{tmp_path}/checkpoint-20"
+
+
+def test_a_search_is_left_alone(start: Any, tmp_path: Path) -> None:
+    start()(tmp_path).train()
+    assert start()(tmp_path).train(trial="one") is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "began", "given", "chosen"),
+    [
+        ("no", "2", None, None),
+        ("no", "2", "no", None),  # by the line of a script
+        ("no", "1", None, "checkpoint-20"),  # of this job itself, which torchrun has started again
+        ("/elsewhere/checkpoint-5", "2", None, "/elsewhere/checkpoint-5"),
+        ("", "2", "mine", "mine"),
+        ("no", "2", True, True),
+    ],
+)
+def test_what_the_user_says_goes_before(
+    start: Any, tmp_path: Path, wish: str, began: str, given: Any, chosen: Any
+) -> None:
+    start()(tmp_path).train()
+    found = start(wish=wish, began=began)(tmp_path).train(given)
+    assert found == (f"{tmp_path}/{chosen}" if chosen == "checkpoint-20" else chosen)
+
+
+def test_where_the_start_has_looked_nobody_looks_again(
+    hook: Any, start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start()(tmp_path).train()
+    kind = start()
+    monkeypatch.setenv(hook.KEPT, str(tmp_path))
+    assert kind(tmp_path).train() is None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda place: (place / "trainer_state.json").unlink(), "is not complete"),
+        (lambda place: (place / "optimizer.pt").write_text(""), "is damaged"),
+        (lambda place: (place / "_multinode.json").unlink(), "has no mark"),
+        (lambda place: (place / "_multinode.json").write_text("[" * 9999), "has no mark"),
+        (lambda place: (place / "_multinode.json").write_text('{"settings": 1}'), "is of another command"),
+    ],
+)
+def test_a_checkpoint_that_is_not_whole_is_left_and_named(
+    start: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], spoil: Any, why: str
+) -> None:
+    start()(tmp_path).train()
+    spoil(tmp_path / "checkpoint-20")
+    assert start()(tmp_path).train() == f"{tmp_path}/checkpoint-10"
+    said = capsys.readouterr().err
+    assert f"checkpoint-20 {why}" in said and f"goes on from {tmp_path}/checkpoint-10" in said
+
+
+def test_a_checkpoint_of_somebody_else_is_not_read(
+    hook: Any, start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start()(tmp_path).train()
+    monkeypatch.setattr(hook, "list_owners", lambda *_: [os.getuid() + 7])
+    monkeypatch.setattr(hook, "read_mark", mock.Mock(side_effect=AssertionError("it was read")))
+    assert start()(tmp_path).train() is None
+    assert f"belongs to uid {os.getuid() + 7}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("ranks", "steps"), [(1, -1), (2, 40)])
+def test_another_number_of_ranks_keeps_the_steps(
+    hook: Any, start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int, steps: int
+) -> None:
+    start()(tmp_path).train()
+    kind = start()
+    monkeypatch.setattr(hook, "gather", lambda _, mine: [mine])
+    trainer = kind(tmp_path)
+    trainer.args.world_size = ranks
+    trainer.train()
+    assert trainer.args.max_steps == steps
+
+
+@pytest.mark.parametrize(("kept", "typed", "steps"), [(True, -1, 40), (True, 7, 7), (False, -1, -1)])
+def test_a_task_keeps_the_steps_of_its_run(
+    hook: Any, start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, typed: int, steps: int
+) -> None:
+    """Its start has named the checkpoint, of a run of one rank; a script may go on from one of another run."""
+    start()(tmp_path).train()
+    trainer = start()(tmp_path)
+    trainer.args.max_steps, trainer.args.world_size = typed, 2
+    monkeypatch.setenv(hook.KEPT, str(tmp_path) if kept else "")
+    assert trainer.train(f"{tmp_path}/checkpoint-20") == f"{tmp_path}/checkpoint-20"
+    assert trainer.args.max_steps == steps
+
+
+@pytest.mark.parametrize(
+    ("steps", "seen", "ends"),
+    [([20, 20], [True, True], False), ([10, 20], [True, True], False), ([20, 0], [True, False], True)],
+)
+def test_all_ranks_go_on_from_the_last_one_that_any_has_seen_or_none_does(
+    hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[int], seen: list[bool], ends: bool
+) -> None:
+    found = [hook.Found(step, "digest", []) for step in steps]
+    answers = iter([found, seen])
+    monkeypatch.setattr(hook, "gather", lambda *_: next(answers))
+    monkeypatch.setattr(hook, "sees", lambda *_: seen[0])
+    monkeypatch.setattr(hook, "leave", mock.Mock(side_effect=SystemExit(2)))
+    args = SimpleNamespace(output_dir=str(tmp_path), process_index=0)
+    if ends:
+        with pytest.raises(SystemExit):
+            hook.agree(args, found[0])
+        assert "not seen by rank 1" in str(hook.leave.call_args[0][0])
+    else:
+        assert hook.agree(args, found[0]).step == 20
+
+
+@pytest.mark.parametrize("there", [(), ("trainer_state.json",), ("trainer_state.json", "config.json")])
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_rank_waits_until_it_sees_a_whole_checkpoint(
+    hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes: bool, there: tuple[str, ...]
+) -> None:
+    """there: which files it sees at first."""
+    leave(tmp_path / "checkpoint-20", 20)
+    for path in (tmp_path / "checkpoint-20").iterdir():
+        if path.name not in there:
+            path.unlink()
+    leave(tmp_path / "elsewhere/checkpoint-20", 20)
+    best = hook.Found(20, hook.digest_content(str(tmp_path / "elsewhere"), 20), [])
+    monkeypatch.setattr(hook.timeouts, "SEEN", 60.0 if comes else 0.02)
+
+    def wait(_: float) -> None:
+        if comes:
+            leave(tmp_path / "checkpoint-20", 20)
+
+    monkeypatch.setattr(hook.time, "sleep", wait)
+    assert hook.sees(str(tmp_path), best) is comes
