@@ -73,7 +73,7 @@ def test_what_a_rank_says_after_a_signal_to_its_group_is_kept(tmp_path: Path, ra
     out, _ = started.communicate(timeout=30)
 
     assert started.returncode == 0 and {"ready", "saved"} <= {*log.read_text().split()}
-    assert out == ("saved\n" if rank == 2 else "")
+    assert {*out.split()} == ({"saved"} if rank == 2 else set())  # twice where both hear of it, the rank and its parent
 
 
 def test_a_process_that_outlives_its_rank_is_not_waited_for(tmp_path: Path) -> None:
