@@ -271,6 +271,8 @@ def say(args: Any, directory: str, found: Found) -> None:
     if args.process_index or not (found.step or found.faults):
         return
     then = f"goes on from {directory}/{PREFIX}{found.step}" if found.step else "begins at step 0"
+    if found.step and read_trainer_state(Path(directory, f"{PREFIX}{found.step}", STATE)).get(MAX_STEPS) == found.step:
+        then += f", where it had ended; {RESUME}={ANEW} trains anew"
     why = f"{found.faults[0]}: " if found.faults else ""
     named = f"; {RESUME}={directory}/{found.faults[0].partition(' ')[0]} goes on from it" if not found.step else ""
     print(f"multinode: {why}{then}{named}", file=sys.stderr, flush=True)

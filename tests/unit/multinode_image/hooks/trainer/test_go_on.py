@@ -104,6 +104,17 @@ def test_no_training_takes_the_checkpoint_of_another_one(start: Any, tmp_path: P
     assert start()(tmp_path, **other).train() is None
 
 
+@pytest.mark.parametrize(("total", "ended"), [(20, True), (40, False)])
+def test_it_is_said_that_a_training_had_ended(
+    start: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], total: int, ended: bool
+) -> None:
+    """Nothing is trained then, though the script may have been edited."""
+    start()(tmp_path).train()
+    (tmp_path / "checkpoint-20/trainer_state.json").write_text(json.dumps({"global_step": 20, "max_steps": total}))
+    start()(tmp_path).train()
+    assert ("where it had ended; MULTINODE_RESUME=no" in capsys.readouterr().err) is ended
+
+
 def test_each_training_of_a_process_goes_on_by_itself(start: Any, tmp_path: Path) -> None:
     kind = start()
     assert [kind(tmp_path / name).train() for name in ("a", "b", "b")] == [None, None, None]
