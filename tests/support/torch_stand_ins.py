@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from multinode_image.hooks.job.one_job import DISTRIBUTED
+from multinode_image.settings import SIZE
 
 STORE = SimpleNamespace(underlying_store=SimpleNamespace(host="pod0", port=41000))
+
+# A rank of two as its agent has started it; this process is that rank.
+PID = str(os.getpid())
+PLACE = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2", "MULTINODE_TRAINING": PID}
+AGENT = {"MASTER_ADDR": "pod0", "MASTER_PORT": "29500", "TORCHELASTIC_USE_AGENT_STORE": "True"}
+RANK = {**PLACE, **AGENT}
 
 
 class Group:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,7 @@ import pytest
 from multinode_image.hooks.job import place
 from multinode_image.hooks.job.place import Job, count_exchanges, read_job
 from multinode_image.settings import SIZE
-from tests.support.torch_stand_ins import rpc, torch
-
-PID = str(os.getpid())
-PLACE = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2", "MULTINODE_TRAINING": PID}
-AGENT = {"MASTER_ADDR": "pod0", "MASTER_PORT": "29500", "TORCHELASTIC_USE_AGENT_STORE": "True"}
-RANK = {**PLACE, **AGENT}
+from tests.support.torch_stand_ins import PID, PLACE, RANK, rpc, torch
 
 
 @pytest.fixture(autouse=True)

@@ -18,12 +18,7 @@ from multinode_image.hooks.model import one_model, optimizers
 from multinode_image.hooks.model.one_model import State, find_rings
 from multinode_image.hooks.model.weights import Sample, unpack
 from multinode_image.settings import APART, SIZE
-from tests.support.torch_stand_ins import New, Old, torch
-
-PID = str(os.getpid())
-PLACE = {"RANK": "1", "WORLD_SIZE": "2", SIZE: "2", "MULTINODE_TRAINING": PID}
-AGENT = {"MASTER_ADDR": "pod0", "MASTER_PORT": "29500", "TORCHELASTIC_USE_AGENT_STORE": "True"}
-RANK = {**PLACE, **AGENT}
+from tests.support.torch_stand_ins import AGENT, PID, PLACE, RANK, New, Old, torch
 
 
 @pytest.fixture(autouse=True)
