@@ -16,10 +16,9 @@ from multinode_image.machine.exhausted import explain_error, find_thread_fault
 from multinode_image.machine.files import read_text, which
 from multinode_image.mpi.rank import SUPERVISED, report_refused, take_cores
 from multinode_image.preflight import look_ahead
-from multinode_image.printing.streams import print_error, print_note, print_output
+from multinode_image.printing.streams import print_error, print_output
 from multinode_image.rendezvous.master import wait_for_master
 from multinode_image.results.record import RESULTS
-from multinode_image.results.resume import resume_rank
 from multinode_image.run import carry_out
 from multinode_image.settings import LOGS, forget
 from multinode_image.situation import Situation, detect_situation
@@ -184,8 +183,7 @@ def become_rank(words: list[str], environ: Mapping[str, str]) -> int:
         from multinode_image.logs import run_logged  # as in `run`
 
         return run_logged([RANK_PROGRAM, *words], environ, world)
-    words, resumed = resume_rank(words, environ, world, print_note)
-    start_rank(words, {**environ, **resumed}, world)
+    start_rank(words, environ, world)
 
 
 def shell() -> list[str]:

@@ -15,7 +15,6 @@ from multinode_image.machine.network import find_interface
 from multinode_image.machine.places import CERTIFICATE
 from multinode_image.preflight import Preflight
 from multinode_image.results.record import Run
-from multinode_image.results.resume import RUN
 from multinode_image.settings import LOGS, Prepared, Setting, prepare, warn_mistyped
 from multinode_image.situation import Situation
 from multinode_image.tasks import argv
@@ -113,8 +112,7 @@ def choose_variables(
     ]
     of_image = {each.name for each in sourced} | (environ.keys() - without_image(environ, stack).keys())
     defaults = [*(each for each in usual if each.name not in of_image), *ahead.program.defaults]
-    handed = {CORES, RUN} & {each.name for each in [*forced, *defaults]}
-    if handed or (environ.get(LOGS) and situation.role.is_torchrun):
+    if CORES in {each.name for each in defaults} or (environ.get(LOGS) and situation.role.is_torchrun):
         defaults.append(Setting("PYTHON_EXEC", RANK_PROGRAM, "a rank of torchrun reads what is handed to it first"))
     return forced, defaults
 

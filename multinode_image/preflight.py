@@ -19,8 +19,7 @@ from multinode_image.machine.places import (
 )
 from multinode_image.numbers import LAST_PORT, whole
 from multinode_image.results.plan import find_results, find_script, plan_run
-from multinode_image.results.record import RESULTS, STATE_DIRECTORY, Run
-from multinode_image.results.resume import check_directory, is_first
+from multinode_image.results.record import RESULTS, STATE_DIRECTORY, Run, check_directory
 from multinode_image.settings import BF16, EMULATE, LOGS, METRICS, Setting, overlay
 from multinode_image.situation import Situation
 from multinode_image.tasks.arguments import Program, read_program
@@ -55,7 +54,7 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     if command.trains:
         check_bf16(environ)
     program = read_program(command, facts.stack, environ, world, facts.root)
-    program, run = plan_run(command, program, world, facts, starts=situation.role.is_torchrun)
+    program, run = plan_run(command, program, facts)
     caches = find_caches(environ, facts.stack.transformers)
     output, _ = find_results(command, program.arguments, environ)
     if output is not None:
@@ -71,7 +70,7 @@ def look_ahead(situation: Situation, facts: Facts) -> Preflight:
     if run is not None:
         check_directory(run, world)
     script, _ = find_script(command)
-    if script and is_first(world):
+    if script and world.is_first:
         places += advise_padding(os.path.basename(script), facts.read_script(script))
     return Preflight(program, run, tuple(caches), (*program.notes, *places))
 

@@ -8,11 +8,10 @@ from multinode_image.decide import Plan
 from multinode_image.machine.cgroups import read_memory_limit
 from multinode_image.machine.exhausted import remember_kills
 from multinode_image.mpi.rank import SUPERVISED, find_rank, supervise
-from multinode_image.printing.streams import print_note
 from multinode_image.processes import execute, watch_training
 from multinode_image.rendezvous.master import check_master
 from multinode_image.results.plan import find_results
-from multinode_image.results.resume import is_first, open_run
+from multinode_image.results.record import RUN, write_run
 from multinode_image.results.words import name_words
 from multinode_image.settings import LOGS, METRICS, TRAINING
 from multinode_image.tasks.command import LAUNCH, SSH, WORKER
@@ -41,15 +40,14 @@ def carry_out(plan: Plan) -> int:
         argv, environ = connect(command.words, environ)
     elif situation.meets_others:
         check_master(plan.world)
-    resumed: Mapping[str, str] = {}
-    if plan.run is not None:
-        argv, resumed = open_run(plan.run, argv, plan.world, environ, print_note)
-    if situation.role.trains and environ.get(METRICS) and is_first(plan.world):
+    if situation.role.trains and environ.get(METRICS) and plan.world.is_first:
         show_metrics(plan)
     known = {TRAINING: "on", **remember_kills(plan.facts.files)} if situation.may_train else {}
+    if plan.run is not None:
+        known[RUN] = write_run(plan.run)  # rank 0 keeps its record
     if plan.world.several_nodes:
         known |= name_words(command, plan.arguments, plan.facts.environ)
-    return become_or_log(argv, {**environ, **resumed, **known}, plan)
+    return become_or_log(argv, {**environ, **known}, plan)
 
 
 def show_metrics(plan: Plan) -> None:

@@ -22,12 +22,10 @@ LOOKUP, RESOLVER = 3.0, 30.0
 HOSTS = 120
 # Written into a manifest (VARIABLE) whose pods are not started after one another: others may fetch an image first.
 PODS = 900
-# For all ranks, before they agree on a checkpoint: an image may have to be fetched first.
-RANKS = 900.0
 # Until a node sees what another one has written on a shared file system: nfs(5), acdirmax.
 SEEN = 60.0
-# In which rank 0 still tells the others that it was refused; for a stranger at its port who says nothing.
-REFUSAL, STRANGER = 30.0, 5.0
+# In which rank 0 says why all end, and ends the others with it.
+SAID = 5.0
 # Until a job that is just ending has freed its directory for results.
 DIRECTORY = 20.0
 # How long ranks may take to end after a signal to `launch`; a container is killed 10 s after it.

@@ -73,6 +73,7 @@ ROWS = {
         "trainer.last_checkpoint.watch_end",
         "compute.bf16_units.watch_evaluation",
     ),
+    "accelerate.accelerator": ("trainer.directory.watch_accelerator",),
     "accelerate.data_loader": ("data.order.tell_epoch", "data.same_data.watch_loaders"),
     "transformers.trainer_pt_utils": ("data.order.draw_alike",),
     "transformers.training_args": (

@@ -1,9 +1,7 @@
-"""The directory for results of a command, and the run that it asks for there: a task's, or that of a user's script."""
+"""The directory for results of a command, and the run that a task asks for there."""
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Mapping
 
 from multinode_image.errors import Refusal
@@ -12,22 +10,18 @@ from multinode_image.machine.files import is_path
 from multinode_image.machine.image import Stack, release
 from multinode_image.machine.places import expand_user
 from multinode_image.numbers import is_true
-from multinode_image.results.identity import FLAG, OUTPUTS, OVERWRITE, digest_files, identify_script, identify_task
-from multinode_image.results.record import ANEW, AS_FLAG, AS_VARIABLE, KEPT, NEVER, RESULTS, RESUME, Run
-from multinode_image.results.resume import RUN
-from multinode_image.settings import Setting
-from multinode_image.tasks.arguments import Program, guess_arguments, set_argument
+from multinode_image.results.identity import FLAG, OUTPUTS, OVERWRITE, digest_files, identify_task
+from multinode_image.results.record import ANEW, RESULTS, RESUME, Run
+from multinode_image.tasks.arguments import Program, set_argument
 from multinode_image.tasks.argv import load_loosely
 from multinode_image.tasks.command import PLAIN, SCRIPT, Command
 from multinode_image.tasks.defaults import OUTPUT, OUTPUT_DIR
 from multinode_image.tasks.table import TRAINER, Task
-from multinode_image.tuning.handover import BINDABLE, RANK_PROGRAM
-from multinode_image.world.model import TORCHRUN, World
+from multinode_image.tuning.handover import BINDABLE
+from multinode_image.world.model import TORCHRUN
 from multinode_image.world.starters import find_code
 
 PUSH = "push_to_hub"
-# How a script reads the variable; what is behind a # does not count.
-READS = re.compile(rf"^[^#\n]*[\"']{RESUME}[\"']", re.MULTILINE)
 # Before this release a script looks for checkpoints itself: it takes a half-written one, and refuses a directory with
 # any file in it (examples/pytorch/*/run_*.py). With OVERWRITE it does neither.
 LOOKS_ITSELF = (5, 0)
@@ -51,60 +45,35 @@ def find_results(
     return (OUTPUT, True) if command.kind == SCRIPT else (None, False)
 
 
-def plan_run(
-    command: Command, program: Program, world: World, facts: Facts, *, starts: bool
-) -> tuple[Program, Run | None]:
-    """Return the run of a command, and its program with what that needs; None for what has no run.
+def plan_run(command: Command, program: Program, facts: Facts) -> tuple[Program, Run | None]:
+    """Return the run of a task, and its program with what that needs; None for what has no run.
 
-    starts: whether torchrun starts the ranks. Raise Refusal for a release of the Trainer that empties the directory.
+    Raise Refusal for a release of the Trainer that empties the directory.
     """
-    environ, starts = facts.environ_with_home, starts and world.rank is None and os.path.exists(RANK_PROGRAM)
-    if command.task is not None:
-        run = plan_task(command, command.task, program, environ, starts=starts)
-    else:
-        run = plan_script(command, world, facts, starts=starts)
+    task, environ = command.task, facts.environ_with_home
+    run = plan_task(command, task, program, environ) if task is not None else None
     if run is None:
         return program, None
-    if command.task is not None and command.task.kind == TRAINER:
+    if run.goes_on:
         program = prepare_trainer(program, environ, facts.stack)
-    forced = [*program.forced, Setting(KEPT, run.directory, "where the start has looked for a checkpoint")]
-    if run.handover == AS_VARIABLE:
-        forced.append(Setting(RESUME, run.resume_from, "the checkpoint to go on from; a start sets it if there is one"))
-    if run.starts:
-        where = f"{run.handover}:{run.directory}"
-        forced.append(Setting(RUN, where, "each start of a rank looks for the last checkpoint"))
-    return program._replace(forced=tuple(forced)), run
+    return program, run
 
 
-def plan_task(
-    command: Command, task: Task, program: Program, environ: Mapping[str, str], *, starts: bool
-) -> Run | None:
+def plan_task(command: Command, task: Task, program: Program, environ: Mapping[str, str]) -> Run | None:
     """Return the run of a task; None where it trains nothing."""
-    arguments = program.arguments
+    arguments, wish = program.arguments, environ.get(RESUME, "")
     directory, _ = find_results(command, arguments, environ)
     if not command.trains or directory is None or (task.kind == TRAINER and not is_true(arguments.get("do_train"))):
         return None
-    resume_from, handover = str(arguments.get(FLAG) or ""), AS_FLAG if task.takes_checkpoint else NEVER
-    overwrite, known = is_true(arguments.get(OVERWRITE)), identify_task(arguments, task.kind)
-    return Run(directory, command.name, known, resume_from, overwrite, handover, starts, digest_files(known))
-
-
-def plan_script(command: Command, world: World, facts: Facts, *, starts: bool) -> Run | None:
-    """Return the run of a user's script that reads the variable for it; None for any other.
-
-    Whatever starts ranks elsewhere hands them no variable that is right there.
-    """
-    environ, (script, words) = facts.environ_with_home, find_script(command)
-    if not READS.search(facts.read_script(script)) or (world.several_nodes and world.rank is None and not starts):
-        return None
-    arguments = guess_arguments(words)
-    directory, _ = find_results(Command(SCRIPT, script, words), arguments, environ)
-    if directory is None:
-        return None
-    wish = environ.get(RESUME, "")
-    overwrite, name = wish == ANEW, os.path.basename(script)
-    resume_from, known = "" if overwrite else wish, identify_script(words)
-    return Run(directory, name, known, resume_from, overwrite, AS_VARIABLE, starts, digest_files(known))
+    return Run(
+        directory,
+        command.name,
+        known := identify_task(arguments, task.kind),
+        resume_from=str(arguments.get(FLAG) or (wish if wish != ANEW else "")),
+        overwrite=is_true(arguments.get(OVERWRITE)) or wish == ANEW,
+        goes_on=task.kind == TRAINER,
+        files=digest_files(known),
+    )
 
 
 def find_script(command: Command) -> tuple[str, list[str]]:

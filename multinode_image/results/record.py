@@ -1,7 +1,8 @@
 """The record of a run in its directory for results, by which the same command goes on there and another is refused.
 
-A run is a program, what it is known by (identity.py) and its directory. What it was started with is left there in
-`_multinode` (what begins with `_` is not uploaded: transformers/trainer.py, push_to_hub).
+A run is a task, what it is known by (identity.py) and its directory. Its start hands it to the ranks, and rank 0 leaves
+what it was started with there in `_multinode` (what begins with `_` is not uploaded: transformers/trainer.py,
+push_to_hub).
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from multinode_image import timeouts
 from multinode_image.documents import parse_json
 from multinode_image.errors import Refusal
 from multinode_image.printing.streams import quote
@@ -25,18 +27,18 @@ from multinode_image.results.checkpoints import (
     mark_state,
 )
 from multinode_image.results.identity import FLAG, OVERWRITE, Pair, compare_pairs, identify_task
-from multinode_image.results.shared import Shared, open_shared
+from multinode_image.results.shared import Busy, Shared, make_shared, open_shared
 from multinode_image.tasks.arguments import find_number
 from multinode_image.tasks.defaults import MAX_STEPS, OUTPUT_DIR
 from multinode_image.tasks.table import TASKS
+from multinode_image.world.model import World
 
 STATE_DIRECTORY, RECORD = "_multinode", "run.json"
-# What a user's script reads, and where it writes if its arguments do not say so; what `no` says in the former.
-RESUME, RESULTS, ANEW = "MULTINODE_RESUME", "MULTINODE_OUTPUT", "no"
-# Says to ranks in which directory the start of their run keeps a record, and has looked for a checkpoint.
-KEPT = "MULTINODE_KEPT"
-# How the program of a run gets a checkpoint; some tasks take none.
-AS_FLAG, AS_VARIABLE, NEVER = "flag", "variable", "never"
+# From where a training goes on, if the user says so; what begins anew. Where a script writes, if its arguments do not
+# say so.
+RESUME, ANEW, RESULTS = "MULTINODE_RESUME", "no", "MULTINODE_OUTPUT"
+# Says to ranks which run this is (write_run).
+RUN = "MULTINODE_RUN"
 # What a file system has of its own.
 IGNORED = (STATE_DIRECTORY, "lost+found", ".snapshot")
 
@@ -46,16 +48,15 @@ class Run:
     """A training and its directory for results.
 
     arguments, files: what it is known by; resume_from: a checkpoint that the user names; overwrite: whether he wants
-    nothing of what is there; starts: whether torchrun starts its ranks.
+    nothing of what is there; goes_on: whether it goes on from a checkpoint, as every Trainer does.
     """
 
     directory: str
     task: str
     arguments: tuple[Pair, ...]
-    resume_from: str
-    overwrite: bool
-    handover: str
-    starts: bool
+    resume_from: str = ""
+    overwrite: bool = False
+    goes_on: bool = True
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -68,16 +69,16 @@ class Run:
 class Record:
     """What a run has left: its program, what it is known by, and the checkpoint that was named.
 
-    before: marks of the checkpoints that were there before it, by their steps; name: that no other run has, also one of
-    the same command; users: who has run it, by uid; written: when this was written, in nanoseconds, which is also the
-    time of its file: a copy has another.
+    before: marks of the checkpoints that were there before it, by their steps; began: when its first job has begun on
+    each of its nodes, by which that job is known when its ranks are started again; users: who has run it, by uid;
+    written: when this was written, in nanoseconds, which is also the time of its file: a copy has another.
     """
 
     task: str
     arguments: tuple[Pair, ...]
     resume_from: str = ""
     before: Mapping[str, str] = field(default_factory=dict)
-    name: str = ""
+    began: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     users: tuple[int, ...] = ()
     written: int = 0
@@ -118,7 +119,7 @@ def parse_record(text: str) -> Record | None:
             pairs,
             str(fields["resume_from"]),
             read_texts(fields["before"]),
-            str(fields.get("name", "")),
+            tuple(map(str, fields.get("began", ()))),
             read_texts(fields.get("files", {})),
             tuple(map(read_whole, fields.get("users", ()))),
             read_whole(fields.get("written", 0)),
@@ -139,7 +140,47 @@ def read_texts(values: Mapping[object, object]) -> dict[str, str]:
     return {str(name): str(value) for name, value in values.items()}
 
 
-def leave_record(run: Run, old: Record | None, ours: Shared) -> None:
+def write_run(run: Run) -> str:
+    """Return a run as JSON, for a variable."""
+    return json.dumps(asdict(run), sort_keys=True)
+
+
+def read_run(text: str) -> Run | None:
+    """Return the run in a text of `write_run`; None in any other."""
+    try:
+        fields = parse_json(text)
+        pairs = tuple((str(name), str(value)) for name, value in fields["arguments"])
+        return Run(**{**fields, "arguments": pairs, "files": read_texts(fields["files"])})
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+
+
+def begin(run: Run, began: Sequence[str], say: Callable[[str], None]) -> None:
+    """Take the directory of a run for this process, and leave the record of the run there.
+
+    began: when this job has begun on each of its nodes: a job whose ranks are started again has begun anew once. Raise
+    Refusal if another job writes there, or it holds another run.
+    """
+    ours = make_shared(run.ours)
+    if take_lock(ours, say) is None:
+        say(f"{run.directory} is on a file system without locks: two jobs at once are not noticed there")
+    old = load_record(run.directory)
+    if run.overwrite and old is not None and {*old.began} & {*began} and not list_differences(run, old):
+        return
+    check_run(run, old)
+    leave_record(run, old, ours, began)
+
+
+def take_lock(ours: Shared, say: Callable[[str], None]) -> int | None:
+    """Take the lock of our directory, which a job that is just ending may have for a moment; None without locks."""
+    try:
+        return ours.lock(0)
+    except Busy as busy:
+        say(f"{busy.finding}; waiting {timeouts.DIRECTORY:g} s for its end")
+        return ours.lock(timeouts.DIRECTORY)
+
+
+def leave_record(run: Run, old: Record | None, ours: Shared, began: Sequence[str]) -> None:
     """Write the record of a run that begins; to that of a run that goes on, add its user.
 
     A run begins where it names another checkpoint than it did before. A copy is written anew, so that the next start
@@ -148,7 +189,7 @@ def leave_record(run: Run, old: Record | None, ours: Shared) -> None:
     uid, now = os.getuid(), time.time_ns() // TICK * TICK  # a time that no file system rounds
     if old is None or run.overwrite or run.resume_from not in ("", old.resume_from) or list_differences(run, old):
         before = {str(step): mark_state(run.directory, step) for step in list_steps(run.directory)}
-        record = Record(run.task, run.arguments, run.resume_from, before, os.urandom(8).hex(), run.files, (uid,), now)
+        record = Record(run.task, run.arguments, run.resume_from, before, tuple(began), run.files, (uid,), now)
     elif old.written and uid in old.users:
         return
     else:
@@ -168,12 +209,22 @@ def list_differences(run: Run, old: Record) -> list[str]:
     return compare_pairs(old.arguments, run.arguments) + files
 
 
+def check_directory(run: Run, world: World) -> None:
+    """Raise Refusal if the directory holds another run, before anybody waits.
+
+    If nodes have separate directories, each has parts of checkpoints, and only that of rank 0 has the record.
+    """
+    old = load_record(run.directory)
+    if world.is_first or old is not None:
+        check_run(run, old)
+
+
 def check_run(run: Run, old: Record | None) -> None:
     """Raise Refusal if the directory holds results of another run, which this one would continue.
 
     Also if the checkpoints of this run cannot be read.
     """
-    named = run.resume_from if run.handover != NEVER else ""  # some scripts ignore it
+    named = run.resume_from if run.goes_on else ""  # others ignore it
     if named and not os.path.exists(named):
         remedy = f"one of those in {run.directory}, or leave it out to go on from the last one there"
         raise Refusal("there is no such checkpoint", named, remedy)
@@ -181,7 +232,7 @@ def check_run(run: Run, old: Record | None) -> None:
         return
     differences = ["it left no record of its arguments"] if old is None else list_differences(run, old)
     if old is not None and not differences:
-        if run.handover != NEVER:
+        if run.goes_on:
             find_last(run.directory, old.filter)
         return
     names = os.listdir(run.directory) if os.path.isdir(run.directory) else []
@@ -196,12 +247,9 @@ def check_run(run: Run, old: Record | None) -> None:
 
 def list_ways(run: Run) -> list[str]:
     """List what may be typed where a directory holds another run."""
-    own = run.handover == AS_VARIABLE
-    ways = [f"{RESULTS}=ANOTHER, or the argument of the script" if own else f"--{OUTPUT_DIR} ANOTHER"]
-    ways.append(f"{f'{RESUME}={ANEW}' if own else f'--{OVERWRITE}'} to begin anew there")
+    ways = [f"--{OUTPUT_DIR} ANOTHER", f"--{OVERWRITE} to begin anew there"]
     with contextlib.suppress(Refusal):
         step, _ = find_last(run.directory, CheckpointFilter())
         if step is not None:
-            place = quote(f"{run.directory}/{PREFIX}{step}")
-            ways.append(f"{RESUME}={place}" if own else f"--{FLAG} {place}")
+            ways.append(f"--{FLAG} {quote(f'{run.directory}/{PREFIX}{step}')}")
     return ways

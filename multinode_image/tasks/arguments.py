@@ -30,7 +30,6 @@ BACKENDS = list_names("ddp_backend")
 # What a file of arguments gets that does not say it. Without use_cpu transformers refuses bf16 where there is no GPU,
 # since 4.52 (transformers/training_args.py).
 OF_FILE = (OUTPUT_DIR, *list_names("use_cpu"))
-IGNORES = "its script looks for checkpoints itself, and ignores --resume_from_checkpoint"
 TOKENS = ("token", "hub_token", "push_to_hub_token", "use_auth_token")
 # What --use_cpu says to the Trainer; without either, accelerate trains every rank alone since 1.13.
 ON_CPU = Setting("ACCELERATE_USE_CPU", "1", "without it accelerate counts no ranks on a CPU")
@@ -99,9 +98,8 @@ def read_task(task: Task, command: Command, stack: Stack, environ: Mapping[str, 
     check_order(task, program.arguments, stack)
     check_reporters(task, program.arguments, stack, environ)
     check_arguments(task, program.arguments)
-    ignores = task.kind == TRAINER and not task.takes_checkpoint
     defaults = (*program.defaults, *find_nltk(task, environ))
-    return program._replace(notes=[*program.notes, *[IGNORES] * ignores], defaults=defaults)
+    return program._replace(defaults=defaults)
 
 
 def complete(task: Task, script: str, typed: list[str], stack: Stack, *, many: bool) -> Program:

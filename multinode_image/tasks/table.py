@@ -49,11 +49,6 @@ class Task(NamedTuple):
         return OTHER if self.name.startswith("generation") else TRAINER
 
     @property
-    def takes_checkpoint(self) -> bool:
-        """Return whether its script goes on from --resume_from_checkpoint; those for CTC never read it."""
-        return self.kind == TRAINER and not self.name.startswith("speech-recognition-ctc")
-
-    @property
     def trains(self) -> bool:
         """Return whether many processes can work on it."""
         return self.kind != OTHER

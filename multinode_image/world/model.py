@@ -74,6 +74,11 @@ class World(NamedTuple):
         return self.nodes[1] > 1
 
     @property
+    def is_first(self) -> bool:
+        """Return whether rank 0 is here, or may be."""
+        return not self.rank and not self.node_rank
+
+    @property
     def is_unstarted(self) -> bool:
         """Return whether no launcher has started ranks: this process becomes one, or torchrun that starts them."""
         return self.launcher in (ALONE, TORCHRUN)

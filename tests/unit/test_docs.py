@@ -199,15 +199,6 @@ def test_an_error_is_called_by_the_words_that_are_printed() -> None:
     assert [part for part in parts if part not in said] == []
 
 
-def test_the_line_that_goes_on_is_the_one_that_is_tried() -> None:
-    """tests/image/test_restart.py ends and restarts the script that has it."""
-    script = (ROOT / "tests/data/offline/train.py").read_text().splitlines()
-
-    shown = [line for _, lines in page("docs/script.md").blocks for line in lines if "MULTINODE_RESUME" in line]
-
-    assert shown and set(shown) <= {*script}
-
-
 def test_each_library_has_a_snippet_that_is_tried() -> None:
     """tests/cluster/test_libraries.py runs these scripts, alone and on two nodes."""
     scripts = {row: (LIBRARIES / row).read_text() for row in re.findall(r'Row\("(\w+\.py)"', TRIED)}

@@ -37,7 +37,6 @@ INTERNAL = (
     "CORES",
     "COUNTS",
     "JOB",
-    "KEPT",
     "KILLED",
     "MEMBER",
     "RUN",

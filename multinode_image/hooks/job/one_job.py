@@ -143,7 +143,7 @@ def choose_remedy(modules: Mapping[str, Any], optimizer: str = "") -> str:
     return next(remedy for name, remedy in REMEDIES.items() if name in modules or name == "torch")
 
 
-def leave(fault: Fault) -> NoReturn:
+def leave(fault: Fault, code: int = EXIT_USER) -> NoReturn:
     """Say what is wrong, and end: by SystemExit, which hardly anybody catches, else at once.
 
     It ends a thread only, and where somebody has caught it the next step comes here again.
@@ -154,7 +154,7 @@ def leave(fault: Fault) -> NoReturn:
         with contextlib.suppress(Exception):  # a stream may be closed
             print(fault, file=sys.stderr, flush=True)
     if not caught and threading.current_thread() is threading.main_thread():
-        sys.exit(EXIT_USER)
+        sys.exit(code)
     with contextlib.suppress(Exception):
         sys.stdout.flush()
-    os._exit(EXIT_USER)
+    os._exit(code)

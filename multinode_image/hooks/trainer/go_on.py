@@ -5,8 +5,8 @@ its data and its settings. So the same command goes on, and no fold of a cross-v
 search, takes the checkpoint of another one. All ranks look, and all wait until they see the last one that any has seen,
 since shared file systems show files late. If one does not, all end.
 
-What a script names itself, as by `resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None`, goes before. So
-does the start of a task, or of a script with that line, which keeps a record in its directory (results/plan.py).
+What a script names itself, as by `resume_from_checkpoint=...`, goes before. A task has a record in its directory
+(directory.py): it goes on from the last checkpoint that is its own by that.
 """
 
 from __future__ import annotations
@@ -21,25 +21,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-import torch.distributed as dist
 from transformers.trainer_callback import TrainerCallback
 
 from multinode_image import timeouts
 from multinode_image.documents import parse_json
-from multinode_image.hooks.job.one_job import Fault, leave
+from multinode_image.errors import EXIT_USER
+from multinode_image.hooks.job.one_job import Fault
+from multinode_image.hooks.trainer.directory import (
+    begin_together,
+    end_all,
+    find_run,
+    gather,
+    gather_began,
+    hold,
+    hold_together,
+)
 from multinode_image.machine.places import expand_user
 from multinode_image.results.checkpoints import PREFIX, STATE, digest_state, find_damage, list_owners, list_steps
+from multinode_image.results.checkpoints import find_last as find_last_of
 from multinode_image.results.checkpoints import read_object as read_trainer_state
 from multinode_image.results.identity import digest_files, identify_script
-from multinode_image.results.record import ANEW, KEPT, RESUME
+from multinode_image.results.record import ANEW, RESUME, Run, load_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FILE, LARGEST = "_multinode.json", 1 << 16  # in a checkpoint; bytes of it
 PAUSE = 0.3  # seconds between two looks
-# When the first Python of a job has started on this node, which begins anew: torchrun starts its ranks again.
-BEGAN = "MULTINODE_BEGAN"
+RANDOM = "rng_state"  # in a checkpoint, of each rank (transformers/trainer.py, _save_rng_state)
 MAX_STEPS = "max_steps"
 # What makes another training of the same command. How long one lasts, and what it logs, may change.
 SETTINGS = (
@@ -73,6 +82,7 @@ class MarkCheckpoints(TrainerCallback):
         if args.should_save and RUNNING:
             with contextlib.suppress(OSError):  # of a search, which has directories of its own
                 write_mark(Path(args.output_dir, f"{PREFIX}{state.global_step}"), RUNNING[-1])
+                hold(args.output_dir)
 
 
 def watch_training(module: Any) -> None:
@@ -112,7 +122,7 @@ def describe(trainer: Any, argv: Sequence[str], environ: Mapping[str, str]) -> M
         if trainer.model is not None
         else "",
         "ranks": args.world_size,
-        "began": environ.get(BEGAN, ""),
+        "began": gather_began(environ, args.world_size),
     }
 
 
@@ -142,22 +152,44 @@ def describe_data(data: Any) -> str:
 def choose(args: Any, mark: Mark, named: Any, environ: Mapping[str, str]) -> Any:
     """Return the checkpoint from which a training goes on, as the Trainer takes it; named: what the script has said."""
     wish, directory = environ.get(RESUME, ""), args.output_dir
-    kept = os.path.realpath(environ.get(KEPT) or os.devnull) == os.path.realpath(directory)
+    run = find_run(environ, directory)
+    if run is not None:
+        return choose_for_task(args, run, named, environ)
+    if getattr(args.save_strategy, "value", args.save_strategy) != "no":
+        hold_together(directory, args.process_index, args.world_size)
     if named and named != ANEW:
-        if kept and isinstance(named, str) and os.path.realpath(os.path.dirname(named)) == os.path.realpath(directory):
-            keep_steps(args, Path(named))
         return named
     if wish and wish != ANEW and BEGUN[:1] == BEGUN:  # it is that of the first training
         return expand_user(wish, environ.get("HOME", ""))
-    if kept:
-        return None  # the start has looked there
     found = agree(args, find_last(directory, {**mark, "anew": True} if ANEW in (wish, named) else mark))
-    say(args, directory, found)
+    return go_on_from(args, found)
+
+
+def choose_for_task(args: Any, run: Run, named: Any, environ: Mapping[str, str]) -> Any:
+    """Return the checkpoint from which a task goes on: its own last one, else that which the user names."""
+    begin_together(run, args.process_index, args.world_size, environ)
+    place = go_on_from(args, agree(args, NOTHING if args.process_index else find_own(args.output_dir)))
+    named = place or named or expand_user(run.resume_from, environ.get("HOME", "")) or None
+    if isinstance(named, str) and os.path.realpath(os.path.dirname(named)) == os.path.realpath(args.output_dir):
+        keep_steps(args, Path(named))
+    return named
+
+
+def go_on_from(args: Any, found: Found) -> str | None:
+    """Return the place of a checkpoint that was found, and say so; None where none was."""
+    say(args, args.output_dir, found)
     if not found.step:
         return None
-    place = f"{directory}/{PREFIX}{found.step}"
+    place = f"{args.output_dir}/{PREFIX}{found.step}"
     keep_steps(args, Path(place))
     return place
+
+
+def find_own(directory: str) -> Found:
+    """Return the last complete checkpoint that is a run's own by its record."""
+    record = load_record(directory)
+    step, faults = find_last_of(directory, record.filter) if record else (None, [])
+    return Found(step, digest_content(directory, step), faults) if step else NOTHING._replace(faults=faults)
 
 
 def find_last(directory: str, mark: Mark) -> Found:
@@ -167,9 +199,8 @@ def find_last(directory: str, mark: Mark) -> Found:
     for step in list_steps(directory):
         place = Path(directory, f"{PREFIX}{step}")
         strange = sorted({*list_owners(directory, step)} - trusted)
-        fault = f"belongs to uid {strange[0]}" if strange else tell_apart(read_mark(place), mark)
         try:
-            fault = fault or find_damage(place, step) or ""
+            fault = f"belongs to uid {strange[0]}" if strange else find_fault(place, step, mark)
         except OSError as error:
             fault = f"cannot be read ({error.strerror})"
         if not fault:
@@ -178,10 +209,22 @@ def find_last(directory: str, mark: Mark) -> Found:
     return NOTHING._replace(faults=faults)
 
 
+def find_fault(place: Path, step: int, mark: Mark) -> str:
+    """Return why a training does not go on from a checkpoint, in words that follow its name; empty where it can."""
+    there = read_mark(place)
+    if not there:  # it is written last
+        return find_damage(place, step) or "has no mark of a training"
+    return tell_apart(there, mark) or find_damage(place, step) or ""
+
+
 def digest_content(directory: str, step: int) -> str:
-    """Return a digest of what the Trainer says in a checkpoint, and of the names and sizes of its files."""
+    """Return a digest of what the Trainer says in a checkpoint, and of the names and sizes of its files.
+
+    But for random states: each node has those of its own ranks, where all save (save_on_each_node).
+    """
     place = Path(directory, f"{PREFIX}{step}")
-    sizes = {str(path.relative_to(place)): measure(path) for path in place.rglob("*") if path.is_file()}
+    files = [path for path in place.rglob("*") if path.is_file() and not path.name.startswith(RANDOM)]
+    sizes = {str(path.relative_to(place)): measure(path) for path in files}
     return f"{digest_state(directory, step)} {crc32(json.dumps(sizes, sort_keys=True).encode()):08x}"
 
 
@@ -208,13 +251,16 @@ def read_mark(place: Path) -> Mark:
     return {}
 
 
+def as_list(value: object) -> list[object]:
+    """Return a list of JSON; anything else as one with nothing in it."""
+    return value if isinstance(value, list) else []
+
+
 def tell_apart(there: Mark, here: Mark) -> str:
     """Return why a checkpoint is not of this training, in words that follow its name; empty where it is."""
-    if not there:
-        return "has no mark of a training"
     if there.get("command") != here["command"]:
         return "is of another command"
-    if here.get("anew") and there.get("began") != here["began"]:
+    if here.get("anew") and not {*map(str, as_list(there.get("began")))} & {*here["began"]}:
         return f"was there before ({RESUME}={ANEW})"
     if there.get("training") != here["training"]:
         return "is of another training of the same script"
@@ -229,41 +275,39 @@ def tell_apart(there: Mark, here: Mark) -> str:
 
 def agree(args: Any, found: Found) -> Found:
     """Return the last checkpoint that any rank has found, once all see it; end all where one does not."""
-    best: Found = max(gather(args, found), key=lambda each: each.step)
+    best: Found = max(gather(found, args.world_size), key=lambda rank: rank.step)
     if not best.step:
         return found
-    late = [rank for rank, seen in enumerate(gather(args, sees(args.output_dir, best))) if not seen]
-    if late:
+    seen = gather(sees(args, best), args.world_size)
+    if late := [rank for rank, is_seen in enumerate(seen) if not is_seen]:
         place = f"{args.output_dir}/{PREFIX}{best.step}"
         value = f"{place}, not seen by rank{'s' * (len(late) > 1)} {', '.join(map(str, late))} in {timeouts.SEEN:g} s"
         remedy = f"mount one directory on all nodes; or {RESUME}={ANEW} begins at step 0 on all of them"
         fault = Fault("not all ranks see the checkpoint from which this training would go on", value, remedy)
-        if args.process_index == 0:
-            leave(fault)
-        time.sleep(timeouts.STRANGER)  # rank 0 says it; what starts ranks ends the others with it
-        sys.exit(2)
+        end_all(fault, EXIT_USER, args.process_index)
     return best._replace(faults=found.faults)
 
 
-def gather(args: Any, mine: Any) -> list[Any]:
-    """Return what all ranks have, in their order."""
-    if args.world_size == 1 or not dist.is_initialized():
-        return [mine]
-    all_of_them: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(all_of_them, mine)
-    return all_of_them
+def sees(args: Any, best: Found) -> bool:
+    """Return whether this rank sees a checkpoint, now or after a while.
 
-
-def sees(directory: str, best: Found) -> bool:
-    """Return whether this rank sees a checkpoint, now or after a while."""
-    until = time.monotonic() + timeouts.SEEN
-    while digest_content(directory, best.step) != best.content:
+    It waits for its own random state too, which each rank writes for itself, but does without it: the Trainer says so.
+    """
+    directory, until = args.output_dir, time.monotonic() + timeouts.SEEN
+    while not (same := digest_content(directory, best.step) == best.content) or not has_random_state(args, best.step):
         if time.monotonic() > until:
-            return False
+            return same
         time.sleep(PAUSE)
         with contextlib.suppress(OSError):
             os.listdir(directory)  # anew, which asks the server of a shared file system
     return True
+
+
+def has_random_state(args: Any, step: int) -> bool:
+    """Return whether the random state of this rank is in a checkpoint that as many ranks have written."""
+    place = Path(args.output_dir, f"{PREFIX}{step}")
+    name = f"{RANDOM}_{args.process_index}.pth" if args.world_size > 1 else f"{RANDOM}.pth"
+    return read_mark(place).get("ranks") != args.world_size or (place / name).exists()
 
 
 def say(args: Any, directory: str, found: Found) -> None:
@@ -274,8 +318,16 @@ def say(args: Any, directory: str, found: Found) -> None:
     if found.step and read_trainer_state(Path(directory, f"{PREFIX}{found.step}", STATE)).get(MAX_STEPS) == found.step:
         then += f", where it had ended; {RESUME}={ANEW} trains anew"
     why = f"{found.faults[0]}: " if found.faults else ""
-    named = f"; {RESUME}={directory}/{found.faults[0].partition(' ')[0]} goes on from it" if not found.step else ""
-    print(f"multinode: {why}{then}{named}", file=sys.stderr, flush=True)
+    print(f"multinode: {why}{then}{name_way(directory, found)}", file=sys.stderr, flush=True)
+
+
+def name_way(directory: str, found: Found) -> str:
+    """Return how the last checkpoint can be gone on from all the same; empty where it is damaged, or another one is."""
+    name = found.faults[0].partition(" ")[0] if found.faults and not found.step else ""
+    with contextlib.suppress(OSError):
+        if name and not find_damage(Path(directory, name), int(name[len(PREFIX) :])):
+            return f"; {RESUME}={directory}/{name} goes on from it"
+    return ""
 
 
 def keep_steps(args: Any, place: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -14,22 +15,21 @@ from unittest import mock
 
 import pytest
 
+from multinode_image import timeouts
+from multinode_image.errors import LATER, Refusal
 from multinode_image.hooks.job import one_job
-from multinode_image.results import identity, record
+from multinode_image.hooks.trainer import directory
+from multinode_image.results import record
+from multinode_image.results.record import Run, begin, write_run
 
 NAME = "multinode_image.hooks.trainer.go_on"
-BESIDE = (one_job, identity, record)  # imported once, and not in each test
-FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "config.json")
+FILES = ("model.safetensors", "optimizer.pt", "scheduler.pt", "config.json", "rng_state.pth")
 
 
 @pytest.fixture
 def hook() -> Iterator[Any]:
-    modules = {
-        name: ModuleType(name)
-        for name in ("torch", "torch.distributed", "transformers", "transformers.trainer_callback")
-    }
+    modules = {name: ModuleType(name) for name in ("transformers", "transformers.trainer_callback")}
     vars(modules["transformers.trainer_callback"])["TrainerCallback"] = object
-    vars(modules["torch"])["distributed"] = modules["torch.distributed"]
     with mock.patch.dict(sys.modules, modules):
         sys.modules.pop(NAME, None)
         yield importlib.import_module(NAME)
@@ -42,7 +42,7 @@ class Trainer:
     callbacks: list[Any]
 
     def __init__(self, directory: Path, rows: Any = range(100), **settings: Any) -> None:
-        known: dict[str, Any] = {"learning_rate": 0.1, "max_steps": -1, **settings}
+        known: dict[str, Any] = {"learning_rate": 0.1, "max_steps": -1, "save_strategy": "steps", **settings}
         self.args = SimpleNamespace(output_dir=str(directory), world_size=1, process_index=0, should_save=True, **known)
         self.model = SimpleNamespace(parameters=lambda: [])
         self.train_dataset = rows
@@ -69,8 +69,9 @@ def start(hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def begin(*words: str, wish: str = "", began: str = "1") -> type[Trainer]:
         hook.BEGUN.clear()
+        directory.TAKEN.clear()
         monkeypatch.setattr(sys, "argv", ["train.py", *words])
-        for name, value in {"MULTINODE_RESUME": wish, hook.BEGAN: began, hook.KEPT: ""}.items():
+        for name, value in {"MULTINODE_RESUME": wish, directory.BEGAN: began, record.RUN: ""}.items():
             monkeypatch.setenv(name, value)
         callbacks: list[Any] = []
         kind = type("Trainer", (Trainer,), {"callbacks": callbacks})
@@ -152,13 +153,72 @@ def test_what_the_user_says_goes_before(
     assert found == (f"{tmp_path}/{chosen}" if chosen == "checkpoint-20" else chosen)
 
 
-def test_where_the_start_has_looked_nobody_looks_again(
-    hook: Any, start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def task(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Start a process of a task, which has a record in its directory, and return its Trainer."""
+
+    def begin_task(*, began: str = "1", elsewhere: bool = False, **run: Any) -> Trainer:
+        kind = start(began=began)
+        of = Run(str(tmp_path / "other" if elsewhere else tmp_path), "clm", (("seed", "1"),), **run)
+        monkeypatch.setenv(record.RUN, write_run(of))
+        trainer: Trainer = kind(tmp_path)
+        return trainer
+
+    return begin_task
+
+
+def test_a_task_goes_on_from_what_is_its_own_by_its_record(task: Any, tmp_path: Path) -> None:
+    """Its command may have other words by now: a flag is renamed, a newer image is used."""
+    assert task().train() is None
+    (tmp_path / "checkpoint-20/_multinode.json").unlink()
+    assert task(began="2").train() == f"{tmp_path}/checkpoint-20"
+
+
+@pytest.mark.parametrize(("began", "goes_on"), [("1", True), ("2", False)])
+def test_a_task_that_begins_anew_goes_on_when_its_ranks_are_started_again(
+    task: Any, tmp_path: Path, began: str, goes_on: bool
 ) -> None:
-    start()(tmp_path).train()
-    kind = start()
-    monkeypatch.setenv(hook.KEPT, str(tmp_path))
-    assert kind(tmp_path).train() is None
+    task(overwrite=True).train()
+    assert task(overwrite=True, began=began).train() == (f"{tmp_path}/checkpoint-20" if goes_on else None)
+
+
+@pytest.mark.parametrize(("saved", "chosen"), [(False, "named"), (True, "checkpoint-20")])
+def test_a_task_goes_on_from_what_is_named_until_it_has_saved(
+    task: Any, tmp_path: Path, saved: bool, chosen: str
+) -> None:
+    """Some scripts never read their flag."""
+    named = tmp_path / "named"
+    leave(named, 5)
+    if saved:
+        task(resume_from=str(named)).train()
+    assert task(resume_from=str(named)).train() == str(tmp_path / chosen)
+
+
+def test_a_training_of_a_task_in_another_directory_is_not_its_run(task: Any, tmp_path: Path) -> None:
+    task(elsewhere=True).train()
+    assert (tmp_path / "checkpoint-20/_multinode.json").exists()
+    assert not (tmp_path / "other").exists() and not (tmp_path / "_multinode/run.json").exists()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_all_ranks_end_where_the_directory_of_rank_0_holds_another_run(
+    task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rank: int
+) -> None:
+    begin(Run(str(tmp_path), "qa", ()), ["0"], lambda _: None)
+    leave(tmp_path / "checkpoint-20", 20)
+    trainer = task()
+    trainer.args.process_index, trainer.args.world_size = rank, 2
+    if rank:
+        refusal = Refusal("the directory for results holds another run", "qa", "another", 2)
+        monkeypatch.setattr(directory, "gather", lambda mine, _: [mine if isinstance(mine, str) else refusal])
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(one_job, "TOLD", [])
+
+    with pytest.raises(SystemExit) as ended:
+        trainer.train()
+
+    assert ended.value.code == 2
+    assert ("holds another run" in capsys.readouterr().err) is (rank == 0)
 
 
 @pytest.mark.parametrize(
@@ -197,23 +257,23 @@ def test_another_number_of_ranks_keeps_the_steps(
 ) -> None:
     start()(tmp_path).train()
     kind = start()
-    monkeypatch.setattr(hook, "gather", lambda _, mine: [mine])
+    monkeypatch.setattr(hook, "gather", lambda mine, _: [mine])
     trainer = kind(tmp_path)
     trainer.args.world_size = ranks
     trainer.train()
     assert trainer.args.max_steps == steps
 
 
-@pytest.mark.parametrize(("kept", "typed", "steps"), [(True, -1, 40), (True, 7, 7), (False, -1, -1)])
+@pytest.mark.parametrize(("typed", "steps"), [(-1, 40), (7, 7)])
 def test_a_task_keeps_the_steps_of_its_run(
-    hook: Any, start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, typed: int, steps: int
+    hook: Any, task: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: int, steps: int
 ) -> None:
-    """Its start has named the checkpoint, of a run of one rank; a script may go on from one of another run."""
-    start()(tmp_path).train()
-    trainer = start()(tmp_path)
+    """It was one rank, and is two."""
+    task().train()
+    monkeypatch.setattr(hook, "gather", lambda mine, _: [mine])
+    trainer = task(began="2")
     trainer.args.max_steps, trainer.args.world_size = typed, 2
-    monkeypatch.setenv(hook.KEPT, str(tmp_path) if kept else "")
-    assert trainer.train(f"{tmp_path}/checkpoint-20") == f"{tmp_path}/checkpoint-20"
+    assert trainer.train() == f"{tmp_path}/checkpoint-20"
     assert trainer.args.max_steps == steps
 
 
@@ -228,12 +288,12 @@ def test_all_ranks_go_on_from_the_last_one_that_any_has_seen_or_none_does(
     answers = iter([found, seen])
     monkeypatch.setattr(hook, "gather", lambda *_: next(answers))
     monkeypatch.setattr(hook, "sees", lambda *_: seen[0])
-    monkeypatch.setattr(hook, "leave", mock.Mock(side_effect=SystemExit(2)))
-    args = SimpleNamespace(output_dir=str(tmp_path), process_index=0)
+    monkeypatch.setattr(directory, "leave", left := mock.Mock(side_effect=SystemExit(2)))
+    args = SimpleNamespace(output_dir=str(tmp_path), process_index=0, world_size=2)
     if ends:
         with pytest.raises(SystemExit):
             hook.agree(args, found[0])
-        assert "not seen by rank 1" in str(hook.leave.call_args[0][0])
+        assert "not seen by rank 1" in str(left.call_args[0][0])
     else:
         assert hook.agree(args, found[0]).step == 20
 
@@ -257,4 +317,61 @@ def test_a_rank_waits_until_it_sees_a_whole_checkpoint(
             leave(tmp_path / "checkpoint-20", 20)
 
     monkeypatch.setattr(hook.time, "sleep", wait)
-    assert hook.sees(str(tmp_path), best) is comes
+    assert hook.sees(SimpleNamespace(output_dir=str(tmp_path), process_index=1, world_size=2), best) is comes
+
+
+@pytest.mark.parametrize(
+    ("wrote", "ranks", "waits"),
+    [("rng_state_1.pth", 2, False), ("rng_state_0.pth", 2, True), ("rng_state_0.pth", 1, False)],
+    ids=["it is there", "only that of another rank", "of a job of another size"],
+)
+def test_a_rank_waits_for_its_own_random_state_and_does_without_it(
+    hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrote: str, ranks: int, waits: bool
+) -> None:
+    place = tmp_path / "checkpoint-20"
+    leave(place, 20)
+    best = hook.Found(20, hook.digest_content(str(tmp_path), 20), [])
+    (place / "_multinode.json").write_text(json.dumps({"ranks": ranks}))
+    best = hook.Found(20, hook.digest_content(str(tmp_path), 20), [])
+    (place / wrote).write_text("of one node alone")
+    monkeypatch.setattr(hook.timeouts, "SEEN", 0.02)
+    monkeypatch.setattr(hook.time, "sleep", looks := mock.Mock())
+
+    assert hook.sees(SimpleNamespace(output_dir=str(tmp_path), process_index=1, world_size=2), best)
+    assert looks.called is waits
+
+
+def test_a_second_job_of_a_script_is_refused_once_the_first_has_saved(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeouts, "DIRECTORY", 0.0)
+    monkeypatch.setattr(one_job, "TOLD", [])
+    start()(tmp_path).train()
+    assert {str(tmp_path.resolve())} == directory.TAKEN
+    with held_elsewhere(tmp_path / "_multinode/lock"):
+        directory.TAKEN.clear()
+        with pytest.raises(SystemExit) as ended:
+            start()(tmp_path).train()
+    assert ended.value.code == LATER
+
+
+@contextlib.contextmanager
+def held_elsewhere(lock: Path) -> Iterator[None]:
+    """Let another job have a lock: of a process its own locks never are in its way."""
+    with mock.patch("multinode_image.results.shared.try_lock", return_value=False):
+        lock.write_text("another host")
+        yield
+
+
+@pytest.mark.parametrize(("goes_on", "begins"), [(False, True), (True, False)])
+def test_a_task_without_the_trainer_takes_its_directory_where_its_ranks_have_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool, begins: bool
+) -> None:
+    class Accelerator:
+        process_index, num_processes = 0, 1
+
+    directory.TAKEN.clear()
+    directory.watch_accelerator(SimpleNamespace(Accelerator=Accelerator))
+    monkeypatch.setenv(record.RUN, write_run(Run(str(tmp_path), "qa-no-trainer", (), goes_on=goes_on)))
+    Accelerator()
+    assert (tmp_path / "_multinode/run.json").exists() is begins

@@ -1,0 +1,122 @@
+"""Who has the directory for results: rank 0 takes it for its job once all ranks are there, so that all end together.
+
+A task has a record there, which says whose checkpoints they are (results/record.py). Of a script the directory is taken
+where a training has saved in it before, and else at its first checkpoint: some scripts refuse one that is not empty.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from multinode_image import timeouts
+from multinode_image.errors import Refusal
+from multinode_image.hooks.job.one_job import Fault, leave
+from multinode_image.machine.exhausted import explain_error
+from multinode_image.machine.files import read_text
+from multinode_image.printing.streams import print_note
+from multinode_image.results.record import RUN, STATE_DIRECTORY, Run, begin, read_run, take_lock
+from multinode_image.results.shared import make_shared, open_shared
+
+# When the first Python of a job has started on this node, which begins anew: torchrun starts its ranks again.
+BEGAN = "MULTINODE_BEGAN"
+# What this process has taken, by its real path; the kernel frees it when the process ends.
+TAKEN: set[str] = set()
+
+
+def gather(mine: Any, size: int) -> list[Any]:
+    """Return what all ranks have, in their order; size: how many they are."""
+    distributed = sys.modules.get("torch.distributed")
+    if size == 1 or distributed is None or not distributed.is_initialized():
+        return [mine]
+    values: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(values, mine)
+    return values
+
+
+def gather_began(environ: Mapping[str, str], size: int) -> list[str]:
+    """Return when this job has begun on each of its nodes."""
+    return sorted({*gather(environ.get(BEGAN, ""), size)})
+
+
+def find_run(environ: Mapping[str, str], directory: str | None = None) -> Run | None:
+    """Return the run of the task that this process trains, if its results go to a directory; None for a script."""
+    run = read_run(environ.get(RUN, ""))
+    elsewhere = run is not None and directory not in (None, run.directory) and realpath(directory) != realpath(run)
+    return None if elsewhere else run
+
+
+def realpath(place: str | Run | None) -> str:
+    """Return the real path of a directory for results."""
+    return os.path.realpath(place.directory if isinstance(place, Run) else place or "")
+
+
+def begin_together(run: Run, rank: int, size: int, environ: Mapping[str, str]) -> None:
+    """Let rank 0 take the directory of a task's run and leave a record there, or end all."""
+    began = gather_began(environ, size)
+    if run.directory not in TAKEN:
+        TAKEN.add(run.directory)
+        take_together(lambda: begin(run, began, print_note), rank, size)
+
+
+def hold_together(directory: str, rank: int, size: int) -> None:
+    """Let rank 0 take a directory in which a script has saved before, or end all."""
+    ours, path = f"{directory}/{STATE_DIRECTORY}", realpath(directory)
+
+    def take() -> None:
+        if path not in TAKEN and (shared := open_shared(ours)):
+            TAKEN.add(path)
+            take_lock(shared, print_note)
+
+    take_together(take, rank, size)
+
+
+def hold(directory: str) -> None:
+    """Take a directory in which this process has saved, if nobody has it."""
+    path = realpath(directory)
+    if path not in TAKEN:
+        TAKEN.add(path)
+        with contextlib.suppress(Refusal, OSError):
+            make_shared(f"{directory}/{STATE_DIRECTORY}").lock(0)
+
+
+def take_together(take: Callable[[], object], rank: int, size: int) -> None:
+    """Take a directory on rank 0, and end all ranks where that is refused."""
+    refusal = None
+    if not rank:
+        try:
+            take()
+        except Refusal as error:
+            refusal = error
+        except OSError as error:
+            refusal = explain_error(error, read_text)
+    refusal = gather(refusal, size)[0]
+    if refusal is not None:
+        end_all(Fault(refusal.fact, refusal.value, refusal.remedy), refusal.code, rank)
+
+
+def end_all(fault: Fault, code: int, rank: int) -> NoReturn:
+    """End this rank, as all others do; rank 0 says why."""
+    if rank:
+        time.sleep(timeouts.SAID)  # what starts ranks ends the others with the first
+        sys.exit(code)
+    leave(fault, code)
+
+
+def watch_accelerator(module: Any) -> None:
+    """Let a task without the Trainer take its directory where its ranks have met; module: accelerate.accelerator."""
+    init = module.Accelerator.__init__
+
+    @functools.wraps(init)
+    def init_and_begin(self: Any, *words: Any, **options: Any) -> None:
+        init(self, *words, **options)
+        run = find_run(os.environ)
+        if run is not None and not run.goes_on:
+            begin_together(run, self.process_index, self.num_processes, os.environ)
+
+    module.Accelerator.__init__ = init_and_begin
