@@ -74,14 +74,21 @@ def test_a_run_begun_anew_goes_on_from_its_own_checkpoints_alone(image: str, vol
 
 
 @pytest.mark.slow
-def test_another_user_is_told_whose_a_checkpoint_is(image: str, volume: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [(CLM, "model.safetensors of uid 123456"), (OWN, "checkpoint-8 of uid 123456")],
+    ids=["of a task, which its record knows", "of a script"],
+)
+def test_another_user_is_told_whose_a_checkpoint_is(
+    image: str, volume: Path, command: tuple[str, ...], said: str
+) -> None:
     (volume / "clm").mkdir()
     (volume / "clm").chmod(0o777)
-    assert train(image, volume, "--nproc", "1", *OWN, options=("--user", "123456:0")).code == 0
+    assert train(image, volume, "--nproc", "1", *command, options=("--user", "123456:0")).code == 0
 
-    done = train(image, volume, "--nproc", "1", *OWN)
+    done = train(image, volume, "--nproc", "1", *command)
 
-    assert done.code == 2 and "model.safetensors of uid 123456" in done.err and "--user 123456:0" in done.err
+    assert done.code == 2 and said in done.err and "--user 123456:0" in done.err
 
 
 def test_the_checkpoints_of_others_are_not_touched(image: str, volume: Path) -> None:

@@ -6,7 +6,6 @@ where a training has saved in it before, and else at its first checkpoint: some 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import sys
@@ -64,25 +63,16 @@ def begin_together(run: Run, rank: int, size: int, environ: Mapping[str, str]) -
         take_together(lambda: begin(run, began, print_note), rank, size)
 
 
-def hold_together(directory: str, rank: int, size: int) -> None:
-    """Let rank 0 take a directory in which a script has saved before, or end all."""
+def hold(directory: str, *, only_ours: bool = False) -> None:
+    """Take the directory of a script for this process; only_ours: where it has saved there before, and nowhere else.
+
+    Raise Refusal where another job has it.
+    """
     ours, path = f"{directory}/{STATE_DIRECTORY}", realpath(directory)
-
-    def take() -> None:
-        if path not in TAKEN and (shared := open_shared(ours)):
-            TAKEN.add(path)
-            take_lock(shared, print_note)
-
-    take_together(take, rank, size)
-
-
-def hold(directory: str) -> None:
-    """Take a directory in which this process has saved, if nobody has it."""
-    path = realpath(directory)
-    if path not in TAKEN:
+    shared = open_shared(ours) if only_ours else make_shared(ours)
+    if path not in TAKEN and shared is not None:
         TAKEN.add(path)
-        with contextlib.suppress(Refusal, OSError):
-            make_shared(f"{directory}/{STATE_DIRECTORY}").lock(0)
+        take_lock(shared, print_note)
 
 
 def take_together(take: Callable[[], object], rank: int, size: int) -> None:

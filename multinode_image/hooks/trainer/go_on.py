@@ -14,7 +14,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import math
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -34,9 +36,9 @@ from multinode_image.hooks.trainer.directory import (
     gather,
     gather_began,
     hold,
-    hold_together,
+    take_together,
 )
-from multinode_image.machine.places import expand_user
+from multinode_image.machine.places import expand_user, explain_closed
 from multinode_image.results.checkpoints import PREFIX, STATE, digest_state, find_damage, list_owners, list_steps
 from multinode_image.results.checkpoints import find_last as find_last_of
 from multinode_image.results.checkpoints import read_object as read_trainer_state
@@ -50,6 +52,7 @@ FILE, LARGEST = "_multinode.json", 1 << 16  # in a checkpoint; bytes of it
 PAUSE = 0.3  # seconds between two looks
 RANDOM = "rng_state"  # in a checkpoint, of each rank (transformers/trainer.py, _save_rng_state)
 MAX_STEPS = "max_steps"
+TIME = "[0-9]{1,20}"  # nanoseconds since 1970, as text
 # What makes another training of the same command. How long one lasts, and what it logs, may change.
 SETTINGS = (
     "learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps", "weight_decay", "adam_beta1",
@@ -82,7 +85,7 @@ class MarkCheckpoints(TrainerCallback):
         if args.should_save and RUNNING:
             with contextlib.suppress(OSError):  # of a search, which has directories of its own
                 write_mark(Path(args.output_dir, f"{PREFIX}{state.global_step}"), RUNNING[-1])
-                hold(args.output_dir)
+            take_together(lambda: hold(args.output_dir), 0, 1)
 
 
 def watch_training(module: Any) -> None:
@@ -122,7 +125,8 @@ def describe(trainer: Any, argv: Sequence[str], environ: Mapping[str, str]) -> M
         if trainer.model is not None
         else "",
         "ranks": args.world_size,
-        "began": gather_began(environ, args.world_size),
+        "began": (began := gather_began(environ, args.world_size)),
+        "line": began[-1],
     }
 
 
@@ -156,13 +160,31 @@ def choose(args: Any, mark: Mark, named: Any, environ: Mapping[str, str]) -> Any
     if run is not None:
         return choose_for_task(args, run, named, environ)
     if getattr(args.save_strategy, "value", args.save_strategy) != "no":
-        hold_together(directory, args.process_index, args.world_size)
+        take_together(lambda: hold_for_script(directory), args.process_index, args.world_size)
     if named and named != ANEW:
         return named
     if wish and wish != ANEW and BEGUN[:1] == BEGUN:  # it is that of the first training
         return expand_user(wish, environ.get("HOME", ""))
     found = agree(args, find_last(directory, {**mark, "anew": True} if ANEW in (wish, named) else mark))
-    return go_on_from(args, found)
+    place = go_on_from(args, found)
+    if place is not None:
+        mark["line"] = read_mark(Path(place)).get("line", "")
+    return place
+
+
+def hold_for_script(directory: str) -> None:
+    """Take a directory in which a script has saved before; raise Refusal where it cannot write its checkpoints."""
+    for step, strange in find_strangers(directory).items():
+        place = f"{directory}/{PREFIX}{step}"
+        if strange and not os.access(place, os.W_OK):
+            raise explain_closed("a checkpoint of another user is in the way", place)
+    hold(directory, only_ours=True)
+
+
+def find_strangers(directory: str) -> dict[int, list[int]]:
+    """Return the step of each checkpoint, the last one first, with its owners that are not trusted with weights."""
+    trusted = {0, os.getuid(), *([os.stat(directory).st_uid] if os.path.isdir(directory) else [])}
+    return {step: sorted({*list_owners(directory, step)} - trusted) for step in list_steps(directory)}
 
 
 def choose_for_task(args: Any, run: Run, named: Any, environ: Mapping[str, str]) -> Any:
@@ -193,12 +215,15 @@ def find_own(directory: str) -> Found:
 
 
 def find_last(directory: str, mark: Mark) -> Found:
-    """Return the last complete checkpoint of a training in its directory, as this rank sees it."""
+    """Return the last complete checkpoint of a training in its directory, as this rank sees it.
+
+    Where it was begun anew, those since then come first, whatever their steps are.
+    """
     faults: list[str] = []
-    trusted = {0, os.getuid(), *([os.stat(directory).st_uid] if os.path.isdir(directory) else [])}
-    for step in list_steps(directory):
-        place = Path(directory, f"{PREFIX}{step}")
-        strange = sorted({*list_owners(directory, step)} - trusted)
+    steps = find_strangers(directory)
+    lines = {step: math.inf if strange else find_line(directory, step) for step, strange in steps.items()}
+    for step in sorted(steps, key=lambda step: (lines[step], step), reverse=True):
+        place, strange = Path(directory, f"{PREFIX}{step}"), steps[step]
         try:
             fault = f"belongs to uid {strange[0]}" if strange else find_fault(place, step, mark)
         except OSError as error:
@@ -207,6 +232,12 @@ def find_last(directory: str, mark: Mark) -> Found:
             return Found(step, digest_content(directory, step), faults)
         faults.append(f"{place.name} {fault}")
     return NOTHING._replace(faults=faults)
+
+
+def find_line(directory: str, step: int) -> float:
+    """Return when the training was begun anew of which a checkpoint is; none says so in one that is not whole."""
+    line = str(read_mark(Path(directory, f"{PREFIX}{step}")).get("line", ""))
+    return int(line) if re.fullmatch(TIME, line) else math.inf
 
 
 def find_fault(place: Path, step: int, mark: Mark) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import os
@@ -221,6 +220,16 @@ def test_all_ranks_end_where_the_directory_of_rank_0_holds_another_run(
     assert ("holds another run" in capsys.readouterr().err) is (rank == 0)
 
 
+def test_who_has_begun_anew_goes_on_from_what_was_written_since(start: Any, tmp_path: Path) -> None:
+    """Old checkpoints of later steps are still there."""
+    start(began="1795000000000000000")(tmp_path).train()
+    leave(tmp_path / "checkpoint-30", 30)
+    (tmp_path / "checkpoint-30/_multinode.json").write_text((tmp_path / "checkpoint-20/_multinode.json").read_text())
+    assert start(began="1795000000000000001")(tmp_path).train() == f"{tmp_path}/checkpoint-30"
+    assert start(began="1795000000000000002", wish="no")(tmp_path).train() is None
+    assert start(began="1795000000000000003")(tmp_path).train() == f"{tmp_path}/checkpoint-20"
+
+
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
@@ -341,26 +350,33 @@ def test_a_rank_waits_for_its_own_random_state_and_does_without_it(
     assert looks.called is waits
 
 
-def test_a_second_job_of_a_script_is_refused_once_the_first_has_saved(
-    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("first", [0, 1], ids=["at its own first checkpoint", "at once where the other has saved"])
+def test_a_second_job_of_a_script_is_refused(
+    start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
+    """A process has all locks that it takes itself, so the other job is played."""
     monkeypatch.setattr(timeouts, "DIRECTORY", 0.0)
     monkeypatch.setattr(one_job, "TOLD", [])
-    start()(tmp_path).train()
-    assert {str(tmp_path.resolve())} == directory.TAKEN
-    with held_elsewhere(tmp_path / "_multinode/lock"):
-        directory.TAKEN.clear()
-        with pytest.raises(SystemExit) as ended:
-            start()(tmp_path).train()
+    for _ in range(first):
+        start()(tmp_path).train()
+        assert {str(tmp_path.resolve())} == directory.TAKEN
+    kind = start()
+    with mock.patch("multinode_image.results.shared.try_lock", return_value=False), pytest.raises(SystemExit) as ended:
+        kind(tmp_path).train()
     assert ended.value.code == LATER
+    assert (tmp_path / "checkpoint-20").exists() is bool(first)
 
 
-@contextlib.contextmanager
-def held_elsewhere(lock: Path) -> Iterator[None]:
-    """Let another job have a lock: of a process its own locks never are in its way."""
-    with mock.patch("multinode_image.results.shared.try_lock", return_value=False):
-        lock.write_text("another host")
-        yield
+def test_a_checkpoint_of_another_user_in_the_way_is_named_before_anything_is_trained(
+    hook: Any, start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start()(tmp_path).train()
+    monkeypatch.setattr(one_job, "TOLD", [])
+    monkeypatch.setattr(hook, "list_owners", lambda *_: [os.getuid() + 7])
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(SystemExit) as ended:
+        start()(tmp_path).train()
+    assert ended.value.code == 2 and "in the way" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("goes_on", "begins"), [(False, True), (True, False)])
