@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from images.layers.entrypoint_layer import GID, UID
-from tests.cluster.nodes import HAS_STEPS, MEETS, Cluster, two_pods
+from tests.cluster.nodes import HAS_STEPS, MEETS, SHARED, Cluster, two_pods
 from tests.cluster.pods import Podman, missing, podman
 from tests.support.containers import Container, detached
 from tests.support.harness import HARDENED, IMAGES, ROOT, built, call, env_options
 
 KEYS = "/etc/multinode/ssh"
+LINE = 'trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)'
 
 
 @pytest.fixture(scope="session")
@@ -33,10 +34,29 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def nodes(image: str, keys: Path) -> Iterator[Cluster]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a directory that all nodes mount, with the script of a user who has read nothing of checkpoints."""
+    place = tmp_path_factory.mktemp("shared")
+    place.chmod(0o777)
+    text = (ROOT / "tests/data/offline/train.py").read_text()
+    assert text.count(LINE) == 1
+    (place / "train.py").write_text(text.replace(LINE, "trainer.train()"))
+    return place
+
+
+@pytest.fixture(scope="session")
+def nodes(image: str, keys: Path, shared: Path) -> Iterator[Cluster]:
     """Bring two nodes up, a core each, under a uid that no file knows, with nothing allowed, and a key of a Secret."""
     mounts = {keys / "0644": KEYS}
-    options = (*MEETS, *HAS_STEPS, *HARDENED, "--env", "HF_TOKEN=hf_secret_of_the_test")
+    options = (
+        *MEETS,
+        *HAS_STEPS,
+        *HARDENED,
+        "--env",
+        "HF_TOKEN=hf_secret_of_the_test",
+        "--volume",
+        f"{shared}:{SHARED}",
+    )
     with two_pods(f"multinode{os.getpid()}nodes", image, mounts, *options, hosts=("node0", "node1")) as cluster:
         yield cluster
 

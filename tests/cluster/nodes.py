@@ -18,6 +18,9 @@ MEETS = ("--volume", f"{Path(__file__).with_name('meet.py')}:{MEET}:ro")
 # The same for steps.py, whose ranks reduce a number again and again: they start in a third of the time of smoke.
 STEPS = "/opt/steps.py"
 HAS_STEPS = ("--volume", f"{Path(__file__).with_name('steps.py')}:{STEPS}:ro")
+# A directory that both nodes have, with train.py, which saves every other of its eight steps, and may die at one.
+SHARED = "/shared"
+PLAIN = (f"{SHARED}/train.py", "--max_steps", "8", "--save_steps", "2", "--output_dir")
 # Said by rank 0 when the gradients of all ranks have met.
 TRAINS = "smoke: first step done"
 WORKERS = tuple(f"transformers-pytorchjob-worker-{number}" for number in (0, 1))
@@ -105,6 +108,19 @@ class Cluster:
     def launch(self, *words: str) -> tuple[str, ...]:
         """Write `launch` with one rank on each node."""
         return ("launch", "--hosts", self.hosts, "-n", "2", "--ppn", "1", *words)
+
+
+def type_mpirun(cluster: Cluster, export: str, command: str, environ: dict[str, str] | None = None) -> Done:
+    """Type the guide's own command: hostfile, no word of ssh; hydra does not know its own address."""
+    cluster.start(1, "worker")
+    first, second = (node.host for node in cluster.nodes)
+    script = (
+        f"address=$(getent hosts {first} | cut -d' ' -f1); {export}\n"
+        f'printf "$address\\n{second}\\n" > /tmp/hostfile\n'
+        f"until multinode ssh {second} true 2> /dev/null; do sleep 0.2; done\n"
+        f"mpirun -f /tmp/hostfile -n 2 -ppn 1 -genv OMP_NUM_THREADS=1 multinode {command}"
+    )
+    return cluster.nodes[0].run("bash", "-c", script, environ=environ)
 
 
 @contextmanager

@@ -1,17 +1,17 @@
-"""A script that says nothing of checkpoints goes on from its last one, on two nodes, or all its ranks end."""
+"""A script that says nothing of checkpoints goes on from its last one, by any launcher, or all its ranks end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.nodes import PLAIN, SHARED, Cluster, type_mpirun
 from tests.support.containers import Container
-from tests.support.harness import ROOT, call, wait_for
+from tests.support.harness import call, wait_for
 
-LINE = 'trainer.train(resume_from_checkpoint=os.environ.get("MULTINODE_RESUME") or None)'
 STEPS = ("train.py", "--max_steps", "8", "--save_steps", "2", "--output_dir", "/workspace/output/run")
 LATE = 6.0  # seconds for which the client of a shared file system does not show a checkpoint
 Start = Callable[..., list[Container]]
@@ -21,23 +21,14 @@ OPERATOR = {"MASTER_ADDR": "pod0", "MASTER_PORT": "29500", "WORLD_SIZE": "2"}
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Path:
-    """Write the script of a user who has read nothing of checkpoints."""
-    text = (ROOT / "tests/data/offline/train.py").read_text()
-    assert LINE in text
-    (tmp_path / "train.py").write_text(text.replace(LINE, "trainer.train()"))
-    return tmp_path / "train.py"
-
-
-@pytest.fixture
-def pods(container: Callable[..., Container], script: Path) -> Start:
+def pods(container: Callable[..., Container], shared: Path) -> Start:
     """Start the script on two nodes, each with its view of the results."""
 
     def start(views: list[Path], told: dict[str, str] = STATIC, **environ: str) -> list[Container]:
         started = []
         for number, view in enumerate(views):
             place = {"RANK": str(number)} if "WORLD_SIZE" in told else {"PET_NODE_RANK": str(number)}
-            mounts = ("--volume", f"{script}:/workspace/train.py:ro", "--volume", f"{view}:/workspace/output")
+            mounts = ("--volume", f"{shared}/train.py:/workspace/train.py:ro", "--volume", f"{view}:/workspace/output")
             made = container(f"pod{number}", number, *STEPS, environ={**told, **place, **environ}, options=mounts)
             started.append(made)
         return started
@@ -53,6 +44,11 @@ def views(tmp_path: Path) -> list[Path]:
         place.mkdir()
         place.chmod(0o777)
     return places
+
+
+def ended(said: str) -> bool:
+    """Return whether both ranks have gone on after step 4, to the end."""
+    return all(f"rank {rank} {end}" in said for rank in (0, 1) for end in ("begins at step 4", "ends at step 8"))
 
 
 def end(pods: list[Container]) -> list[str]:
@@ -73,8 +69,7 @@ def test_the_same_command_goes_on(pods: Start, views: list[Path], told: dict[str
 
     said = end(pods(shared, told))
 
-    for rank in (0, 1):
-        assert f"rank {rank} begins at step 4" in "".join(said) and f"rank {rank} ends at step 8" in "".join(said)
+    assert ended("".join(said))
     assert "".join(said).count("goes on from /workspace/output/run/checkpoint-4") == 1
 
 
@@ -101,3 +96,56 @@ def test_where_one_node_never_sees_it_all_end(pods: Start, views: list[Path]) ->
     said = "".join(node.log for node in nodes)
     assert "checkpoint-4, not seen by rank 1" in said and "MULTINODE_RESUME=no" in said
     assert "begins at step 0\n" not in said and "begins at step 4" not in said
+
+
+def launch(cluster: Cluster, words: Sequence[str], environ: dict[str, str]) -> str:
+    """Start it over ssh by `launch`."""
+    cluster.start(1, "worker")
+    return cluster.nodes[0].run(*cluster.launch(*words), environ=environ).text
+
+
+def mpirun(cluster: Cluster, words: Sequence[str], environ: dict[str, str]) -> str:
+    """Type mpirun in a shell."""
+    return type_mpirun(cluster, "export MASTER_ADDR=$address", " ".join(words), environ).text
+
+
+def both(cluster: Cluster, words: Sequence[str], environ: dict[str, str]) -> str:
+    """Start it on both nodes; `K` in a word is the number of the node."""
+    children = [
+        cluster.start(number, *(word.replace("K", str(number)) for word in words), environ=environ) for number in (0, 1)
+    ]
+    return "".join(child.finish(150).text for child in children)
+
+
+def typed(line: str) -> Callable[[Cluster, Sequence[str], dict[str, str]], str]:
+    """Return a start by another launcher that is typed on both nodes."""
+    return lambda cluster, words, environ: both(cluster, [*line.split(), *words], environ)
+
+
+def elastic(cluster: Cluster, words: Sequence[str], environ: dict[str, str]) -> str:
+    """Start it as the pods of an elastic job."""
+    return both(cluster, words, {**cluster.elastic, **environ})
+
+
+TORCHRUN = "torchrun --nnodes 2 --node_rank K --master_addr node0 --master_port 29511"
+ACCELERATE = (
+    "accelerate launch --cpu --num_processes 2 --num_machines 2 --machine_rank K --main_process_ip node0 "
+    "--main_process_port 29511 --mixed_precision no --dynamo_backend no"
+)
+WAYS: dict[str, Callable[[Cluster, Sequence[str], dict[str, str]], str]] = {
+    "launch": launch,
+    "mpirun": mpirun,
+    "elastic": elastic,
+    "torchrun": typed(TORCHRUN),
+    "accelerate": typed(ACCELERATE),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_any_launcher_goes_on(cluster: Cluster, way: str) -> None:
+    """Slurm and other MPIs have this test beside theirs."""
+    words = (*PLAIN, f"{SHARED}/{way}")
+    assert "rank 0 begins at step 0" in WAYS[way](cluster, words, {"DIE_AT": "5"})
+
+    assert ended(WAYS[way](cluster, words, {}))

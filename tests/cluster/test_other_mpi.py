@@ -14,7 +14,7 @@ from images.layers.entrypoint_layer import GID, UID
 from multinode_image.addresses import PORT
 from multinode_image.world.ranks import PORTS
 from tests.cluster import packages
-from tests.cluster.nodes import MEET, Cluster, places, two_pods, worlds
+from tests.cluster.nodes import MEET, PLAIN, SHARED, Cluster, places, two_pods, worlds
 from tests.support.harness import Done, call, run
 
 # Recorded environments of all of them are rows of tests/data; that they are still such takes three more MPIs.
@@ -31,14 +31,15 @@ class Dialect:
     variable: str
     ports: range = PORTS  # where ranks meet; that of all jobs where nothing names this one
 
-    def start(self, pods: Cluster, *command: str, master: bool = True) -> Done:
+    def start(self, pods: Cluster, *command: str, master: bool = True, **environ: str) -> Done:
         """Start a rank on each of two nodes when the worker of the second is there, and wait for the end."""
         pods.start(1, "worker")
         first, second = (node.host for node in pods.nodes)
         nodes = self.nodes.format(first=first, second=second)
-        variable = self.variable.format(name="MASTER_ADDR", value=first) if master else ""
+        environ |= {"MASTER_ADDR": first} if master else {}
+        variables = " ".join(self.variable.format(name=name, value=value) for name, value in environ.items())
         wait = f"until multinode ssh {second} true 2> /dev/null; do sleep 0.2; done"
-        line = f"{self.mpirun} {nodes} {variable} -n 2 multinode {' '.join(command)}"
+        line = f"{self.mpirun} {nodes} {variables} -n 2 multinode {' '.join(command)}"
         return pods.nodes[0].run("bash", "-c", f"{wait}\n{line}")
 
 
@@ -71,10 +72,10 @@ def mpi_image(image: str, module_path: Path, module_tag: Callable[[str], str]) -
 
 
 @pytest.fixture(scope="module")
-def pods(mpi_image: str, keys: Path) -> Iterator[Cluster]:
+def pods(mpi_image: str, keys: Path, shared: Path) -> Iterator[Cluster]:
     """Bring up two containers."""
-    mounts = {keys / "0600": "/etc/multinode/ssh"}
-    with two_pods(f"multinode{os.getpid()}mpi", mpi_image, mounts, *USER) as cluster:
+    mounts, volume = {keys / "0600": "/etc/multinode/ssh"}, ("--volume", f"{shared}:{SHARED}")
+    with two_pods(f"multinode{os.getpid()}mpi", mpi_image, mounts, *USER, *volume) as cluster:
         yield cluster
 
 
@@ -132,6 +133,18 @@ def test_a_rank_on_each_of_two_nodes(pods: Cluster, mpi: Dialect) -> None:
     assert done.code == 0
     assert places(done.out) == [f"{node.host} 0/1" for node in pods.nodes]
     assert_port(done, mpi)
+
+
+@DIALECTS
+def test_a_killed_training_goes_on(pods: Cluster, mpi: Dialect) -> None:
+    words = (*PLAIN, f"{SHARED}/{mpi.name.replace(' ', '-')}")
+    died = mpi.start(pods, *words, DIE_AT="5")
+    assert died.code and "rank 0 begins at step 0" in died.text
+
+    done = mpi.start(pods, *words)
+
+    assert done.code == 0
+    assert [f"rank {rank} begins at step 4" in done.text for rank in (0, 1)] == [True, True]
 
 
 @DIALECTS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import packages, slurm
-from tests.cluster.nodes import KILL_A_RANK, MEET, TRAINS, UNTIL_CLEAN, places, worlds
+from tests.cluster.nodes import KILL_A_RANK, MEET, PLAIN, TRAINS, UNTIL_CLEAN, places, worlds
 from tests.cluster.slurm import SHARED, Slurm
 from tests.support.harness import Done
 
@@ -174,6 +174,19 @@ def test_a_step_of_which_one_task_has_failed_has_failed_in_time(cluster: Slurm, 
     assert done.code
     assert "trained as one job" not in done.text or "had not ended" in done.text
     assert_clean(cluster)
+
+
+@pytest.mark.slow
+def test_a_killed_training_goes_on(cluster: Slurm, shared: Path) -> None:
+    script = (shared / "train.py").read_text()
+    assert cluster.run(f"cat > {SHARED}/train.py <<'END'\n{script}\nEND").code == 0
+    step = f"srun --kill-on-bad-exit=1 {SPREAD} multinode {' '.join(PLAIN)} {SHARED}/run"
+    assert "rank 0 begins at step 0" in cluster.run(f"DIE_AT=5 {step}").text
+
+    done = cluster.run(step)
+
+    assert done.code == 0
+    assert [f"rank {rank} begins at step 4" in done.text for rank in (0, 1)] == [True, True]
 
 
 @pytest.mark.slow

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cluster.nodes import KILL_A_RANK, KILL_A_SUPERVISOR, STEPS, UNTIL_CLEAN, Cluster, one_said
+from tests.cluster.nodes import KILL_A_RANK, KILL_A_SUPERVISOR, STEPS, UNTIL_CLEAN, Cluster, one_said, type_mpirun
 from tests.support.containers import Container
 from tests.support.faults import Broken
-from tests.support.harness import Done, call
+from tests.support.harness import call
 
 ENDLESS = (STEPS, "1000000")
 TRAINS = "step 1\n"  # said by rank 0 when all ranks have met
@@ -37,19 +37,6 @@ def test_launch_over_ssh(cluster: Cluster) -> None:
 
     assert done.code == 0
     assert len(weights(done.out)) == 1
-
-
-def type_mpirun(cluster: Cluster, export: str, command: str) -> Done:
-    """Type the guide's own command: hostfile, no word of ssh; hydra does not know its own address."""
-    cluster.start(1, "worker")
-    first, second = (node.host for node in cluster.nodes)
-    script = (
-        f"address=$(getent hosts {first} | cut -d' ' -f1); {export}\n"
-        f'printf "$address\\n{second}\\n" > /tmp/hostfile\n'
-        f"until multinode ssh {second} true 2> /dev/null; do sleep 0.2; done\n"
-        f"mpirun -f /tmp/hostfile -n 2 -ppn 1 -genv OMP_NUM_THREADS=1 multinode {command}"
-    )
-    return cluster.nodes[0].run("bash", "-c", script)
 
 
 @pytest.mark.slow  # the guide's own mpirun on two nodes is in test_guide.py
