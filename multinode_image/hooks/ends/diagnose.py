@@ -30,7 +30,7 @@ from multinode_image.machine.limits import MORE_SHM, SHM, write_size
 from multinode_image.machine.refused_writes import explain_refused
 from multinode_image.numbers import LAST_PORT
 
-AGAIN = "start it again: a task goes on from its last checkpoint, your own script where it loads one"
+AGAIN = "start it again: a Trainer goes on from its last checkpoint, any other script where it loads one"
 # What the kernel sends for a fault of the program itself, and what a library ends its own process with.
 CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS)
 # What a rank ends with that was told to, or has learnt of it, after its last checkpoint (last_checkpoint.py).
