@@ -1,4 +1,4 @@
-"""Containers of a benchmark: started with its label, waited for with a deadline, and read."""
+"""Containers of a benchmark, started with its label, waited for with a deadline, and read; images in the engine."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from benchmarks.host.scratch import Scratch
 from images.host.errors import WorldFault
 
 CORES = ("0", "1")
+# What a network is limited to, and the bucket: eight milliseconds, for the kernel's timer ticks at least every four.
+BUCKETS: Mapping[str, str] = {"300mbit": "300kb", "1gbit": "1mb", "10gbit": "10mb"}
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,19 @@ def together(
         return first
 
 
-def process(container: str) -> int:
-    """Return the id of a container's first process, on this machine."""
-    return int(call(["docker", "inspect", "--format", "{{.State.Pid}}", container], seconds=60))
+def limit(rate: str) -> Callable[[str], None]:
+    """Return what limits what a container sends to a rate of BUCKETS, by a token bucket; nothing where rate is empty.
+
+    The caller has to be root, the container needs no capability.
+    """
+    bucket = ("tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate, "burst", BUCKETS.get(rate, ""))
+
+    def fill(container: str) -> None:
+        if rate:
+            process = call(["docker", "inspect", "--format", "{{.State.Pid}}", container], seconds=60).strip()
+            call(["nsenter", "--target", process, "--net", *bucket, "latency", "50ms"])
+
+    return fill
 
 
 @contextlib.contextmanager
@@ -110,3 +122,13 @@ def network(scratch: Scratch) -> Iterator[str]:
         yield name
     finally:
         call(["docker", "network", "rm", name], seconds=60)
+
+
+def remove_image(name: str) -> None:
+    """Remove the name of an image."""
+    call(["docker", "rmi", "--force", name])
+
+
+def unpacked_size(name: str) -> int:
+    """Return the size of an image in the engine, in bytes."""
+    return int(call(["docker", "image", "inspect", "--format", "{{.Size}}", name]))

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.host.commands import call
+from images.host.errors import UserFault
+from multinode_image.machine.limits import BF16_UNITS, has_bf16, read_flags
 
 QUIET = 0.5  # processes that ran before the benchmark, by the load of the last minute, up to which figures are good
 PATIENCE = 180  # seconds in which the load of the part before has to fall: it is a mean of a minute and more
@@ -76,3 +78,10 @@ def has_amx(machine: Mapping[str, Any]) -> bool:
 def is_busy(machine: Mapping[str, Any]) -> bool:
     """Return whether other work ran beside the benchmark."""
     return float(machine["load"]) > QUIET
+
+
+def check_units(cpuinfo: str) -> None:
+    """Raise UserFault where a step of the large model in bfloat16 takes minutes."""
+    if not has_bf16(read_flags(cpuinfo)):
+        remedy = f"run it on a processor with one of {', '.join(BF16_UNITS)}"
+        raise UserFault("steps in bfloat16 take minutes here", field(cpuinfo, "model name"), remedy)

@@ -1,4 +1,4 @@
-"""What more nodes bring, on paper, beside what was measured: tables and a plot of docs/benchmarks.md.
+"""What more nodes bring, on paper, beside what was measured: tables of docs/benchmarks.md.
 
 The model is the entrypoint's (programs/scaling.py), by which `doctor --network` estimates as well.
 """
@@ -9,7 +9,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.figures.measured import of_json
+from benchmarks.figures import of_json
+from benchmarks.report.tables import draw
 from multinode_image.programs.scaling import BERT, DISTILBERT, SENT, Link, Work, estimate_step
 
 # Of what a token bucket lets pass, the data: 1448 bytes in a frame of 1514 (TCP with timestamps over Ethernet).
@@ -24,7 +25,7 @@ KINDS: Mapping[str, tuple[int, float, str]] = {
 }  # fmt: skip
 GIGABITS: Mapping[str, float | None] = {"unlimited": None, "10gbit": 10, "1gbit": 1, "300mbit": 0.3}
 CHOICES = ("off", "default", "bf16")  # of `int8` the time of the processor is not in the model
-SHOWN = 1  # Gbit/s in the table and the plot of many nodes
+SHOWN = 1  # Gbit/s in the table of many nodes
 
 
 class Point(NamedTuple):
@@ -112,9 +113,7 @@ def write_points(measured: Sequence[Point]) -> str:
          f"{round(100 * predict(point) / point.seconds) - 100:+d}%")
         for point in measured
     ]  # fmt: skip
-    return write_table(
-        "What was measured, and what the model says", ("apart", "together", "on paper", "differs by"), rows
-    )
+    return draw("What was measured, and what the model says", ("apart", "together", "on paper", "differs by"), rows)
 
 
 def write_nodes(curves: Mapping[str, Sequence[float]]) -> str:
@@ -122,7 +121,7 @@ def write_nodes(curves: Mapping[str, Sequence[float]]) -> str:
     rows = [
         (f"{nodes} nodes", *(f"{curve[number]:.2f}" for curve in curves.values())) for number, nodes in enumerate(NODES)
     ]
-    return write_table(f"Times as fast as one node, {SHOWN} Gbit/s beside a core, on paper", list(curves), rows)
+    return draw(f"Times as fast as one node, {SHOWN} Gbit/s beside a core, on paper", list(curves), rows)
 
 
 def write_post() -> str:
@@ -137,10 +136,4 @@ def write_post() -> str:
         for nodes, measured in POST_SPEEDS.items()
     ]
     head = ("the post", *(f"{sent}, {gigabits:g} Gbit/s" for gigabits, sent in columns))
-    return write_table("Times as fast as one node, the guide's post: measured there, and on paper", head, rows)
-
-
-def write_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of Markdown."""
-    lines = ["| | " + " | ".join(head) + " |", "|---" * (len(head) + 1) + "|"]
-    return "\n".join([f"**{title}**", "", *lines, *("| " + " | ".join(row) + " |" for row in rows)])
+    return draw("Times as fast as one node, the guide's post: measured there, and on paper", head, rows)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.figures import promises
-from benchmarks.figures.measured import Figures, of_json, written
+from benchmarks import promises
+from benchmarks.figures import Figures, of_json, written
 from benchmarks.host import machine
-from benchmarks.report.rows import TABLES, Cell, Row, Table
+from benchmarks.report.rows import TABLES, Table
 
 EMPTY = "—"
 
@@ -17,7 +17,7 @@ def whole(name: str, part: Mapping[str, Any]) -> str:
     """Return everything that a page says of a part: the machine, what was missed or not measured, and its tables."""
     figures = of_json(part)
     texts = [header(part), promised(promises.judge({name: figures}))]
-    texts += [text for table in TABLES[name] if (text := written_table(table, figures))]
+    texts += [text for table in TABLES[name] if (text := fill(table, figures))]
     texts += [f"Not measured: {what} ({why})." for what, why in sorted(figures.missing.items())]
     return "\n\n".join(text for text in texts if text)
 
@@ -46,48 +46,47 @@ def state(verdict: promises.Verdict) -> str:
     return f"**{verdict.state}**" if verdict.state == promises.MISSED else verdict.state
 
 
-def written_table(table: Table, figures: Figures) -> str:
+def fill(table: Table, figures: Figures) -> str:
     """Return a table without the rows and columns of which nothing was measured; nothing if that leaves none."""
-    rows = [(row.title, [cell(each, figures) for each in row.cells]) for row in expand(table, figures)]
-    rows = [(title, cells) for title, cells in rows if any(each != EMPTY for each in cells)]
-    kept = [n for n in range(len(table.columns)) if any(cells[n] != EMPTY for _, cells in rows)]
-    if not rows:
-        return ""
-    lines = [f"**{table.title}**", "", "| | " + " | ".join(table.columns[n] for n in kept) + " |"]
-    lines.append("|---" * (len(kept) + 1) + "|")
-    lines += [f"| {title} | " + " | ".join(cells[n] for n in kept) + " |" for title, cells in rows]
-    return "\n".join(lines)
+    measured = {name for row in expand(table, figures) for name in names(table, row) if figures.median(name)}
+    rows = {row: title for row, title in expand(table, figures).items() if measured.intersection(names(table, row))}
+    columns = {
+        column: title for column, title in table.columns.items() if any(row.format(column) in measured for row in rows)
+    }
+    cells = [(title, [cell(row, column, columns, figures) for column in columns]) for row, title in rows.items()]
+    return draw(table.title, list(columns.values()), [(title, *values) for title, values in cells]) if cells else ""
 
 
-def expand(table: Table, figures: Figures) -> list[Row]:
+def names(table: Table, row: str) -> list[str]:
+    """Return the names of the figures in a row."""
+    return [row.format(column) for column in table.columns]
+
+
+def expand(table: Table, figures: Figures) -> Mapping[str, str]:
     """Return the rows; one with a star stands for every figure whose name fits there, in the order of measuring."""
-    rows = []
-    for row in table.rows:
-        if "*" not in row.title:
-            rows.append(row)
+    rows = dict[str, str]()
+    for row, title in table.rows.items():
+        if "*" not in row:
+            rows[row] = title
             continue
-        start, _, end = str(row.cells[0]).partition("*")
-        names = [part for part in figures.values if part.startswith(start) and part.endswith(end)]
-        for part in (name[len(start) : len(name) - len(end)] for name in names):
-            cells = tuple(_with(cell, part) for cell in row.cells)
-            rows.append(Row(row.title.replace("*", part), cells))
+        for start, end in (name.split("*") for name in names(table, row)):
+            parts = [name for name in figures.values if name.startswith(start) and name.endswith(end)]
+            rest = [name[len(start) : len(name) - len(end)] for name in parts]
+            rows |= {row.replace("*", part): title.replace("*", part) for part in rest}
     return rows
 
 
-def _with(template: Cell, name: str) -> Cell:
-    if template is None:
-        return None
-    if isinstance(template, str):
-        return template.replace("*", name)
-    return template[0].replace("*", name), template[1].replace("*", name)
-
-
-def cell(content: Cell, figures: Figures) -> str:
-    """Return a cell: a figure by its name, a ratio of two, or nothing."""
-    if content is None:
+def cell(row: str, column: str, columns: Iterable[str], figures: Figures) -> str:
+    """Return a figure, and in brackets what that of the first column is of it."""
+    first = next(iter(columns))
+    value, ratio = figures.median(row.format(column)), figures.ratio(row.format(first), row.format(column))
+    if value is None:
         return EMPTY
-    if isinstance(content, str):
-        value = figures.median(content)
-        return EMPTY if value is None else written(value, figures.units[content])
-    ratio = figures.ratio(*content)
-    return EMPTY if ratio is None else written(ratio, "ratio")
+    text = written(value, figures.units[row.format(column)])
+    return text if column == first or ratio is None else f"{text} ({written(ratio, 'ratio')})"
+
+
+def draw(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
+    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    return "\n".join([f"**{title}**", "", *lines, *(f"| {' | '.join(row)} |" for row in rows)])

@@ -11,7 +11,6 @@ import zstandard
 
 from benchmarks.host.commands import ROOT, call
 from benchmarks.host.scratch import Scratch
-from benchmarks.sides.clients import Client
 from benchmarks.sides.multinode import Multinode
 
 EXPERT = Path(__file__).with_name("expert.Dockerfile")
@@ -31,12 +30,12 @@ class Debian:
     label: str
     compile: str = "--no-compile"
 
-    def build(self, client: Client, *tags: str) -> None:
+    def build(self, *tags: str) -> None:
         """Build it into the engine."""
         words = [word for tag in tags for word in ("--tag", tag)]
         words += ["--label", self.label, "--build-arg", f"BASE={self.base}"]
         words += ["--build-arg", f"COMPILE={self.compile}"] if self.file == EXPERT else []
-        call([client.path, "build", *words, "--file", str(self.file), str(self.context)])
+        call(["docker", "build", *words, "--file", str(self.file), str(self.context)])
 
 
 def lay_out(place: Path, bundle: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.host.commands import build_py, call
+from benchmarks.host.scratch import Scratch
+from images.host.errors import UserFault
+from images.plan import catalog
 
 # Without examples, which come from a place that not every machine reaches.
 WHOLE = ("--base", "debian", "--examples", "none")
@@ -74,3 +78,24 @@ class Multinode:
 
     def _blob(self, release: str, digest: str) -> Path:
         return self.layout(release) / "blobs" / digest.replace(":", "/")
+
+
+def choose_releases() -> tuple[str, str]:
+    """Return the release of transformers that is built first, the default, and the one that is changed to.
+
+    That is the newest of the minor version before, as somebody would have it who has not followed yet.
+    """
+    table = catalog.load()
+    first = table.default_transformers
+    rows = [row.version for row in table.transformers.values() if not row.yanked]
+    return str(first), str(max(version for version in rows if version.release[:2] < first.release[:2]))
+
+
+def build_for_two(scratch: Scratch, part: str, options: tuple[str, ...] = WHOLE) -> str:
+    """Build the image of a part and return its name; raise UserFault on a machine without two cores."""
+    if (os.cpu_count() or 1) < 2:
+        raise UserFault("two containers of a core each need two cores", os.cpu_count(), "run it on a larger machine")
+    image = scratch.image(part)
+    scratch.say("the image")
+    Multinode(scratch.directory, options, shared=True).run("--tag", image)
+    return image

@@ -47,7 +47,11 @@ def write() -> list[str]:
 def make() -> dict[Path, str]:
     """Return each page, and each picture that is made, as it should stand in the repository."""
     pages = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-    return {**{path: fill(path.read_text()) for path in pages}, picture.PLACE: picture.draw_trainings()}
+    return {
+        **{path: fill(path.read_text()) for path in pages},
+        picture.PLACE: picture.draw_trainings(),
+        figures.PICTURE: figures.draw_speed(),
+    }
 
 
 def fill(text: str) -> str:

@@ -10,17 +10,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import PARTS
-from benchmarks.figures import file as figures
-from benchmarks.figures.measured import Figures
+from benchmarks.figures import Figures
 from benchmarks.host import scratch
+from benchmarks.host.group import TURNS, WARM, Group, Shape
 from benchmarks.host.scratch import Scratch
-from benchmarks.network.measure import OPTIONS, TURNS
-from benchmarks.report import plots
-from benchmarks.settings import scenes
-from benchmarks.settings.pair import Group, Shape
-from benchmarks.settings.scenes import WARM, Scene
-from benchmarks.train.measure import VARIABLE
-from tests.support.harness import ROOT, new_name
+from benchmarks.parts.settings import Scene
+from benchmarks.parts.train import VARIABLE
+from tests.support.harness import new_name
 
 TINY = Shape(1, 8, 1, "float32")
 
@@ -39,59 +35,45 @@ def test_two_containers_apart_and_as_ranks_with_less_of_a_network(image: str, tm
 @pytest.mark.slow  # as the part `network` below, in seconds
 def test_ranks_that_train_in_every_way_in_turn(image: str, tmp_path: Path) -> None:
     two = Group(Scratch(tmp_path, new_name(), time.monotonic()), image, script=TURNS)
-    ways = ["apart", "default", "off", OPTIONS[0]]
+    ways = ["apart", "default", "off"]
     words = ["--batch", "1", "--length", "8", "--layers", "1", "--steps", "2", "--dtype", "float32"]
 
     seconds = json.loads(two.together([*words, *ways], "1gbit").splitlines()[-1])
 
-    assert {way: len(each) for way, each in seconds.items()} == dict.fromkeys(ways, 2)
-
-
-@pytest.mark.slow
-def test_the_plots_are_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the plots were NOT drawn: pip install -e '.[benchmarks]'")
-
-    drawn = plots.draw(figures.read(ROOT / "docs" / "benchmarks.json"), tmp_path)
-
-    assert len(drawn) >= 2
-    assert {path.read_bytes()[:4] for path in drawn} == {b"\x89PNG"}
+    assert {way: len(steps) for way, steps in seconds.items()} == dict.fromkeys(ways, 2)
 
 
 def check_nothing(cpuinfo: str) -> None:
     """Take any processor: few words take seconds in bfloat16 everywhere."""
 
 
-FLOAT32 = scenes.MODELS["float32"]
 # The smallest sizes of each part, beside one run: what its modules have as constants. What a store of its own has to
 # download, and what builds from nothing take, stays.
 SMALLEST: Mapping[str, Mapping[str, object]] = {
-    "build": {"benchmarks.build.alone.FORGOTTEN": 0},
+    "build": {"benchmarks.parts.build.FORGOTTEN": 0},
     "image": {},
     "start": {},
-    "train": {"benchmarks.train.scripts.SEEDS": ("1",), "benchmarks.train.bf16.STEPS": ()},
-    "plain": {"benchmarks.plain.measure.TURNS": ("--batch", "1", "--length", "8", "--layers", "1", "--turns", "3")},
+    "train": {"benchmarks.sides.scripts.SEEDS": ("1",), "benchmarks.parts.train.STEPS": ()},
+    "plain": {"benchmarks.parts.plain.TURNS": ("--batch", "1", "--length", "8", "--layers", "1", "--turns", "3")},
     "example": {
-        "benchmarks.example.measure.RATES": ("1gbit",),
-        "benchmarks.example.measure.SEEDS": ("1",),
+        "benchmarks.parts.example.RATES": ("1gbit",),
+        "benchmarks.parts.example.SEEDS": ("1",),
     },
     "settings": {
-        "benchmarks.settings.measure.check_units": check_nothing,
-        "benchmarks.settings.scenes.SCENES": (Scene("half", 0.5),),
-        "benchmarks.settings.scenes.MODELS": {**scenes.MODELS, "distilbert": FLOAT32},
-        "benchmarks.settings.pair.LARGE": TINY,
-        "benchmarks.settings.pair.SMALL": TINY,
-        "benchmarks.settings.oneccl.SMALL": TINY,
+        "benchmarks.parts.settings.check_units": check_nothing,
+        "benchmarks.parts.settings.SCENES": (Scene("half", 0.5, models=("smoke", "float32")),),
+        "benchmarks.parts.settings.LARGE": TINY,
+        "benchmarks.parts.settings.SMALL": TINY,
     },
     "network": {
-        "benchmarks.network.measure.check_units": check_nothing,
-        "benchmarks.network.measure.RATES": ("1gbit",),
-        "benchmarks.network.measure.SMALL": TINY,
+        "benchmarks.parts.network.check_units": check_nothing,
+        "benchmarks.parts.network.RATES": ("1gbit",),
+        "benchmarks.parts.network.SMALL": TINY,
     },
     "network-plain": {
-        "benchmarks.network.plain.KINDS": {"float32": ("1gbit",)},
-        "benchmarks.network.measure.SMALL": TINY,
+        "benchmarks.parts.network.PLAIN_KINDS": {"float32": ("1gbit",)},
+        "benchmarks.parts.network.SMALL": TINY,
     },
-    "store": {},
 }
 # In the place of the real scripts of the examples, which GitHub has: it learns nothing, and says how it went.
 SCRIPT = """
@@ -100,8 +82,6 @@ for name in ("train_samples_per_second", "train_loss", "eval_f1", "eval_accuracy
 print({"eval_accuracy": "0.5"})
 """
 SCRIPTS = ("question-answering/run_qa.py", "text-classification/run_glue.py")
-# What not every machine has the wheels for.
-MAY_BE_MISSING = {"oneCCL"}
 
 
 @pytest.mark.slow
@@ -110,13 +90,13 @@ MAY_BE_MISSING = {"oneCCL"}
 def test_each_part_measures_in_its_smallest_size(part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place, size in SMALLEST[part].items():
         monkeypatch.setattr(place, size)
-    for script in (tmp_path / "examples/pytorch" / each for each in SCRIPTS):
+    for script in (tmp_path / "examples/pytorch" / name for name in SCRIPTS):
         script.parent.mkdir(parents=True)
         script.write_text(SCRIPT)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     measured = Figures()
 
     with scratch.opened() as opened:
-        PARTS[part].measure(opened, measured, 1)
+        PARTS[part][0](opened, measured, 1)
 
-    assert measured.values and measured.missing.keys() <= MAY_BE_MISSING
+    assert measured.values and not measured.missing

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures.promises import PROMISES
 from benchmarks.host import memory
+from benchmarks.promises import PROMISES
 from tests.support.harness import ROOT
 
 LIMIT = next(each.most for each in PROMISES if each.figure == "memory")

@@ -201,7 +201,7 @@ def clone(place: Path, programs: dict[str, str]) -> list[str]:
         shutil.copy(ROOT / "scripts" / name, place / "scripts")
     (place / "pyproject.toml").touch()
     (place / ".venv/bin").mkdir(parents=True)
-    for extras in ("test", "test,browser,benchmarks"):
+    for extras in ("test", "test,browser"):
         (place / f".venv/installed[{extras}]").touch()
     names = ("apt-get", "ruff", "mypy", "shellcheck", "check-jsonschema")
     path = fill(place / ".venv/bin", {**dict.fromkeys(names, ANSWERS), "docker": DOCKER, **programs})

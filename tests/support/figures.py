@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.figures.measured import Figures
+from benchmarks.figures import Figures
 
 MACHINE = {
     "cores": 2, "cpu": "AMD EPYC", "units": ["avx512_bf16"], "kernel": "6.18", "memory_gb": 25,

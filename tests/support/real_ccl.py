@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.settings.oneccl import VARIABLE, has_wheels
 from images.store.store import default_root
 from tests.support.harness import alone, call
 
+VARIABLE = "MULTINODE_CCL"
+WHEELS = ("torch-2.4.0", "intel_extension_for_pytorch-2.4.0", "oneccl_bind_pt-2.4.0")
 # The release of the wheels, and the tasks that want least.
 OPTIONS = ("--torch", "2.4.0", "--tasks", "question-answering")
 MOST_SECONDS = 600  # downloads 900 MB and repacks a wheel of 800 MB
@@ -25,6 +26,11 @@ MOST_SECONDS = 600  # downloads 900 MB and repacks a wheel of 800 MB
 def is_at_hand() -> bool:
     """Say whether the wheels can be had."""
     return bool(os.environ.get(VARIABLE))
+
+
+def has_wheels(place: Path) -> bool:
+    """Say whether a directory has all the wheels of the stack."""
+    return all(list(place.glob(f"{name}*.whl")) for name in WHEELS)
 
 
 def wheelhouse() -> Path:

@@ -1,1 +1,0 @@
-"""The part `build`: our build by itself, and against Dockerfiles."""

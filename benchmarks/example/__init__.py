@@ -1,1 +1,0 @@
-"""The part `example`."""

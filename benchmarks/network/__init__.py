@@ -1,1 +1,0 @@
-"""Two containers with less of a network between them: what gradients cost, and what sending less of them brings."""

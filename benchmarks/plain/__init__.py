@@ -1,1 +1,0 @@
-"""A plain processor: one without units for bf16, which computes in float32."""

@@ -1,0 +1,1 @@
+"""What runs in an image, by its Python."""

@@ -1,1 +1,0 @@
-"""Seconds of a step of training: alone and together, tuned and untuned."""

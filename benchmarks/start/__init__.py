@@ -1,1 +1,0 @@
-"""From the start of a container to its command, and to the first step of a training."""

@@ -1,1 +1,0 @@
-"""What many releases cost in one store."""

@@ -1,1 +1,0 @@
-"""Trainings of the real scripts of the examples: with the entrypoint, and as the Hugging Face guide starts them."""
