@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import zstandard
 from benchmarks.host.commands import ROOT, call
 from benchmarks.host.scratch import Scratch
 from benchmarks.sides.multinode import Multinode
+from images.host.errors import UserFault, WorldFault
 
 EXPERT = Path(__file__).with_name("expert.Dockerfile")
 GUIDE = Path(__file__).with_name("guide.Dockerfile")
@@ -35,7 +38,20 @@ class Debian:
         words = [word for tag in tags for word in ("--tag", tag)]
         words += ["--label", self.label, "--build-arg", f"BASE={self.base}"]
         words += ["--build-arg", f"COMPILE={self.compile}"] if self.file == EXPERT else []
-        call(["docker", "build", *words, "--file", str(self.file), str(self.context)])
+        call([find_client(os.environ), "build", *words, "--file", str(self.file), str(self.context)])
+
+
+def find_client(environ: Mapping[str, str]) -> str:
+    """Return the path of the first Docker client that drives BuildKit, by itself or with buildx.
+
+    Raises UserFault when there is none.
+    """
+    files = [Path(directory) / "docker" for directory in environ.get("PATH", "").split(os.pathsep) if directory]
+    for path in (str(file) for file in files if os.access(file, os.X_OK)):
+        with contextlib.suppress(WorldFault):  # one that misses buildx refuses to build
+            if "--secret" in call([path, "build", "--help"], seconds=30):
+                return path
+    raise UserFault("no Docker client here drives BuildKit", "docker build --secret", "apt-get install docker.io")
 
 
 def lay_out(place: Path, bundle: Path) -> Path:
