@@ -1,4 +1,4 @@
-"""What a program inherits that takes the place of this process, and what is said of one that was a child."""
+"""Processes that are started and ended, and what of them can be seen."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from unittest import mock
 
 import pytest
 
+from multinode_image import run, stacks
 from multinode_image.errors import Refusal
 from multinode_image.machine import exhausted
 from multinode_image.processes import IGNORED, become, execute, has_group, is_of_step, print_kill
+from multinode_image.stacks import DONE, find_doors, print_stacks
+from multinode_image.tasks.command import PLAIN, SMOKE, Command, Kind
+from multinode_image.world.model import ALONE, MPI, TORCHRUN, World
+from tests.support.starts import place
 
 
 def test_a_program_finds_the_signals_that_python_ignores_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,3 +105,124 @@ def test_only_a_kill_of_this_job_is_explained_by_memory(
     print_kill(code, "rank 1 on node1", files.get, before)
 
     assert ("rank 1 on node1 was killed by signal 9: the memory limit of this" in capsys.readouterr().err) == said
+
+
+GB = 1 << 30
+LIMITED = {"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": f"{GB}\n"}
+
+
+def train(job: Command, argv: list[str], environ: dict[str, str], world: World, files: dict[str, str]) -> str:
+    """Return what starts a training: `watch`, `supervise N` or `exec`."""
+    plan = mock.Mock(world=world, situation=place(world, job), facts=mock.Mock(files=files.get))
+    with (
+        mock.patch.object(run, "find_torchrun", lambda _: "/usr/local/bin/torchrun"),
+        mock.patch.object(run, "execute", lambda program, words, _: f"exec {program}"),
+        mock.patch.object(run, "watch_training", lambda words, *_: f"watch {words[0]}"),
+        mock.patch("multinode_image.run.supervise", lambda words, _, rank: f"supervise {rank}"),
+    ):
+        return str(run.become_or_watch(argv, environ, plan))
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "argv", "started"),
+    [
+        (SMOKE, LIMITED, ["python3", "smoke.py"], "watch python3"),
+        (SMOKE, LIMITED, [TORCHRUN, "smoke.py"], "watch /usr/local/bin/torchrun"),
+        (SMOKE, {}, ["python3", "smoke.py"], "exec python3"),
+        (SMOKE, {}, [TORCHRUN, "smoke.py"], "exec /usr/local/bin/torchrun"),
+        (PLAIN, LIMITED, ["python3", "smoke.py"], "exec python3"),
+    ],
+)
+def test_a_training_that_may_reach_its_memory_limit_is_watched(
+    kind: Kind, files: dict[str, str], argv: list[str], started: str
+) -> None:
+    """Torchrun's agent as well: the kernel may kill it before it has ranks."""
+    assert train(Command(kind, "smoke", []), argv, {}, World(ALONE, ""), files) == started
+
+
+@pytest.mark.parametrize(
+    ("environ", "rank", "started"),
+    [
+        ({"MULTINODE_SUPERVISED": "1", "PMI_RANK": "1"}, None, "supervise 1"),  # an agent, whose ranks come later
+        ({"MULTINODE_SUPERVISED": "1", "PMI_RANK": "1"}, 3, "supervise 3"),
+        ({"MULTINODE_SUPERVISED": "1"}, None, "exec /usr/local/bin/torchrun"),
+        ({"PMI_RANK": "1"}, 1, "exec /usr/local/bin/torchrun"),
+    ],
+)
+def test_a_torchrun_that_launch_started_is_supervised(environ: dict[str, str], rank: int | None, started: str) -> None:
+    world = World(MPI, "", rank=rank)
+
+    assert train(Command(PLAIN, TORCHRUN, []), [TORCHRUN, "x.py"], environ, world, {}) == started
+
+
+class Rank:
+    """Make up a rank: the files of its process in /proc, and what it answers."""
+
+    def __init__(self, proc: Path, pid: int, owner: int = 0) -> None:
+        self.fd = proc / str(pid) / "fd"
+        self.fd.mkdir(parents=True)
+        self.answer = proc.parent / f"memfd:multinode-stacks-{owner or pid}-5 (deleted)"
+        self.answer.touch()
+        (self.fd / "4").symlink_to(self.answer)
+        (self.fd / "5").symlink_to(proc.parent / f"pipe-{pid}")
+        (proc.parent / f"pipe-{pid}").touch()
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    made = tmp_path / "proc"
+    (made / "self").mkdir(parents=True)
+    return made
+
+
+def test_only_ranks_are_asked_and_not_what_they_have_forked(proc: Path) -> None:
+    Rank(proc, 17)
+    Rank(proc, 18, owner=17)
+    (proc / "1" / "fd").mkdir(parents=True)
+    (proc / "1" / "fd" / "0").symlink_to("/dev/null")
+
+    doors, closed = find_doors(str(proc))
+
+    assert [door.pid for door in doors] == [17] and not closed
+    assert doors[0].pipe == f"{proc}/17/fd/5"
+
+
+def test_an_answer_is_printed_whole(
+    proc: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rank = Rank(proc, 17)
+    looks = iter([b"rank 0 is", b"rank 0 is at train.py:4 (sleep)\n  MainThread" + DONE])
+    monkeypatch.setattr("time.sleep", lambda _: rank.answer.write_bytes(next(looks)))
+
+    assert print_stacks(str(proc)) == 0
+    assert capsys.readouterr().out == "rank 0 is at train.py:4 (sleep)\n  MainThread\n"
+
+
+def test_a_rank_that_is_stopped_is_named(
+    proc: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Rank(proc, 17).answer.write_bytes(b"an older answer" + DONE)
+    monkeypatch.setattr(stacks, "SECONDS", 0.0)
+
+    assert print_stacks(str(proc)) == 1
+    assert capsys.readouterr().out.startswith("process 17 has not answered for 0 s: it is stopped")
+
+
+@pytest.mark.parametrize(
+    ("is_closed", "fact"),
+    [(True, "the processes of this container are another user's"), (False, "no rank runs in this container")],
+)
+def test_without_ranks_the_reason_is_said(
+    is_closed: bool, fact: str, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (proc / "1" / "fd").mkdir(parents=True)
+
+    def list_as_another(path: str) -> list[str]:
+        if is_closed and path.endswith("fd"):
+            raise PermissionError(13, "Permission denied", path)
+        return sorted(each.name for each in os.scandir(path))
+
+    monkeypatch.setattr(os, "listdir", list_as_another)
+    with pytest.raises(Refusal) as refusal:
+        print_stacks(str(proc))
+    assert refusal.value.fact == fact

@@ -1,17 +1,27 @@
-"""A command that would train apart from others is refused, or told what to type."""
+"""What a start knows before it decides, that it looks once, and how `explain` says it."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
 
 import pytest
 
+import multinode_image.__main__ as program
+from multinode_image import decide, situation
 from multinode_image.errors import Refusal
+from multinode_image.explain import one_line
 from multinode_image.situation import name_training
 from multinode_image.tasks.command import DOCTOR, PLAIN, SCRIPT, SMOKE, Command, Kind
 from multinode_image.tuning.context import Role
+from multinode_image.world import table
+from multinode_image.world.model import World
 from tests.support.launchers import left_by
-from tests.support.starts import find_situation, make_facts
+from tests.support.starts import SMOKE as SMOKE_TYPED
+from tests.support.starts import Container, find_situation, kernel, make_facts, make_plan, network, place
 
 NODES = {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}
 LAUNCHER = {"K_MPI_JOB_ROLE": "launcher"}
@@ -129,3 +139,91 @@ def test_a_command_has_one_role(kind: Kind, line: str, left: str, nproc: int | N
     facts = make_facts(left_by(left) if left else {})
 
     assert find_situation(Command(kind, name, words), facts, nproc).role is role
+
+
+POD = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_MASTER_ADDR": "pod0"}
+ELASTIC = {"PET_NNODES": "1:4", "PET_RDZV_ENDPOINT": "pod0:29400", "PET_RDZV_BACKEND": "c10d"}
+
+
+@pytest.mark.parametrize(
+    ("job", "environ", "nproc", "line"),
+    [
+        (SMOKE_TYPED, {}, 1, "alone, 56 threads"),
+        (SMOKE_TYPED, {}, 2, "2 ranks on this node, 28 threads each, gloo on lo"),
+        (SMOKE_TYPED, POD, 1, "node 1 of 2, rank 1 of 2, 56 threads, gloo on eth0, meeting at pod0:29500"),
+        (SMOKE_TYPED, POD, 2, "node 1 of 2, ranks 2 to 3 of 4, 28 threads each, gloo on eth0, meeting at pod0:29500"),
+        (
+            SMOKE_TYPED,
+            ELASTIC,
+            2,
+            "one of 1 to 4 nodes, 2 ranks here, 28 threads each, gloo on eth0, meeting at pod0:29400",
+        ),
+        (
+            SMOKE_TYPED,
+            left_by("slurm-step"),
+            None,
+            "rank 3 of 4 on 2 nodes, started by slurm, 28 threads, gloo on eth0, meeting at n03:24921",
+        ),
+        (SMOKE_TYPED, left_by("intel-mpi-1"), None, "rank 1 of 2, started by mpi, 28 threads, gloo on lo"),
+        (Command(PLAIN, "bash", []), POD, None, "one process, in a pod or node of torchrun, 56 threads"),
+    ],
+)
+def test_the_first_line_says_the_place_of_a_rank(
+    job: Command, environ: dict[str, str], nproc: int | None, line: str
+) -> None:
+    assert one_line(make_plan(job, make_facts(environ), nproc)) == line
+
+
+@pytest.mark.parametrize(
+    ("world", "batch", "said"),
+    [
+        (World("alone", "", local_size=8), 12, "effective batch 96"),
+        (World("torchrun", "", (1, 4), local_size=2), 12, "effective batch 24 to 96"),
+        (World("mpi", "", rank=0, size=4, local_size=2), 8, "effective batch 32"),
+        (World("alone", "", local_size=1), 12, None),
+        (World("alone", "", local_size=8), None, None),
+    ],
+)
+def test_the_batch_of_the_world_is_said(world: World, batch: int | None, said: str | None) -> None:
+    line = one_line(replace(make_plan(SMOKE_TYPED, make_facts({}), 1), situation=place(world), batch=batch))
+    assert said in line if said else "batch" not in line
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ"),
+    [
+        (["smoke"], {}),
+        (["--nproc", "2", "smoke", "--bf16"], {}),
+        (["smoke"], {**left_by("intel-mpi-1")}),
+        (["smoke"], {"PET_NNODES": "2", "PET_MASTER_ADDR": "pod0", "PET_NODE_RANK": "1"}),
+        (["true"], {}),
+    ],
+)
+def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[str], environ: dict[str, str]) -> None:
+    Container(tmp_path).furnish()
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path), **environ}
+    with (
+        network(),
+        kernel() as opened,
+        mock.patch.object(os, "execvpe", side_effect=SystemExit),
+        mock.patch("multinode_image.__main__.detect_situation", wraps=situation.detect_situation) as detected,
+        mock.patch("multinode_image.__main__.decide", wraps=decide.decide) as decided,
+        mock.patch("multinode_image.__main__.find_launcher", wraps=table.find_launcher) as found,
+        pytest.raises(SystemExit),
+    ):
+        program.main(argv, environ, str(tmp_path))
+
+    assert opened[str(tmp_path / "stack.json")] == opened["/proc/meminfo"] == 1
+    assert {path: count for path, count in opened.items() if count > 1} == {}
+    assert (found.call_count, detected.call_count, decided.call_count) == (1, 1, 1)
+
+
+def test_a_mistake_of_ours_is_reported_to_the_job_once_and_shown(tmp_path: Path) -> None:
+    with (
+        mock.patch.object(program, "run", side_effect=LookupError("ours")),
+        mock.patch.object(program, "report") as reported,
+        pytest.raises(LookupError, match="ours"),
+    ):
+        program.main(["smoke"], {}, str(tmp_path))
+
+    reported.assert_called_once_with({}, 1)

@@ -1,4 +1,4 @@
-"""Files that may be missing, private directories, and programs."""
+"""Files, disks and certificates of a machine as a container has them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from multinode_image.errors import Refusal
-from multinode_image.machine import files
+from multinode_image.machine import disks, files
+from multinode_image.machine.certificates import BEGIN, SYSTEM, point_to, read_bundle
+from multinode_image.machine.disks import Disk, find_disk, find_full
 from multinode_image.machine.files import (
     MOST,
     can_write,
@@ -23,6 +25,7 @@ from multinode_image.machine.files import (
     write_in_private,
     write_private,
 )
+from multinode_image.machine.places import CERTIFICATE
 
 
 def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
@@ -181,3 +184,84 @@ def test_a_signal_that_is_ignored_ends_nobody_who_is_lent_something(
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+MOUNTINFO = """\
+1 0 0:1 / / rw,relatime - overlay overlay rw
+2 1 0:2 / /proc rw,nosuid - proc proc rw
+3 1 0:3 / /sys/fs/cgroup ro - cgroup2 cgroup rw
+4 1 0:4 / /workspace/my\\040output rw - ext4 /dev/vda rw
+5 1 0:5 / /data ro,relatime - ext4 /dev/vdb rw
+6 1 0:4 / /twice rw - ext4 /dev/vda rw
+damaged
+"""
+GB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("disk", "full"),
+    [
+        pytest.param(Disk("/out", GB, 0), True, id="nothing"),
+        pytest.param(Disk("/", 100 * GB, GB), True, id="less than a large file"),
+        pytest.param(Disk("/", 100 * GB, 3 * GB), False, id="enough"),
+        pytest.param(Disk("/tiny", 2 << 20, 1 << 19), True, id="small"),
+        pytest.param(Disk("/lustre", 100_000 * GB, 1900 * GB), False, id="much, if little of a large one"),
+        pytest.param(Disk("/lustre", 100_000 * GB, 4 * GB), True, id="little of a large one"),
+        pytest.param(Disk("/out", GB, GB, 5, 0), True, id="no inode"),
+        pytest.param(Disk("/out", GB, GB, 5, 1), False, id="an inode of few"),
+        pytest.param(Disk("/out", GB, GB, 1 << 20, 99), True, id="few inodes of many"),
+        pytest.param(Disk("/out", GB, GB, 1 << 20, 100), False, id="enough inodes"),
+        pytest.param(Disk("/btrfs", GB, GB, 0, 0), False, id="no number of inodes"),
+    ],
+)
+def test_a_disk_is_full(disk: Disk, full: bool) -> None:
+    assert disk.is_full == full
+
+
+def test_full_ones_that_may_be_written_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disks, "find_disk", lambda path: Disk(path, GB, 0 if path != "/" else GB))
+
+    assert [each.path for each in find_full({"/proc/self/mountinfo": MOUNTINFO}.get)] == ["/workspace/my output"]
+
+
+def test_the_disk_of_a_directory_is_measured(tmp_path: Path) -> None:
+    disk = find_disk(str(tmp_path))
+    assert disk and disk.path == str(tmp_path) and disk.size >= disk.free
+    assert find_disk(f"{tmp_path}/gone") is None
+
+
+OURS = f"{BEGIN}\nours"
+
+
+@pytest.mark.parametrize(
+    ("files", "bundle"),
+    [
+        ({SYSTEM[0]: "system\n\n"}, f"system\n{OURS}\n"),
+        ({SYSTEM[1]: "fedora", "/site/certifi/cacert.pem": "certifi"}, f"fedora\n{OURS}\n"),
+        ({"/site/certifi/cacert.pem": "certifi"}, f"certifi\n{OURS}\n"),
+        ({}, f"{OURS}\n"),
+    ],
+)
+def test_it_is_added(files: dict[str, str], bundle: str) -> None:
+    assert read_bundle("/site", {CERTIFICATE: OURS, **files}.get) == (bundle, "")
+
+
+@pytest.mark.parametrize(("text", "said"), [(None, "cannot be read"), ("", "PEM"), ("\x30\x82", "PEM")])
+def test_a_mount_that_is_no_certificate(text: str | None, said: str) -> None:
+    bundle, fault = read_bundle("/site", lambda path: text)
+    assert not bundle and said in fault
+
+
+@pytest.mark.parametrize(
+    ("environ", "left_out"),
+    [
+        ({}, set()),
+        ({"CURL_CA_BUNDLE": "/mine"}, {"REQUESTS_CA_BUNDLE"}),
+        ({"SSL_CERT_FILE": "/mine"}, {"CURL_CA_BUNDLE"}),
+    ],
+)
+def test_a_file_of_the_users_is_not_hidden(environ: dict[str, str], left_out: set[str]) -> None:
+    names = {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"}
+    settings = point_to("/bundle", environ)
+    assert {each.name for each in settings} == names - left_out
+    assert {each.value for each in settings} == {"/bundle"}

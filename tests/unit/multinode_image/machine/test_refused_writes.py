@@ -1,4 +1,4 @@
-"""Why a file cannot be written though there is room: limit and quota are made up."""
+"""Places that are full, or that a user may not write to."""
 
 from __future__ import annotations
 
@@ -9,6 +9,27 @@ from pathlib import Path
 
 import pytest
 
+from multinode_image.errors import Refusal
+from multinode_image.machine.cgroups import read_process_limit
+from multinode_image.machine.exhausted import (
+    MORE_FILES,
+    MORE_PROCESSES,
+    count_kills,
+    explain_error,
+    explain_memory,
+    has_killed,
+    remember_kills,
+)
+from multinode_image.machine.places import (
+    check_output,
+    choose_caches,
+    explain_closed,
+    find_closed,
+    list_caches,
+    list_lost,
+    move_models,
+    read_mounts,
+)
 from multinode_image.machine.refused_writes import explain_refused, find_refused, find_target, try_beside
 
 LIMIT = 4096
@@ -96,3 +117,163 @@ def test_a_number_of_the_kernel_is_said_in_words(number: int, fact: str, monkeyp
 
     found = explain_refused(number, "/workspace/output/optimizer.pt", "rank 3")
     assert found is None if not fact else found is not None and found.fact.startswith(fact)
+
+
+V2 = {"/proc/self/cgroup": "0::/\n"}
+V1 = {"/proc/self/cgroup": "8:pids:/docker/1\n4:memory:/docker/1\n0::/\n"}
+ROOT = "/sys/fs/cgroup"
+MEMORY = {f"{ROOT}/memory.max": "838860800\n"}
+PIDS_V1 = {f"{ROOT}/pids/pids.max": "20\n", f"{ROOT}/pids/pids.events": "max 2\n", f"{ROOT}/pids/pids.current": "19\n"}
+PIDS_V2 = {f"{ROOT}/pids.max": "20\n", f"{ROOT}/pids.events": "max 2\n", f"{ROOT}/pids.current": "19\n"}
+
+
+def events(directory: str = "", oom: int = 0, kills: int = 0) -> dict[str, str]:
+    return {f"{ROOT}{directory}/memory.events": f"low 0\noom {oom}\noom_kill {kills}\noom_group_kill 0\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        pytest.param({**V2, **events("", 3, 2)}, 2, id="v2"),
+        pytest.param({"/proc/self/cgroup": "0::/job/step\n", **events("/job/step", 0, 1), **events("/job", 4, 5)}, 1,
+                     id="a step of a job"),
+        pytest.param({**V1, f"{ROOT}/memory/memory.oom_control": "under_oom 0\noom_kill 1\n"}, 1, id="v1"),
+        pytest.param({**V1, f"{ROOT}/memory/memory.oom_control": "under_oom 0\n"}, 0, id="an old kernel"),
+        pytest.param({**V2, f"{ROOT}/memory.events": "oom_kill x\n\n"}, 0, id="no number"),
+        pytest.param({}, 0, id="no cgroup"),
+    ],
+)  # fmt: skip
+def test_what_was_killed_for_want_of_memory_is_counted(files: dict[str, str], found: int) -> None:
+    assert count_kills(files.get) == found
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_what_an_earlier_job_met_is_not_of_this(before: int) -> None:
+    earlier, now = {**V2, **events("", 0, before)}, {**V2, **events("", 0, before + 1)}
+    environ = {"MULTINODE_KILLED": "9", **remember_kills(earlier.get)}  # which another container may hand on
+    assert not has_killed(earlier.get, environ)
+    assert has_killed(now.get, environ)
+
+
+@pytest.mark.parametrize(("files", "limit"), [({**V1, **PIDS_V1}, 20), ({**V2, **PIDS_V2}, 20), (V2, None)])
+def test_the_limit_of_processes_is_read(files: dict[str, str], limit: int | None) -> None:
+    assert read_process_limit(files.get) == limit
+
+
+@pytest.mark.parametrize(
+    ("number", "files", "remedy", "value"),
+    [
+        (errno.EAGAIN, {**V1, **PIDS_V1}, MORE_PROCESSES, "20 of this container"),
+        (errno.EAGAIN, V2, MORE_PROCESSES, "of this user"),
+        (errno.EMFILE, {}, MORE_FILES, ""),
+        (errno.EACCES, {}, "check the file or program that is named", "Permission denied"),
+    ],
+)
+def test_an_error_of_a_limit_is_named(number: int, files: dict[str, str], remedy: str, value: str) -> None:
+    found = explain_error(OSError(number, os.strerror(number)), files.get)
+
+    assert found.remedy == remedy and value in found.value and found.code == 1
+
+
+TOTAL = {"/proc/meminfo": "MemTotal: 8388608 kB\n"}
+
+
+@pytest.mark.parametrize(
+    ("files", "value"),
+    [
+        ({**V2, **MEMORY}, "the memory limit of this container, 800 MB, was reached"),
+        (TOTAL, "the memory of this machine, 8.0 GB, or a limit above the container ran out"),
+        ({}, "the memory of this machine or a limit above the container ran out"),
+    ],
+)
+def test_the_memory_that_ran_out_is_named(files: dict[str, str], value: str) -> None:
+    assert explain_memory(files.get) == value
+
+
+INFO = "22 27 0:21 / / rw - overlay overlay rw\n23 22 0:22 / /workspace/my\\040output rw - ext4 /dev/sda rw\n"
+
+
+def test_what_nothing_is_mounted_at_is_lost() -> None:
+    points = [point for point, _, _ in read_mounts(INFO)]
+    assert points == ["/", "/workspace/my output"]
+    assert list_lost(["/workspace/my output/qa", "/workspace/my outputs"], points) == ["/workspace/my outputs"]
+    assert list(read_mounts(None)) == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "bad", "there", "moved"),
+    [
+        ({"HF_HOME": "/w/hf"}, "", "", {}),
+        ({"HF_HOME": "/w/hf"}, "/w/hf", "", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({"HF_HOME": "/w"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface", "HF_HUB_CACHE": "/w/hub"}),
+        ({"HF_HOME": "/w", "HF_HUB_CACHE": "/m"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({"HF_HOME": "/w", "HUGGINGFACE_HUB_CACHE": "/m"}, "/w", "/w/hub", {"HF_HOME": "/h/.cache/huggingface"}),
+        ({}, "", "", {}),
+        ({}, "/h/.cache/huggingface", "", {}),
+        ({"HF_HOME": "/h/.cache/huggingface"}, "/h/.cache/huggingface", "", {}),
+    ],
+)
+def test_caches_that_cannot_be_written_are_moved(
+    environ: dict[str, str], bad: str, there: str, moved: dict[str, str]
+) -> None:
+    assert choose_caches(environ, "/h", lambda path: path != bad, lambda path: path == there) == moved
+
+
+@pytest.mark.parametrize(
+    ("environ", "transformers", "moved"),
+    [
+        ({"TRANSFORMERS_CACHE": "/pvc/models"}, "5.23.0", {"HF_HUB_CACHE": "/pvc/models"}),
+        ({"TRANSFORMERS_CACHE": "/pvc/models"}, "4.57.6", {}),
+        ({"TRANSFORMERS_CACHE": "/pvc/models", "HF_HUB_CACHE": "/hub"}, "5.23.0", {}),
+        ({}, "5.23.0", {}),
+    ],
+)
+def test_models_stay_where_the_guide_puts_them(
+    environ: dict[str, str], transformers: str, moved: dict[str, str]
+) -> None:
+    assert {each.name: each.value for each in move_models(environ, transformers)} == moved
+
+
+@pytest.mark.parametrize(
+    ("environ", "transformers", "caches"),
+    [
+        ({"HF_HOME": "/h"}, "5.23.0", {"caches": "/h"}),
+        ({"HOME": "/home/me"}, "5.23.0", {"caches": "/home/me/.cache/huggingface"}),
+        ({"HF_HOME": "/h", "TRANSFORMERS_CACHE": "/m"}, "4.57.6", {"models": "/m", "data sets": "/h/datasets"}),
+        ({"HF_HOME": "/h", "TRANSFORMERS_CACHE": "/m"}, "5.23.0", {"caches": "/h"}),
+        (
+            {"HF_HOME": "/h", "HF_HUB_CACHE": "/m", "HF_DATASETS_CACHE": "/d"},
+            "5.0.0",
+            {"models": "/m", "data sets": "/d"},
+        ),
+    ],
+)
+def test_where_models_and_data_sets_are_kept(
+    environ: dict[str, str], transformers: str, caches: dict[str, str]
+) -> None:
+    assert list_caches(environ, transformers) == caches
+
+
+def test_what_another_user_has_left_in_a_cache_is_found(tmp_path: Path) -> None:
+    for name in ("a/hub/.locks", "a/datasets", "b/datasets", "b/hub/models--x"):
+        (tmp_path / name).mkdir(parents=True)
+    closed = [str(tmp_path / name) for name in ("a/hub/.locks", "a/datasets", "b", "b/datasets", "b/hub/models--x")]
+    found = find_closed([f"{tmp_path}/a", f"{tmp_path}/b", f"{tmp_path}/none"], lambda path: path not in closed)
+    assert found == [f"{tmp_path}/a/datasets", f"{tmp_path}/a/hub/.locks"]  # b is not ours at all
+
+
+def test_what_is_closed_is_named_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uid = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: uid + 1)
+    mine = explain_closed("closed", str(tmp_path), "another")
+    assert mine.value == f"{tmp_path} of uid {uid}, and this is uid {uid + 1}"
+    assert f"--user {uid}:0" in mine.remedy and f"chown -R {uid + 1}" in mine.remedy and "another" in mine.remedy
+    assert f"-v results:{tmp_path}/a/b" in explain_closed("closed", f"{tmp_path}/a/b").remedy
+
+
+def test_each_directory_that_is_written_to_is_checked(tmp_path: Path) -> None:
+    ours = f"{tmp_path}/_multinode"
+    (tmp_path / "_multinode").mkdir()
+    check_output((str(tmp_path), ours), lambda _: True, "--output_dir")
+    with pytest.raises(Refusal, match="_multinode"):
+        check_output((str(tmp_path), ours), lambda path: path != ours, "--output_dir")

@@ -1,0 +1,331 @@
+"""What happens at the start of a Python process, when a library is imported, and at the end."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import importlib
+import importlib.abc
+import json
+import os
+import pickle
+import signal
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from importlib.machinery import PathFinder, SourceFileLoader
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from multinode_image.hooks import after_import, at_exit, at_start
+from multinode_image.hooks.after_import import Finder
+from multinode_image.hooks.at_exit import (
+    DISTRIBUTED,
+    describe_job,
+    end,
+    keep_groups,
+)
+from multinode_image.hooks.job.one_job import Fault
+from multinode_image.hooks.job.reason import FILE, read_reason
+from multinode_image.settings import TRAINING
+
+NAME = "watched_by_us"
+TEXT = "import threading\nTIMES = 1\nclass Here: pass\n"
+
+
+@pytest.fixture
+def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ModuleType]]:
+    """Watch one module, which lies in a directory of its own; return what was done."""
+    found: list[ModuleType] = []
+    (tmp_path / f"{NAME}.py").write_text(TEXT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", [Finder({NAME: found.append}), *sys.meta_path])
+    yield found
+    sys.modules.pop(NAME, None)
+
+
+def load() -> Any:
+    return importlib.import_module(NAME)
+
+
+def test_a_module_is_there_when_something_is_done_with_it(done: list[Any]) -> None:
+    module = load()
+
+    assert load() is module and done == [module] and done[0].TIMES == 1
+
+
+def test_spec_and_loader_are_those_of_any_module(done: list[Any]) -> None:
+    module, usual = load(), PathFinder.find_spec(NAME)
+
+    assert usual is not None and type(module.__loader__) is SourceFileLoader
+    assert module.__spec__.loader is module.__loader__ and vars(module.__loader__) == vars(usual.loader)
+    assert (module.__spec__.origin, module.__file__) == (usual.origin, usual.origin)
+    assert pickle.loads(pickle.dumps(module.Here())).__class__ is module.Here
+
+
+def test_a_reload_does_it_again(done: list[Any]) -> None:
+    module = load()
+    module.TIMES = 2
+
+    assert importlib.reload(module) is module
+    assert done == [module, module] and module.TIMES == 1
+
+
+def test_threads_that_import_at_once_get_one_module(done: list[Any]) -> None:
+    threads = [threading.Thread(target=load) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+
+    assert done == [sys.modules[NAME]]
+
+
+@pytest.mark.parametrize("error", [ValueError, ImportError])
+def test_an_error_of_ours_ends_no_import(error: type[Exception], done: list[Any]) -> None:
+    def fail(_: ModuleType) -> None:
+        raise error
+
+    sys.meta_path.insert(0, Finder({NAME: fail}))
+
+    assert load().TIMES == 1
+
+
+def test_an_error_of_the_module_is_its_own(done: list[Any], tmp_path: Path) -> None:
+    (tmp_path / f"{NAME}.py").write_text("raise LookupError('here')")
+
+    with pytest.raises(LookupError, match="here"):
+        load()
+
+    assert not done and NAME not in sys.modules
+    (tmp_path / f"{NAME}.py").write_text("TIMES = 22")
+    importlib.invalidate_caches()
+    assert load().TIMES == 22 and len(done) == 1
+
+
+class Other(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """A finder of somebody else that knows the module, and is its loader; it has no place for what is ours."""
+
+    __slots__ = ()
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        return importlib.util.spec_from_loader(name, self) if name == NAME else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["TIMES"] = 3
+
+
+class Old:
+    """A finder of before Python 3.4."""
+
+
+def test_finders_of_others_are_asked_as_ever(done: list[Any]) -> None:
+    sys.meta_path[1:1] = [Old(), Other()]  # type: ignore[list-item]
+
+    assert load().TIMES == 3
+
+
+def test_only_what_is_in_the_table_is_watched(done: list[Any], tmp_path: Path) -> None:
+    archive = tmp_path / "packed.zip"
+    with zipfile.ZipFile(archive, "w") as packed:  # whose modules have one loader
+        packed.writestr(f"{NAME}.py", "import packed_beside\nTIMES = 4")
+        packed.writestr("packed_beside.py", "")
+    sys.path.insert(0, str(archive))
+    try:
+        assert load().TIMES == 4 and done == [sys.modules[NAME]]
+    finally:
+        sys.path.remove(str(archive))
+        sys.modules.pop("packed_beside", None)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("watched_by_nobody")
+
+
+HERE = Path(at_start.__file__).parent
+
+
+@pytest.mark.parametrize("handled", [True, False])
+def test_a_warning_of_a_scheduler_means_what_sigterm_means(monkeypatch: pytest.MonkeyPatch, handled: bool) -> None:
+    """Unless the script handles it."""
+    handlers = {number: (print if handled else signal.SIG_DFL) for number in (signal.SIGUSR1, signal.SIGUSR2)}
+    sent: list[int] = []
+    monkeypatch.setattr(signal, "getsignal", handlers.get)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: handlers.update({number: handler}))
+    monkeypatch.setattr(os, "kill", lambda _, number: sent.append(number))
+    at_start.take_warnings()
+    for number, handler in handlers.items():
+        if handler is not print:
+            handler(number, None)  # type: ignore[operator]
+    assert sent == ([] if handled else [signal.SIGTERM] * 2)
+
+
+@pytest.mark.parametrize("row", sorted({each for row in at_start.ROWS.values() for each in row}))
+def test_what_a_row_names_is_there(row: str) -> None:
+    beside, _, function = row.rpartition(".")
+    parsed = ast.parse((HERE / f"{beside.replace('.', '/')}.py").read_text())
+    assert function in {node.name for node in parsed.body if isinstance(node, ast.FunctionDef)}
+
+
+USERS = {
+    "json.py": "def after_import(module): module.seen.append('own')",
+    "my.module.py": "def after_import(module): module.seen.append(module.name)",
+    "fails.py": "def after_import(module): raise KeyError('why')",
+    "misspelt.py": "def after_imports(module): pass",
+    "broken.py": "import",
+    "README": "def after_import(module): module.seen.append('no')",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "said"),
+    [
+        ("json", ["own"], ""),
+        ("my.module", ["my.module"], ""),
+        ("fails", [], "fails.py does not work here: KeyError('why')"),
+        ("misspelt", [], "misspelt.py does not work here: AttributeError"),
+        ("broken", [], "broken.py does not work here: SyntaxError"),
+    ],
+)
+def test_a_file_of_the_users_own_is_run_after_the_module_of_its_name(
+    name: str, seen: list[str], said: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(after_import, "FAILED", [])
+    monkeypatch.delenv("RANK", raising=False)
+    for file, text in USERS.items():
+        (tmp_path / file).write_text(text)
+    module = SimpleNamespace(seen=[], name=name)
+
+    actions = at_start.list_actions(str(tmp_path))
+    actions[name](module)
+
+    assert module.seen == seen and (said in (err := capsys.readouterr().err)) and bool(said) == bool(err)
+    assert set(actions) == {*at_start.ROWS, "json", "my.module", "fails", "misspelt", "broken"}
+    assert set(at_start.list_actions(str(tmp_path / "none"))) == {*at_start.ROWS}
+
+
+def test_a_file_of_the_users_own_comes_after_our_own_hooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(at_start, "ROWS", {"json": ("data.order.nothing",)})
+    monkeypatch.setattr(at_start, "act", lambda name, _: order.append(name))
+    (tmp_path / "json.py").write_text("def after_import(module): module.append('own')")
+
+    at_start.list_actions(str(tmp_path))["json"](order)
+
+    assert order == ["data.order.nothing", "own"]
+
+
+def test_a_hook_that_fails_says_so_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(after_import, "FAILED", [])
+    monkeypatch.setenv("RANK", "0")
+    for _ in range(2):
+        at_start.act("data.order.nothing_of_this_name", None)
+    assert capsys.readouterr().err.count("order.nothing_of_this_name does not work here") == 1
+
+
+RANK_0 = {"RANK": "0", "WORLD_SIZE": "2", TRAINING: "7"}
+APART, ONE = (
+    "each of the 2 ranks has worked by itself",
+    "worked as a group of 2 ranks, in which no optimizer has made a step",
+)
+
+
+def torch(size: int | None, made: str | None = "env://", **more: Any) -> Any:
+    """Make up torch's module: size of the group that there is, and how the last one was made."""
+    return SimpleNamespace(
+        is_initialized=lambda: size is not None, get_world_size=lambda: size, _default_pg_init_method=made, **more
+    )
+
+
+def accelerate(processes: int) -> dict[str, Any]:
+    kind = SimpleNamespace(_shared_state={"num_processes": processes})
+    return {"accelerate.state": SimpleNamespace(PartialState=kind)}
+
+
+@pytest.mark.parametrize(
+    ("distributed", "others", "environ", "said"),
+    [
+        pytest.param(torch(2), {}, RANK_0, ONE, id="one job"),
+        pytest.param(torch(None), {}, RANK_0, ONE, id="has destroyed its group"),
+        pytest.param(torch(2), accelerate(2), RANK_0, ONE, id="by the Trainer"),
+        pytest.param(torch(2), accelerate(1), RANK_0, APART, id="the Trainer did not use the group"),
+        pytest.param(torch(None, None), {}, RANK_0, APART, id="no group"),
+        pytest.param(torch(None, None), {}, {**RANK_0, TRAINING: "6"}, "", id="a process of the rank"),
+        pytest.param(torch(None, "file:///x"), {}, RANK_0, "", id="a group made in another way, and destroyed"),
+        pytest.param(torch(3, None), {}, RANK_0, "worked as a group of 3 ranks", id="as torch counts them"),
+        pytest.param(torch(2), {}, {**RANK_0, "RANK": "1"}, "", id="another rank"),
+        pytest.param(torch(1), {}, {**RANK_0, "WORLD_SIZE": "1"}, "", id="alone"),
+        pytest.param(torch(None, None), {}, {TRAINING: "7"}, "", id="no rank, as torchrun's agent"),
+        pytest.param(torch(None, None), {}, {**RANK_0, "MULTINODE_APART": "1"}, "", id="apart on purpose"),
+    ],
+)
+def test_rank_0_says_whether_its_job_was_one(
+    distributed: Any, others: Mapping[str, Any], environ: Mapping[str, str], said: str
+) -> None:
+    found = describe_job({DISTRIBUTED: distributed, **others}, environ, 7)
+
+    assert found.startswith(said) and bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(("waited", "said"), [(None, ""), (19, ""), (21, ", waiting for gradients 21% of the time")])
+def test_rank_0_says_how_long_it_has_waited(waited: int | None, said: str) -> None:
+    gradients = SimpleNamespace(SEEN=SimpleNamespace(waited=waited))
+    modules = {DISTRIBUTED: torch(2), "multinode_image.hooks.step.gradients": gradients}
+
+    with mock.patch("time.monotonic", lambda: at_exit.BEGAN + 100):
+        assert describe_job(modules, RANK_0, 7) == ONE + said
+
+
+@pytest.mark.parametrize("where", ["_world", "_pg_map"])
+@pytest.mark.parametrize(
+    ("bindings", "backend", "kept"),
+    [
+        ("oneccl_bindings_for_pytorch", "ccl", 1),
+        ("torch_ccl", "undefined", 1),  # a backend for each device
+        ("torch_ccl", "gloo", 0),
+        ("other", "undefined", 0),
+    ],
+)
+def test_groups_of_oneccl_are_never_freed(where: str, bindings: str, backend: str, kept: int) -> None:
+    group = object()
+    table = {group: (backend, None)}
+    distributed = SimpleNamespace(**{where: SimpleNamespace(pg_map=table) if where == "_world" else table})
+    before = sys.getrefcount(group)
+
+    keep_groups({DISTRIBUTED: distributed, bindings: object()})
+
+    assert sys.getrefcount(group) == before + kept
+    for _ in range(kept):
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(group))
+
+
+@pytest.mark.parametrize(("size", "rests"), [(2, 1), (None, 0)])
+def test_the_thread_of_a_group_has_time_to_drop_its_last_work(
+    size: int | None, rests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delattr(sys, "last_value", raising=False)
+
+    end({DISTRIBUTED: torch(size)}, {})
+
+    assert len(slept) == rests and all(0.1 <= seconds <= 1 for seconds in slept)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_rank_that_was_ended_leaves_word_and_no_process_that_it_has_started(leaves: bool, tmp_path: Path) -> None:
+    number = os.getpid() if leaves else 1
+    path = tmp_path / "error.json"
+    fault = Fault("this process trains by itself", "rank 1", "init_process_group")
+    modules = {"multinode_image.hooks.job.one_job": SimpleNamespace(TOLD=[fault])}
+
+    end(modules, {FILE: str(path), TRAINING: str(number)})
+
+    assert path.exists() == leaves
+    if leaves:
+        assert read_reason(SimpleNamespace(message=json.loads(path.read_text())["message"])) == fault

@@ -1,0 +1,231 @@
+"""Hosts as they are typed, and how ranks are started on them."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multinode_image import timeouts
+from multinode_image.errors import Refusal
+from multinode_image.mpi import launch as module
+from multinode_image.mpi.hosts import Host, find_hosts, place_ranks, read_hostfile, read_hosts
+from multinode_image.mpi.launch import Job, job_variables, launch, make_bootstrap_variables, read_job, select_hosts
+from tests.support.starts import make_facts
+
+A, B = Host("a", None), Host("b", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("a\nb\n", [A, B]),
+        ("# all\n\na  # first\nb:2\n", [A, Host("b", 2)]),
+        ("a.job.ns.svc slots=2\nb slots=1 max_slots=4\n", [Host("a.job.ns.svc", 2), Host("b", 1)]),
+        ("192.0.2.1\n192.0.2.2:2\n", [Host("192.0.2.1", None), Host("192.0.2.2", 2)]),
+        ("a\na\nb\n", [Host("a", 2), Host("b", 1)]),
+        ("", []),
+    ],
+)
+def test_a_hostfile_of_any_mpi_is_read(text: str, hosts: list[Host]) -> None:
+    assert read_hostfile(text, "f") == hosts
+
+
+@pytest.mark.parametrize(
+    ("line", "fact"),
+    [
+        ("a b", "not understood"),
+        ("a slots=two", "not understood"),
+        ("a:x", "not the name"),
+        ("-oProxyCommand=x", "not the name"),  # ssh would take it for an option
+        (".", "not the name"),
+        ("a;rm", "not the name"),
+        ("\x00", "not the name"),
+        ("node0:2:mlx5_0", "not the name"),  # MVAPICH
+        ("[fd00::1]:2", "not the name"),
+        ("fd00::1", "not the name"),
+        ("::1", "not the name"),
+        ("fe80::1%eth0", "not the name"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named_with_the_cause(line: str, fact: str) -> None:
+    with pytest.raises(Refusal, match=fact) as caught:
+        read_hostfile(f"node0\n{line}\n", "f")
+    assert caught.value.value == f"f line 2: {line}" and caught.value.code == 2
+    if " " not in line:
+        with pytest.raises(Refusal, match=fact):
+            read_hosts(f"node1,{line}")
+
+
+@given(st.text())
+def test_any_hostfile_is_read_or_refused(text: str) -> None:
+    try:
+        hosts = [*read_hostfile(text, "f"), *read_hosts(text)]
+    except Refusal:
+        return
+    assert all(host.name and not host.name.startswith("-") for host in hosts)
+
+
+NAMED = st.lists(
+    st.tuples(st.from_regex(r"\A[a-z][a-z0-9.-]{0,20}\Z"), st.integers(1, 9999)),
+    min_size=1,
+    unique_by=lambda row: row[0],
+)
+
+
+@given(NAMED, st.sampled_from(["{}:{}", "{} slots={}", "{}  slots={}  max_slots=9999 # the {}th"]))
+def test_every_dialect_says_the_same(rows: list[tuple[str, int]], form: str) -> None:
+    text = "\n".join(form.replace("{}th", "last").format(name, slots) for name, slots in rows)
+
+    assert read_hostfile(text, "f") == [Host(name, slots) for name, slots in rows]
+
+
+TWICE = [Host("a", 2), Host("b", 2)]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ranks", "each", "placed"),
+    [
+        ([A, B], None, None, {"a": 3, "b": 3}),
+        ([A, B], 2, 1, {"a": 1, "b": 1}),
+        ([Host("a", 2), Host("b", 1)], None, None, {"a": 2, "b": 1}),
+        ([A, Host("b", 1)], 10, None, {"a": 5, "b": 5}),
+        ([Host("a", 1), Host("b", 1)], 3, None, {"a": 2, "b": 1}),  # more than slots, and no even number
+        ([A, B], 1, 2, {"a": 1}),
+        (TWICE, 4, None, {"a": 2, "b": 2}),
+        (TWICE, 3, None, {"a": 2, "b": 1}),
+        (TWICE, 2, None, {"a": 2}),
+    ],
+)
+def test_ranks_are_placed_on_hosts_as_asked_or_evenly(
+    hosts: list[Host], ranks: int | None, each: int | None, placed: dict[str, int]
+) -> None:
+    assert place_ranks(hosts, ranks, each, 3) == placed
+
+
+@pytest.mark.parametrize(
+    ("hosts", "ranks", "each", "fact"),
+    [
+        ([A, B], 3, 1, "more ranks"),
+        ([Host("a", 4097)], None, None, "at most 4096 ranks"),
+        ([A, B], 9000, None, "at most 4096 ranks"),
+        ([A], 1, 9999, "at most 4096 ranks"),
+    ],
+)
+def test_more_ranks_than_there_is_room_for_are_refused(
+    hosts: list[Host], ranks: int | None, each: int | None, fact: str
+) -> None:
+    with pytest.raises(Refusal, match=fact):
+        place_ranks(hosts, ranks, each, 1)
+
+
+def test_the_hostfile_of_hydra_comes_before_that_of_open_mpi_and_what_is_typed_before_both(tmp_path: Path) -> None:
+    """Both may be set in an image; `launch` starts hydra."""
+    for name in ("intel", "mpich", "open"):
+        (tmp_path / name).write_text(f"{name}\n")
+    both = {"OMPI_MCA_orte_default_hostfile": f"{tmp_path}/open", "HYDRA_HOST_FILE": f"{tmp_path}/mpich"}
+    every = {**both, "I_MPI_HYDRA_HOST_FILE": f"{tmp_path}/intel"}
+    assert [find_hosts(None, None, each)[0].name for each in (both, every)] == ["mpich", "intel"]
+    assert find_hosts(None, f"{tmp_path}/open", every)[0].name == "open"
+    assert find_hosts("typed", None, every)[0].name == "typed"
+
+
+ONE, TWO = {"a": 2}, {"a": 1, "b": 1}
+
+
+def variables(environ: dict[str, str], hosts: dict[str, int]) -> dict[str, str]:
+    return job_variables(environ, Job(hosts, [], 1), "20007")
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "seconds"),
+    [
+        ([], {}, timeouts.HOSTS),
+        ([], {"MULTINODE_TIMEOUT": "600"}, 600),
+        (["--timeout", "5"], {"MULTINODE_TIMEOUT": "600"}, 5),
+    ],
+)
+def test_the_words_of_launch_are_read(words: list[str], environ: dict[str, str], seconds: int) -> None:
+    typed = ["--hosts", "a:1,b:1", "-n", "2", "--ppn=1", *words, "smoke", "--bf16"]
+    assert read_job(typed, environ, make_facts({})) == (TWO, ["smoke", "--bf16"], seconds)
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (["smoke"], "--hosts"),
+        (["--hosts", "a"], "no task"),
+        (["--hosts"], "--hosts"),
+        (["--hosts", "a", "-n", "x", "smoke"], "'x'"),
+        (["--what", "smoke"], "--what"),
+        (["--allow-run-as-root", "-x", "A", "smoke"], "--allow-run-as-root"),
+        (["--hostfile", "/does/not/exist", "smoke"], "/does/not/exist"),
+        (["--hosts", "node0,127.0.0.1", "smoke"], "127.0.0.1"),
+        (["--hosts", "fd77::1,fd77::2", "smoke"], "fd77::1,fd77::2"),
+    ],
+)
+def test_wrong_words_of_launch_are_refused(words: list[str], value: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        read_job(words, {}, make_facts({}))
+    assert value in caught.value.value and caught.value.code == 2
+
+
+def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
+    found = variables({}, ONE)
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"], found["MULTINODE_WORLD_SIZE"]) == ("127.0.0.1", "20007", "2")
+    given = {"MASTER_ADDR": "m", "MASTER_PORT": "1"}
+    assert variables(given, TWO) == {**given, "MULTINODE_WORLD_SIZE": "2", "I_MPI_PIN": "0"}
+    assert "I_MPI_PIN" not in variables({**given, "I_MPI_PIN_DOMAIN": "socket"}, TWO)
+
+
+def test_all_names_are_looked_up_at_once() -> None:
+    """No look-up ends before all have begun."""
+    hosts = ["here", "node1", "node2"]
+    together = threading.Barrier(len(hosts), timeout=10)
+
+    def is_away(name: str) -> bool:
+        together.wait()
+        return name != "here"
+
+    assert select_hosts(hosts, is_away) == ["node1", "node2"]
+
+
+def test_launch_waits_for_the_others_and_not_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached: list[list[str]] = []
+
+    def reach(away: list[str], *_: object) -> dict[str, str]:
+        reached.append(away)
+        return {}
+
+    monkeypatch.setattr(module, "is_here", lambda name: name == "a")
+    monkeypatch.setattr(module, "find_free_port", lambda *_: 20007)
+    monkeypatch.setattr(module, "reach", reach)
+    monkeypatch.setattr(module, "has_only_ipv6", lambda _: False)
+    monkeypatch.setattr(module, "run_hydra", lambda *_: 0)
+    assert launch(["--hosts", "a:1,b:1", "smoke"], {}, make_facts({})) == 0
+    assert reached == [["b"]]
+
+
+@pytest.mark.parametrize(
+    ("environ", "interface", "given"),
+    [
+        ({}, "eth1", "eth1"),
+        ({}, None, None),
+        ({"I_MPI_HYDRA_IFACE": "ib0"}, "eth1", None),  # the user's stays
+    ],
+)
+def test_hydra_reaches_the_others_by_our_ssh(environ: dict[str, str], interface: str | None, given: str | None) -> None:
+    extra = {"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}  # the operator of MPIJob sets it
+    found = make_bootstrap_variables({**environ, **extra}, "/c", "/opt/x", interface)
+    assert found.get("I_MPI_HYDRA_IFACE") == given
+    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == found["HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
+    assert found["HYDRA_LAUNCHER_EXTRA_ARGS"] == "-F /c"
+    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
+
+
+def test_a_task_that_the_image_lacks_is_refused_before_hosts_are_looked_for() -> None:
+    with pytest.raises(Refusal, match="built without the examples"):
+        launch(["--hosts", "node0,node1", "qa"], {}, make_facts({}))

@@ -1,0 +1,267 @@
+"""What a training needs of memory, by its model, and what is advised where there is less."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from multinode_image.explain import list_facts, plan_as_text
+from multinode_image.machine.limits import Limits
+from multinode_image.memory.advice import find_needed, read_workload
+from multinode_image.memory.estimate import Workload, estimate_rank
+from multinode_image.memory.model import Model, find_model, read_model
+from multinode_image.tasks.command import SCRIPT, Command
+from multinode_image.world.model import World
+from scripts.pages.memory import Peak, read_measured
+from tests.support.starts import SMOKE, make_facts, make_plan, place
+
+BERT = {
+    "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12,
+    "vocab_size": 30522, "max_position_embeddings": 512, "architectures": ["BertForMaskedLM"],
+}  # fmt: skip
+DISTILBERT = {
+    "dim": 768, "hidden_dim": 3072, "n_layers": 6, "n_heads": 12, "vocab_size": 30522, "max_position_embeddings": 512,
+}  # fmt: skip
+GPT2 = {"n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 50257, "n_positions": 1024, "n_inner": None}
+LLAMA = {
+    "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128256, "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 131072, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+def save(place: Path, config: object, **weights: object) -> str:
+    """Write a model: its configuration, and files with such headers."""
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "config.json").write_text(config if isinstance(config, str) else json.dumps(config))
+    for name, header in weights.items():
+        data = header if isinstance(header, bytes) else json.dumps(header).encode()
+        (place / f"{name.replace('_', '-')}.safetensors").write_bytes(struct.pack("<Q", len(data)) + data)
+    return str(place)
+
+
+def download(hub: Path) -> None:
+    """Write the model org/name into a cache as the hub's library does: its branch main is the revision abc."""
+    save(hub / "models--org--name/snapshots/abc", BERT)
+    (hub / "models--org--name/refs").mkdir()
+    (hub / "models--org--name/refs/main").write_text("abc")
+
+
+def entry(kind: str, *shape: object) -> dict[str, object]:
+    return {"dtype": kind, "shape": [*shape], "data_offsets": [0, 0]}
+
+
+@pytest.mark.parametrize(
+    ("config", "millions"),
+    [
+        pytest.param(BERT, 109.5, id="bert-base"),
+        pytest.param(
+            {**BERT, "hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6}, 22.7, id="MiniLM"
+        ),
+        pytest.param(DISTILBERT, 66.4, id="distilbert"),
+        pytest.param({**BERT, "vocab_size": 50265, "max_position_embeddings": 514}, 124.6, id="roberta-base"),
+        pytest.param(GPT2, 124.4, id="gpt2"),
+        pytest.param(LLAMA, 1235.8, id="Llama 3.2 1B"),
+        pytest.param({"text_config": LLAMA, "vision_config": {}}, 1235.8, id="beside another"),
+    ],
+)
+def test_weights_are_counted_by_a_configuration(tmp_path: Path, config: Mapping[str, object], millions: float) -> None:
+    model = read_model(save(tmp_path / "m", config))
+
+    assert model is not None and model.weights / 1e6 == pytest.approx(millions, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("files", "weights", "width"),
+    [
+        ({"model": {"__metadata__": {"format": "pt"}, "a": entry("F32", 10, 20), "b": entry("F32", 5)}}, 205, 4),
+        ({"model": {"a": entry("BF16", 10, 20), "b": entry("F32", 5), "ids": entry("I64", 512)}}, 205, 2),
+        ({"model_1": {"a": entry("BF16", 7)}, "model_2": {"b": entry("BF16", 5)}}, 12, 2),
+        ({"model_1": {"a": entry("BF16", 7)}}, None, 4),
+        ({"model": b"["}, None, 4),
+        ({"model": b"[" * 100_000}, None, 4),
+        ({"model": {"a": entry("F32", -1), "b": entry("F32", 2**40), "c": entry("F32", True), "d": 1}}, None, 4),
+        ({"model": {"a": entry("F32", *[2**31] * 100)}}, None, 4),
+        ({"model": {"a": entry("F32")}}, 1, 4),
+    ],
+)  # fmt: skip
+def test_stored_weights_are_exact(tmp_path: Path, files: Mapping[str, object], weights: int | None, width: int) -> None:
+    place = save(tmp_path / "m", BERT, **files)
+    index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (tmp_path / "m/model.safetensors.index.json").write_text(json.dumps(index))
+
+    model = read_model(place)
+
+    assert model is not None and (model.weights == weights or weights is None) and model.width == width
+    assert weights is not None or model.weights > 109e6
+
+
+def test_only_the_beginning_of_weights_is_read(tmp_path: Path) -> None:
+    place = Path(save(tmp_path / "m", BERT))
+    (place / "model.safetensors").write_bytes(struct.pack("<Q", 1 << 60) + b"{}")
+    os.mkfifo(place / "model-1.safetensors")
+
+    model = read_model(str(place))
+
+    assert isinstance(model, Model) and model.weights > 109e6
+
+
+@pytest.mark.parametrize("header", ["pipe", "many"])
+def test_files_of_weights_that_wait_or_fill_the_memory_are_not_read(tmp_path: Path, header: str) -> None:
+    place = Path(save(tmp_path / "m", BERT))
+    names = [f"model-{number}.safetensors" for number in range(40)]
+    (place / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {name: name for name in names}}))
+    if header == "pipe":
+        os.mkfifo(place / "shared")
+    else:
+        text = b"{}" + b" " * (1 << 20)
+        (place / "shared").write_bytes(struct.pack("<Q", len(text)) + text)
+    for name in names:
+        (place / name).symlink_to("shared")
+
+    model = read_model(str(place))
+
+    assert model is not None and model.weights > 109e6
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "", "{", "[]", "[" * 100_000, "{}", {**BERT, "is_encoder_decoder": True}, {**BERT, "hidden_size": "768"},
+        {**BERT, "hidden_size": True}, {**BERT, "vocab_size": 2**40}, {**BERT, "num_hidden_layers": -1},
+        {"text_config": BERT["hidden_size"]}, {**BERT, "attention_probs_dropout_prob": 10**399},
+        json.dumps({**BERT, "attn_pdrop": 0.5}).replace("0.5", "1e400"), {**BERT, "initializer_range": float("nan")},
+    ],
+)  # fmt: skip
+def test_what_is_no_shape_gives_no_model(tmp_path: Path, config: object) -> None:
+    assert read_model(save(tmp_path / "m", config)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "revision", "found"),
+    [
+        ("HERE/local", "main", "HERE/local"),
+        ("org/name", "main", "HERE/hub/models--org--name/snapshots/abc"),
+        ("org/name", "abc", "HERE/hub/models--org--name/snapshots/abc"),
+        ("org/name", "v1", None), ("org/other", "main", None), ("", "main", None), ("a\0b", "main", None),
+        ("org/name", "../../../local", None), ("HERE/empty", "main", None),
+    ],
+)  # fmt: skip
+def test_a_model_is_a_directory_or_in_the_cache(tmp_path: Path, name: str, revision: str, found: str | None) -> None:
+    save(tmp_path / "local", BERT)
+    download(tmp_path / "hub")
+    (tmp_path / "empty").mkdir()
+
+    place = find_model(name.replace("HERE", str(tmp_path)), f"{tmp_path}/hub", revision)
+
+    assert place == (found and found.replace("HERE", str(tmp_path)))
+
+
+MEASURED = read_measured()
+MODEL = Model(110_000_000, 4, 768, 3072, 12, 12, 30522, 512, False, "", 0.1)
+
+
+@pytest.mark.parametrize("peak", MEASURED.peaks, ids=str)
+def test_it_is_near_what_was_measured(peak: Peak) -> None:
+    assert MEASURED.estimate(peak) == pytest.approx(peak.measured, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        (Workload(8, 128, recomputes=True), Workload(8, 128)),
+        (Workload(8, 128, optimizer="adafactor"), Workload(8, 128)),
+        (Workload(8, 128), Workload(8, 128, several=True)),
+        (Workload(8, 128), Workload(8, 128, accumulates=True)),
+        (Workload(32, 128, bf16=True), Workload(32, 128)),
+        (Workload(8, 128), Workload(16, 128)),
+        (Workload(32, 128), Workload(8, 512)),
+    ],
+)
+def test_what_takes_more(less: Workload, more: Workload) -> None:
+    assert estimate_rank(MODEL, less) < estimate_rank(MODEL, more)
+
+
+OF_66_MILLION = Model(66_000_000, 4, 768, 3072, 6, 12, 30522, 512, False, "", 0.1)
+
+
+def explain(place: Path, words: Sequence[str], gigabytes: float = 64, nproc: int = 1) -> tuple[str, list[str]]:
+    """Return the row on memory and the warnings on it, of a script beside a model and a downloaded one."""
+    save(place / "model", BERT)
+    download(place / ".cache/huggingface/hub")
+    facts = make_facts({"HOME": str(place)}, limits=Limits(1 << 30, int(gigabytes * 2**30), frozenset()))
+    plan = make_plan(Command(SCRIPT, str(place / "train.py"), [*words]), facts, nproc)
+    rows = [row.split(maxsplit=1) for row in plan_as_text(plan).splitlines()]
+    notes = [text for name, text in rows if name == "note" and "memory" in text]
+    told = list_facts(plan)["notes"]
+    assert isinstance(told, list) and [note for note in told if "want of memory" in note] == notes
+    return next((text for name, text in rows if name == "memory"), ""), notes
+
+
+@pytest.mark.parametrize(
+    ("words", "gigabytes", "nproc", "said", "advised"),
+    [
+        ("--model_name_or_path ~/model", 64, 1, "109 million weights, 8 x 128 words in float32", ""),
+        ("--model ~/model --bf16 --max_length 64 --per_device_train_batch_size 2", 64, 1, "2 x 64 words in bf", ""),
+        ("--model_name_or_path ~/model --max_seq_length 9999", 64, 1, "8 x 512 words", ""),
+        ("--model_name_or_path ~/model", 2.7, 1, "of 2.7 GB", "--per_device_train_batch_size"),
+        ("--model_name_or_path ~/model", 1, 1, "of 1.0 GB", "--optim adafactor"),
+        ("--model_name_or_path ~/model", 4, 2, " here, of 4.0 GB", "--nproc"),
+        ("--model_name_or_path org/name", 64, 1, "109 million weights", ""),
+        ("--model_name_or_path org/name --model_revision abc", 64, 1, "109 million weights", ""),
+        ("--model_name_or_path org/name --model_revision v1", 64, 1, "", ""),
+        ("--model_name_or_path ~/none", 1, 1, "", ""),
+        ("--model_name_or_path", 1, 1, "", ""),
+        ("--data ~/model", 1, 1, "", ""),
+    ],
+)  # fmt: skip
+def test_a_training_that_would_be_killed_is_told_before(
+    tmp_path: Path, words: str, gigabytes: float, nproc: int, said: str, advised: str
+) -> None:
+    row, notes = explain(tmp_path, words.split(), gigabytes, nproc)
+
+    assert said in row and bool(row) == bool(said)
+    assert [advised in note for note in notes] == ([True] if advised else [])
+    assert ["--nproc" in note for note in notes] == [nproc > 1 for _ in notes], "one rank cannot be fewer"
+
+
+def test_where_the_number_of_ranks_of_a_node_is_not_known_one_counts(tmp_path: Path) -> None:
+    save(tmp_path / "model", BERT)
+    launcher = place(World("mpijob-launcher", "role"), Command(SCRIPT, "/train.py", []))
+
+    needed = find_needed(launcher, make_facts({"HOME": str(tmp_path)}), {"model": f"{tmp_path}/model"})
+
+    assert needed and needed.node == needed.rank
+
+
+def test_smoke_has_no_model_to_read() -> None:
+    assert "memory" not in list_facts(make_plan(SMOKE, make_facts({}), 1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "training"),
+    [
+        ({}, Workload(8, 128)),
+        ({"per_device_train_batch_size": "32", "block_size": 64, "bf16": "False"}, Workload(32, 64)),
+        ({"bf16": True, "gradient_accumulation_steps": "4", "optim": "adafactor", "gradient_checkpointing": True},
+         Workload(8, 128, bf16=True, accumulates=True, recomputes=True, optimizer="adafactor")),
+        (json.loads('{"per_device_train_batch_size": null, "max_length": [1]}'), Workload(8, 128)),
+    ],
+)  # fmt: skip
+def test_arguments_that_count(arguments: dict[str, object], training: Workload) -> None:
+    assert read_workload(OF_66_MILLION, arguments, several=False) == training
+
+
+@pytest.mark.parametrize("error", [OverflowError("int too large"), MemoryError(), OSError(5, "Input/output error")])
+def test_an_estimate_that_fails_ends_no_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr("multinode_image.memory.advice.read_model", mock.Mock(side_effect=error))
+
+    assert explain(tmp_path, ["--model", "~/model"], 1) == ("", [])

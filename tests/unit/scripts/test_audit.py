@@ -1,0 +1,165 @@
+"""What an audit finds in a lock: of Python packages and of Debian's."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from images.host.errors import UserFault, WorldFault
+from scripts.audit import of_debian
+from scripts.audit.__main__ import ALLOWED
+from scripts.audit.findings import Finding, read_allowed, without_allowed
+
+DAY = datetime.date(2026, 11, 26)
+ROW = """
+[[allow]]
+id = "CVE-2026-1"
+package = "openssl"
+reason = "only of a server"
+until = 2026-11-26
+"""
+FOUND = Finding("openssl", "3.0", ("DSA-1", "CVE-2026-1"), None)
+
+
+def write(place: Path, text: str) -> Path:
+    place = place / "allowed.toml"
+    place.write_text(text)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("finding", "covered"),
+    [
+        (FOUND, True),
+        (Finding("openssl", "3.0", ("CVE-2026-2",), None), False),
+        (Finding("zlib", "1", ("CVE-2026-1",), None), False),
+    ],
+)
+def test_a_row_covers_a_vulnerability_of_a_package_to_its_last_day(
+    tmp_path: Path, finding: Finding, covered: bool
+) -> None:
+    rows = read_allowed(write(tmp_path, ROW), DAY)
+
+    assert without_allowed([finding], rows) == (([], []) if covered else ([finding], list(rows)))
+
+
+def test_a_row_that_has_expired_is_named_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UserFault) as caught:
+        read_allowed(write(tmp_path, ROW), DAY + datetime.timedelta(days=1))
+
+    assert caught.value.value == "CVE-2026-1 of openssl until 2026-11-26 (only of a server)"
+    assert "remove the row" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (ROW.replace("reason", "why"), "allow.0.reason"),
+        (ROW.replace('"only of a server"', '" "'), "allow.0.reason"),
+        (ROW.replace("2026-11-26", '"soon"'), "allow.0.until"),
+        (f"{ROW}severity = 1\n", "allow.0.severity"),
+        (ROW.replace("[[allow]]", "[[allowed]]"), "allowed Extra"),
+        ("[[allow]]", "allow.0.id"),
+        ("allow = 1", "allow"),
+        ("allow", "Expected '='"),
+    ],
+)
+def test_a_list_with_faults_is_refused(tmp_path: Path, text: str, where: str) -> None:
+    with pytest.raises(UserFault) as caught:
+        read_allowed(write(tmp_path, text), DAY)
+
+    assert where in caught.value.value
+
+
+def test_no_list_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserFault, match="No such file"):
+        read_allowed(tmp_path / "none.toml", DAY)
+
+
+def test_our_own_list_can_be_read() -> None:
+    assert read_allowed(ALLOWED, datetime.date.min) is not None
+
+
+SUITE, HERE = "bookworm", "3.0.15-1~deb12u1"
+NEWER, OLDER = "3.0.15-1~deb12u2", "3.0.15-1"  # a ~ comes before the end
+
+
+def tracker(**release: str) -> dict[str, Any]:
+    """Write an issue of openssl in this suite, as security-tracker.debian.org/tracker/data/json has it."""
+    return {
+        "openssl": {
+            "CVE-2026-1": {
+                "description": "…",
+                "scope": "remote",
+                "releases": {
+                    SUITE: {"repositories": {SUITE: HERE}, **release},
+                    "sid": {"status": "resolved", "fixed_version": "3.6.0-1", "urgency": "high"},
+                },
+            }
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("urgency", "with_fix", "still_open"),
+    [
+        ("high", True, True),
+        ("high**", True, True),  # by the NVD
+        ("end-of-life", True, True),
+        ("not yet assigned", True, False),
+        ("a new word", True, False),
+        ("medium", False, False),
+        ("low", False, False),
+        ("unimportant", False, False),
+    ],
+)
+def test_what_counts_by_urgency(urgency: str, with_fix: bool, still_open: bool) -> None:
+    fixed = tracker(status="resolved", fixed_version=NEWER, urgency=urgency)
+    unfixed = tracker(status="open", urgency=urgency)
+
+    found = of_debian.find_in_debian(fixed, SUITE, {("openssl", HERE)})
+    assert [(each.names, each.fixed) for each in found] == ([(("CVE-2026-1",), NEWER)] if with_fix else [])
+    assert bool(of_debian.find_in_debian(unfixed, SUITE, {("openssl", HERE)})) is still_open
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        {"status": "resolved", "fixed_version": "0", "urgency": "high"},
+        {"status": "resolved", "fixed_version": OLDER, "urgency": "high"},
+        {"status": "resolved", "fixed_version": HERE, "urgency": "high"},
+        {"status": "undetermined", "urgency": "high"},
+        {"status": "resolved", "urgency": "high"},
+    ],
+)
+def test_what_is_mended_or_was_never_there_does_not_count(release: dict[str, str]) -> None:
+    version = "3.0.16-1" if release.get("fixed_version") == OLDER else HERE
+
+    assert of_debian.find_in_debian(tracker(**release), SUITE, {("openssl", version), ("zlib", "1")}) == []
+
+
+def test_another_suite_says_nothing_of_this_one() -> None:
+    known = tracker(status="resolved", fixed_version="0")
+    known["zlib"] = {"CVE-2026-2": {"releases": {"sid": {"status": "open", "urgency": "high"}}}}
+
+    assert of_debian.find_in_debian(known, SUITE, {("zlib", "0.1")}) == []
+
+
+@pytest.mark.parametrize(
+    ("known", "fact"),
+    [
+        ({}, "knows nothing of this suite"),
+        ({"zlib": {}}, "knows nothing of this suite"),
+        ({"openssl": ["CVE-2026-1"]}, "another form"),
+        ({"openssl": {"CVE-2026-1": {}}}, "another form"),
+        ({"openssl": {"CVE-2026-1": {"releases": {SUITE: {"status": 1}}}}}, "another form"),
+    ],
+)
+def test_silence_is_no_good_news(known: dict[str, Any], fact: str) -> None:
+    with pytest.raises(WorldFault) as caught:
+        of_debian.find_in_debian(known, SUITE, {("openssl", HERE)})
+
+    assert fact in caught.value.fact
