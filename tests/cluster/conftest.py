@@ -82,8 +82,8 @@ def container(image: str, keys: Path, nodes: Cluster) -> Iterator[Callable[..., 
             words = [*options, "--hostname", host, "--network-alias", host, "--cpuset-cpus", str(core), *HARDENED]
             words += HAS_STEPS
             words += ["--volume", f"{keys}/0644:{KEYS}:ro", *env_options(environ or {}), image, *command]
-            made = detached(*words, name=f"{nodes.network}-{host}", network=nodes.network)
-            return stack.enter_context(made)
+            node = detached(*words, name=f"{nodes.network}-{host}", network=nodes.network)
+            return stack.enter_context(node)
 
         yield start
 

@@ -32,8 +32,8 @@ def collate(rows: list[tuple[torch.Tensor]]) -> torch.Tensor:
 
 def take_shared_memory() -> None:
     """Let a worker of a DataLoader hand over more than fits, with a collator of its own or that of torch."""
-    own = collate if sys.argv[1] == "collated" else None
-    for _ in DataLoader(TensorDataset(torch.ones(8, SIZE >> 2)), batch_size=8, num_workers=1, collate_fn=own):
+    collator = collate if sys.argv[1] == "collated" else None
+    for _ in DataLoader(TensorDataset(torch.ones(8, SIZE >> 2)), batch_size=8, num_workers=1, collate_fn=collator):
         pass
 
 

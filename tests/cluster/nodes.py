@@ -102,7 +102,7 @@ class Cluster:
 
     def both(self, *command: str, environ: Sequence[dict[str, str]], seconds: float = 300) -> list[Done]:
         """Run one command on both nodes at once, each with variables of its own."""
-        children = [self.start(number, *command, environ=each) for number, each in enumerate(environ)]
+        children = [self.start(number, *command, environ=variables) for number, variables in enumerate(environ)]
         return [child.finish(seconds) for child in children]
 
     def launch(self, *words: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class Pair:
 
     def both(self, *command: str, environ: Sequence[Mapping[str, str]]) -> list[Started]:
         """Start a command on two hosts."""
-        return [self.start(f"pod{number}", *command, environ=each) for number, each in enumerate(environ)]
+        return [self.start(f"pod{number}", *command, environ=variables) for number, variables in enumerate(environ)]
 
     def drop(self) -> None:
         """Drop every packet that comes to a container: nobody is told, as when a cable is pulled."""
@@ -69,7 +69,7 @@ class Pair:
 
     def count(self) -> int:
         """Count the steps so far."""
-        return len(re.findall(r"(?m)^step \d+$", "".join(each.text for each in self.started.values())))
+        return len(re.findall(r"(?m)^step \d+$", "".join(pod.text for pod in self.started.values())))
 
     def ends(self, seconds: float) -> list[Done]:
         """Wait for the ends of all, in the order of their hosts."""
@@ -79,14 +79,14 @@ class Pair:
         """Remove everything."""
         for host in self.started:
             call(["docker", "rm", "--force", f"{self.name}-{host}"])
-        for each in self.started.values():
-            each.end()
+        for pod in self.started.values():
+            pod.end()
 
 
 def both(ends: Sequence[Done]) -> Done:
     """Return the ends of containers that have the same exit code as one."""
-    assert len({each.code for each in ends}) == 1
-    return Done(ends[0].code, "".join(each.text for each in ends), "")
+    assert len({end.code for end in ends}) == 1
+    return Done(ends[0].code, "".join(end.text for end in ends), "")
 
 
 def fixed(number: int, **more: str) -> dict[str, str]:

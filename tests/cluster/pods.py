@@ -51,15 +51,15 @@ def most(name: str) -> int:
 
 def separate(pod: Mapping[str, Any]) -> dict[str, Any]:
     """Return a pod whose emptyDirs have names of their own: podman 4.3 gives two pods one volume for one name."""
-    own = copy.deepcopy(dict(pod))
+    copied = copy.deepcopy(dict(pod))
     names = {
-        volume["name"]: f"{own['metadata']['name']}-{volume['name']}"
-        for volume in own["spec"]["volumes"] if "emptyDir" in volume
+        volume["name"]: f"{copied['metadata']['name']}-{volume['name']}"
+        for volume in copied["spec"]["volumes"] if "emptyDir" in volume
     }  # fmt: skip
-    mounts = [mount for container in own["spec"]["containers"] for mount in container["volumeMounts"]]
-    for each in (*own["spec"]["volumes"], *mounts):
-        each["name"] = names.get(each["name"], each["name"])
-    return own
+    mounts = [mount for container in copied["spec"]["containers"] for mount in container["volumeMounts"]]
+    for named in (*copied["spec"]["volumes"], *mounts):
+        named["name"] = names.get(named["name"], named["name"])
+    return copied
 
 
 @dataclass
@@ -87,8 +87,8 @@ class Podman:
     @property
     def subnet(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
         """Return the addresses of the network."""
-        [found] = json.loads(self.call("network", "inspect", self.network).out)
-        return ipaddress.ip_network(found["subnets"][0]["subnet"])
+        [described] = json.loads(self.call("network", "inspect", self.network).out)
+        return ipaddress.ip_network(described["subnets"][0]["subnet"])
 
     def play(self, pods: Sequence[Mapping[str, Any]], addresses: Sequence[str]) -> None:
         """Start pods, all of them whatever becomes of one; the address of each is where its Service leads."""
@@ -108,8 +108,8 @@ class Podman:
 
     def ends(self, containers: Sequence[str], seconds: float = 180) -> list[Done]:
         """Wait for the ends of containers; return their exit codes and all that they said."""
-        codes = [self.wait(each, seconds) for each in containers]
-        return [Done(code, self.logs(each), "") for code, each in zip(codes, containers, strict=True)]
+        codes = [self.wait(container, seconds) for container in containers]
+        return [Done(code, self.logs(container), "") for code, container in zip(codes, containers, strict=True)]
 
     def logs(self, container: str) -> str:
         """Return what a container has said so far."""

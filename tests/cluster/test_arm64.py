@@ -50,7 +50,7 @@ def test_the_start_is_decided_for_the_machine(emulated: str) -> None:
 def test_doctor_finds_nothing_wrong_in_it(emulated: str) -> None:
     done = start(emulated, "doctor", "--json")
 
-    wrong = [each for each in json.loads(done.out)["checks"] if each["state"] == "wrong"]
+    wrong = [check for check in json.loads(done.out)["checks"] if check["state"] == "wrong"]
     assert (done.code, wrong) == (0, [])
 
 

@@ -102,8 +102,8 @@ def fill(keeper: Container) -> None:
 
 def list_steps(keeper: Container, file: str) -> list[int]:
     """List the steps of the checkpoints in the volume that have a file."""
-    found = keeper.shell(f"ls -d /workspace/output/clm/checkpoint-*{file}").out
-    return sorted(int(step) for step in re.findall(r"checkpoint-(\d+)", found))
+    listed = keeper.shell(f"ls -d /workspace/output/clm/checkpoint-*{file}").out
+    return sorted(int(step) for step in re.findall(r"checkpoint-(\d+)", listed))
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def begins(text: str) -> bool:
 
 def saved(volume: Path) -> list[int]:
     """List the steps of the checkpoints that were written to their end."""
-    return sorted(int(each.parent.name[11:]) for each in volume.glob("clm/checkpoint-*/trainer_state.json"))
+    return sorted(int(path.parent.name[11:]) for path in volume.glob("clm/checkpoint-*/trainer_state.json"))
 
 
 @pytest.mark.slow

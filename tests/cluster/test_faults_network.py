@@ -122,7 +122,7 @@ def test_a_name_server_that_recovers(pair: Pair, names: NameServer, state: State
         for number in (0, 1):
             environ = {**fixed(number), "PET_MASTER_ADDR": "master.test"}
             pair.start(f"pod{number}", *FEW, environ=environ, options=ask(names))
-        assert all(each.said("waiting until master.test resolves", 60) for each in pair.started.values())
+        assert all(pod.said("waiting until master.test resolves", 60) for pod in pair.started.values())
         names.address = pair.address("pod0")
         names.state = State.KNOWS
         ends = pair.ends(100)

@@ -75,14 +75,14 @@ def job(container: Callable[..., Container], volume: Path) -> Job:
 
 def steps(ends: list[Done], rank: int) -> list[tuple[str, int]]:
     """Read where a rank began and ended, in the order in which it said so; two ranks may write into one line."""
-    text = "\n".join(each.out for each in ends)
+    text = "\n".join(end.out for end in ends)
     return [(word, int(step)) for word, step in re.findall(rf"rank {rank} (begins|ends) at step (\d+)", text)]
 
 
 def assert_went_on(ends: list[Done]) -> None:
     """Check that each rank began, began again at a checkpoint, and came to the end."""
     for rank in (0, 1):
-        first, *others, last = sorted(steps(ends, rank), key=lambda each: (each[0], each[1]))
+        first, *others, last = sorted(steps(ends, rank), key=lambda seen: (seen[0], seen[1]))
         assert (first, last) == (("begins", 0), ("ends", 48))
         assert others and all(word == "begins" and step >= 4 and step % 4 == 0 for word, step in others)
 

@@ -38,8 +38,17 @@ def hub(node: Podman) -> Iterator[Hub]:
 
 def fetch(node: Podman, image: str, hub: Hub, *words: str, token: str = "") -> Done:
     """Play the Job that fetches into the claim, and wait for its end."""
-    own = ("--image", image, "--pvc", node.network, "--env", f"HF_ENDPOINT={hub.url}", "--env", "HF_HUB_ETAG_TIMEOUT=3")
-    pod = make_job_pod(run("prefetch", *own, *words).manifest)
+    options = (
+        "--image",
+        image,
+        "--pvc",
+        node.network,
+        "--env",
+        f"HF_ENDPOINT={hub.url}",
+        "--env",
+        "HF_HUB_ETAG_TIMEOUT=3",
+    )
+    pod = make_job_pod(run("prefetch", *options, *words).manifest)
     node.play([fill_secrets(pod, {"hf-token": {"HF_TOKEN": token}})], node.addresses(1))
     [end] = node.ends([LOG])
     return end
@@ -57,8 +66,8 @@ def test_what_a_job_has_fetched_is_trained_without_a_network(
 
     ends = form.play(apart, "qa", pulled, node.network, "--env", "HF_HUB_OFFLINE=1", "qa", "--bf16")
 
-    assert [each.code for each in ends] == [0, 0]
-    assert all(f"rank {rank} of 2 ends at step 2" in "".join(each.out for each in ends) for rank in (0, 1))
+    assert [pod.code for pod in ends] == [0, 0]
+    assert all(f"rank {rank} of 2 ends at step 2" in "".join(pod.out for pod in ends) for rank in (0, 1))
     assert hub.requests == []
 
 

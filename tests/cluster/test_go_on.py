@@ -29,8 +29,8 @@ def pods(container: Callable[..., Container], shared: Path) -> Start:
         for number, view in enumerate(views):
             place = {"RANK": str(number)} if "WORLD_SIZE" in told else {"PET_NODE_RANK": str(number)}
             mounts = ("--volume", f"{shared}/train.py:/workspace/train.py:ro", "--volume", f"{view}:/workspace/output")
-            made = container(f"pod{number}", number, *STEPS, environ={**told, **place, **environ}, options=mounts)
-            started.append(made)
+            pod = container(f"pod{number}", number, *STEPS, environ={**told, **place, **environ}, options=mounts)
+            started.append(pod)
         return started
 
     return start

@@ -102,12 +102,12 @@ def find_stand_in(place: Path) -> tuple[dict[Path, str], str]:
 def ranks(done: Done) -> list[dict[str, Any]]:
     """Read what the ranks said of themselves, in the order of their numbers."""
     said = [json.loads(line) for line in done.out.splitlines() if line.startswith("{")]
-    return sorted(said, key=lambda each: int(each["rank"]))
+    return sorted(said, key=lambda rank: int(rank["rank"]))
 
 
 def world(said: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
     """Cut that down to rank, size of the world and backend."""
-    return [(each["rank"], each["world_size"], each["backend"]) for each in said]
+    return [(rank["rank"], rank["world_size"], rank["backend"]) for rank in said]
 
 
 def hostfile(pods: Cluster) -> str:
@@ -126,7 +126,7 @@ def test_mpirun_on_two_nodes(pods: Cluster) -> None:
 
     assert done.code == 0
     assert world(ranks(done)) == [(rank, 4, "ccl") for rank in range(4)]
-    assert {(each["bf16"], each["computes"]) for each in ranks(done)} == {(True, COMPUTES)}
+    assert {(said["bf16"], said["computes"]) for said in ranks(done)} == {(True, COMPUTES)}
 
 
 def run_job(pods: Cluster, command: list[str]) -> list[Done]:
@@ -134,13 +134,13 @@ def run_job(pods: Cluster, command: list[str]) -> list[Done]:
     children = [Started(["docker", "exec", *env_options(POD), node.container, *command]) for node in pods.nodes]
     pods.started.extend(children)
     done = [child.finish() for child in children]
-    assert [each.code for each in done] == [0, 0]
+    assert [end.code for end in done] == [0, 0]
     return done
 
 
 def ranks_of(done: Sequence[Done]) -> list[dict[str, Any]]:
     """Read what the ranks of several pods said of themselves, in the order of their numbers."""
-    return sorted((each for one in done for each in ranks(one)), key=lambda each: int(each["rank"]))
+    return sorted((rank for one in done for rank in ranks(one)), key=lambda rank: int(rank["rank"]))
 
 
 @pytest.mark.parametrize(
@@ -154,4 +154,4 @@ def test_the_command_of_a_pytorchjob_takes_the_place_of_the_entrypoint(pods: Clu
     said = ranks_of(run_job(pods, command))
 
     assert world(said) == [(0, 2, "ccl"), (1, 2, "ccl")]
-    assert {each["asked_threads"] for each in said} == {"56"}
+    assert {rank["asked_threads"] for rank in said} == {"56"}

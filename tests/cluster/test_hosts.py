@@ -67,10 +67,10 @@ def launch(store: Store, pair: Sequence[Host], names: str, *options: str) -> Don
 
 def meet(store: Store, pair: Sequence[Host], *variables: str) -> str:
     """Run one command on both hosts, each with variables of its own; return what both said."""
-    children = [host.start(start(store, each, MEET)) for host, each in zip(pair, variables, strict=True)]
+    children = [host.start(start(store, given, MEET)) for host, given in zip(pair, variables, strict=True)]
     ended = [child.finish(150) for child in children]
-    assert [each.code for each in ended] == [0, 0]
-    return "".join(each.out for each in ended)
+    assert [end.code for end in ended] == [0, 0]
+    return "".join(end.out for end in ended)
 
 
 def master(address: str, number: int) -> str:

@@ -119,8 +119,8 @@ class Libraries:
 def libraries(image: str, keys: Path, module_path: Path, module_tag: Callable[[str], str]) -> Iterator[Libraries]:
     """Build the image, and bring two nodes up."""
     tag, (context, place) = module_tag("libraries"), (module_path / "context", module_path / "results")
-    for each in (context, place):
-        each.mkdir()
+    for directory in (context, place):
+        directory.mkdir()
     place.chmod(0o777)
     build_libraries(image, tag, context)
     name, mounts = f"multinode{os.getpid()}libraries", {keys / "0644": KEYS, LIBRARIES: SCRIPTS}

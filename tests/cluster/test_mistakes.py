@@ -14,13 +14,13 @@ def test_ranks_of_two_jobs_that_met_on_one_port_do_not_pass(cluster: Cluster) ->
     """The variables of two jobs of Slurm, for which somebody has exported one port."""
     step = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_LOCALID": "0"}
     step |= {"MASTER_ADDR": "node0", "MASTER_PORT": "23456"}
-    environ = [{**step, "SLURM_PROCID": str(each), "SLURM_JOB_ID": str(7 + each)} for each in (0, 1)]
+    environ = [{**step, "SLURM_PROCID": str(rank), "SLURM_JOB_ID": str(7 + rank)} for rank in (0, 1)]
 
     done = cluster.both("smoke", environ=environ)
 
-    assert all(each.code for each in done)
+    assert all(end.code for end in done)
     assert "the ranks are of different jobs, rank 0: SLURM_JOB_ID=7.0, rank 1: SLURM_JOB_ID=8.0" in "".join(
-        each.out for each in done
+        end.out for end in done
     )
 
 

@@ -50,18 +50,18 @@ TRAINJOB = OPEN_MPI._replace(roles=False)
 @pytest.fixture
 def job(request: pytest.FixtureRequest, image: str, tmp_path: Path, nodes: Cluster) -> Iterator[list[str]]:
     """Start two workers as the operator does; give the options of the launcher."""
-    each: Job = request.param
+    mpi_job: Job = request.param
     hosts = ("mpi0", "mpi1")
-    write_mounts(tmp_path, "".join(each.hostfile.format(host=host) for host in hosts), each.mode)
+    write_mounts(tmp_path, "".join(mpi_job.hostfile.format(host=host) for host in hosts), mpi_job.mode)
     name = nodes.network
-    options = ["--user", each.user, "--volume", f"{tmp_path}/keys:{each.place}:ro", *MEETS]
+    options = ["--user", mpi_job.user, "--volume", f"{tmp_path}/keys:{mpi_job.place}:ro", *MEETS]
     with ExitStack() as stack:
         for host in hosts:
-            words = ["--hostname", host, "--network-alias", f"{host}.job.ns.svc", *options, *each.role("worker")]
+            words = ["--hostname", host, "--network-alias", f"{host}.job.ns.svc", *options, *mpi_job.role("worker")]
             words += ["--entrypoint", "/usr/sbin/sshd", image, "-De"]
             stack.enter_context(detached(*words, name=f"{name}-{host}", network=name))
         volume = ["--volume", f"{tmp_path}/config:/etc/mpi:ro"]
-        yield ["--network", name, *options, *volume, *each.role("launcher"), *env_options(each.environ)]
+        yield ["--network", name, *options, *volume, *mpi_job.role("launcher"), *env_options(mpi_job.environ)]
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ def limit(cluster: Cluster, megabits: int) -> None:
 
 def read_rate(text: str) -> float:
     """Return the MB of data that each rank sends in a second."""
-    (found,) = re.findall(r"^2 ranks, gloo: each sends (\d+) MB/s", text, re.MULTILINE)
-    return float(found)
+    (rate,) = re.findall(r"^2 ranks, gloo: each sends (\d+) MB/s", text, re.MULTILINE)
+    return float(rate)
 
 
 @pytest.mark.slow  # the same measurement as by launch, started in the other way
@@ -36,7 +36,7 @@ def test_the_network_between_two_nodes_that_meet_by_variables(cluster: Cluster) 
 
     done = cluster.both("doctor", "--network", environ=[cluster.elastic] * 2)
 
-    assert [each.code for each in done] == [0, 0]
+    assert [end.code for end in done] == [0, 0]
     assert read_rate(done[0].out + done[1].out) == pytest.approx(300 / 8 * DATA, rel=0.2)
 
 

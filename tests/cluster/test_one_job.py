@@ -17,7 +17,7 @@ APART, TOGETHER = (
     "".join(f"{line[1:]}\n" for line in DIFFERENCE if not line.startswith(other)).replace("/workspace/output/", "/tmp/")
     for other in "+-"
 )
-NODES = [{"PET_NNODES": "2", "PET_MASTER_ADDR": "node0", "PET_NODE_RANK": str(each)} for each in (0, 1)]
+NODES = [{"PET_NNODES": "2", "PET_MASTER_ADDR": "node0", "PET_NODE_RANK": str(rank)} for rank in (0, 1)]
 WHOLE, HALF = "epoch 2: 40 steps", "epoch 2: 20 steps"  # of one process with all data, and of a rank with its part
 SAID = "multinode: this process trains by itself, and was meant to be one of 2: "
 
@@ -48,10 +48,10 @@ def scripts(cluster: Cluster) -> Cluster:
 def test_nodes_that_train_apart_are_ended(scripts: Cluster, command: tuple[str, ...], remedy: str) -> None:
     done = scripts.both(*command, environ=NODES)
 
-    for each in done:
-        assert each.code and SAID in each.text and remedy in each.text
+    for end in done:
+        assert end.code and SAID in end.text and remedy in end.text
     if command == ("/tmp/apart.py",):  # an agent of torchrun ends below its rank, with a traceback
-        ends = [each.text.splitlines()[-3:] for each in done]
+        ends = [end.text.splitlines()[-3:] for end in done]
         assert all(last.startswith("multinode: the job has failed: ") for *_, last in ends)
         # One of them may have been ended because the other one was.
         assert any(fact.startswith(SAID) and remedy in typed for fact, typed, _ in ends)
@@ -76,9 +76,9 @@ def test_ranks_of_launch_that_train_apart_are_ended(scripts: Cluster) -> None:
 def test_nodes_that_train_as_they_were_meant_to_end_well(
     scripts: Cluster, name: str, more: dict[str, str], last: str
 ) -> None:
-    done = scripts.both(f"/tmp/{name}.py", environ=[{**each, **more} for each in NODES])
+    done = scripts.both(f"/tmp/{name}.py", environ=[{**node, **more} for node in NODES])
 
-    assert [(each.code, each.text.splitlines().count(last)) for each in done] == [(0, 1)] * 2
+    assert [(end.code, end.text.splitlines().count(last)) for end in done] == [(0, 1)] * 2
     assert ("multinode: trained as one job of 2 ranks" in done[0].text) == (last == HALF)
 
 
@@ -92,7 +92,7 @@ def test_a_script_with_a_group_runs_alone(scripts: Cluster) -> None:
 def test_two_ranks_of_a_container_train_as_the_page_says(image: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TOGETHER.replace("/tmp/", "/workspace/output/"))
     tmp_path.chmod(0o755)
-    [typed] = [each.text for each in PAGE.shown if each.text.startswith("docker run")]
+    [typed] = [shown.text for shown in PAGE.shown if shown.text.startswith("docker run")]
     volume = f"plain-{tmp_path.name}"
 
     try:

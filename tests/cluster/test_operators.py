@@ -41,10 +41,10 @@ class Form:
 
     def environ(self, number: int) -> dict[str, str]:
         """Return the variables of a node."""
-        found = {**(left_by(self.left) if self.left else {}), **self.more, **dict.fromkeys(self.ranks, str(number))}
+        variables = {**(left_by(self.left) if self.left else {}), **self.more, **dict.fromkeys(self.ranks, str(number))}
         for pod, host in HOSTS.items():
-            found = {name: value.replace(pod, host) for name, value in found.items()}
-        return found
+            variables = {name: value.replace(pod, host) for name, value in variables.items()}
+        return variables
 
 
 FORMS = (
@@ -67,7 +67,7 @@ FORMS = (
 def test_two_containers_meet(cluster: Cluster, form: Form) -> None:
     done = cluster.both(MEET, environ=[form.environ(number) for number in (0, 1)])
 
-    assert [each.code for each in done] == [0, 0]
+    assert [end.code for end in done] == [0, 0]
     assert sorted(places(done[0].out + done[1].out)) == ["node0 0/1", "node1 0/1"]
 
 
@@ -96,9 +96,9 @@ def test_ranks_by_hand_meet_at_an_address_in_brackets(cluster: Cluster, address6
 
     done = cluster.both(MEET, environ=[{**environ, "RANK": str(number)} for number in (0, 1)])
 
-    assert [each.code for each in done] == [0, 0]
+    assert [end.code for end in done] == [0, 0]
     assert places(done[0].out + done[1].out) == ["node0 0/1", "node1 0/1"]
-    assert all("gloo on eth1" in each.out for each in done)
+    assert all("gloo on eth1" in end.out for end in done)
 
 
 @pytest.mark.slow
@@ -112,6 +112,6 @@ def test_two_elastic_jobs_at_one_endpoint_stay_two(cluster: Cluster) -> None:
     last = cluster.start(1, MEET, environ=one)
 
     done = [*second, first.finish(60), last.finish(60)]
-    assert [each.code for each in done] == [0] * 4
-    met = [[rank["job"] for rank in world] for each in done for world in worlds(each.out)]
+    assert [end.code for end in done] == [0] * 4
+    met = [[rank["job"] for rank in world] for end in done for world in worlds(end.out)]
     assert met == [["2", "2"], ["1", "1"]]

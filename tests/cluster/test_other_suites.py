@@ -17,10 +17,10 @@ NO_TORCH = ("no build of torch for the CPU", "cannot reach a package index")
 @pytest.mark.parametrize("row", catalog.load().suites[1:], ids=lambda row: row.suite)
 def test_it_trains_alone_and_on_two_nodes(row: catalog.BaseRow, engine: None) -> None:
     tag = f"{IMAGES}:{row.suite}"
-    made = build("--python", row.python, "--examples", str(EXAMPLES), "--tag", tag)
-    if any(each in made.err for each in NO_TORCH):
+    built = build("--python", row.python, "--examples", str(EXAMPLES), "--tag", tag)
+    if any(reason in built.err for reason in NO_TORCH):
         pytest.skip(f"no build of torch for the CPU and Python {row.python} was found: name one by PIP_FIND_LINKS")
-    assert made.code == 0
+    assert built.code == 0
     try:
         done = call(["scripts/smoke", tag], seconds=600)
     finally:

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 def test_two_pods_of_a_job_train_together(pulled: str, node: Podman, form: Form) -> None:
     ends = form.play(node, "smoke", pulled, node.network, "smoke", "--bf16")
 
-    assert [each.code for each in ends] == [0, 0]
-    assert "".join(each.out for each in ends).count("smoke: passed: world_size=2 ") == 1
+    assert [end.code for end in ends] == [0, 0]
+    assert "".join(end.out for end in ends).count("smoke: passed: world_size=2 ") == 1
 
 
 def test_a_function_of_the_sdk_trains_on_the_runtime(pulled: str, node: Podman, tmp_path: Path) -> None:
@@ -44,10 +44,10 @@ def test_a_function_of_the_sdk_trains_on_the_runtime(pulled: str, node: Podman, 
     node.play(pods, addresses)
     ends = node.ends([f"sdk-node-0-{index}-node" for index in range(2)])
 
-    assert [each.code for each in ends] == [0, 0]
+    assert [end.code for end in ends] == [0, 0]
     place = "/home/multinode/.local/lib/python3.11/site-packages/thing.py"
-    for rank, each in enumerate(ends):
-        assert f"sdk: rank {rank} of 2 has 8, thing 42 of {place}, in /home/multinode" in each.out
+    for rank, end in enumerate(ends):
+        assert f"sdk: rank {rank} of 2 has 8, thing 42 of {place}, in /home/multinode" in end.out
 
 
 def test_an_mpijob_trains_on_its_workers(pulled: str, node: Podman, tmp_path: Path) -> None:

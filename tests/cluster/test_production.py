@@ -44,7 +44,7 @@ def read_section(title: str) -> list[Shown]:
     """Return the commands and files of a part of the page, in their order, but for those within sentences."""
     part = PAGE.text.partition(f"## {title}\n")[2].partition("\n## ")[0]
     shown = Page(PAGE.path, re.sub("(?<!`)`(?!`)", "", part)).shown
-    return [each for each in shown if each.text.startswith(TYPED)]
+    return [typed for typed in shown if typed.text.startswith(TYPED)]
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Desk:
 
     def write(self, text: str) -> str:
         """Return a command of the page with the names of this desk."""
-        text = NAMES.sub(lambda found: f"{found[0]}{self.ending}", text)
+        text = NAMES.sub(lambda name_match: f"{name_match[0]}{self.ending}", text)
         text = text.replace("registry.example", self.registry).replace("<DIGEST>", self.digits)
         text = re.sub(r"\bIMAGE\b", self.image, text).replace("127.0.0.1:6006:", "127.0.0.1::")
         # Neither the examples nor the registry of an engine that cannot read zstd (20.10) are here.
@@ -81,12 +81,12 @@ class Desk:
 
     def type_all(self, title: str) -> list[Done]:
         """Run a part of the page."""
-        return [self.type(each) for each in read_section(title)]
+        return [self.type(typed) for typed in read_section(title)]
 
     def kept(self, name: str) -> dict[str, Any]:
         """Return an object that kubectl was given."""
-        found: dict[str, Any] = yaml.safe_load((self.place / "objects" / f"{name}.yaml").read_text())
-        return found
+        manifest: dict[str, Any] = yaml.safe_load((self.place / "objects" / f"{name}.yaml").read_text())
+        return manifest
 
     def container(self, name: str) -> Container:
         """Return a container of the page."""
@@ -105,22 +105,22 @@ def desk(engine: None, module_path: Path, module_tag: Callable[[str], str]) -> I
     kubectl.chmod(0o755)
     path = f"{kubectl.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     with running(module_path / "registry") as host:
-        made = Desk(module_path, host, module_tag("production"), new_name().removeprefix("multinode-test"))
-        made.environ = {"PATH": path, "KUBECTL_OBJECTS": str(module_path / "objects")}
-        made.type_all("One image")
-        made.digits = digest(manifest(f"{host}/multinode:1") or b"").removeprefix("sha256:")
+        opened = Desk(module_path, host, module_tag("production"), new_name().removeprefix("multinode-test"))
+        opened.environ = {"PATH": path, "KUBECTL_OBJECTS": str(module_path / "objects")}
+        opened.type_all("One image")
+        opened.digits = digest(manifest(f"{host}/multinode:1") or b"").removeprefix("sha256:")
         try:
-            yield made
+            yield opened
         finally:
-            ends = [made.ending]
+            ends = [opened.ending]
             call(["docker", "rm", "--force", *(f"{name}{end}" for end in ends for name in ("pod0", "pod1", "board"))])
-            call(["docker", "network", "rm", f"training{made.ending}"])
-            call(["docker", "volume", "rm", "--force", f"results{made.ending}", f"results{made.ending}-spot"])
+            call(["docker", "network", "rm", f"training{opened.ending}"])
+            call(["docker", "volume", "rm", "--force", f"results{opened.ending}", f"results{opened.ending}-spot"])
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
     """Replace variables as a kubelet does."""
-    return re.sub(r"\$\((\w+)\)", lambda found: variables.get(found[1], found[0]), text)
+    return re.sub(r"\$\((\w+)\)", lambda variable: variables.get(variable[1], variable[0]), text)
 
 
 def play(desk: Desk, job: Mapping[str, Any], index: int, secret: Mapping[str, str]) -> Done:
@@ -135,7 +135,7 @@ def play(desk: Desk, job: Mapping[str, Any], index: int, secret: Mapping[str, st
     for mount in container["volumeMounts"]:
         source = {"storage": f"results{desk.ending}", "scripts": str(desk.place / "scripts")}.get(mount["name"])
         options += ["--volume", f"{source}:{mount['mountPath']}"] if source else ["--tmpfs", mount["mountPath"]]
-    words = [expand(each, variables) for each in container["args"]]
+    words = [expand(argument, variables) for argument in container["args"]]
     command = ["docker", "run", "--rm", "--read-only", "--user", f"{user}:0", *options, desk.image, *words]
     return call(command, seconds=180)
 
@@ -185,8 +185,8 @@ def test_a_team_gets_a_quota_claims_and_a_runtime_for_its_jobs(desk: Desk) -> No
 def test_a_new_image_is_another_runtime_and_the_same_lines_give_the_same_digest(desk: Desk) -> None:
     desk.type_all("One runtime")
 
-    for each in (read_section("One image")[1], read_section("One runtime")[0]):
-        desk.type(replace(each, text=re.sub("(multinode[:-])1", r"\g<1>2", each.text)))
+    for typed in (read_section("One image")[1], read_section("One runtime")[0]):
+        desk.type(replace(typed, text=re.sub("(multinode[:-])1", r"\g<1>2", typed.text)))
     desk.type_all("A new image")
 
     assert digest(manifest(f"{desk.registry}/multinode:2") or b"") == f"sha256:{desk.digits}"
@@ -201,12 +201,12 @@ def test_a_spot_node_that_goes_costs_no_step(desk: Desk) -> None:
     assert spot["tolerations"] == [{"key": "spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"}]
     pods = [desk.container(name) for name in ("pod0", "pod1")]
 
-    for each in commands:
-        if each.text.startswith("docker stop"):
+    for command in commands:
+        if command.text.startswith("docker stop"):
             assert all(pod.said("begins at step 0") for pod in pods)
-        if each.text.startswith("docker logs"):
+        if command.text.startswith("docker logs"):
             assert wait_for(lambda: all(pod.log.count("begins at step") == 2 for pod in pods), 90)
-        desk.type(each)
+        desk.type(command)
 
     [step] = re.findall(r"saved at step (\d+);", pods[0].log)
     assert f"goes on from /workspace/output/checkpoint-{step}\n" in pods[0].log
@@ -230,8 +230,8 @@ def test_results_are_watched_and_copied(desk: Desk) -> None:
             return []
 
     assert wait_for(lambda: any(name.startswith("watched/runs/") for name in runs()), 60)
-    for each in in_cluster:
-        desk.type(each)
+    for typed in in_cluster:
+        desk.type(typed)
     assert (
         "tensorboard" in desk.kept(f"Job-board{desk.ending}")["spec"]["template"]["spec"]["containers"][0]["args"][-1]
     )
@@ -243,10 +243,10 @@ def test_results_are_watched_and_copied(desk: Desk) -> None:
         done = play(desk, desk.kept("Job-upload"), 0, variables)
 
         assert done.code == 0
-        found = list_bucket(port)
-    assert {"watched/trainer_state.json", "again/trainer_state.json"} <= found
-    assert not any(name.startswith("watched/checkpoint-") for name in found)
-    assert any(name.startswith("again/checkpoint-20/") for name in found)
+        keys = list_bucket(port)
+    assert {"watched/trainer_state.json", "again/trainer_state.json"} <= keys
+    assert not any(name.startswith("watched/checkpoint-") for name in keys)
+    assert any(name.startswith("again/checkpoint-20/") for name in keys)
 
 
 def test_each_pod_of_a_sweep_trains_with_a_rate_of_its_own(desk: Desk) -> None:
@@ -258,7 +258,7 @@ def test_each_pod_of_a_sweep_trains_with_a_rate_of_its_own(desk: Desk) -> None:
 
     ends = [play(desk, desk.kept("Job-sweep"), index, {}) for index in range(3)]
 
-    assert [each.code for each in ends] == [0, 0, 0]
+    assert [end.code for end in ends] == [0, 0, 0]
     mounted = ("--volume", f"results{desk.ending}:/workspace/output")
     read = ["docker", "run", "--rm", *mounted, "--entrypoint", "cat", desk.image]
     states = [

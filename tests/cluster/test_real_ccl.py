@@ -98,7 +98,7 @@ def test_a_rank_0_that_fails_ends_the_job(wheelhouse: Path, ccl_image: str, modu
 def test_torchrun_on_two_nodes(pods: Cluster) -> None:
     done = pods.both(*SMOKE, environ=[pods.elastic] * 2)
 
-    assert [each.code for each in done] == [0, 0]
+    assert [end.code for end in done] == [0, 0]
     assert passed(Done(0, done[0].text + done[1].text, ""), 2)
 
 

@@ -76,5 +76,5 @@ def test_two_ranks_in_one_container_without_a_network(on_base: dict[str, Any]) -
 def test_torchrun_on_two_nodes(pods: Cluster) -> None:
     done = pods.both(*SMOKE, environ=[pods.elastic] * 2)
 
-    assert [each.code for each in done] == [0, 0]
+    assert [end.code for end in done] == [0, 0]
     assert passed(Done(0, done[0].text + done[1].text, ""), 2)

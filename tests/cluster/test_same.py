@@ -40,17 +40,17 @@ def pod(container: Callable[..., Container]) -> Start:
 def test_other_data_on_a_node_end_the_job(pod: Start, how: str, says: str) -> None:
     pods, began = [pod(0, how), pod(1, how)], time.monotonic()
 
-    assert all(each.code(BOUND) for each in pods)
+    assert all(rank.code(BOUND) for rank in pods)
     assert time.monotonic() - began < BOUND
-    assert any(says in each.log for each in pods)
+    assert any(says in rank.log for rank in pods)
 
 
 @pytest.mark.parametrize("how", ["well", "best"])
 def test_ranks_with_the_same_end_with_one_model(pod: Start, how: str) -> None:
     pods = [pod(0, how), pod(1, how)]
 
-    assert [each.code(BOUND) for each in pods] == [0, 0]
-    first, second = (re.findall(r"(?m)^weights (\S+)$", each.log) for each in pods)
+    assert [rank.code(BOUND) for rank in pods] == [0, 0]
+    first, second = (re.findall(r"(?m)^weights (\S+)$", rank.log) for rank in pods)
     assert first == second and len(first) == 1
 
 
@@ -59,6 +59,6 @@ def test_a_node_of_another_job_is_refused_and_the_own_one_joins(pod: Start) -> N
     assert stranger.code(BOUND) == 2
     assert "same.py well there, same.py best here" in stranger.log
 
-    own = pod(1, "well")
+    second = pod(1, "well")
 
-    assert [each.code(BOUND) for each in (first, own)] == [0, 0]
+    assert [rank.code(BOUND) for rank in (first, second)] == [0, 0]

@@ -143,8 +143,8 @@ def test_the_jobs_of_an_array_stay_apart(cluster: Slurm) -> None:
 
     done = cluster.batch(options, f"srun --oversubscribe {RANK}", seconds=120)
 
-    found = [job for (job,) in jobs(done.out)]
-    assert len(found) == len({*found}) == 4
+    ids = [job for (job,) in jobs(done.out)]
+    assert len(ids) == len({*ids}) == 4
 
 
 @pytest.mark.slow
@@ -213,4 +213,4 @@ def test_threads_are_those_that_slurm_gave(slurm_image: str, task: str) -> None:
 def assert_clean(cluster: Slurm) -> None:
     """Check that nothing of a job is left on the nodes."""
     left: list[Done] = [cluster.on_node(node, UNTIL_CLEAN) for node in slurm.NODES]
-    assert [each.code for each in left] == [0, 0]
+    assert [end.code for end in left] == [0, 0]

@@ -29,13 +29,13 @@ UNCONFINED = ("--security-opt", "seccomp=unconfined", "--security-opt", "systemp
 
 def shown(program: str) -> str:
     """Return the line of the page that starts a step with this program."""
-    lines = ("\n".join(each) for _, each in page("docs/slurm.md").blocks)
+    lines = ("\n".join(lines_of_block) for _, lines_of_block in page("docs/slurm.md").blocks)
     return next(line for line in lines if line.startswith("srun") and program in line)
 
 
 def batch_file(task: str) -> str:
     """Return the batch file of the page with another task."""
-    texts = (each.text for each in page("docs/slurm.md").shown)
+    texts = (block.text for block in page("docs/slurm.md").shown)
     return next(text for text in texts if text.startswith("#!/bin/bash")).replace("qa --bf16", task)
 
 
@@ -173,7 +173,7 @@ def test_two_jobs_on_the_same_nodes_keep_their_keys(cluster: Slurm, place: Path)
         workers = [start(NODES[1], job, "worker") for job in jobs]
         assert all(worker.said("Server listening on") for worker in workers)
         launch = f"launch --hosts {NODES[1]} -n 1 sh -c 'echo rank $JOB; sleep 3'"
-        ends = [each.finish(180) for each in [start(NODES[0], job, launch) for job in jobs]]
+        ends = [running.finish(180) for running in [start(NODES[0], job, launch) for job in jobs]]
         call(["docker", "exec", f"{cluster.name}-{NODES[1]}", "pkill", "-TERM", "sshd"])
         for worker in workers:
             worker.finish(60)

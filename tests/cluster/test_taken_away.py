@@ -27,21 +27,21 @@ def pods(image: str, volume: Path, command: Sequence[str]) -> Iterator[list[Cont
     mounts = (*OFFLINE, *OWN_SCRIPT, "--volume", f"{volume}:/workspace/output")
     with ExitStack() as stack:
         net = stack.enter_context(network())
-        made = []
+        started = []
         for number in (0, 1):
             meeting = {"PET_NNODES": "2", "PET_NODE_RANK": str(number), "PET_MASTER_ADDR": "pod0"}
             words = ("--network-alias", f"pod{number}", *env_options({**meeting, "STEP_SECONDS": "0.1"}), *mounts)
             name = f"{net}-pod{number}"
-            made.append(stack.enter_context(detached(*words, image, *command, name=name, network=net)))
-        yield made
+            started.append(stack.enter_context(detached(*words, image, *command, name=name, network=net)))
+        yield started
 
 
 def read_steps(pair: Sequence[Container]) -> dict[str, str]:
     """Return at which step each rank has begun."""
-    found: dict[str, str] = {}
-    for each in pair:
-        found |= dict(re.findall(r"rank (\d) begins at step (\d+)", each.log))
-    return found
+    begun: dict[str, str] = {}
+    for pod in pair:
+        begun |= dict(re.findall(r"rank (\d) begins at step (\d+)", pod.log))
+    return begun
 
 
 @pytest.mark.slow
@@ -51,7 +51,7 @@ def test_a_node_that_is_taken_away_costs_no_step(image: str, volume: Path, form:
         assert wait_for(lambda: read_steps(pair) == {"0": "0", "1": "0"}, 90)
         with broken.happens():
             assert pair[1].stop()  # before it would have been killed
-            ends = [each.done(60) for each in pair]
+            ends = [pod.done(60) for pod in pair]
         broken.ended(*ends)
 
     [step] = [path.parent.name[11:] for path in volume.glob("clm/checkpoint-*/trainer_state.json")]
@@ -70,7 +70,7 @@ def test_ranks_of_one_container_save_before_any_ends(image: str, volume: Path) -
         assert container.code() == 1
 
     [checkpoint] = volume.glob("clm/checkpoint-*")
-    assert {"rng_state_0.pth", "rng_state_1.pth", "trainer_state.json"} <= {each.name for each in checkpoint.iterdir()}
+    assert {"rng_state_0.pth", "rng_state_1.pth", "trainer_state.json"} <= {path.name for path in checkpoint.iterdir()}
 
 
 @pytest.mark.slow

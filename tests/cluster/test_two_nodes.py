@@ -25,7 +25,7 @@ def weights(text: str) -> list[str]:
 def test_torchrun_by_the_variables_of_an_elastic_pytorchjob(cluster: Cluster) -> None:
     done = cluster.both("smoke", "--bf16", environ=[cluster.elastic] * 2)
 
-    assert [each.code for each in done] == [0, 0]
+    assert [end.code for end in done] == [0, 0]
     assert len(weights(done[0].out + done[1].out)) == 1
 
 

@@ -391,7 +391,7 @@ def train(case: Case, choice: str) -> Iterator[tuple[dict[str, Any], set[str]]]:
     rate = (
         0.05 if case.learns and (case.error or 1) < 1e-5 else 0.0
     )  # weights that differ would give gradients that differ more
-    optimizer = torch.optim.SGD((each for each in model.parameters() if each.requires_grad), rate)
+    optimizer = torch.optim.SGD((weight for weight in model.parameters() if weight.requires_grad), rate)
     for step in range(STEPS):
         optimizer.zero_grad()
         for number in range(case.passes):
@@ -401,16 +401,16 @@ def train(case: Case, choice: str) -> Iterator[tuple[dict[str, Any], set[str]]]:
             with contextlib.nullcontext() if last else parallel.no_sync(), case.context():
                 loss = case.spoil(run(words).float().pow(2).sum(), rank, step)
                 loss.backward()
-        gradients = {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
-        yield gradients, {name for name, each in model.named_parameters() if id(each) in find_lowered(parallel)}
+        gradients = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
+        yield gradients, {name for name, weight in model.named_parameters() if id(weight) in find_lowered(parallel)}
         if step != STEPS - 2 or case.spoil is not not_finite:  # as a scaler leaves out such a step
             optimizer.step()
 
 
 def find_hook() -> dict[str, Any]:
     """Return what is in the module of the hook."""
-    found: dict[str, Any] = sys.modules["multinode_image.hooks.step.gradients"].load_choice().Exchange.end.__globals__
-    return found
+    module: dict[str, Any] = sys.modules["multinode_image.hooks.step.gradients"].load_choice().Exchange.end.__globals__
+    return module
 
 
 def find_lowered(parallel: Any) -> frozenset[int]:
@@ -426,12 +426,14 @@ def compare(name: str, case: Case) -> None:
     for step, ((plain, _), (ours, lowered)) in enumerate(steps):
         assert plain.keys() == ours.keys(), name
         if case.lowers:
-            expected = {each for each in ours if each.startswith(case.lowers(step))} if case.lowers(step) else set()
+            expected = (
+                {weight for weight in ours if weight.startswith(case.lowers(step))} if case.lowers(step) else set()
+            )
             assert lowered & ours.keys() == expected, f"{name}: {lowered} are sent as bfloat16 in step {step}"
-        for each, gradient in ours.items():
-            dense, usual = make_plain(gradient), make_plain(plain[each])
-            place = f"{name}: {each} in step {step}"
-            exact = case.lowers and each not in lowered
+        for weight, gradient in ours.items():
+            dense, usual = make_plain(gradient), make_plain(plain[weight])
+            place = f"{name}: {weight} in step {step}"
+            exact = case.lowers and weight not in lowered
             error = 1e-6 if exact else case.error and case.error * (step + 1)
             check_error(place, usual.double(), dense.double(), error)
             check_equal(place, dense)
@@ -448,8 +450,8 @@ def check_error(place: str, usual: Any, ours: Any, error: float | None) -> None:
     if not usual.isfinite().all():
         assert not ours[~usual.isfinite()].isfinite().any(), f"{place}: what is not finite has not arrived"
         return
-    found = find_largest(usual - ours) / max(find_largest(usual), 1e-30)
-    assert error is None or found <= error, f"{place}: differs by {found}"
+    largest = find_largest(usual - ours) / max(find_largest(usual), 1e-30)
+    assert error is None or largest <= error, f"{place}: differs by {largest}"
 
 
 def find_largest(tensor: Any) -> float:
@@ -462,7 +464,7 @@ def check_equal(place: str, ours: Any) -> None:
     bits = ours.masked_fill(ours.isnan(), torch.nan).flatten().view(torch.uint8)
     others = [torch.empty_like(bits) for _ in range(dist.get_world_size())]
     dist.all_gather(others, bits)
-    assert all(torch.equal(each, bits) for each in others), f"{place}: ranks differ"
+    assert all(torch.equal(tensor, bits) for tensor in others), f"{place}: ranks differ"
 
 
 def learn(choice: str, steps: int = 60) -> float:
@@ -479,7 +481,7 @@ def learn(choice: str, steps: int = 60) -> float:
         loss = (parallel(points) - points @ truth).pow(2).mean()
         optimizer.zero_grad()
         loss.backward()
-        check_equal(choice, torch.cat([each.grad.flatten() for each in model.parameters()]))
+        check_equal(choice, torch.cat([weight.grad.flatten() for weight in model.parameters()]))
         optimizer.step()
     dist.all_reduce(loss.detach_())
     return float(loss / dist.get_world_size())
@@ -489,8 +491,8 @@ def check_learning() -> None:
     """Fail where an exchange with an error learns much worse than plain DDP."""
     usual = learn("off")
     for choice, most in (("bf16", 1.05), ("int8", 1.05)):
-        found = learn(choice)
-        assert found <= most * usual, f"{choice}: {found} after {usual}"
+        learned = learn(choice)
+        assert learned <= most * usual, f"{choice}: {learned} after {usual}"
 
 
 def join(batches: Callable[[int], int], error: float = 1e-6, choice: str = "float32", **options: Any) -> None:
@@ -499,8 +501,8 @@ def join(batches: Callable[[int], int], error: float = 1e-6, choice: str = "floa
     batches: those of a rank; error: what gradients may differ by; options: of join().
     """
     weights = []
-    for each in ("off", choice):
-        os.environ[VARIABLE] = each
+    for way in ("off", choice):
+        os.environ[VARIABLE] = way
         torch.manual_seed(3)
         model = Model()
         del model.unused
@@ -558,12 +560,12 @@ def register_late(passes: int, register: Callable[[Any], None], factor: float) -
 LATE = 0.7  # seconds: a rank on a busy machine is kept waiting for less
 
 
-def wait_for_others(choice: str, own: Any = None) -> None:
+def wait_for_others(choice: str, hook: Any = None) -> None:
     """Fail where it is not counted how long the first rank waits for the last, with a hook of the script or without."""
     os.environ[VARIABLE] = choice
     parallel = DistributedDataParallel(torch.nn.Linear(2, 2))
-    if own:
-        parallel.register_comm_hook(None, own)
+    if hook:
+        parallel.register_comm_hook(None, hook)
     seen, late = sys.modules["multinode_image.hooks.step.gradients"].SEEN, dist.get_rank() == dist.get_world_size() - 1
     for number in range(3):
         dist.barrier()
@@ -574,7 +576,7 @@ def wait_for_others(choice: str, own: Any = None) -> None:
                 out.register_hook(lambda _: time.sleep(2 * LATE))
             out.sum().backward()
         much = not late and number != 1
-        assert seen.waited > LATE if much else seen.waited < LATE, f"{choice}, {own}: {seen.waited} s in pass {number}"
+        assert seen.waited > LATE if much else seen.waited < LATE, f"{choice}, {hook}: {seen.waited} s in pass {number}"
 
 
 def count_waiting() -> None:
@@ -614,20 +616,20 @@ def compute_on(choice: str) -> None:
 
 def train_two() -> None:
     """Fail where two models, in one backward pass and in turn, get other gradients than those of plain DDP."""
-    found: dict[str, list[Any]] = {}
+    gradients: dict[str, list[Any]] = {}
     for choice in ("off", "float32"):
         os.environ[VARIABLE] = choice
         torch.manual_seed(3)
-        made = [Model(), Model()]
-        for each in made:
-            del each.unused
-        one, other = (DistributedDataParallel(each, bucket_cap_mb=0.01) for each in made)
+        models = [Model(), Model()]
+        for model in models:
+            del model.unused
+        one, other = (DistributedDataParallel(model, bucket_cap_mb=0.01) for model in models)
         words = torch.randint(0, WORDS, (5, 9), generator=torch.Generator().manual_seed(dist.get_rank()))
         (one(words) * other(words)).pow(2).sum().backward()
-        for each in (one, other):
-            each(words).pow(2).sum().backward()
-        found[choice] = [weight.grad for each in made for weight in each.parameters()]
-    for usual, ours in zip(*found.values(), strict=True):
+        for model in (one, other):
+            model(words).pow(2).sum().backward()
+        gradients[choice] = [weight.grad for model in models for weight in model.parameters()]
+    for usual, ours in zip(*gradients.values(), strict=True):
         check_error("two models", usual, ours, 1e-6)
         check_equal("two models", ours)
 
@@ -643,7 +645,7 @@ def optimize_in_backward() -> None:
         model = torch.nn.Linear(2, 2)
         _apply_optimizer_in_backward(torch.optim.SGD, model.parameters(), {"lr": 0.1})
         DistributedDataParallel(model)(torch.full((1, 2), 1.0 + dist.get_rank())).pow(2).sum().backward()
-        weights.append(torch.cat([each.detach().flatten() for each in model.parameters()]))
+        weights.append(torch.cat([weight.detach().flatten() for weight in model.parameters()]))
     assert torch.equal(*weights), "in backward: differs"
 
 

@@ -255,7 +255,9 @@ def compute(make: Callable[[], Any], rows: list[dict[str, Any]]) -> Any:
     outputs = model(**batch) if number is None else model(**batch, num_items_in_batch=number)
     (outputs["loss"] if isinstance(outputs, dict) else outputs[0]).backward()
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    return torch.cat([(torch.zeros_like(each) if each.grad is None else each.grad).flatten() for each in weights])
+    return torch.cat(
+        [(torch.zeros_like(parameter) if parameter.grad is None else parameter.grad).flatten() for parameter in weights]
+    )
 
 
 def main(*names: str) -> None:

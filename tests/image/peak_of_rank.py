@@ -71,5 +71,5 @@ with tempfile.TemporaryDirectory() as output:
     trainer = Trainer(model=model, args=arguments, train_dataset=data)
     trainer.train()
 if arguments.process_index == 0:
-    weights = sum(each.numel() for each in model.parameters())
+    weights = sum(weight.numel() for weight in model.parameters())
     print(json.dumps({"peak": read_peak(), "weights": weights, "base": base}), flush=True)

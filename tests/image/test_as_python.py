@@ -61,8 +61,8 @@ def ends(image: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
         options=["--volume", f"{place}:/scripts:ro", "--entrypoint", "python3"],
     )  # fmt: skip
     assert done.code == 0, done.text
-    found: dict[str, Any] = json.loads(done.out)
-    return found
+    codes: dict[str, Any] = json.loads(done.out)
+    return codes
 
 
 @pytest.mark.parametrize("form", ["{}.py --a b c", "-m {} --a b c"])

@@ -124,11 +124,11 @@ def test_the_paths_of_the_guide_lead_to_files(image: str) -> None:
 
 
 def test_there_is_one_copy_of_the_runtime_and_it_is_ipexs(image: str) -> None:
-    found = said(image, COPIES)
+    copies = said(image, COPIES)
 
-    assert {"libccl.so", "libccl.so.1.0", "libmpi.so.12", "libfabric.so.1", "mpiexec.hydra", "mpirun"} <= found.keys()
-    assert not [name for name in found if name.startswith(("libmpifort", "libccl.a"))]
-    for name, places in found.items():
+    assert {"libccl.so", "libccl.so.1.0", "libmpi.so.12", "libfabric.so.1", "mpiexec.hydra", "mpirun"} <= copies.keys()
+    assert not [name for name in copies if name.startswith(("libmpifort", "libccl.a"))]
+    for name, places in copies.items():
         assert [place.startswith(f"{SITE}/{ccl_wheels.IPEX}/") for place in places] == [True], name
 
 
@@ -163,8 +163,8 @@ def on_base(
     folder = module_path / "pulled"
     older = ccl_wheels.ipex(folder / "older", "2.3.0")
     files = {**installed(wheelhouse / "oneccl_bind_pt-2.4.0+cpu-cp311-cp311-linux_x86_64.whl"), **installed(older)}
-    made = stand_in.layout({"1": derived(layout[0], files)})
-    base = ("--base", f"oci:{write(folder / 'base', made)}", "--python", "3.11")
+    layout_of_base = stand_in.layout({"1": derived(layout[0], files)})
+    base = ("--base", f"oci:{write(folder / 'base', layout_of_base)}", "--python", "3.11")
     wheels = ("--wheelhouse", str(wheelhouse), "--tag", module_tag("ccl-pulled"))
     return folder / "layout", built(*OPTIONS, *base, *wheels, "--output", f"{folder}/layout/")
 

@@ -43,13 +43,13 @@ def test_everything_that_is_wrong_is_named_at_once(image: str, tmp_path: Path) -
     done = run(image, "doctor", "--json", options=options)
 
     assert done.code == 1
-    found = faults(done)
+    named = faults(done)
     said = {
         "directories": "docker run --user 0:0", "packages": "9.9 instead of",
         "transformers": "torchvision cannot be imported: RuntimeError: operator torchvision::nms does not exist",
         "shm": "--shm-size", "threads": "unset OMP_NUM_THREADS",
         "launcher": "WORLD_SIZE=2",
     }  # fmt: skip
-    assert found.keys() == said.keys()
+    assert named.keys() == said.keys()
     assert "GLOO_SOCKET_IFNAME=ib9 is left out" in done.out
-    assert {name for name, part in said.items() if part not in found[name]} == set()
+    assert {name for name, part in said.items() if part not in named[name]} == set()

@@ -134,8 +134,8 @@ def test_scripts_return_time_after_time_on_busy_cores(busy: str) -> None:
 def test_two_ranks_end_cleanly_on_busy_cores(busy: str, command: tuple[str, ...]) -> None:
     done = [call(["docker", "exec", busy, *ENTRYPOINT, *command], seconds=180) for _ in range(TIMES)]
 
-    assert [each.code for each in done] == [0] * TIMES
-    assert [len(re.findall(r"(?m)^smoke: passed: world_size=2 ", each.out)) for each in done] == [1] * TIMES
+    assert [end.code for end in done] == [0] * TIMES
+    assert [len(re.findall(r"(?m)^smoke: passed: world_size=2 ", end.out)) for end in done] == [1] * TIMES
 
 
 def test_launch_lets_ranks_end_one_after_the_other(image: str) -> None:

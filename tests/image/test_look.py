@@ -38,9 +38,9 @@ def server(equipped: str) -> Iterator[tuple[str, str]]:
     options = (*HARDENED, "--shm-size=1g", "--publish", "127.0.0.1::8888", *NOTEBOOK)
     with detached(*options, equipped, "notebook", network="bridge") as container:
         assert container.said("Or copy and paste one of these URLs")
-        found = TOKEN.search(container.log)
-        assert found
-        yield open_port(container, 8888), found[1]
+        token = TOKEN.search(container.log)
+        assert token
+        yield open_port(container, 8888), token[1]
 
 
 def test_nobody_gets_in_without_the_token(server: tuple[str, str]) -> None:
@@ -64,7 +64,7 @@ def test_a_notebook_trains_on_two_ranks_and_draws_the_loss(server: tuple[str, st
     page.get_by_text("Run All Cells", exact=True).click()
     page.locator(".jp-OutputArea img").wait_for()
 
-    losses = [float(each) for each in re.findall(r"'loss': '?([\d.e-]+)", page.locator(".jp-Notebook").inner_text())]
+    losses = [float(loss) for loss in re.findall(r"'loss': '?([\d.e-]+)", page.locator(".jp-Notebook").inner_text())]
     context.close()
     assert len(losses) > 10 and losses[-1] < losses[0] / 10
 

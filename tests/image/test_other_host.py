@@ -27,19 +27,19 @@ NOBODY = 65534
 def linked(path: Path) -> set[Path]:
     """Return the libraries of this machine that a program or a library is linked with."""
     said = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout
-    return {Path(found) for found in re.findall(r"(?:=> |^\s+)(/\S+) \(", said, re.MULTILINE)}
+    return {Path(library) for library in re.findall(r"(?:=> |^\s+)(/\S+) \(", said, re.MULTILINE)}
 
 
 @pytest.fixture(scope="module")
 def host(module_path: Path) -> Iterator[str]:
     """Make a root file system of libraries alone, all in /lib, and give it to the engine."""
     name, archive = f"{IMAGES}:host", module_path / "host.tar"
-    own = (Path(sys.base_prefix), Path(PACKAGES))
-    programs = [Path(sys.executable), *(path for place in own for path in place.rglob("*.so*") if path.is_file())]
-    found = {path for program in programs for path in linked(program)}
+    shared = (Path(sys.base_prefix), Path(PACKAGES))
+    programs = [Path(sys.executable), *(path for place in shared for path in place.rglob("*.so*") if path.is_file())]
+    libraries = {path for program in programs for path in linked(program)}
     with tarfile.open(archive, "w") as tar:
-        for path in sorted(found):
-            if not any(path.is_relative_to(place) for place in own):
+        for path in sorted(libraries):
+            if not any(path.is_relative_to(place) for place in shared):
                 tar.add(path.resolve(), f"{'lib64' if path.name == LOADER else 'lib'}/{path.name}")
     assert call(["docker", "import", str(archive), name]).code == 0
     yield name

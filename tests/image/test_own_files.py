@@ -40,7 +40,7 @@ class Own(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def own(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Own:
+def derived(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Own:
     """Build one above the layers of the default image, as a user does."""
     root = module_path / "project"
     (root / "data").mkdir(parents=True)
@@ -54,14 +54,16 @@ def own(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Own:
     return Own(name, answer, files, layout)
 
 
-def test_the_script_trains_without_a_mount(own: Own) -> None:
-    done = run(own.name, "train.py", options=HARDENED)
+def test_the_script_trains_without_a_mount(derived: Own) -> None:
+    done = run(derived.name, "train.py", options=HARDENED)
 
     assert done.code == 0 and "trained with 41" in done.out, done.text
 
 
-def test_files_are_as_copy_leaves_them_and_those_of_the_image_are_as_they_were(own: Own) -> None:
-    done = run(own.name, "sh", "-c", "touch output/a .cache/a b && stat -c '%n %a %u:%g %Y' module.py train.py . data")
+def test_files_are_as_copy_leaves_them_and_those_of_the_image_are_as_they_were(derived: Own) -> None:
+    done = run(
+        derived.name, "sh", "-c", "touch output/a .cache/a b && stat -c '%n %a %u:%g %Y' module.py train.py . data"
+    )
 
     assert done.out.splitlines() == [
         "module.py 644 0:0 1704067200", "train.py 644 0:0 1704067200", done.out.splitlines()[-1],
@@ -69,13 +71,13 @@ def test_files_are_as_copy_leaves_them_and_those_of_the_image_are_as_they_were(o
     assert done.out.splitlines()[-1].startswith(f". 775 {UID}:{GID}") and "data" in done.err
 
 
-def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer(own: Own) -> None:
-    lock = lockfile.read_lock(lockfile.path_for(own.layout).read_text(), "the lock", Request())
-    bill = json.loads(build("sbom", str(own.layout)).out)
-    stated = json.loads(build("provenance", str(own.layout)).out)["predicate"]["buildDefinition"]
+def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer(derived: Own) -> None:
+    lock = lockfile.read_lock(lockfile.path_for(derived.layout).read_text(), "the lock", Request())
+    bill = json.loads(build("sbom", str(derived.layout)).out)
+    stated = json.loads(build("provenance", str(derived.layout)).out)["predicate"]["buildDefinition"]
 
     assert lock.user_files and [row.path for row in lock.user_files] == ["module.py", "train.py"]
-    assert own.answer["layers"][-1]["name"] == "your files"
+    assert derived.answer["layers"][-1]["name"] == "your files"
     listed = {part["name"]: part["hashes"] for part in bill["components"] if part["type"] == "file"}
     assert listed["/workspace/train.py"] == [{"alg": "SHA-256", "content": lock.user_files[1].sha256}]
     named = {row["name"]: row["digest"]["sha256"] for row in stated["resolvedDependencies"]}
@@ -83,25 +85,25 @@ def test_they_are_in_the_lock_the_sbom_and_the_provenance_and_are_the_last_layer
 
 
 @pytest.mark.slow  # as test_own_packages.py rebuilds one from its lock
-def test_it_is_built_again_from_its_lock_and_the_same_files(own: Own, module_path: Path) -> None:
+def test_it_is_built_again_from_its_lock_and_the_same_files(derived: Own, module_path: Path) -> None:
     copied = module_path / "copied"
     shutil.copytree(module_path / "project", copied, copy_function=shutil.copyfile)
 
-    verdict = build("verify", own.name, "--json", *own.files[:2], "--workdir", str(copied))
+    verdict = build("verify", derived.name, "--json", *derived.files[:2], "--workdir", str(copied))
 
-    assert verdict.code == 0 and json.loads(verdict.out)["digest"] == own.answer["digest"]
+    assert verdict.code == 0 and json.loads(verdict.out)["digest"] == derived.answer["digest"]
 
 
 @pytest.mark.slow  # two more rebuilds of the image
-def test_a_changed_byte_is_found_by_the_name_of_its_file(own: Own, module_path: Path) -> None:
+def test_a_changed_byte_is_found_by_the_name_of_its_file(derived: Own, module_path: Path) -> None:
     changed = module_path / "changed"
     shutil.copytree(module_path / "project", changed)
     (changed / "module.py").write_bytes(OTHER + b"\n")
     saved = module_path / "saved.tar"
-    assert call(["docker", "save", "--output", str(saved), own.name]).code == 0
+    assert call(["docker", "save", "--output", str(saved), derived.name]).code == 0
     saved.write_bytes(saved.read_bytes().replace(MARK, OTHER))
 
-    of_files = build("verify", own.name, *own.files[:2], "--workdir", str(changed))
+    of_files = build("verify", derived.name, *derived.files[:2], "--workdir", str(changed))
     of_image = build("verify", str(saved))
 
     assert_three_parts(of_files, 2, "module.py: sha256:", "--script and --workdir")
@@ -109,8 +111,8 @@ def test_a_changed_byte_is_found_by_the_name_of_its_file(own: Own, module_path: 
 
 
 @pytest.mark.slow
-def test_elsewhere_the_files_come_from_the_bundle_or_are_asked_for(own: Own, module_path: Path) -> None:
-    lock, bundle = str(lockfile.path_for(own.layout)), str(module_path / "bundle.tar")
+def test_elsewhere_the_files_come_from_the_bundle_or_are_asked_for(derived: Own, module_path: Path) -> None:
+    lock, bundle = str(lockfile.path_for(derived.layout)), str(module_path / "bundle.tar")
     assert build("bundle", "--lock", lock, "--output", bundle).code == 0
     elsewhere = {"XDG_CACHE_HOME": str(module_path / "elsewhere")}
     no = ("--no-load", "--output", str(module_path / "again.tar"))
@@ -119,7 +121,7 @@ def test_elsewhere_the_files_come_from_the_bundle_or_are_asked_for(own: Own, mod
     again = built("--offline", bundle, *no, env=elsewhere)
 
     assert_three_parts(missing, 1, "/workspace/train.py (a file of your own)", "--script FILE or --workdir DIR")
-    assert again["digest"] == own.answer["digest"]
+    assert again["digest"] == derived.answer["digest"]
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ class Own(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def own(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Own:
+def derived(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Own:
     """Build one above the layers of the default image, as a user does."""
     for name, text in {"mine.txt": FILE, **MORE, **BOUNDS}.items():
         (module_path / name).write_text(text)
@@ -62,22 +62,22 @@ def own(image: str, module_path: Path, module_tag: Callable[[str], str]) -> Own:
     return Own(name, answer, options, lockfile.read_lock(text, "the lock", Request()))
 
 
-def test_they_train_in_it(own: Own) -> None:
-    done = run(own.name, "python", "-c", SCRIPT)
+def test_they_train_in_it(derived: Own) -> None:
+    done = run(derived.name, "python", "-c", SCRIPT)
 
     assert (done.code, done.out.splitlines()[-1]) == (0, "events 1"), done.text
 
 
-def test_they_are_in_its_lock_and_sbom_and_in_a_layer_of_their_own(own: Own, module_path: Path) -> None:
-    packages = own.lock.user_packages
+def test_they_are_in_its_lock_and_sbom_and_in_a_layer_of_their_own(derived: Own, module_path: Path) -> None:
+    packages = derived.lock.user_packages
 
     assert packages and packages.requirements == ("peft>=0.18", "protobuf<7 --constraint", "tensorboard")
     assert {"peft", "tensorboard", "grpcio"} <= {*packages.names} and "numpy" not in packages.names
-    assert [layer["name"] for layer in own.answer["layers"]][-2:] == ["your packages", "multinode"]
-    bill = json.loads(call(["docker", "run", "--rm", "--entrypoint", "cat", own.name,
+    assert [layer["name"] for layer in derived.answer["layers"]][-2:] == ["your packages", "multinode"]
+    bill = json.loads(call(["docker", "run", "--rm", "--entrypoint", "cat", derived.name,
                             "/opt/multinode/components.json"]).out)  # fmt: skip
     purls = {part.get("purl", "").partition("?")[0] for part in bill["components"]}
-    assert {f"pkg:pypi/{name}@{own.lock.version(name)}" for name in ("peft", "tensorboard")} <= purls
+    assert {f"pkg:pypi/{name}@{derived.lock.version(name)}" for name in ("peft", "tensorboard")} <= purls
     stated = json.loads(build("provenance", str(module_path / "own")).out)["predicate"]["buildDefinition"]
     assert stated["externalParameters"]["user-packages"] == [*packages.requirements]
 
@@ -89,19 +89,19 @@ def test_they_are_in_its_lock_and_sbom_and_in_a_layer_of_their_own(own: Own, mod
         "in a layout",
     ],
 )
-def test_it_is_built_again_from_the_lock_inside_it(own: Own, module_path: Path, where: str) -> None:
-    verdict = build("verify", own.name if where == "in docker" else str(module_path / "own"), "--json")
+def test_it_is_built_again_from_the_lock_inside_it(derived: Own, module_path: Path, where: str) -> None:
+    verdict = build("verify", derived.name if where == "in docker" else str(module_path / "own"), "--json")
 
-    assert verdict.code == 0 and json.loads(verdict.out)["digest"] == own.answer["digest"]
+    assert verdict.code == 0 and json.loads(verdict.out)["digest"] == derived.answer["digest"]
 
 
-def test_the_lock_is_asked_for_again_by_the_same_options_alone(own: Own, module_path: Path) -> None:
+def test_the_lock_is_asked_for_again_by_the_same_options_alone(derived: Own, module_path: Path) -> None:
     lock = str(lockfile.path_for(module_path / "own"))
 
-    again = built(*own.options, "--no-load", "--lock", lock)
+    again = built(*derived.options, "--no-load", "--lock", lock)
     other = build("--package", "peft==0.18.0", "--no-load", "--lock", lock)
 
-    assert again["digest"] == own.answer["digest"]
+    assert again["digest"] == derived.answer["digest"]
     assert other.code == 2 and "but the lock has" in other.err
 
 
@@ -114,5 +114,5 @@ def test_what_others_ask_for_is_resolved_with_the_image(module_path: Path) -> No
     done = build("lock", *options, "--output", str(place))
 
     assert done.code == 0, done.err
-    found = lockfile.read_lock(place.read_text(), "the lock", Request())
-    assert found.user_packages and {artifact.name for artifact in found.artifacts} >= OTHERS
+    lock = lockfile.read_lock(place.read_text(), "the lock", Request())
+    assert lock.user_packages and {artifact.name for artifact in lock.artifacts} >= OTHERS

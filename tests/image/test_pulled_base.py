@@ -57,8 +57,8 @@ def like_intels(debian: Path, module_path: Path) -> tuple[Path, list[str]]:
     folders: Files = {SITE: None, "usr/local/bin": None}
     hidden = {f"{place.rpartition('/')[0]}/.wh.{place.rpartition('/')[2]}": b"" for place in LACKING}
     files = {**folders, **OLD, **kept(debian), **hidden, "etc/ssh/sshd_config": b"Port 3022\n"}
-    made = derived(debian, files)
-    return write(module_path / "base", layout({"1": made})), made.layers
+    image = derived(debian, files)
+    return write(module_path / "base", layout({"1": image})), image.layers
 
 
 def kept(debian: Path) -> dict[str, bytes]:
@@ -101,14 +101,17 @@ def test_the_layers_of_the_base_stay_as_they_are(
     on_base: tuple[Path, dict[str, Any]], like_intels: tuple[Path, list[str]]
 ) -> None:
     place, answer = on_base
-    made = Layout(place)
-    rows, history = made.manifest["layers"], made.config["history"]
+    layout = Layout(place)
+    rows, history = layout.manifest["layers"], layout.config["history"]
 
-    assert (made.index["manifests"][0]["digest"], made.manifest["config"]["digest"]) == (answer["digest"], answer["id"])
+    assert (layout.index["manifests"][0]["digest"], layout.manifest["config"]["digest"]) == (
+        answer["digest"],
+        answer["id"],
+    )
     assert [row["digest"] for row in rows[:2]] == like_intels[1]
     assert [row["mediaType"].rpartition("+")[2] for row in rows[:3]] == ["zstd", "gzip", "zstd"]
     assert len([row for row in history if not row.get("empty_layer")]) == len(rows)
-    assert made.config["config"]["Labels"]["org.opencontainers.image.base.digest"].startswith("sha256:")
+    assert layout.config["config"]["Labels"]["org.opencontainers.image.base.digest"].startswith("sha256:")
 
 
 def test_no_file_of_the_base_is_replaced_but_the_passwd(on_base: tuple[Path, dict[str, Any]]) -> None:

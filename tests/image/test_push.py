@@ -37,14 +37,14 @@ def test_a_killed_push_leaves_no_tag_and_the_next_one_goes_on(registry: str) -> 
     with connection_to(registry) as way:
         answer = built(*USUAL, "--push", f"{way.host}/team/image:1", "--push", f"{registry}/team/image:2")
 
-        found = manifest(f"{registry}/team/image:1") or b""
-        assert digest(found) == answer["digest"]
+        pushed = manifest(f"{registry}/team/image:1") or b""
+        assert digest(pushed) == answer["digest"]
         assert answer["pushed"] == [
             f"{name}@{answer['digest']}" for name in (f"{way.host}/team/image:1", f"{registry}/team/image:2")
         ]
         assert way.sent < answer["size"]
 
-    assert manifest(f"{registry}/team/image:2") == found
+    assert manifest(f"{registry}/team/image:2") == pushed
 
 
 def test_a_build_has_every_name_that_it_was_given(image: str) -> None:

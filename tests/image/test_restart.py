@@ -100,7 +100,7 @@ def test_the_checkpoints_of_others_are_not_touched(image: str, volume: Path) -> 
     assert done.code == 2
     assert "holds another run: /workspace/output/clm with checkpoint-500" in done.err
     assert "--overwrite_output_dir" in done.err
-    assert [each.name for each in (volume / "clm").iterdir()] == ["checkpoint-500"]
+    assert [path.name for path in (volume / "clm").iterdir()] == ["checkpoint-500"]
 
 
 @pytest.mark.slow

@@ -214,9 +214,9 @@ def test_a_log_tells_how_two_ranks_train(image: str) -> None:
     done = run(image, "--nproc", "2", "clm", *words, options=[*OFFLINE, *env_options(environ)])
 
     assert done.code == 0
-    found = re.findall(r" (\d+)/20, .+, loss ([\d.]+), ([\d.]+) samples/s, waiting (\d+)%", done.err, re.MULTILINE)
-    assert found[-1][0] == "20" and 3 <= len(found) <= 8
-    assert all(0 < float(speed) < 16 / 0.2 and 50 < int(share) <= 100 for *_, speed, share in found[1:])
+    lines = re.findall(r" (\d+)/20, .+, loss ([\d.]+), ([\d.]+) samples/s, waiting (\d+)%", done.err, re.MULTILINE)
+    assert lines[-1][0] == "20" and 3 <= len(lines) <= 8
+    assert all(0 < float(speed) < 16 / 0.2 and 50 < int(share) <= 100 for *_, speed, share in lines[1:])
     assert "\x1b" not in done.text
 
 
@@ -231,8 +231,8 @@ def test_a_file_of_arguments_of_another_release_is_one_that_the_trainer_takes(im
 
     assert done.code == 0
     said = json.loads(done.out.strip().splitlines()[-1])
-    found = (said["computes"], said["device"], said["learning_rate"], said["output_dir"])
-    assert found == (computes(), "cpu", 3e-5, "/tmp/x")
+    taken = (said["computes"], said["device"], said["learning_rate"], said["output_dir"])
+    assert taken == (computes(), "cpu", 3e-5, "/tmp/x")
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ TASK = "multinode qa --bf16"
 def shown() -> tuple[str, str]:
     """Return what the page types where Docker is, and what it types where only Charliecloud is."""
     blocks = ("\n".join(lines) for _, lines in page("docs/slurm.md").blocks)
-    block = next(each for each in blocks if "docker export" in each and "ch-run" in each)
+    block = next(text for text in blocks if "docker export" in text and "ch-run" in text)
     before, typed = block.split("ch-run", 1)
     return before, f"ch-run{typed}"
 

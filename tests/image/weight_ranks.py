@@ -73,9 +73,9 @@ def form() -> None:
 
 
 def average(tensors: Any) -> None:
-    for each in tensors:
-        dist.all_reduce(each)
-        each /= RANKS
+    for tensor in tensors:
+        dist.all_reduce(tensor)
+        tensor /= RANKS
 
 
 # Trainings of one model.
@@ -102,7 +102,7 @@ def group_is_gone() -> None:
 def by_hand() -> None:
     form()
     model = net()
-    train(model, sgd(model), 40, lambda _: average([each.grad for each in model.parameters()]))
+    train(model, sgd(model), 40, lambda _: average([weight.grad for weight in model.parameters()]))
 
 
 def in_bfloat16() -> None:
@@ -182,7 +182,7 @@ def weights_averaged_every(steps: int) -> None:
 
     def mix(step: int) -> None:
         if step and step % steps == 0:
-            average([each.data for each in model.parameters()])
+            average([weight.data for weight in model.parameters()])
 
     train(model, sgd(model), 130, mix)
 

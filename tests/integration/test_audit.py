@@ -53,8 +53,8 @@ class World:
             return Reply(200, self.tracker) if self.tracker is not None else Reply(404)
         asked = json.loads(request.body)
         self.asked.append(asked)
-        found = self.advisories.get(asked["package"]["name"])
-        return Reply(200, json.dumps({"vulns": found} if found else {}).encode())
+        advisories = self.advisories.get(asked["package"]["name"])
+        return Reply(200, json.dumps({"vulns": advisories} if advisories else {}).encode())
 
     def run(self, *more: str) -> Done:
         """Type the command."""
@@ -75,10 +75,10 @@ def world(tmp_path: Path) -> Iterator[World]:
     place = tmp_path / "pylock.toml"
     # Made by other tools than those that are here: what was published is looked at, too.
     place.write_text(lockfile.format_lock(locked).replace('packaging = "', 'packaging = "9'))
-    made = World(place, environ)
-    with listening(made.answer) as host:
-        made.host = host
-        yield made
+    opened = World(place, environ)
+    with listening(opened.answer) as host:
+        opened.host = host
+        yield opened
 
 
 def test_nothing_is_known_against_a_lock(world: World) -> None:
@@ -86,7 +86,7 @@ def test_nothing_is_known_against_a_lock(world: World) -> None:
 
     assert done.code == 0
     assert done.out.startswith("nothing counts against 2 Python packages, 1 sources of Debian bookworm")
-    assert [(each["package"]["name"], each["version"]) for each in world.asked] == [
+    assert [(question["package"]["name"], question["version"]) for question in world.asked] == [
         ("torch", "2.13.0"),  # without +cpu, of which no database knows
         ("transformers", "5.23.0"),
     ]
@@ -130,7 +130,7 @@ def test_a_tracker_that_says_nothing_is_a_fault(world: World, tracker: bytes | N
 SILENT = [Reply(503), Reply(200, b"<html>"), Reply(200, b'{"vulns": 1}')]
 
 
-@pytest.mark.parametrize("answer", [None, *(pytest.param(each, marks=pytest.mark.slow) for each in SILENT)])
+@pytest.mark.parametrize("answer", [None, *(pytest.param(silent, marks=pytest.mark.slow) for silent in SILENT)])
 def test_an_osv_that_says_nothing_is_a_fault(world: World, answer: Reply | None) -> None:
     with listening(lambda _: answer) as host:
         done = world.run("--osv", f"http://{host}/v1/query")

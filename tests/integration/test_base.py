@@ -75,14 +75,14 @@ def default() -> Made:
 
 def make(row: Row, store: Store, platform: Platform = AMD64) -> Made:
     chosen = packages.resolve_base(row.suite, row.packages, platform, context(store))
-    made = debian.make_base(store, chosen, platform, row.python, os.environ)
-    return Made(platform, store, chosen, made)
+    base = debian.make_base(store, chosen, platform, row.python, os.environ)
+    return Made(platform, store, chosen, base)
 
 
 @contextmanager
-def opened(made: Made) -> Iterator[tarfile.TarFile]:
+def opened(suite: Made) -> Iterator[tarfile.TarFile]:
     """Open the layer for one reading."""
-    blob = made.store.blob(made.base.layers[0].written.digest)
+    blob = suite.store.blob(suite.base.layers[0].written.digest)
     assert blob
     with (
         blob.open("rb") as file,
@@ -92,20 +92,24 @@ def opened(made: Made) -> Iterator[tarfile.TarFile]:
         yield layer
 
 
-EVERY = [pytest.param((row, each), id=f"{row.suite}-{each}") for row in catalog.load().suites for each in PLATFORMS]
+EVERY = [
+    pytest.param((row, platform), id=f"{row.suite}-{platform}")
+    for row in catalog.load().suites
+    for platform in PLATFORMS
+]
 
 
 @pytest.fixture(scope="module", params=EVERY)
 def of_suite(request: pytest.FixtureRequest, module_path: Path) -> Iterator[Made]:
     """Make the base of each suite that has a row, for each platform, whose programs can be started meanwhile."""
     (row, platform), here = request.param, os.uname()
-    own = platform.runs_on(here.sysname, here.machine)
-    with nullcontext() if own else emulation.registered(emulation.fetch(module_path)):
+    is_native = platform.runs_on(here.sysname, here.machine)
+    with nullcontext() if is_native else emulation.registered(emulation.fetch(module_path)):
         yield make(row, Store(module_path / row.suite / platform.architecture), platform)
 
 
-def unpack(made: Made, root: Path) -> Path:
-    with opened(made) as layer:
+def unpack(suite: Made, root: Path) -> Path:
+    with opened(suite) as layer:
         layer.extraction_filter = lambda member, _: member  # Debian 12's Python has no `filter` for extractall
         layer.extractall(root)
     return root
@@ -185,31 +189,31 @@ def test_any_user_makes_the_same_bytes_without_any_program(default: Made, tmp_pa
 def test_its_python_compiles_the_same_in_every_way(default: Made, tmp_path: Path) -> None:
     """The wheel has modules of the standard library: all kinds of code, and names that it shares with what compiles."""
     library = re.compile(r"usr/lib/python3\.11/((asyncio/)?[^/]+\.py)")
-    found = [
-        load_package(packages.require_package(default.store, each))
-        for each in default.recipe.debs
-        if "python" in each.package
+    archives = [
+        load_package(packages.require_package(default.store, deb))
+        for deb in default.recipe.debs
+        if "python" in deb.package
     ]
-    files = [(library.fullmatch(path), data) for each in found for path, _, data in read_entries(each)]
+    files = [(library.fullmatch(path), data) for archive in archives for path, _, data in read_entries(archive)]
     wheel = pack(tmp_path, {f"a/{match[1]}": data for match, data in files if match and data})
     job = bytecode.wheel_job(Wheel("a", "1.0", "0" * 64, wheel), "usr/lib/site", re.compile("(?!)"))
 
     root = Path(store_with(tmp_path, "bases", "signed debs")["XDG_CACHE_HOME"], "multinode")
-    lock, made = locks.lock(debian=default.recipe), list[Mapping[str, bytes]]()
+    lock, compiled = locks.lock(debian=default.recipe), list[Mapping[str, bytes]]()
     engine = engines.find_engine(os.environ).engine
     assert engine
     for choice in (Choice(None), Choice(engine)):
-        store = Store(root, sources=f"way {len(made)}")
+        store = Store(root, sources=f"way {len(compiled)}")
         ready = compiler.prepare_compiler(choice, lock, default.base, context(store))
-        made.append(bytecode.read_bytecode(store, bytecode.compile_jobs(store, [job], ready)[0]))
+        compiled.append(bytecode.read_bytecode(store, bytecode.compile_jobs(store, [job], ready)[0]))
 
-    assert made[0] == made[1]
-    assert len(made[0]) > 150
+    assert compiled[0] == compiled[1]
+    assert len(compiled[0]) > 150
 
 
 @pytest.mark.parametrize(
     "system",
-    [pytest.param(*each.values, id=each.id, marks=[pytest.mark.slow] * ("arm64" in str(each.id))) for each in EVERY],
+    [pytest.param(*one.values, id=one.id, marks=[pytest.mark.slow] * ("arm64" in str(one.id))) for one in EVERY],
 )
 def test_every_suite_has_what_bases_of_others_lack(system: tuple[Row, Platform], tmp_path: Path) -> None:
     """Also where another package has it, under the name of another interface."""
@@ -217,10 +221,10 @@ def test_every_suite_has_what_bases_of_others_lack(system: tuple[Row, Platform],
     names, bare = list(additions.PIECES), replace(facts_of(), glibc=row.glibc, multiarch=platform.multiarch)
     chosen = packages.resolve_single(row.suite, additions.packages_of(names), platform, context(store))
 
-    found = additions.read_pieces(store, chosen, names, bare)
+    pieces = additions.read_pieces(store, chosen, names, bare)
 
-    assert {path.rpartition("/")[2] for path in found} == {*names}
-    assert all(data.startswith(b"\x7fELF") for data in found.values())
+    assert {path.rpartition("/")[2] for path in pieces} == {*names}
+    assert all(data.startswith(b"\x7fELF") for data in pieces.values())
 
 
 @pytest.mark.slow  # makes the tree twice; only another row can change it
@@ -287,17 +291,17 @@ OTHERWISE = (
 
 def described(tar: tarfile.TarFile) -> dict[str, tuple[object, ...]]:
     """Describe every entry that an image may have; times and the rights of other users are not kept in ours."""
-    found: dict[str, tuple[object, ...]] = {}
+    entries: dict[str, tuple[object, ...]] = {}
     for info in tar:
         name = info.name.removeprefix("./").rstrip("/")
         if info.islnk():
-            found[name] = found[info.linkname.removeprefix("./")]
+            entries[name] = entries[info.linkname.removeprefix("./")]
         elif name not in ("", ".") and not DIRTY.match(name):
             data: IO[bytes] | None = tar.extractfile(info) if info.isreg() else None
             content = shortened(settled(name, data.read())) if data else ""
             target = info.linkname if info.issym() else ""
-            found[name] = (info.type, oct(info.mode & ~0o6000), info.uid, info.gid, target, content)
-    return found
+            entries[name] = (info.type, oct(info.mode & ~0o6000), info.uid, info.gid, target, content)
+    return entries
 
 
 def shortened(data: bytes) -> str:
@@ -326,14 +330,14 @@ def test_it_is_what_debians_own_programs_make(of_suite: Made, tmp_path: Path) ->
         pytest.skip("no mmdebstrap, or not root")
     chosen = of_suite.recipe.debs
     debs = [of_suite.store.place(deb.sha256, deb.filename) for deb in chosen]
-    made = mmdebstrap.make(debs, [deb.package for deb in chosen], of_suite.platform, tmp_path)
-    with tarfile.open(made) as tar:
+    archive = mmdebstrap.make(debs, [deb.package for deb in chosen], of_suite.platform, tmp_path)
+    with tarfile.open(archive) as tar:
         theirs = described(tar)
     with opened(of_suite) as layer:
         ours = described(layer)
 
-    found = compared(ours, theirs)
-    assert [each for each in found if not any(re.match(row, each.partition(": ")[0]) for row, _ in OTHERWISE)] == []
+    differences = compared(ours, theirs)
+    assert [one for one in differences if not any(re.match(row, one.partition(": ")[0]) for row, _ in OTHERWISE)] == []
     assert len(ours) > 4500
     assert not list((of_suite.store.root / "aside").iterdir())
 

@@ -88,8 +88,8 @@ SLOW = ("zeros without end", "a million empty files", "lists without end", "dire
     "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in LAYERS]
 )
 def test_a_layer_that_is_a_bomb_is_refused(tmp_path: Path, name: str) -> None:
-    made, said = LAYERS[name]
-    data, diff_id = made()
+    layer, said = LAYERS[name]
+    data, diff_id = layer()
     path = write(tmp_path / "layout", layout({"1": Image.of([Part("zstd", diff_id, data)])}))
 
     done = limited("lock", "--base", f"oci:{path}", "--python", "3.10", "--output", str(tmp_path / "l"), store=tmp_path)
@@ -97,4 +97,4 @@ def test_a_layer_that_is_a_bomb_is_refused(tmp_path: Path, name: str) -> None:
     assert_three_parts(
         done, 2 if said == "that base cannot work" else 1, said, "another image" if done.code == 1 else ""
     )
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["layout", "multinode"]
+    assert sorted(left.name for left in tmp_path.iterdir()) == ["layout", "multinode"]

@@ -41,7 +41,7 @@ class Running:
             return process.run([sys.executable, *arguments, ""], {"PYTHONHASHSEED": "0"}, "", feed, out=written).failure
 
 
-def made(tmp_path: Path, *jobs: Job, running: Running | None = None) -> list[Mapping[str, bytes]]:
+def compile_jobs(tmp_path: Path, *jobs: Job, running: Running | None = None) -> list[Mapping[str, bytes]]:
     store = Store(tmp_path / "store")
     digests = bytecode.compile_jobs(store, jobs, Compiler(SITE, "", running or Running()))
     return [bytecode.read_bytecode(store, digest) for digest in digests]
@@ -55,9 +55,9 @@ def wheel(tmp_path: Path, files: Mapping[str, bytes], project: str = "thing", *,
 
 
 def test_bytecode_has_the_time_and_the_size_of_its_source_and_its_path_in_the_image(tmp_path: Path) -> None:
-    [found] = made(tmp_path, wheel(tmp_path, {"a/one.py": b"x = 1\n"}))
+    [compiled] = compile_jobs(tmp_path, wheel(tmp_path, {"a/one.py": b"x = 1\n"}))
 
-    data = found["a/one.py"]
+    data = compiled["a/one.py"]
     assert [int.from_bytes(data[at : at + 4], "little") for at in (4, 8, 12)] == [0, MTIME, len("x = 1\n")]
     assert marshal.loads(data[HEADER:]).co_filename == "/usr/lib/site/a/one.py"
 
@@ -72,25 +72,25 @@ def test_bytecode_has_the_time_and_the_size_of_its_source_and_its_path_in_the_im
 def test_modules_of_a_wheel_lie_in_site_wherever_the_wheel_has_them(
     tmp_path: Path, name: str, module: str | None
 ) -> None:
-    [found] = made(tmp_path, wheel(tmp_path, {name: b""}))
+    [compiled] = compile_jobs(tmp_path, wheel(tmp_path, {name: b""}))
 
-    assert [*found] == ([module] if module else [])
+    assert [*compiled] == ([module] if module else [])
 
 
 @pytest.mark.parametrize("text", [b"def", b"x = '\0'", b"lambda:" * 1200 + b"0", b"\xff"])
 def test_a_module_that_does_not_compile_is_left_out_and_the_others_are_not(tmp_path: Path, text: bytes) -> None:
-    [found] = made(tmp_path, wheel(tmp_path, {"bad.py": text, "good.py": b"x = 1"}))
+    [compiled] = compile_jobs(tmp_path, wheel(tmp_path, {"bad.py": text, "good.py": b"x = 1"}))
 
-    assert [*found] == ["good.py"]
+    assert [*compiled] == ["good.py"]
 
 
 @pytest.mark.parametrize("trimmed", [True, False])
 def test_what_no_task_imports_is_left_out(tmp_path: Path, trimmed: bool) -> None:
     files = {"torch/one.py": b"", "torch/_inductor/x.py": b""}
 
-    [found] = made(tmp_path, wheel(tmp_path, files, "torch", trimmed=trimmed))
+    [compiled] = compile_jobs(tmp_path, wheel(tmp_path, files, "torch", trimmed=trimmed))
 
-    assert found.keys() == ({"torch/one.py"} if trimmed else files.keys())
+    assert compiled.keys() == ({"torch/one.py"} if trimmed else files.keys())
 
 
 def test_what_is_compiled_before_does_not_show(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_what_is_compiled_before_does_not_show(tmp_path: Path) -> None:
     shared = "\n".join(f"def rare_{n}(other_{n}): return other_{n}.rare_{n}" for n in range(99)).encode()
     first, job = (wheel(tmp_path, {"a.py": shared}, name) for name in ("first", "second"))
 
-    [alone] = made(tmp_path / "alone", job)
-    _, behind = made(tmp_path / "behind", first, job)
+    [alone] = compile_jobs(tmp_path / "alone", job)
+    _, behind = compile_jobs(tmp_path / "behind", first, job)
 
     assert alone == behind
 
@@ -108,16 +108,16 @@ def test_each_is_compiled_once_and_again_when_it_changed_or_is_gone(tmp_path: Pa
     running, one = Running(), wheel(tmp_path, {"a.py": b"a"}, "one")
     others = [bytecode.files_job("ours", "opt/ours", {"b.py": text, "stays.txt": b""}) for text in (b"b", b"c")]
 
-    first = made(tmp_path, one, running=running)
-    both = made(tmp_path, one, others[0], running=running)
-    again = made(tmp_path, others[0], one, running=running)
+    first = compile_jobs(tmp_path, one, running=running)
+    both = compile_jobs(tmp_path, one, others[0], running=running)
+    again = compile_jobs(tmp_path, others[0], one, running=running)
     assert ([first[0], both[1]], [both[1], both[0]], len(running.asked)) == (both, again, 2)
     assert [*both[1]] == ["b.py"]
 
-    assert made(tmp_path, others[1], running=running) != [both[1]]
+    assert compile_jobs(tmp_path, others[1], running=running) != [both[1]]
     for path in (tmp_path / "store/blobs").glob("*/blob"):
         path.unlink()
-    assert (made(tmp_path, one, running=running), len(running.asked)) == (first, 4)
+    assert (compile_jobs(tmp_path, one, running=running), len(running.asked)) == (first, 4)
 
 
 def test_a_process_that_dies_fails_all(tmp_path: Path) -> None:

@@ -45,12 +45,12 @@ def start(end: Path, step: dict[str, str], stdin: int | None = None) -> subproce
     """Start the parent with the child, in a session of its own, and wait until the child is ready."""
     source = PARENT.replace("STEP", repr(step))
     command = [sys.executable, "-c", source, sys.executable, "-c", CHILD, str(end)]
-    made = subprocess.Popen(
+    child = subprocess.Popen(
         command, cwd=ROOT, stdin=stdin, stdout=subprocess.PIPE, text=True, start_new_session=True,
         preexec_fn=None if stdin is None else lambda: take_terminal(stdin),
     )  # fmt: skip
-    assert made.stdout and made.stdout.readline() == "ready\n"
-    return made
+    assert child.stdout and child.stdout.readline() == "ready\n"
+    return child
 
 
 def take_terminal(number: int) -> None:
@@ -62,42 +62,42 @@ def take_terminal(number: int) -> None:
     fcntl.ioctl(number, termios.TIOCSCTTY, 0)
 
 
-def read_end(made: subprocess.Popen[str], end: Path) -> str:
+def read_end(child: subprocess.Popen[str], end: Path) -> str:
     """Wait for a signal, let the child end, and return all signals that came."""
-    assert made.stdout
-    first = made.stdout.readline()
+    assert child.stdout
+    first = child.stdout.readline()
     time.sleep(0.3)  # what is not to happen cannot be awaited: a second signal would have come by now
     end.touch()
-    rest, _ = made.communicate(timeout=SECONDS)
-    assert made.returncode == 7
+    rest, _ = child.communicate(timeout=SECONDS)
+    assert child.returncode == 7
     return (first + rest).strip()
 
 
 @pytest.mark.parametrize("step", [{}, STEP])
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_us_is_passed_on(tmp_path: Path, number: int, step: dict[str, str]) -> None:
-    made = start(tmp_path / "end", step)
+    child = start(tmp_path / "end", step)
 
-    os.kill(made.pid, number)
+    os.kill(child.pid, number)
 
-    assert read_end(made, tmp_path / "end") == str(int(number))
+    assert read_end(child, tmp_path / "end") == str(int(number))
 
 
 def test_a_signal_to_every_process_of_a_step_comes_once(tmp_path: Path) -> None:
-    made = start(tmp_path / "end", STEP)
+    child = start(tmp_path / "end", STEP)
 
-    subprocess.run([sys.executable, "-c", DAEMON, str(made.pid)], check=True, timeout=SECONDS)
+    subprocess.run([sys.executable, "-c", DAEMON, str(child.pid)], check=True, timeout=SECONDS)
 
-    assert read_end(made, tmp_path / "end") == str(int(signal.SIGUSR1))
+    assert read_end(child, tmp_path / "end") == str(int(signal.SIGUSR1))
 
 
 def test_a_key_of_the_terminal_comes_once(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
-    made = start(tmp_path / "end", {}, theirs)
+    child = start(tmp_path / "end", {}, theirs)
 
     os.write(ours, b"\x03")
 
-    assert read_end(made, tmp_path / "end") == str(int(signal.SIGINT))
+    assert read_end(child, tmp_path / "end") == str(int(signal.SIGINT))
     os.close(ours)
     os.close(theirs)
 
@@ -105,13 +105,13 @@ def test_a_key_of_the_terminal_comes_once(tmp_path: Path) -> None:
 def test_a_terminal_that_is_gone_ends_the_child(tmp_path: Path) -> None:
     """As after `kubectl exec -it` has lost its connection: the kernel signals the first process of a session alone."""
     ours, theirs = pty.openpty()
-    made = start(tmp_path / "end", {}, theirs)
+    child = start(tmp_path / "end", {}, theirs)
     os.close(theirs)
 
     os.close(ours)
 
-    assert made.wait(SECONDS) == 128 + signal.SIGHUP
-    made.communicate()
+    assert child.wait(SECONDS) == 128 + signal.SIGHUP
+    child.communicate()
 
 
 def test_a_killed_child_has_the_code_of_a_shell(tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ DIGEST = hashlib.sha256(DATA).hexdigest()
 @pytest.fixture
 def server() -> Iterator[Server]:
     """Serve over plain HTTP."""
-    with serving() as made:
-        made.pages["/a"] = DATA
-        yield made
+    with serving() as started:
+        started.pages["/a"] = DATA
+        yield started
 
 
 def get(store: Path, url: str, digest: str = DIGEST, **known: Any) -> str:

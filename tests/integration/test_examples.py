@@ -45,8 +45,8 @@ def test_kubectl_makes_what_a_team_applies() -> None:
     done = call(["kubectl", "kustomize", str(ROOT / "examples/kustomize/team")])
 
     objects = [*yaml.safe_load_all(done.out)]
-    (job,) = [each for each in objects if each["kind"] == "Job"]
+    (job,) = [manifest for manifest in objects if manifest["kind"] == "Job"]
     (node,) = job["spec"]["template"]["spec"]["containers"]
-    assert done.code == 0 and {each["metadata"]["namespace"] for each in objects} == {"training"}
+    assert done.code == 0 and {manifest["metadata"]["namespace"] for manifest in objects} == {"training"}
     assert "@sha256:" in node["image"] and node["resources"]["limits"]["cpu"] == "32"
     assert {"name": "MULTINODE_METRICS", "value": "9400"} in node["env"]

@@ -14,9 +14,9 @@ from tests.golden import data, images, refusals, refused_builds
 
 @pytest.mark.parametrize("name", images.IMAGES)
 def test_an_image_is_what_it_was(name: str) -> None:
-    made = images.described(images.IMAGES[name])
+    described = images.described(images.IMAGES[name])
 
-    different = data.difference("images", f"{name}.json", made)
+    different = data.difference("images", f"{name}.json", described)
     assert not different, f"{different}\n{data.REMEDY}"
 
 

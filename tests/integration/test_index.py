@@ -48,7 +48,7 @@ class Made(NamedTuple):
     @property
     def digests(self) -> list[str]:
         """Return the digests of the manifests, in the order of PLATFORMS."""
-        return [self.said["platforms"][str(each)]["digest"] for each in PLATFORMS]
+        return [self.said["platforms"][str(platform)]["digest"] for platform in PLATFORMS]
 
     def verify(self, name: str, *words: str) -> Done:
         return self.sources.run("verify", name, *BASE, "--json", *words)
@@ -68,17 +68,17 @@ class Made(NamedTuple):
 def for_arm64(files: Files) -> Files:
     """Return files of the base as they are called on arm64."""
     names = ((AMD64.multiarch, ARM64.multiarch), ("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"))
-    found = dict(files)
+    renamed = dict(files)
     for old, new in names:
-        found = {path.replace(old, new): content for path, content in found.items()}
-    return found
+        renamed = {path.replace(old, new): content for path, content in renamed.items()}
+    return renamed
 
 
 def write_base(place: Path) -> None:
     """Write a layout with a base for both platforms."""
     images = [Image([base.SYSTEM], "none"), Image([for_arm64(base.SYSTEM)], "none", architecture="arm64")]
     index = indexes.published(
-        [(image.blobs[image.digest], each) for image, each in zip(images, PLATFORMS, strict=True)]
+        [(image.blobs[image.digest], platform) for image, platform in zip(images, PLATFORMS, strict=True)]
     )
     blobs = {**images[0].blobs, **images[1].blobs, digest(index): index}
     entry = {**descriptor(INDEXES[0], digest(index), len(index)), "annotations": {TAG: "1"}}
@@ -87,7 +87,7 @@ def write_base(place: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(module_path: Path) -> Iterator[Made]:
+def built(module_path: Path) -> Iterator[Made]:
     sources = checkout.make(module_path)
     write_base(sources.place / "base")
     for path in (sources.place / "wheels").glob("*-linux_x86_64.whl"):
@@ -100,59 +100,59 @@ def made(module_path: Path) -> Iterator[Made]:
         yield Made(sources, json.loads(done.out), host, "team/image")
 
 
-def test_each_image_of_the_index_is_that_of_a_build_for_its_platform_alone(made: Made) -> None:
-    alone = [json.loads(made.sources.run(*REQUEST, "--platform", str(each)).out) for each in PLATFORMS]
+def test_each_image_of_the_index_is_that_of_a_build_for_its_platform_alone(built: Made) -> None:
+    alone = [json.loads(built.sources.run(*REQUEST, "--platform", str(platform)).out) for platform in PLATFORMS]
 
-    assert made.digests == [each["digest"] for each in alone]
-    assert len({*made.digests, made.said["digest"]}) == 3
-    locks = [read(made.sources.place / f"pylock.layout-{each.architecture}.toml") for each in PLATFORMS]
+    assert built.digests == [answer["digest"] for answer in alone]
+    assert len({*built.digests, built.said["digest"]}) == 3
+    locks = [read(built.sources.place / f"pylock.layout-{platform.architecture}.toml") for platform in PLATFORMS]
     assert [lock.platform for lock in locks] == [*PLATFORMS]
 
 
-def test_clients_find_the_image_of_each_platform_in_the_registry_and_in_the_layout(made: Made, tmp_path: Path) -> None:
-    assert made.said["pushed"] == [f"{made.reference}@{made.said['digest']}"]
-    found = manifest_at(made.reference) or b""
-    layout = call(["skopeo", "inspect", "--raw", f"oci:{made.sources.place}/layout:1"]).out.encode()
-    assert digest(found) == digest(layout) == made.said["digest"]
+def test_clients_find_the_image_of_each_platform_in_the_registry_and_in_the_layout(built: Made, tmp_path: Path) -> None:
+    assert built.said["pushed"] == [f"{built.reference}@{built.said['digest']}"]
+    index = manifest_at(built.reference) or b""
+    layout = call(["skopeo", "inspect", "--raw", f"oci:{built.sources.place}/layout:1"]).out.encode()
+    assert digest(index) == digest(layout) == built.said["digest"]
     copy = ["skopeo", "copy", "--insecure-policy", "--preserve-digests", "--src-tls-verify=false"]
-    for each, expected in zip(PLATFORMS, made.digests, strict=True):
-        place = tmp_path / each.architecture
-        chosen = [*copy, "--override-os", each.os, "--override-arch", each.architecture]
-        assert call([*chosen, f"docker://{made.reference}", f"oci:{place}:1"]).code == 0
+    for platform, expected in zip(PLATFORMS, built.digests, strict=True):
+        place = tmp_path / platform.architecture
+        chosen = [*copy, "--override-os", platform.os, "--override-arch", platform.architecture]
+        assert call([*chosen, f"docker://{built.reference}", f"oci:{place}:1"]).code == 0
         assert json.loads((place / "index.json").read_bytes())["manifests"][0]["digest"] == expected
-        assert digest(manifest_at(f"{made.host}/{made.name}@{expected}") or b"") == expected
+        assert digest(manifest_at(f"{built.host}/{built.name}@{expected}") or b"") == expected
 
 
-def test_every_image_is_verified_with_its_documents(made: Made) -> None:
-    found = [json.loads(made.verify(name).out) for name in (f"docker://{made.reference}", "layout")]
+def test_every_image_is_verified_with_its_documents(built: Made) -> None:
+    verified = [json.loads(built.verify(name).out) for name in (f"docker://{built.reference}", "layout")]
 
-    for each in found:
-        assert (each["same"], each["index"]) == (True, made.said["digest"])
-        assert [one["manifest"] for one in each["platforms"].values()] == made.digests
-    assert all(document for one in found[0]["platforms"].values() for document in one["attached"].values())
-    assert [len(one["attached"]) for one in found[0]["platforms"].values()] == [2, 2]
-
-
-def test_one_image_of_it_is_verified_and_read(made: Made) -> None:
-    words = (f"docker://{made.reference}", "--platform", str(ARM64))
-
-    assert json.loads(made.verify(*words).out)["manifest"] == made.digests[1]
-    statement = json.loads(made.sources.run("provenance", *words).out)
-    assert statement["subject"][0]["digest"]["sha256"] == made.digests[1].removeprefix("sha256:")
+    for answer in verified:
+        assert (answer["same"], answer["index"]) == (True, built.said["digest"])
+        assert [one["manifest"] for one in answer["platforms"].values()] == built.digests
+    assert all(document for one in verified[0]["platforms"].values() for document in one["attached"].values())
+    assert [len(one["attached"]) for one in verified[0]["platforms"].values()] == [2, 2]
 
 
-def test_an_index_that_leads_an_engine_to_another_image_is_refused(made: Made) -> None:
-    amd64, arm64 = made.rows
+def test_one_image_of_it_is_verified_and_read(built: Made) -> None:
+    words = (f"docker://{built.reference}", "--platform", str(ARM64))
+
+    assert json.loads(built.verify(*words).out)["manifest"] == built.digests[1]
+    statement = json.loads(built.sources.run("provenance", *words).out)
+    assert statement["subject"][0]["digest"]["sha256"] == built.digests[1].removeprefix("sha256:")
+
+
+def test_an_index_that_leads_an_engine_to_another_image_is_refused(built: Made) -> None:
+    amd64, arm64 = built.rows
     swapped = [{**amd64, "platform": arm64["platform"]}, {**arm64, "platform": amd64["platform"]}]
     beside = [amd64, arm64, {**arm64, "platform": {"os": "linux", "architecture": "riscv64"}}]
 
-    assert_three_parts(made.verify(made.put("swapped", swapped)), 2, f"({AMD64})", f"an image for {ARM64}")
-    assert_three_parts(made.verify(made.put("beside", beside)), 2, arm64["digest"], "NAME@sha256:")
-    assert_three_parts(made.verify(made.put("one", [amd64]), "--platform", str(ARM64)), 2, str(AMD64), str(ARM64))
+    assert_three_parts(built.verify(built.put("swapped", swapped)), 2, f"({AMD64})", f"an image for {ARM64}")
+    assert_three_parts(built.verify(built.put("beside", beside)), 2, arm64["digest"], "NAME@sha256:")
+    assert_three_parts(built.verify(built.put("one", [amd64]), "--platform", str(ARM64)), 2, str(AMD64), str(ARM64))
 
 
-def test_a_lock_is_compared_with_the_image_of_its_platform(made: Made) -> None:
+def test_a_lock_is_compared_with_the_image_of_its_platform(built: Made) -> None:
     lock = ("--lock", "pylock.layout-arm64.toml")
 
-    assert_three_parts(made.verify("layout", *lock), 2, BOTH.replace(",", ", "), f"--platform {ARM64}")
-    assert made.verify("layout", *lock, "--platform", str(ARM64)).code == 0
+    assert_three_parts(built.verify("layout", *lock), 2, BOTH.replace(",", ", "), f"--platform {ARM64}")
+    assert built.verify("layout", *lock, "--platform", str(ARM64)).code == 0

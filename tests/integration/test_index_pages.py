@@ -141,9 +141,9 @@ def test_what_is_no_page_of_an_index_is_no_answer(odd: Reply) -> None:
 @pytest.mark.parametrize("reply", [pytest.param(reply, id=called) for called, reply in ANSWERS.items()])
 def test_what_is_a_page_of_an_index_is_read(reply: Reply) -> None:
     with listening(lambda asked: respond(asked, reply)) as host:
-        found = index_pages.read_page(f"http://{host}/simple", "Six", Sources())
+        read = index_pages.read_page(f"http://{host}/simple", "Six", Sources())
 
-    assert found is not None and [file.name for file in found.files] in ([], ["six-1.0.zip"], [SIX])
+    assert read is not None and [file.name for file in read.files] in ([], ["six-1.0.zip"], [SIX])
 
 
 SIX = "six-1.0-py3-none-any.whl"
@@ -192,12 +192,12 @@ def test_an_index_that_has_none_of_all_packages_is_named(
         context = locks.context(store, Sources(index=index, extra=(f"http://token:secret@{host}/simple",)), os.environ)
         wide = dataclasses.replace(context, progress=Progress(Console(stderr=True, width=500)))
         with pytest.raises(UserFault) if said == "error" else nullcontext() as caught:
-            found, _ = resolve.resolve_with_users(PLAN, wide)
+            resolution, _ = resolve.resolve_with_users(PLAN, wide)
 
     told = f"{capsys.readouterr().err}{caught and caught.value}"
     assert (f"http://{host}/simple (404" in told) is (said is not None) and "secret" not in told
     if said != "error":
-        assert {file.name for file in found.artifacts} == set(NAMES)
+        assert {file.name for file in resolution.artifacts} == set(NAMES)
         assert ("note: an index has none of the packages" in told) is (said == "note")
 
 
@@ -211,14 +211,14 @@ def test_an_index_of_the_user_s_packages_alone_is_judged_after_the_last_question
         here["/simple/mine/"] = page(HTML, linked(wheel))
     here |= {} if has_it else {"/simple/": page(HTML, DECLARED)}  # where it has its package nobody asks for that
     with listening(lambda asked: here.get(asked.path, Reply(404))) as host:
-        own = f"http://{host}/simple"
-        sources = Sources(index=index, extra=(own,), links=() if has_it else (str(tmp_path / "own"),))
+        address = f"http://{host}/simple"
+        sources = Sources(index=index, extra=(address,), links=() if has_it else (str(tmp_path / "own"),))
         context = locks.context(store, sources, os.environ)
         wide = dataclasses.replace(context, progress=Progress(Console(stderr=True, width=500)))
-        found, _ = resolve.resolve_with_users(dataclasses.replace(PLAN, user_packages=("mine==1.0",)), wide)
+        resolution, _ = resolve.resolve_with_users(dataclasses.replace(PLAN, user_packages=("mine==1.0",)), wide)
 
-    assert "mine" in {file.name for file in found.artifacts}
-    assert (f"has none of the packages: {own}" in capsys.readouterr().err) is not has_it
+    assert "mine" in {file.name for file in resolution.artifacts}
+    assert (f"has none of the packages: {address}" in capsys.readouterr().err) is not has_it
 
 
 def test_a_page_has_an_end_after_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,9 +253,9 @@ def test_a_file_of_a_lock_is_found_where_another_index_has_another_build_of_it(
         sources = Sources(index=index, extra=extra, links=links)
         if is_first and extra:
             sources = Sources(index=second, extra=(index,))
-        found = collect.find_addresses(locks.lock(), [file], locks.context(store, sources, os.environ))
+        addresses = collect.find_addresses(locks.lock(), [file], locks.context(store, sources, os.environ))
 
-    assert found == {wanted.name: f"{index.removesuffix('simple')}files/{wanted.name}"}
+    assert addresses == {wanted.name: f"{index.removesuffix('simple')}files/{wanted.name}"}
 
 
 @pytest.mark.parametrize("has_it", [True, False])

@@ -38,7 +38,7 @@ def test_who_has_the_key_may_log_in(tmp_path: Path) -> None:
     (tmp_path / "mounted").mkdir()
     make_key(tmp_path / "mounted/id_ed25519")
 
-    found = find_keys({**os.environ, "MULTINODE_SSH_KEYS": f"{tmp_path}/mounted"}, str(tmp_path))
+    keys = find_keys({**os.environ, "MULTINODE_SSH_KEYS": f"{tmp_path}/mounted"}, str(tmp_path))
 
     public = (tmp_path / "mounted/id_ed25519.pub").read_text()
-    assert found.public.split()[:2] == public.split()[:2] and Path(found.authorized).read_text() == found.public
+    assert keys.public.split()[:2] == public.split()[:2] and Path(keys.authorized).read_text() == keys.public

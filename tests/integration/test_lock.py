@@ -73,10 +73,10 @@ def test_one_changed_byte_is_found(layout: tuple[Path, dict[str, Any]], tmp_path
     done = build("verify", "--json", str(tmp_path / "changed"))
 
     assert done.code == 1
-    found = json.loads(done.out)["difference"]
+    difference = json.loads(done.out)["difference"]
     assert json.loads(done.out)["where"] == "in a layout"
-    assert found["path"] == changed
-    assert found["image"].split()[0] != found["rebuilt"].split()[0]
+    assert difference["path"] == changed
+    assert difference["image"].split()[0] != difference["rebuilt"].split()[0]
     assert changed in done.err
 
 

@@ -84,13 +84,13 @@ def test_an_environment_of_an_editor_has_the_versions_of_the_image(tmp_path: Pat
     environ = {**os.environ, "PATH": f"{UV.parent}{os.pathsep}{os.environ['PATH']}"}
     environ.pop("PIP_CONSTRAINT", None)
     script = f"{INSTALLERS[installer]} && .venv/bin/python -c 'import torch, transformers; print(torch.__version__)'"
-    made = subprocess.run(
+    installed = subprocess.run(
         ["bash", "-ec", script], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
     )
     shutil.rmtree(tmp_path / ".venv", ignore_errors=True)
 
-    assert made.returncode == 0, made.stderr
-    assert made.stdout.splitlines()[-1] == lock.version("torch")
+    assert installed.returncode == 0, installed.stderr
+    assert installed.stdout.splitlines()[-1] == lock.version("torch")
 
 
 def test_the_page_says_what_is_typed() -> None:

@@ -38,8 +38,8 @@ def of_skopeo(registry: str, file: Path) -> str | None:
 
 
 def of_ours(registry: str, file: Path) -> str | None:
-    found = logins.find(Remote(registry, "team/image"), {**os.environ, "REGISTRY_AUTH_FILE": str(file)})
-    return base64.b64decode(found["auth"]).decode().partition(":")[0] if found else None
+    login = logins.find(Remote(registry, "team/image"), {**os.environ, "REGISTRY_AUTH_FILE": str(file)})
+    return base64.b64decode(login["auth"]).decode().partition(":")[0] if login else None
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_rank_has_a_file_and_ends_as_ever(tmp_path: Path, ends: str, code: int
 
     assert done == ((code, "one\n", "two\n") if rank == 2 else (code, "", ""))
     assert sorted((tmp_path / f"new/logs/rank-{rank}.log").read_text().split()) == ["one", "two"]
-    assert [each.name for each in (tmp_path / "new/logs").iterdir()] == [f"rank-{rank}.log"]
+    assert [path.name for path in (tmp_path / "new/logs").iterdir()] == [f"rank-{rank}.log"]
 
 
 def test_a_rank_that_is_started_again_adds_to_its_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from benchmarks.host import memory
 from benchmarks.promises import PROMISES
 from tests.support.harness import ROOT
 
-LIMIT = next(each.most for each in PROMISES if each.figure == "memory")
+LIMIT = next(promise.most for promise in PROMISES if promise.figure == "memory")
 
 
 @pytest.mark.slow

@@ -34,8 +34,8 @@ def row(name: str, day: str | None, yanked: str | bool = False) -> dict[str, obj
 
 def page(name: str, *files: dict[str, object]) -> bytes:
     """Write a project page as PEP 691 and PEP 700 have it."""
-    made = {"meta": {"api-version": "1.1"}, "name": name, "versions": [], "files": files}
-    return json.dumps(made).encode()
+    answer = {"meta": {"api-version": "1.1"}, "name": name, "versions": [], "files": files}
+    return json.dumps(answer).encode()
 
 
 TORCH = page(
@@ -51,9 +51,9 @@ TORCH = page(
 @pytest.fixture
 def server() -> Iterator[Server]:
     """Serve the page of torch."""
-    with serving() as made:
-        made.headers, made.pages["/simple/torch/"] = JSON, TORCH
-        yield made
+    with serving() as started:
+        started.headers, started.pages["/simple/torch/"] = JSON, TORCH
+        yield started
 
 
 def read(url: str | None = None, sources: Sources | None = None, name: str = "torch") -> package_index.Releases:
@@ -61,13 +61,13 @@ def read(url: str | None = None, sources: Sources | None = None, name: str = "to
 
 
 def test_final_releases_come_with_day_and_reason(server: Server) -> None:
-    found = read(f"{server.url}/simple/")
+    releases = read(f"{server.url}/simple/")
 
-    assert set(found) == {Version("9.0"), Version("9.1")}
-    assert package_index.day(found[Version("9.0")]) == date(2030, 1, 1)
-    assert package_index.pythons(found[Version("9.0")]) == ["3.11", "3.12"]
-    assert package_index.yanked(found[Version("9.0")]) is None
-    assert package_index.yanked(found[Version("9.1")]) == "broken"
+    assert set(releases) == {Version("9.0"), Version("9.1")}
+    assert package_index.day(releases[Version("9.0")]) == date(2030, 1, 1)
+    assert package_index.pythons(releases[Version("9.0")]) == ["3.11", "3.12"]
+    assert package_index.yanked(releases[Version("9.0")]) is None
+    assert package_index.yanked(releases[Version("9.1")]) == "broken"
 
 
 def test_a_password_in_the_address_is_sent_and_not_shown(server: Server) -> None:

@@ -100,9 +100,9 @@ def action(runner: Runner) -> Any:
         known = {f"inputs.{name}": value for name, value in given.items()}
         known |= {"github.action_path": str(runner.place / "source"), "github.actor": "user"}
 
-        def fill(found: re.Match[str]) -> str:
+        def fill(expression: re.Match[str]) -> str:
             # The name of the user, where nobody types another, is an expression itself.
-            return EXPRESSION.sub(fill, known[found[1]])
+            return EXPRESSION.sub(fill, known[expression[1]])
 
         outputs = runner.place / "temporary/outputs"
         outputs.write_text("")
@@ -111,7 +111,7 @@ def action(runner: Runner) -> Any:
         for step in described["runs"]["steps"]:
             if "run" in step:
                 assert "${{" not in step["run"], "a value of others would be read as shell"
-                environ = {name: EXPRESSION.sub(fill, each) for name, each in step["env"].items()}
+                environ = {name: EXPRESSION.sub(fill, text) for name, text in step["env"].items()}
                 runner.run(step["run"], {**usual, **environ})
         return dict(line.split("=", 1) for line in outputs.read_text().splitlines())
 
@@ -121,8 +121,8 @@ def action(runner: Runner) -> Any:
 @pytest.fixture(scope="module")
 def pushed(action: Any, registry: str) -> dict[str, str]:
     """Push an image of a script, as of a day."""
-    found: dict[str, str] = action(script="train.py\n", push=f"{registry}/team/training:1", password=PASSWORD)
-    return found
+    outputs: dict[str, str] = action(script="train.py\n", push=f"{registry}/team/training:1", password=PASSWORD)
+    return outputs
 
 
 def test_the_action_pushes_and_says_what(pushed: dict[str, str], runner: Runner, registry: str) -> None:
@@ -159,7 +159,9 @@ def test_the_job_of_gitlab_pushes_the_image_of_the_lock(
         "CI_REGISTRY_PASSWORD": PASSWORD,
     }
     values = {**job["variables"], "MULTINODE_SOURCE": f"file://{source}"}
-    environ = {name: re.sub(r"\$(CI_\w+)", lambda found: known[found[1]], value) for name, value in values.items()}
+    environ = {
+        name: re.sub(r"\$(CI_\w+)", lambda variable: known[variable[1]], value) for name, value in values.items()
+    }
     shutil.copytree(runner.place / "home/.cache", project / ".cache", symlinks=True)  # what the runner has kept
     give(project / ".cache")
 

@@ -41,21 +41,21 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield host
 
 
-def push(made: Image, text: str, store: Store, compression: str = "zstd") -> None:
+def push(image: Image, text: str, store: Store, compression: str = "zstd") -> None:
     environ = {"PATH": os.environ["PATH"], "DOCKER_CONFIG": str(store.root)}
     access = Access(environ=environ, wait=lambda _: None)
-    transfer.push([made], reference.push_target(text), store, access, compression)
+    transfer.push([image], reference.push_target(text), store, access, compression)
 
 
 @pytest.mark.parametrize("compression", ["zstd", "gzip"])
 def test_the_registry_has_the_digest_that_is_printed(registry: str, store: Store, compression: str) -> None:
-    made = finished(store, BIG, SMALL, compression=compression)
+    image = finished(store, BIG, SMALL, compression=compression)
 
-    push(made, f"{registry}/a/{compression}:1", store, compression)
+    push(image, f"{registry}/a/{compression}:1", store, compression)
 
-    found = manifest(f"{registry}/a/{compression}:1")
-    assert found and digest(found) == made.digest
-    assert {row["mediaType"].rpartition("+")[2] for row in json.loads(found)["layers"]} == {compression}
+    pushed = manifest(f"{registry}/a/{compression}:1")
+    assert pushed and digest(pushed) == image.digest
+    assert {row["mediaType"].rpartition("+")[2] for row in json.loads(pushed)["layers"]} == {compression}
     assert list((store.root / "aside").iterdir()) == []
 
 
@@ -76,35 +76,35 @@ def test_only_what_is_missing_travels(registry: str, store: Store) -> None:
 
 
 def test_no_tag_is_on_half_an_image_and_the_next_push_goes_on(registry: str, store: Store) -> None:
-    made = finished(store, new_to_every_registry(2), new_to_every_registry(3))
+    image = finished(store, new_to_every_registry(2), new_to_every_registry(3))
     with connection_to(registry) as way:
         way.limit = 4_000_000
         with pytest.raises(WorldFault, match="a transfer from or to a registry failed") as caught:
-            push(made, f"{way.host}/d/e:1", store)
+            push(image, f"{way.host}/d/e:1", store)
         assert manifest(f"{registry}/d/e:1") is None
         way.limit = way.sent = 0
 
-        push(made, f"{way.host}/d/e:1", store)
+        push(image, f"{way.host}/d/e:1", store)
 
     assert way.host in caught.value.value and caught.value.remedy
-    assert digest(manifest(f"{registry}/d/e:1") or b"") == made.digest
+    assert digest(manifest(f"{registry}/d/e:1") or b"") == image.digest
     assert list((store.root / "aside").iterdir()) == []
 
 
 def test_a_layer_that_is_damaged_in_place_is_removed(registry: str, store: Store) -> None:
-    made = finished(store, new_to_every_registry(7))
-    place = store.place(pack_layer(store, made.layers[0], "zstd")[0])
+    image = finished(store, new_to_every_registry(7))
+    place = store.place(pack_layer(store, image.layers[0], "zstd")[0])
     data = bytearray(place.read_bytes())
     data[len(data) // 2] ^= 1
     place.write_bytes(data)
 
     with pytest.raises(Damaged, match=str(place)):
-        push(made, f"{registry}/h/damaged:1", store)
+        push(image, f"{registry}/h/damaged:1", store)
     assert not place.exists()
 
 
 def test_plain_http_is_for_this_machine_only(registry: str, store: Store) -> None:
-    made = finished(store, SMALL)
+    image = finished(store, SMALL)
 
     with pytest.raises(WorldFault, match="plain HTTP"):
-        push(made, f"{registry.replace('127.0.0.1', '0.0.0.0')}/a/b:1", store)
+        push(image, f"{registry.replace('127.0.0.1', '0.0.0.0')}/a/b:1", store)

@@ -60,27 +60,27 @@ def access(store: Store, login: str | None = None, host: str = "") -> Access:
     return Access(environ=environ, wait=lambda _: None)
 
 
-def documents(made: Image) -> tuple[Attachment, ...]:
-    return attached.write_documents(locks.lock(), '{"components": []}\n', made.manifest)
+def documents(image: Image) -> tuple[Attachment, ...]:
+    return attached.write_documents(locks.lock(), '{"components": []}\n', image.manifest)
 
 
 def place_of(name: str) -> Remote:
     return reference.push_target(name)
 
 
-def push(made: Image, name: str, store: Store, known: Access) -> None:
-    transfer.push([made], reference.push_target(name), store, known, "zstd")
-    referrers.attach(documents(made), place_of(name), store, known)
+def push(image: Image, name: str, store: Store, known: Access) -> None:
+    transfer.push([image], reference.push_target(name), store, known, "zstd")
+    referrers.attach(documents(image), place_of(name), store, known)
 
 
 def tag_of(digest: str) -> str:
     return digest.replace(":", "-")
 
 
-def listed_by_tag(name: str, made: Image) -> list[dict[str, Any]]:
+def listed_by_tag(name: str, image: Image) -> list[dict[str, Any]]:
     """Return what the tag lists, as any client reads it."""
     host, _, path = name.partition("/")
-    answer = requests.get(f"http://{host}/v2/{path}/manifests/{tag_of(made.digest)}", headers={"Accept": INDEX})
+    answer = requests.get(f"http://{host}/v2/{path}/manifests/{tag_of(image.digest)}", headers={"Accept": INDEX})
     return list(answer.json()["manifests"]) if answer.ok else []
 
 
@@ -93,116 +93,117 @@ def content(host: str, path: str, digest: str) -> bytes:
 
 @pytest.mark.parametrize("login", [None, "user:secret:word", "an-identity-token"])
 def test_a_registry_with_the_interface_lists_both_and_gets_no_tag(store: Store, login: str | None) -> None:
-    made = finished(store, SMALL)
+    image = finished(store, SMALL)
     with listing_registry.running(login) as registry:
         known = access(store, login, registry.host)
-        push(made, f"{registry.host}/a/b:1", store, known)
-        found = registry.attached_to(made.digest)
-        read = referrers.list_attached(made.digest, place_of(f"{registry.host}/a/b:1"), known)
+        push(image, f"{registry.host}/a/b:1", store, known)
+        attachments = registry.attached_to(image.digest)
+        read = referrers.list_attached(image.digest, place_of(f"{registry.host}/a/b:1"), known)
 
-    assert [row["artifactType"] for row in found] == [attached.CYCLONEDX, attached.IN_TOTO]
-    assert [row["digest"] for row in read] == [one.digest for one in documents(made)]
+    assert [row["artifactType"] for row in attachments] == [attached.CYCLONEDX, attached.IN_TOTO]
+    assert [row["digest"] for row in read] == [one.digest for one in documents(image)]
     assert list(registry.tags) == ["1"]
 
 
 def test_a_registry_without_the_interface_gets_a_tag_that_lists_both(plain: str, store: Store) -> None:
-    made = finished(store, SMALL)
+    image = finished(store, SMALL)
 
-    push(made, f"{plain}/tag/b:1", store, access(store))
-    push(made, f"{plain}/tag/b:1", store, access(store))
+    push(image, f"{plain}/tag/b:1", store, access(store))
+    push(image, f"{plain}/tag/b:1", store, access(store))
 
-    rows = listed_by_tag(f"{plain}/tag/b", made)
+    rows = listed_by_tag(f"{plain}/tag/b", image)
     assert [row["artifactType"] for row in rows] == [attached.CYCLONEDX, attached.IN_TOTO]
     assert rows[1]["annotations"] == {attached.PREDICATE: "https://slsa.dev/provenance/v1"}
-    assert [content(plain, "tag/b", row["digest"]) for row in rows] == [one.data for one in documents(made)]
-    assert digest_of(manifest_at(f"{plain}/tag/b:1") or b"") == made.digest
+    assert [content(plain, "tag/b", row["digest"]) for row in rows] == [one.data for one in documents(image)]
+    assert digest_of(manifest_at(f"{plain}/tag/b:1") or b"") == image.digest
 
 
 def test_what_others_have_attached_stays_in_the_list(plain: str, store: Store) -> None:
-    made, known = finished(store, SMALL), access(store)
+    image, known = finished(store, SMALL), access(store)
     name = f"{plain}/others/b"
-    other = Attachment(made.manifest, "signature", "signature", "application/vnd.example.signature", b"signed")
-    transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
+    other = Attachment(image.manifest, "signature", "signature", "application/vnd.example.signature", b"signed")
+    transfer.push([image], reference.push_target(f"{name}:1"), store, known, "zstd")
     referrers.attach([other], place_of(name), store, known)
 
-    push(made, f"{name}:1", store, known)
+    push(image, f"{name}:1", store, known)
 
-    kinds = [row["artifactType"] for row in listed_by_tag(name, made)]
+    kinds = [row["artifactType"] for row in listed_by_tag(name, image)]
     assert kinds == [other.media_type, attached.CYCLONEDX, attached.IN_TOTO]
 
 
 def test_a_login_opens_the_list_of_a_registry_without_the_interface(store: Store, tmp_path: Path) -> None:
-    made = finished(store, SMALL)
+    image = finished(store, SMALL)
     with running(tmp_path / "locked", locked=True) as host:
         known = access(store, f"user:{PASSWORD}", host)
-        push(made, f"{host}/a/b:1", store, known)
+        push(image, f"{host}/a/b:1", store, known)
 
-        assert len(referrers.list_attached(made.digest, place_of(f"{host}/a/b"), known)) == 2
+        assert len(referrers.list_attached(image.digest, place_of(f"{host}/a/b"), known)) == 2
         with pytest.raises(Exception, match="wants a login"):
-            referrers.list_attached(made.digest, place_of(f"{host}/a/b"), access(store))
+            referrers.list_attached(image.digest, place_of(f"{host}/a/b"), access(store))
 
 
 def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain: str, store: Store) -> None:
-    made, known = finished(store, SMALL), access(store)
-    transfer.push([made], reference.push_target(f"{plain}/cut/b:1"), store, known, "zstd")
+    image, known = finished(store, SMALL), access(store)
+    transfer.push([image], reference.push_target(f"{plain}/cut/b:1"), store, known, "zstd")
     with connection_to(plain) as way:
         way.limit = 1
         with pytest.raises(WorldFault) as caught:
-            referrers.attach(documents(made), place_of(f"{way.host}/cut/b"), store, known)
-    assert listed_by_tag(f"{plain}/cut/b", made) == []
+            referrers.attach(documents(image), place_of(f"{way.host}/cut/b"), store, known)
+    assert listed_by_tag(f"{plain}/cut/b", image) == []
     assert caught.value.kind not in referrers.NOT_TAKEN
 
-    push(made, f"{plain}/cut/b:1", store, known)
+    push(image, f"{plain}/cut/b:1", store, known)
 
-    assert len(listed_by_tag(f"{plain}/cut/b", made)) == 2
+    assert len(listed_by_tag(f"{plain}/cut/b", image)) == 2
 
 
 def test_attached_documents_are_those_of_a_build(plain: str, store: Store) -> None:
-    made, known, name = finished(store, SMALL), access(store), f"{plain}/compared/b"
-    transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
-    _, statement = documents(made)
+    image, known, name = finished(store, SMALL), access(store), f"{plain}/compared/b"
+    transfer.push([image], reference.push_target(f"{name}:1"), store, known, "zstd")
+    _, statement = documents(image)
     referrers.attach([statement], place_of(name), store, known)
 
-    found = attached.compare_attached(documents(made), (), place_of(name), known)
+    comparison = attached.compare_attached(documents(image), (), place_of(name), known)
 
-    assert found == attached.Attached({"sbom": None, "provenance": statement.digest}, [])
+    assert comparison == attached.Attached({"sbom": None, "provenance": statement.digest}, [])
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["sbom", "provenance"])
 @pytest.mark.parametrize("is_about_it", [True, False])
 def test_a_document_of_another_build_is_refused(plain: str, store: Store, number: int, is_about_it: bool) -> None:
     """One that is about another image gets into the list by the tag, which anybody may write who may push."""
-    made, other = finished(store, SMALL), finished(store, {"etc/group": b"root:x:0:\n"})
-    known, name, about = access(store), f"{plain}/forged/b{number}{is_about_it:d}", made if is_about_it else other
+    image, other = finished(store, SMALL), finished(store, {"etc/group": b"root:x:0:\n"})
+    known, name, about = access(store), f"{plain}/forged/b{number}{is_about_it:d}", image if is_about_it else other
     forged = dataclasses.replace(documents(about)[number], data=b"{}")
-    transfer.push([made], reference.push_target(f"{name}:1"), store, known, "zstd")
+    transfer.push([image], reference.push_target(f"{name}:1"), store, known, "zstd")
     referrers.attach([forged], place_of(name), store, known)
-    place = f"http://{name.replace('/', '/v2/', 1)}/manifests/{tag_of(made.digest)}"
+    place = f"http://{name.replace('/', '/v2/', 1)}/manifests/{tag_of(image.digest)}"
     rows = indexes.write_list(listed_by_tag(name, about))
     assert requests.put(place, rows, headers={"Content-Type": INDEX}).ok
 
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare_attached(documents(made), (), place_of(name), known)
+        attached.compare_attached(documents(image), (), place_of(name), known)
 
     assert forged.digest in caught.value.value
 
 
 def test_a_list_is_read_to_its_last_page(store: Store) -> None:
-    made = finished(store, SMALL)
+    image = finished(store, SMALL)
     signatures = [
-        Attachment(made.manifest, f"{n}", "signature", "application/vnd.example.signature", b"%d" % n) for n in range(5)
+        Attachment(image.manifest, f"{n}", "signature", "application/vnd.example.signature", b"%d" % n)
+        for n in range(5)
     ]
     with listing_registry.running() as registry:
         registry.page = 2
         known, name = access(store), f"{registry.host}/a/b:1"
-        transfer.push([made], reference.push_target(name), store, known, "zstd")
+        transfer.push([image], reference.push_target(name), store, known, "zstd")
         referrers.attach(signatures, place_of(name), store, known)
-        push(made, name, store, known)
+        push(image, name, store, known)
 
-        found = attached.compare_attached(documents(made), (), place_of(name), known)
+        comparison = attached.compare_attached(documents(image), (), place_of(name), known)
 
-    assert found.documents == {one.name: one.digest for one in documents(made)}
-    assert [other.partition(" ")[0] for other in found.others] == [one.digest for one in signatures]
+    assert comparison.documents == {one.name: one.digest for one in documents(image)}
+    assert [other.partition(" ")[0] for other in comparison.others] == [one.digest for one in signatures]
 
 
 BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
@@ -210,24 +211,24 @@ BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
 def test_what_others_have_signed_is_named(store: Store) -> None:
     """As GitHub attests who built it, and signs the SBOM of the build."""
-    made = finished(store, SMALL)
+    image = finished(store, SMALL)
     statements: list[dict[str, object]] = [
         {"predicateType": "https://slsa.dev/provenance/v1", "predicate": {}},
         {"predicateType": "https://cyclonedx.org/bom", "predicate": {"components": []}},
     ]
     with listing_registry.running() as registry:
         known, name = access(store), f"{registry.host}/a/b:1"
-        push(made, name, store, known)
+        push(image, name, store, known)
         for number, statement in enumerate(statements):
             payload = base64.b64encode(json.dumps(statement).encode()).decode()
             bundle = json.dumps({"dsseEnvelope": {"payload": payload, "signatures": [{"sig": "AA=="}]}}).encode()
             said = (("dev.sigstore.bundle.predicateType", str(statement["predicateType"])),)
-            signed = Attachment(made.manifest, f"{number}", "bundle.json", BUNDLE, bundle, said)
+            signed = Attachment(image.manifest, f"{number}", "bundle.json", BUNDLE, bundle, said)
             referrers.attach([signed], place_of(name), store, known)
 
-        found = attached.compare_attached(documents(made), (), place_of(name), known)
+        comparison = attached.compare_attached(documents(image), (), place_of(name), known)
 
-    assert [BUNDLE in other for other in found.others] == [True, True]
+    assert [BUNDLE in other for other in comparison.others] == [True, True]
 
 
 def second_of(about: Image) -> dict[str, Attachment]:
@@ -252,34 +253,34 @@ def second_of(about: Image) -> dict[str, Attachment]:
     ],
 )  # fmt: skip
 def test_a_second_document_beside_the_one_of_the_build_is_refused(store: Store, kind: str) -> None:
-    made = finished(store, SMALL)
-    false = second_of(made)[kind]
+    image = finished(store, SMALL)
+    false = second_of(image)[kind]
     with listing_registry.running() as registry:
         known, name = access(store), f"{registry.host}/a/b:1"
-        push(made, name, store, known)
+        push(image, name, store, known)
         referrers.attach([false], place_of(name), store, known)
 
         with pytest.raises(WorldFault, match="not the one of this build") as caught:
-            attached.compare_attached(documents(made), (), place_of(name), known)
+            attached.compare_attached(documents(image), (), place_of(name), known)
 
     assert false.digest in caught.value.value
 
 
 def test_a_false_document_of_the_index_above_is_refused(plain: str, store: Store) -> None:
-    made, known, name = finished(store, SMALL), access(store), f"{plain}/above/b"
-    push(made, f"{name}:1", store, known)
+    image, known, name = finished(store, SMALL), access(store), f"{plain}/above/b"
+    push(image, f"{name}:1", store, known)
     place = f"http://{name.replace('/', '/v2/', 1)}/manifests/"
-    index = indexes.write_list([described(MANIFESTS[0], made.manifest)])
+    index = indexes.write_list([described(MANIFESTS[0], image.manifest)])
     about = digest_of(index)
-    false = dataclasses.replace(documents(made)[0], data=b"{}")
+    false = dataclasses.replace(documents(image)[0], data=b"{}")
     referrers.attach([false], place_of(name), store, known)
-    rows = [row for row in listed_by_tag(name, made) if row["digest"] != false.digest]
-    for tag, entries in ((tag_of(made.digest), rows), (tag_of(about), [false.entry])):
+    rows = [row for row in listed_by_tag(name, image) if row["digest"] != false.digest]
+    for tag, entries in ((tag_of(image.digest), rows), (tag_of(about), [false.entry])):
         assert requests.put(place + tag, indexes.write_list(entries), headers={"Content-Type": INDEX}).ok
 
-    assert attached.compare_attached(documents(made), (), place_of(name), known).others == []
+    assert attached.compare_attached(documents(image), (), place_of(name), known).others == []
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare_attached(documents(made), (about,), place_of(name), known)
+        attached.compare_attached(documents(image), (about,), place_of(name), known)
 
     assert false.digest in caught.value.value
 
@@ -308,12 +309,12 @@ def test_a_token_that_is_nested_too_deep_is_none(store: Store) -> None:
 
 @pytest.mark.parametrize("number", [0, 1], ids=["manifest", "content"])
 def test_a_document_that_is_listed_and_not_there_is_refused(store: Store, number: int) -> None:
-    made = finished(store, SMALL)
-    sbom, _ = documents(made)
+    image = finished(store, SMALL)
+    sbom, _ = documents(image)
     with listing_registry.running() as registry:
         known, name = access(store), f"{registry.host}/a/b:1"
-        push(made, name, store, known)
-        rows = registry.attached_to(made.digest)
+        push(image, name, store, known)
+        rows = registry.attached_to(image.digest)
         if number:
             registry.blobs[digest_of(sbom.data)] = b"{}"
         else:
@@ -321,20 +322,20 @@ def test_a_document_that_is_listed_and_not_there_is_refused(store: Store, number
             del registry.manifests[sbom.digest]
 
         with pytest.raises(WorldFault, match="that the registry does not have") as caught:
-            attached.compare_attached(documents(made), (), place_of(name), known)
+            attached.compare_attached(documents(image), (), place_of(name), known)
 
     assert sbom.digest in caught.value.value
 
 
 def test_what_cosign_has_put_beside_an_image_is_named(plain: str, store: Store) -> None:
-    made, known, name = finished(store, SMALL), access(store), f"{plain}/cosign/b"
-    push(made, f"{name}:1", store, known)
-    place = f"http://{name.replace('/', '/v2/', 1)}/manifests/{tag_of(made.digest)}.sig"
-    assert requests.put(place, made.manifest, headers={"Content-Type": MANIFESTS[0]}).ok
+    image, known, name = finished(store, SMALL), access(store), f"{plain}/cosign/b"
+    push(image, f"{name}:1", store, known)
+    place = f"http://{name.replace('/', '/v2/', 1)}/manifests/{tag_of(image.digest)}.sig"
+    assert requests.put(place, image.manifest, headers={"Content-Type": MANIFESTS[0]}).ok
 
-    found = attached.compare_attached(documents(made), (), place_of(name), known)
+    comparison = attached.compare_attached(documents(image), (), place_of(name), known)
 
-    assert found.others == [f"{made.digest} (cosign's .sig)"]
+    assert comparison.others == [f"{image.digest} (cosign's .sig)"]
 
 
 ENDLESS = Reply(200, indexes.write_list([]), {"Content-Type": INDEX, "Link": '</v2/a/b/referrers/x>; rel="next"'})

@@ -71,16 +71,16 @@ def access() -> Access:
 def test_a_refusal_of_documents_is_told_from_a_failure(
     store: Store, status: int, code: str, message: str, *, is_note: bool
 ) -> None:
-    made = finished(store, SMALL)
-    documents = attached.write_documents(locks.lock(), '{"components": []}\n', made.manifest)
+    image = finished(store, SMALL)
+    documents = attached.write_documents(locks.lock(), '{"components": []}\n', image.manifest)
     with serving("documents", status, code, message) as registry:
         target = reference.push_target(f"{registry.host}/a/b:1")
-        transfer.push([made], target, store, access(), "zstd")
+        transfer.push([image], target, store, access(), "zstd")
         with pytest.raises(Fault) as caught:
             referrers.attach(documents, target, store, access())
 
     assert (caught.value.kind in referrers.NOT_TAKEN) is is_note
-    assert registry.tags == {"1": made.digest}
+    assert registry.tags == {"1": image.digest}
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_curves_are_seen(browser: Browser, tmp_path: Path, names: tuple[str, ...
             outer = chart.bounding_box()
             assert outer is not None and outer["width"] > 250
             assert 1 <= lines.count() <= 2 * len(names)
-            assert all(box["width"] > outer["width"] / 4 for each in lines.all() if (box := each.bounding_box()))
+            assert all(box["width"] > outer["width"] / 4 for curve in lines.all() if (box := curve.bounding_box()))
             colours = lines.evaluate_all("all => all.map(each => getComputedStyle(each).stroke)")
             assert "none" not in colours and len({*colours}) == min(len(names), lines.count())
         sizes = page.locator("svg.chart text").evaluate_all(

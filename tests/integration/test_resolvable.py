@@ -24,14 +24,14 @@ DEBIAN = "debian, Python 3.11, gloo"
 
 def check(directory: Path, broken: str, environ: dict[str, str]) -> int:
     """Resolve the rows of one torch and two ranges of transformers, of which the newer one requires `broken`."""
-    made = deepcopy(WHOLE)
-    made["torch"] = [row for row in made["torch"] if row["line"] == "2.13"]
-    made["transformers"] = [row for row in made["transformers"] if row["era"] in ("4.57", "5.21 and later")]
-    for row, (version, requires) in zip(made["transformers"], (("4.57.6", "six>=1"), ("5.23.0", broken)), strict=True):
+    table = deepcopy(WHOLE)
+    table["torch"] = [row for row in table["torch"] if row["line"] == "2.13"]
+    table["transformers"] = [row for row in table["transformers"] if row["era"] in ("4.57", "5.21 and later")]
+    for row, (version, requires) in zip(table["transformers"], (("4.57.6", "six>=1"), ("5.23.0", broken)), strict=True):
         row |= {"released": {version: row["released"][version]}, "yanked": {}, "requires": [requires]}
-    made |= {"tasks": {"translation": ["six"]}, "source-only": [], "undeclared": []}
+    table |= {"tasks": {"translation": ["six"]}, "source-only": [], "undeclared": []}
     path = directory / "versions.toml"
-    path.write_text(tomli_w.dumps(made))
+    path.write_text(tomli_w.dumps(table))
     return update_versions.main(
         ["--check", "--table", str(path)], {"HOME": str(directory), "PIP_CONFIG_FILE": "/dev/null", **environ}
     )

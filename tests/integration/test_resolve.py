@@ -76,8 +76,8 @@ def source_of(server: Server, login: str = "") -> Sources:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """Serve the wheels without days."""
-    with serving() as made:
-        yield fill(made, tmp_path)
+    with serving() as started:
+        yield fill(started, tmp_path)
 
 
 @pytest.fixture
@@ -101,9 +101,9 @@ def test_an_index_that_names_no_days_is_named(index: Sources, store: Store) -> N
 
 def test_what_is_pinned_is_taken_from_an_index_that_names_no_days(index: Sources, store: Store) -> None:
 
-    made = resolve.resolve_packages(PINNED, locks.context(store, index, os.environ))
+    resolved = resolve.resolve_packages(PINNED, locks.context(store, index, os.environ))
 
-    assert set(made.undated) == {"six", "torch", "transformers"}
+    assert set(resolved.undated) == {"six", "torch", "transformers"}
 
 
 def with_own(store: Store, folder: Path, *lines: str) -> tuple[resolve.Resolved, UserPackages | None]:
@@ -128,18 +128,18 @@ def of_users(tmp_path: Path) -> Path:
 
 
 def test_a_users_packages_come_with_what_only_they_need(store: Store, tmp_path: Path) -> None:
-    found, own = with_own(store, of_users(tmp_path), "peft")
+    resolved, users = with_own(store, of_users(tmp_path), "peft")
 
-    assert own == UserPackages(("peft",), ("grpcio", "peft"))
-    assert {each.name: each.version for each in found.artifacts} == {
+    assert users == UserPackages(("peft",), ("grpcio", "peft"))
+    assert {artifact.name: artifact.version for artifact in resolved.artifacts} == {
         "torch": "2.13.0+cpu", "transformers": "5.23.0", "six": "1.17.0", "peft": "1.0", "grpcio": "1.0"
     }  # fmt: skip
 
 
 def test_a_plan_without_them_is_resolved_alone(store: Store, tmp_path: Path) -> None:
-    found, own = with_own(store, of_users(tmp_path))
+    resolved, users = with_own(store, of_users(tmp_path))
 
-    assert own is None and {each.name for each in found.artifacts} == {"torch", "transformers", "six"}
+    assert users is None and {artifact.name for artifact in resolved.artifacts} == {"torch", "transformers", "six"}
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_a_remedy_is_one_that_works(
     else:
         assert typed == () and "==" not in remedy
         return
-    _, own = resolve.resolve_with_users(dataclasses.replace(plan, user_packages=typed), context)
-    assert own and own.requirements == typed
+    _, users = resolve.resolve_with_users(dataclasses.replace(plan, user_packages=typed), context)
+    assert users and users.requirements == typed
 
 
 def test_who_brings_what_is_for_a_gpu_is_named(store: Store, tmp_path: Path) -> None:
@@ -240,10 +240,10 @@ def test_what_is_built_with_torch_comes_from_its_index_too(
         monkeypatch.setattr(module, "TORCH_INDEX", f"{server.url}/cpu")
     plan = dataclasses.replace(PLAN, requirements=PINNED.requirements, user_packages=("torchvision",))
 
-    found, own = resolve.resolve_with_users(plan, locks.context(store, sources, os.environ))
+    resolved, users = resolve.resolve_with_users(plan, locks.context(store, sources, os.environ))
 
-    assert own == UserPackages(("torchvision",), ("torchvision",))
-    assert {each.version for each in found.artifacts if each.name == "torchvision"} == {"0.28.0+cpu"}
+    assert users == UserPackages(("torchvision",), ("torchvision",))
+    assert {artifact.version for artifact in resolved.artifacts if artifact.name == "torchvision"} == {"0.28.0+cpu"}
 
 
 def test_a_hash_that_is_stated_is_that_of_the_file(store: Store, tmp_path: Path) -> None:
@@ -256,9 +256,9 @@ def test_a_hash_that_is_stated_is_that_of_the_file(store: Store, tmp_path: Path)
     assert caught.value.value == "grpcio==1.0"
     digest = hashlib.sha256((folder / "grpcio-1.0-py3-none-any.whl").read_bytes()).hexdigest()
 
-    _, own = with_own(store, folder, line, f"grpcio==1.0 --constraint --hash=sha256:{digest}")
+    _, users = with_own(store, folder, line, f"grpcio==1.0 --constraint --hash=sha256:{digest}")
 
-    assert own and own.names == ("grpcio", "peft")
+    assert users and users.names == ("grpcio", "peft")
 
 
 def source(folder: Path, version: str, ran: Path) -> str:
@@ -283,9 +283,9 @@ def test_no_release_of_a_source_only_project_is_built(store: Store, tmp_path: Pa
     alone = tuple(dataclasses.replace(row, requires=()) for row in PLAN.source_only)
     plan = dataclasses.replace(PLAN, requirements=(*PLAN.requirements, asked), source_only=alone)
 
-    made = resolve.resolve_packages(plan, locks.context(store, sources, os.environ))
+    resolved = resolve.resolve_packages(plan, locks.context(store, sources, os.environ))
 
-    assert [each.version for each in made.artifacts if each.name == "seqeval"] == ["1.2.2"]
+    assert [artifact.version for artifact in resolved.artifacts if artifact.name == "seqeval"] == ["1.2.2"]
     assert not ran.exists()
 
 
@@ -296,9 +296,9 @@ def test_a_lock_finds_its_file_by_its_hash(server: Server, store: Store, tmp_pat
     path = tmp_path / f"served/{SIX}.whl"
     six = locks.artifact("six", "1.17.0", path.name, hashlib.sha256(path.read_bytes()).hexdigest())
 
-    found = collect.find_addresses(locks.lock(), [six], locks.context(store, source_of(server), os.environ))
+    addresses = collect.find_addresses(locks.lock(), [six], locks.context(store, source_of(server), os.environ))
 
-    assert found == {path.name: f"{server.url}/files/{path.name}"}
+    assert addresses == {path.name: f"{server.url}/files/{path.name}"}
 
 
 def test_a_file_of_a_lock_that_no_source_has_is_named(server: Server, store: Store) -> None:
@@ -342,9 +342,9 @@ STEERING = ("UV_CONSTRAINT", "UV_CONFIG_FILE", "UV_DEFAULT_INDEX", "UV_TORCH_BAC
 def test_nothing_of_uvs_own_changes_what_is_chosen(index: Sources, store: Store, tmp_path: Path, name: str) -> None:
     environ = {**os.environ, name: steering(tmp_path)[name]}
 
-    made = resolve.resolve_packages(PINNED, locks.context(store, index, environ))
+    resolved = resolve.resolve_packages(PINNED, locks.context(store, index, environ))
 
-    assert [artifact.name for artifact in made.artifacts] == ["six", "torch", "transformers"]
+    assert [artifact.name for artifact in resolved.artifacts] == ["six", "torch", "transformers"]
 
 
 def test_a_project_in_the_working_directory_changes_nothing(
@@ -353,9 +353,9 @@ def test_a_project_in_the_working_directory_changes_nothing(
     (tmp_path / "pyproject.toml").write_text('[tool.uv]\nconstraint-dependencies = ["six<1"]\noffline = true\n')
     monkeypatch.chdir(tmp_path)
 
-    made = resolve.resolve_packages(PINNED, locks.context(store, index, os.environ))
+    resolved = resolve.resolve_packages(PINNED, locks.context(store, index, os.environ))
 
-    assert len(made.artifacts) == len(WHEELS)
+    assert len(resolved.artifacts) == len(WHEELS)
 
 
 @pytest.fixture
@@ -374,10 +374,10 @@ def test_any_certificate_of_a_trusted_host_is_accepted(store: Store, tmp_path: P
             resolve.resolve_packages(PINNED, locks.context(store, strict, {**os.environ, "UV_HTTP_RETRIES": "0"}))
 
         context = locks.context(store, dataclasses.replace(strict, trusted=("localhost",)), os.environ)
-        made = resolve.resolve_packages(PINNED, context)
-        found = collect.collect_packages(locks.lock(made.artifacts, debs=()), context)
+        resolved = resolve.resolve_packages(PINNED, context)
+        wheels = collect.collect_packages(locks.lock(resolved.artifacts, debs=()), context)
 
-    assert len(found) == len(WHEELS)
+    assert len(wheels) == len(WHEELS)
 
 
 TRUSTING = ("cert", "cert with a directory", "REQUESTS_CA_BUNDLE")
@@ -396,20 +396,20 @@ def test_an_index_is_asked_with_the_certificates_of_pip_and_requests(store: Stor
             sources = dataclasses.replace(sources, certificate=str(named))
         else:
             environ[given] = str(certificate)
-        made = resolve.resolve_packages(PINNED, locks.context(store, sources, environ))
+        resolved = resolve.resolve_packages(PINNED, locks.context(store, sources, environ))
 
-    assert len(made.artifacts) == len(WHEELS)
+    assert len(resolved.artifacts) == len(WHEELS)
 
 
 def test_a_private_index_is_asked_with_its_password_to_the_last_file(private: Server, store: Store) -> None:
     context = locks.context(store, source_of(private, "user:secret"), os.environ)
 
-    made = resolve.resolve_packages(PINNED, context)
-    found = collect.collect_packages(locks.lock(made.artifacts, debs=()), context)
+    resolved = resolve.resolve_packages(PINNED, context)
+    wheels = collect.collect_packages(locks.lock(resolved.artifacts, debs=()), context)
 
-    assert [each.project for each in found] == ["six", "torch", "transformers"]
+    assert [wheel.project for wheel in wheels] == ["six", "torch", "transformers"]
     assert {authorization for _, authorization in private.requests} == {private.login}
-    assert not [each for each in store.root.rglob("*") if each.is_file() and b"secret" in each.read_bytes()]
+    assert not [path for path in store.root.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
 
 
 def test_a_private_index_that_refuses_the_login_is_not_passed_over(
@@ -441,10 +441,10 @@ def test_bindings_of_the_public_index_are_not_taken(
     address = publish(private, wheel(tmp_path / "intels", BINDINGS))
     planned = dataclasses.replace(BOUND, index=source_of(private, "user:secret").index)
 
-    made = resolve.resolve_packages(planned, locks.context(store, squatted, os.environ))
+    resolved = resolve.resolve_packages(planned, locks.context(store, squatted, os.environ))
 
-    assert [artifact.version for artifact in made.artifacts] == ["2.4.0+cpu", "1.17.0"]
-    assert made.artifacts[0].url == address
+    assert [artifact.version for artifact in resolved.artifacts] == ["2.4.0+cpu", "1.17.0"]
+    assert resolved.artifacts[0].url == address
 
 
 def test_bindings_that_their_own_index_lacks_are_not_taken_from_another(
@@ -466,10 +466,10 @@ def test_bindings_of_a_wheelhouse_need_no_index(squatted: Sources, store: Store,
     path = wheel(tmp_path / "own", BINDINGS)
     planned = dataclasses.replace(BOUND, index="https://127.0.0.1:9/nobody/answers")
 
-    made = resolve.resolve_packages(planned, with_wheels(str(path.parent), store, squatted))
+    resolved = resolve.resolve_packages(planned, with_wheels(str(path.parent), store, squatted))
 
-    assert made.artifacts[0].filename == path.name
-    assert wheelhouse.is_file_of(str(path.parent), made.artifacts[0].url)
+    assert resolved.artifacts[0].filename == path.name
+    assert wheelhouse.is_file_of(str(path.parent), resolved.artifacts[0].url)
 
 
 @pytest.mark.parametrize("algorithm", ["md5", "sha512"])
@@ -493,9 +493,11 @@ def test_a_wheel_of_an_index_without_sha256_is_refused(
 def test_a_wheelhouse_comes_before_an_index(index: Sources, store: Store, tmp_path: Path) -> None:
     context = with_wheels(str(folder_of(tmp_path)), store, index)
 
-    made = resolve.resolve_packages(PLAN, context)
+    resolved = resolve.resolve_packages(PLAN, context)
 
-    assert {Path(artifact.url.removeprefix("file://")).parent for artifact in made.artifacts} == {tmp_path / "wheels"}
+    assert {Path(artifact.url.removeprefix("file://")).parent for artifact in resolved.artifacts} == {
+        tmp_path / "wheels"
+    }
 
 
 def test_a_rebuilt_wheel_of_the_same_name_size_and_time_is_seen(index: Sources, store: Store, tmp_path: Path) -> None:
@@ -503,15 +505,15 @@ def test_a_rebuilt_wheel_of_the_same_name_size_and_time_is_seen(index: Sources, 
     path = tmp_path / "wheels/six-1.17.0-py3-none-any.whl"
     old, time = path.read_bytes(), path.stat().st_mtime_ns
 
-    found = []
+    digests = []
     for data in (old, old.replace(b"a module", b"a nodule").replace(_crc(b"a module"), _crc(b"a nodule"))):
         path.write_bytes(data)
         os.utime(path, ns=(time, time))
-        made = resolve.resolve_packages(PLAN, context)
-        found += [artifact.sha256 for artifact in made.artifacts if artifact.name == "six"]
-        assert found[-1] == hashlib.sha256(data).hexdigest()
+        resolved = resolve.resolve_packages(PLAN, context)
+        digests += [artifact.sha256 for artifact in resolved.artifacts if artifact.name == "six"]
+        assert digests[-1] == hashlib.sha256(data).hexdigest()
 
-    assert len(set(found)) == 2
+    assert len(set(digests)) == 2
 
 
 @pytest.mark.parametrize(

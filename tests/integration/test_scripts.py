@@ -26,9 +26,9 @@ APT_GET = '#!/bin/sh\necho "apt-get $*"\n'
 def fill(place: Path, programs: dict[str, str]) -> str:
     """Put these programs and the machine's usual tools into a directory, for PATH."""
     for name in TOOLS:
-        found = shutil.which(name, path="/usr/bin:/bin")
-        assert found
-        (place / name).symlink_to(found)
+        program = shutil.which(name, path="/usr/bin:/bin")
+        assert program
+        (place / name).symlink_to(program)
     for name, text in programs.items():
         (place / name).write_text(text)
         (place / name).chmod(0o755)
@@ -105,9 +105,9 @@ def test_an_environment_without_pip_is_completed(tmp_path: Path, left: str | Non
             path.write_text(text)
             path.chmod(0o755)
     (tmp_path / "programs").mkdir()
-    made = f'python3() {{ echo "$2"; cat {tmp_path}/whole > {place}; chmod +x {place}; }}'
+    function = f'python3() {{ echo "$2"; cat {tmp_path}/whole > {place}; chmod +x {place}; }}'
 
-    done = run(tmp_path / "programs", f'{made}; here={tmp_path}/clone; virtual_environment ""', {})
+    done = run(tmp_path / "programs", f'{function}; here={tmp_path}/clone; virtual_environment ""', {})
 
     assert (done.code, done.out) == (0, said)
     assert (tmp_path / "clone/.venv/installed").exists()

@@ -30,11 +30,11 @@ def test_who_has_it_keeps_it_until_he_ends(tmp_path: Path) -> None:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == b"has it\n"
         try:
-            own = make_shared(str(place))
+            file = make_shared(str(place))
             with pytest.raises(Busy) as error:
-                own.lock(0)
+                file.lock(0)
             assert error.value.code == LATER and error.value.value.endswith(os.uname().nodename)
             holder.kill()
-            assert own.lock(20) is not None
+            assert file.lock(20) is not None
         finally:
             os.killpg(holder.pid, 9)

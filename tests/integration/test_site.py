@@ -96,11 +96,11 @@ def site(module_path: Path) -> Path:
 
 
 def test_nothing_of_the_site_comes_from_elsewhere(site: Path) -> None:
-    assert [(page, found) for page in PAGES for found in ELSEWHERE.findall((site / page).read_text())] == []
+    assert [(page, address) for page in PAGES for address in ELSEWHERE.findall((site / page).read_text())] == []
 
 
 def test_every_source_that_a_page_links_to_is_there(site: Path) -> None:
-    links = {(each.path, link) for each in pages() for link in each.links if not link.startswith(("https://", "#"))}
+    links = {(shown.path, link) for shown in pages() for link in shown.links if not link.startswith(("https://", "#"))}
 
     assert [link for page, link in links if not lies_at(site, page, link.partition("#")[0])] == []
 
@@ -108,14 +108,14 @@ def test_every_source_that_a_page_links_to_is_there(site: Path) -> None:
 def lies_at(site: Path, page: str, link: str) -> bool:
     """Return whether what a page of the repository links to is at the same path in the site."""
     target = (ROOT / page).parent.joinpath(link).resolve().relative_to(ROOT)
-    made = (
+    file = (
         "index.html"
         if target.name == "README.md"
         else target.with_suffix(".html")
         if target.suffix == ".md"
         else target
     )
-    return (site / made).is_file()
+    return (site / file).is_file()
 
 
 @pytest.fixture(scope="module")

@@ -49,20 +49,20 @@ class Debian:
 
     def context(self, place: Path, environ: dict[str, str] | None = None) -> Context:
         """Return what a build works with, whose every request comes here."""
-        made = locks.context(Store(place), Sources(proxy=self.proxy), environ or {})
-        return replace(made, today=locks.DAY)
+        usual = locks.context(Store(place), Sources(proxy=self.proxy), environ or {})
+        return replace(usual, today=locks.DAY)
 
 
 @pytest.fixture
 def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Debian]:
     """Write mirrors that have tini in its newest version."""
-    made = Archive(tmp_path / "debian")
-    made.write({"": [simple("tini")]})
-    (tmp_path / "keyring").write_bytes(made.keyring)
+    published = Archive(tmp_path / "debian")
+    published.write({"": [simple("tini")]})
+    (tmp_path / "keyring").write_bytes(published.keyring)
     monkeypatch.setattr(archive, "KEYRING", tmp_path / "keyring")
     monkeypatch.setattr(mirrors, "HERE", mirrors.HERE.replace("https", "http"))  # the proxy has no certificates
     monkeypatch.setattr(snapshot, "SERVER", snapshot.SERVER.replace("https", "http"))
-    servers = Debian(made.place)
+    servers = Debian(published.place)
     with listening(servers.answer) as host:
         servers.proxy = f"http://{host}"
         yield servers
@@ -76,12 +76,12 @@ def old(debian: Debian) -> Deb:
 
 
 def test_what_the_mirrors_have_no_longer_comes_from_a_snapshot(debian: Debian, tmp_path: Path) -> None:
-    found, context = old(debian), debian.context(tmp_path / "store")
+    deb, context = old(debian), debian.context(tmp_path / "store")
 
-    packages.download_packages(SUITE, [found], AMD64, context)
+    packages.download_packages(SUITE, [deb], AMD64, context)
 
-    assert packages.list_missing_debs(context.store, [found]) == []
-    assert packages.list_unrecorded(context.store, [found]) == [found]  # no index that Debian has signed has it
+    assert packages.list_missing_debs(context.store, [deb]) == []
+    assert packages.list_unrecorded(context.store, [deb]) == [deb]  # no index that Debian has signed has it
 
 
 def test_the_newest_is_asked_of_no_snapshot(debian: Debian, tmp_path: Path) -> None:
@@ -93,14 +93,14 @@ def test_the_newest_is_asked_of_no_snapshot(debian: Debian, tmp_path: Path) -> N
 
 
 def test_a_mirror_that_the_user_names_is_the_only_place(debian: Debian, tmp_path: Path) -> None:
-    found, context = (
+    deb, context = (
         old(debian),
         debian.context(tmp_path / "store", {mirrors.VARIABLE: f"http://deb.{mirrors.DOMAIN}/debian"}),
     )
 
-    packages.download_packages(SUITE, [found], AMD64, context)
+    packages.download_packages(SUITE, [deb], AMD64, context)
 
-    assert packages.list_missing_debs(context.store, [found]) == [found]
+    assert packages.list_missing_debs(context.store, [deb]) == [deb]
 
 
 @pytest.mark.parametrize(
@@ -112,25 +112,25 @@ def test_a_mirror_that_the_user_names_is_the_only_place(debian: Debian, tmp_path
     ],
 )
 def test_what_no_snapshot_has_stays_missing(debian: Debian, tmp_path: Path, changed: dict[str, str]) -> None:
-    found, context = replace(old(debian), **changed), debian.context(tmp_path / "store")
+    deb, context = replace(old(debian), **changed), debian.context(tmp_path / "store")
 
-    packages.download_packages(SUITE, [found], AMD64, context)
+    packages.download_packages(SUITE, [deb], AMD64, context)
 
-    assert packages.list_missing_debs(context.store, [found]) == [found]
+    assert packages.list_missing_debs(context.store, [deb]) == [deb]
 
 
 def test_another_file_than_that_of_the_lock_is_refused(debian: Debian, tmp_path: Path) -> None:
-    found = replace(old(debian), sha256="0" * 64)
+    deb = replace(old(debian), sha256="0" * 64)
 
     with pytest.raises(WorldFault, match="cannot download"):
-        packages.download_packages(SUITE, [found], AMD64, debian.context(tmp_path / "store"))
+        packages.download_packages(SUITE, [deb], AMD64, debian.context(tmp_path / "store"))
 
 
 @pytest.mark.parametrize(
     "answer", [b"", b"[]", b'{"result": [{"hash": "../a", "architecture": "amd64"}]}', b"<html>", None]
 )
 def test_an_answer_that_is_none_is_passed_over(debian: Debian, tmp_path: Path, answer: bytes | None) -> None:
-    found = old(debian)
+    deb = old(debian)
 
     def answered(request: Request) -> Reply | None:
         if "snapshot." not in request.target:
@@ -140,6 +140,6 @@ def test_an_answer_that_is_none_is_passed_over(debian: Debian, tmp_path: Path, a
     with listening(answered) as host:
         debian.proxy = f"http://{host}"
         context = debian.context(tmp_path / "store")
-        packages.download_packages(SUITE, [found, replace(found, package="other")], AMD64, context)
+        packages.download_packages(SUITE, [deb, replace(deb, package="other")], AMD64, context)
 
-    assert found in packages.list_missing_debs(context.store, [found])
+    assert deb in packages.list_missing_debs(context.store, [deb])

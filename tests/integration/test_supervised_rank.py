@@ -49,8 +49,8 @@ def take(end: int) -> bytes:
     ],
 )
 def test_a_rank_that_fails_is_named_and_ends_the_job(script: str, code: int, how: str, told: bytes) -> None:
-    found, err, said = supervise(script)
-    assert (found, said) == (code, told)
+    ended, err, said = supervise(script)
+    assert (ended, said) == (code, told)
     assert ("multinode: rank 3 on" in err and f"{how}; the job is ended" in err) == bool(code)
 
 

@@ -104,21 +104,21 @@ def pull(tmp_path: Path) -> Pull:
 def test_the_base_comes_with_its_own_digests(registry: str, pull: Pull, compression: str) -> None:
     image = Image(compression=compression)
 
-    found = pull(f"{registry}/{NAME}:{TAG if compression == 'gzip' else compression}")
+    pulled = pull(f"{registry}/{NAME}:{TAG if compression == 'gzip' else compression}")
 
-    assert found.digest == image.digest
-    assert [f"sha256:{layer.written.digest}" for layer in found.layers] == image.layers
-    assert {layer.packed for layer in found.layers} == {compression}
-    assert found.facts.glibc == "2.35"
+    assert pulled.digest == image.digest
+    assert [f"sha256:{layer.written.digest}" for layer in pulled.layers] == image.layers
+    assert {layer.packed for layer in pulled.layers} == {compression}
+    assert pulled.facts.glibc == "2.35"
     assert sum(pull.came) == sum(len(d) for name, d in image.blobs.items() if name != image.digest)
     assert pull.aside() == []
 
 
 def test_a_manifest_in_dockers_form_has_the_same_layers(registry: str, pull: Pull) -> None:
-    found = pull(f"{registry}/{NAME}:docker")
+    pulled = pull(f"{registry}/{NAME}:docker")
 
-    assert [f"sha256:{layer.written.digest}" for layer in found.layers] == Image().layers
-    assert found.digest != Image().digest
+    assert [f"sha256:{layer.written.digest}" for layer in pulled.layers] == Image().layers
+    assert pulled.digest != Image().digest
 
 
 def test_a_digest_is_as_good_as_a_tag_and_what_is_there_is_not_fetched_again(registry: str, pull: Pull) -> None:
@@ -214,8 +214,8 @@ def test_tls_and_whose_certificates_are_trusted(folder: Path, pull: Pull, given:
             with pytest.raises(WorldFault, match="the registry's certificate is not trusted"):
                 pull(f"registry.invalid/{NAME}:{TAG}")
         else:
-            found = pull(f"registry.invalid/{NAME}:{TAG}", str(certificate) if given == "pip" else None)
-            assert found.digest == Image().digest and pull.said == []
+            pulled = pull(f"registry.invalid/{NAME}:{TAG}", str(certificate) if given == "pip" else None)
+            assert pulled.digest == Image().digest and pull.said == []
 
 
 def fetched(server: Faulty, digest: str) -> int:
@@ -247,9 +247,9 @@ def test_a_build_that_failed_keeps_the_layers_that_came_whole(pull: Pull) -> Non
 
 def test_two_builds_at_once_get_the_same_layers(pull: Pull) -> None:
     with serving(Faulty(Image())) as server, ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(pull, [f"{server.host}/a/b:1"] * 2))
+        pulled = list(pool.map(pull, [f"{server.host}/a/b:1"] * 2))
 
-    assert found[0].layers == found[1].layers
+    assert pulled[0].layers == pulled[1].layers
     assert list((pull.root / "store" / "aside").iterdir()) == []
 
 
@@ -321,9 +321,9 @@ def test_what_is_in_the_store_needs_no_skopeo(registry: str, pull: Pull) -> None
     assert first.manifest
 
     known = BaseImage(first.manifest, (), f"{registry}/{NAME}:{TAG}")
-    found = pull_locked(known, AMD64, Store(pull.root / "store"), access, lambda _: None)
+    pulled = pull_locked(known, AMD64, Store(pull.root / "store"), access, lambda _: None)
 
-    assert [path.parent.name for path in found.layers] == [layer.written.digest for layer in first.layers]
+    assert [path.parent.name for path in pulled.layers] == [layer.written.digest for layer in first.layers]
 
 
 def test_a_full_disk_is_said(pull: Pull) -> None:

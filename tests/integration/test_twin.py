@@ -32,11 +32,11 @@ SUITES = catalog.load().suites
 
 def library(store: Store, debs: Sequence[Deb]) -> Job:
     """Return the standard library as modules of one job: all kinds of code."""
-    found: dict[str, bytes] = {}
-    for each in debs:
-        content = deb.load_package(packages.require_package(store, each))
-        found |= {path: data for path, _, data in deb.read_entries(content) if path.endswith(".py")}
-    return bytecode.files_job("the library", "usr/lib", found)
+    sources: dict[str, bytes] = {}
+    for package in debs:
+        content = deb.load_package(packages.require_package(store, package))
+        sources |= {path: data for path, _, data in deb.read_entries(content) if path.endswith(".py")}
+    return bytecode.files_job("the library", "usr/lib", sources)
 
 
 @pytest.fixture(scope="module")
@@ -64,17 +64,17 @@ def test_a_twin_gives_the_bytes_of_the_images_own_python(row: Row, qemu: Path, t
     here = locks.context(store, Sources(), os.environ)
     context = replace(here, today=datetime.date.today(), compiles=True, native=TWIN)
     names = [*packages.python_packages(row.python), f"libpython{row.python}-stdlib"]
-    own, twin = (packages.resolve_single(row.suite, names, each, context) for each in (ARM64, TWIN))
-    recipe = Debian(row.suite, (), "", own)
+    native, twin = (packages.resolve_single(row.suite, names, platform, context) for platform in (ARM64, TWIN))
+    recipe = Debian(row.suite, (), "", native)
     lock = locks.lock(platform=ARM64, python=row.python, bytecode=True, debian=recipe, twin=twin)
     choice = compiler.choose_compiler(lock, context)
     assert choice and choice.engine is None
     by_twin = compiler.unpack_debian(lock, context)
-    job = library(store, own)
+    job = library(store, native)
 
-    [made] = bytecode.compile_jobs(store, [job], by_twin)
-    [expected] = bytecode.compile_jobs(store, [job], emulated(store, own, row.python, qemu))
+    [compiled] = bytecode.compile_jobs(store, [job], by_twin)
+    [expected] = bytecode.compile_jobs(store, [job], emulated(store, native, row.python, qemu))
 
-    assert by_twin.identity != interpreter.choose_interpreter(store, own, ARM64, row.python).identity
+    assert by_twin.identity != interpreter.choose_interpreter(store, native, ARM64, row.python).identity
     assert len(bytecode.read_bytecode(store, expected)) > 500
-    assert made == expected
+    assert compiled == expected

@@ -81,7 +81,7 @@ MPIJOB: Sequence[Rule] = (
         or job["spec"].get("runPolicy", {}).get("schedulingPolicy", {}).get("minAvailable") == count(job, "Worker")
     )),
     ("pods are restarted never or after a failure", lambda job: all(
-        each.get("restartPolicy", "Never") in ("Never", "OnFailure") for each in replicas(job).values()
+        replica.get("restartPolicy", "Never") in ("Never", "OnFailure") for replica in replicas(job).values()
     )),
 )  # fmt: skip
 

@@ -171,7 +171,7 @@ def members(draw: st.DrawFn) -> bytes:
 
 
 tars = st.builds(
-    lambda found, end, at: changed(b"".join(found) + end, at) if found or end else b"",
+    lambda rows, end, at: changed(b"".join(rows) + end, at) if rows or end else b"",
     st.lists(members(), max_size=6), st.sampled_from([END, END, b"", b"junk"]), st.just([]) | st.just([]) | changes,
 )  # fmt: skip
 

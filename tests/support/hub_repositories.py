@@ -90,8 +90,8 @@ def rows(row: dict[str, object]) -> bytes:
     return b"".join(json.dumps({**row, **number(row, index)}).encode() + b"\n" for index in range(ROWS))
 
 
-def number(row: dict[str, object], each: int) -> dict[str, object]:
-    return {"id": f"q{each}"} if "id" in row else {"idx": each, "label": each % 2} if "idx" in row else {}
+def number(row: dict[str, object], index: int) -> dict[str, object]:
+    return {"id": f"q{index}"} if "id" in row else {"idx": index, "label": index % 2} if "idx" in row else {}
 
 
 def splits(row: dict[str, object], place: str = "") -> dict[str, bytes]:

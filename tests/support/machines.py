@@ -54,9 +54,9 @@ def write_files(box: Box) -> Mapping[str, str]:
         for cpu in siblings:
             topology = f"{CPU}/cpu{cpu}/topology"
             files[f"{topology}/thread_siblings_list"] = f"{write_cpus(siblings)}\n"
-    each = box.cores // box.nodes
+    cores = box.cores // box.nodes
     for node in range(box.sockets * box.nodes):
-        files[f"{NODE}/node{node}/cpulist"] = f"{write_cpus(box.cpus(range(node * each, (node + 1) * each)))}\n"
+        files[f"{NODE}/node{node}/cpulist"] = f"{write_cpus(box.cpus(range(node * cores, (node + 1) * cores)))}\n"
     files[f"{NODE}/online"] = f"{write_cpus(frozenset(range(box.sockets * box.nodes)))}\n"
     return files
 

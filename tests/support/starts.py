@@ -88,8 +88,8 @@ ELSEWHERE = "10.77.0.9"
 
 
 @contextmanager
-def network(own: str = OWN, taken: Mapping[int, OSError] = {}) -> Iterator[None]:
-    """Replace the network: names have their addresses, and `own` is ours on the way to any of them, on eth0.
+def network(address: str = OWN, taken: Mapping[int, OSError] = {}) -> Iterator[None]:
+    """Replace the network: names have their addresses, and `address` is ours on the way to any of them, on eth0.
 
     taken: why ports cannot be had.
     """
@@ -99,8 +99,8 @@ def network(own: str = OWN, taken: Mapping[int, OSError] = {}) -> Iterator[None]
 
     with (
         mock.patch("multinode_image.machine.network.look_up", look_up),
-        mock.patch("multinode_image.machine.network.find_way", lambda to: (to[1][0], own)),
-        mock.patch("multinode_image.machine.network.list_ipv4", lambda: [("lo", "127.0.0.1"), ("eth0", own)]),
+        mock.patch("multinode_image.machine.network.find_way", lambda to: (to[1][0], address)),
+        mock.patch("multinode_image.machine.network.list_ipv4", lambda: [("lo", "127.0.0.1"), ("eth0", address)]),
         mock.patch("multinode_image.machine.network.try_port", taken.get),
         mock.patch("multinode_image.rendezvous.master.try_port", taken.get),
     ):

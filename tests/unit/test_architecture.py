@@ -58,9 +58,9 @@ def test_imports_have_one_direction(program: str) -> None:
     """No module imports itself by a circle of others, and no package does."""
     modules = {name: path for name, path in list_modules(program).items() if name != program}
     graph = {name: (set(read_source(path).imports) & modules.keys()) - {name} for name, path in modules.items()}
-    for each in (graph, list_packages(graph, 2), list_packages(graph, 3)):
+    for arrows in (graph, list_packages(graph, 2), list_packages(graph, 3)):
         try:
-            TopologicalSorter(each).prepare()
+            TopologicalSorter(arrows).prepare()
         except CycleError as error:
             pytest.fail(" -> ".join(error.args[1]))
 
@@ -85,20 +85,20 @@ def test_libraries_stand_on_a_small_protocol_alone() -> None:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_programs_do_not_import_each_other(program: str) -> None:
     others = {*PROGRAMS, "tests"} - {program} - PROGRAMS[program]
-    found = {
-        f"{name}: {each}"
+    foreign = {
+        f"{name}: {imported}"
         for name, path in list_modules(program).items()
-        for each in read_source(path).imports
-        if each.split(".")[0] in others
+        for imported in read_source(path).imports
+        if imported.split(".")[0] in others
     }
-    assert found == set()
+    assert foreign == set()
 
 
 def test_the_entrypoint_needs_nothing_but_python() -> None:
     for path in list_modules("multinode_image").values():
         trains = any(path.is_relative_to(ROOT / place) for place in TRAINING)
         known = {"multinode_image", *sys.stdlib_module_names, *(BESIDE_TRAINING if trains else ())}
-        assert {each.split(".")[0] for each in read_source(path).imports} <= known, path
+        assert {imported.split(".")[0] for imported in read_source(path).imports} <= known, path
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -118,10 +118,10 @@ def test_what_others_import_has_a_name_of_its_own(program: str) -> None:
 
 
 def test_the_processor_is_named_in_one_module() -> None:
-    names = {name for each in PLATFORMS for name in (*each.spellings, each.machine)}
-    found = {
+    names = {name for platform in PLATFORMS for name in (*platform.spellings, platform.machine)}
+    naming = {
         path.relative_to(ROOT).as_posix()
         for path in list_modules("images").values()
         if any(name in path.read_text() for name in names)
     }
-    assert found == {"images/platforms.py"}
+    assert naming == {"images/platforms.py"}

@@ -25,7 +25,7 @@ from tests.support.toml import tomllib
 PROGRAMS = ("aws", "bash", "chmod", "hf", "ls", "tensorboard", "true")
 IMAGE = re.compile(r"IMAGE|multinode:\S+")
 TRIED = (ROOT / "tests/cluster/test_libraries.py").read_text()
-SHOWN = [shown for each in pages() for shown in each.shown]
+SHOWN = [shown for document in pages() for shown in document.shown]
 # The programs of this repository that the pages start, beside build.py, and what starts each at a landing or a release.
 OURS = re.compile(
     r"(?:^|(?<=[ (&|]))(-m (?:benchmarks|(?:scripts|tests)\.\w+)|scripts/\w+(?:\.py)?)(?=\s|$)", re.MULTILINE
@@ -85,7 +85,7 @@ def test_the_pair_that_the_readme_names_first_is_the_default() -> None:
     assert first.text == f"python build.py --torch {table.default_torch} --transformers {table.default_transformers}"
 
 
-PAIRS = [each for each in builds() if "--torch" in each.text and "--help" not in each.text]
+PAIRS = [shown for shown in builds() if "--torch" in shown.text and "--help" not in shown.text]
 
 
 @pytest.mark.parametrize("shown", PAIRS, ids=place)
@@ -108,7 +108,7 @@ def in_containers() -> Iterator[tuple[Shown, list[str]]]:
             yield shown, words[words.index("multinode") + 1 :]
 
 
-@pytest.mark.parametrize(("shown", "words"), [pytest.param(*each, id=place(each[0])) for each in in_containers()])
+@pytest.mark.parametrize(("shown", "words"), [pytest.param(*pair, id=place(pair[0])) for pair in in_containers()])
 def test_the_entrypoint_knows_the_command(
     shown: Shown, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,13 +135,13 @@ def test_pages_share_no_volume_for_results_of_different_scripts() -> None:
     assert len(runs) > 3
 
 
-@pytest.mark.parametrize("each", pages(), ids=lambda each: each.path)
-def test_links_lead_somewhere(each: Page) -> None:
-    for link in each.links:
+@pytest.mark.parametrize("document", pages(), ids=lambda document: document.path)
+def test_links_lead_somewhere(document: Page) -> None:
+    for link in document.links:
         if link.startswith("https://"):
             continue
         path, _, anchor = link.partition("#")
-        target = (ROOT / each.path).parent / path if path else ROOT / each.path
+        target = (ROOT / document.path).parent / path if path else ROOT / document.path
         assert target.exists(), link
         assert not anchor or anchor in page(str(target.resolve().relative_to(ROOT))).anchors, link
 
@@ -163,12 +163,12 @@ def test_a_heading_has_something_below_it(text: str, empty: list[str]) -> None:
 
 
 def test_no_page_has_an_empty_heading() -> None:
-    assert {each.path: each.empty_headings for each in every_page() if each.empty_headings} == {}
+    assert {document.path: document.empty_headings for document in every_page() if document.empty_headings} == {}
 
 
 def test_a_page_says_nothing_of_a_site_without_an_address() -> None:
     """A page is whole where it is read."""
-    assert [each.path for each in every_page() if re.search(r"(?i)\bthe\s+site\b", each.written)] == []
+    assert [document.path for document in every_page() if re.search(r"(?i)\bthe\s+site\b", document.written)] == []
 
 
 def test_the_readme_begins_with_what_shows_and_what_tests_everything() -> None:

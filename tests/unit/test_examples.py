@@ -71,7 +71,7 @@ def test_what_a_team_changes_is_in_the_base() -> None:
     team = yaml.safe_load((TEAM / "kustomization.yaml").read_text())
 
     (patch,) = team["patches"]
-    (job,) = [each for each in objects if each["kind"] == patch["target"]["kind"]]
+    (job,) = [manifest for manifest in objects if manifest["kind"] == patch["target"]["kind"]]
     assert job["metadata"]["name"] == patch["target"]["name"]
     assert job["spec"]["template"]["spec"]["containers"][0]["image"].startswith(team["images"][0]["name"] + ":")
     for change in yaml.safe_load(patch["patch"]):

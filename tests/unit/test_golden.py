@@ -57,7 +57,7 @@ def test_a_plan_is_what_it_was(name: str, planned: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "typed"), [(name, each) for name, all_ in refusals.REFUSALS.items() for each in all_]
+    ("group", "typed"), [(name, command) for name, all_ in refusals.REFUSALS.items() for command in all_]
 )
 def test_a_refusal_says_what_it_said(group: str, typed: str) -> None:
     known = json.loads(data.recorded("refusals")[f"{group}.json"])

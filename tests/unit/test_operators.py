@@ -15,7 +15,7 @@ from tests.support.operators import TORCH_DISTRIBUTED, make_pods, make_trainjob_
 ADDRESSES = ("10.0.0.2", "10.0.0.3")
 
 
-def made(*words: str) -> list[dict[str, Any]]:
+def list_pods(*words: str) -> list[dict[str, Any]]:
     return make_pods(write("pytorchjob", "--name", "job", "--workers", "2", *words).manifest, ADDRESSES)
 
 
@@ -34,7 +34,7 @@ def test_the_pods_of_a_pytorchjob_have_the_variables_that_were_recorded(
     words: tuple[str, ...], recorded: str, waits: list[bool]
 ) -> None:
     """The recorded elastic job had `standalone: true`, which is the only reason for PET_STANDALONE."""
-    pods, known = made(*words), left_by(recorded)
+    pods, known = list_pods(*words), left_by(recorded)
     known.pop("PET_STANDALONE", None)
 
     assert known.items() <= variables(pods[1]).items()
@@ -43,7 +43,7 @@ def test_the_pods_of_a_pytorchjob_have_the_variables_that_were_recorded(
 
 
 def test_a_pod_knows_the_other_by_its_service_and_the_operators_variables_come_last() -> None:
-    first, second = made("--elastic", "off", "--env", "LOGLEVEL=INFO")
+    first, second = list_pods("--elastic", "off", "--env", "LOGLEVEL=INFO")
 
     assert first["spec"]["hostAliases"] == [{"ip": "10.0.0.3", "hostnames": ["job-worker-0"]}]
     assert second["spec"]["hostAliases"] == [{"ip": "10.0.0.2", "hostnames": ["job-master-0"]}]

@@ -77,7 +77,7 @@ def test_the_user() -> None:
 def test_pages_name_the_user_by_the_same_uid() -> None:
     """Who runs as another one, as on OpenShift, has a uid of six digits and more there."""
     named = re.compile(r"\b(?:uid|chown|USER|runAsUser:|fsGroup:|user) ([0-9]{1,5})\b")
-    stale = [f"{each.path}: {match[0]}" for each in pages() for match in named.finditer(each.text)]
+    stale = [f"{document.path}: {match[0]}" for document in pages() for match in named.finditer(document.text)]
 
     assert [said for said in stale if not said.endswith(f" {UID}")] == [], f"the uid of the image's user is {UID}"
 
@@ -110,9 +110,9 @@ def test_the_page_of_builds_names_every_engine() -> None:
 
 
 def test_what_json_has_of_a_build() -> None:
-    made = report.outcome_fields(report.Outcome((EMPTY,), None, None, (), 1.0))
+    fields = report.outcome_fields(report.Outcome((EMPTY,), None, None, (), 1.0))
 
-    assert set(promised("`build.py`")[2:]) <= made.keys()
+    assert set(promised("`build.py`")[2:]) <= fields.keys()
 
 
 @pytest.mark.parametrize("name", COMMANDS)

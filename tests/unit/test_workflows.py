@@ -23,10 +23,10 @@ VARIABLES = re.compile(r"\$\{\{.*?\}\}|\$\{[^}]*\}|\$\([^)]*\)|\$\w+")
 
 def lines(start: str) -> list[str]:
     """List the commands of all workflows that begin so."""
-    found = [
+    lists = [
         re.findall(rf"(?m)^\s*(?:- )?(?:run: )?(?:sudo (?:--\S+ )*)?({start}.*)$", text) for text in WORKFLOWS.values()
     ]
-    return [line for each in found for line in each]
+    return [line for listed in lists for line in listed]
 
 
 @pytest.mark.parametrize("line", lines(r"python build\.py"))
@@ -53,10 +53,10 @@ OURS = "OWNER/multinode@"
 @pytest.mark.parametrize("name", [*WORKFLOWS, "action.yml", "examples/workflow.yml"])
 def test_actions_are_pinned_by_commit(name: str) -> None:
     used = re.findall(r"(?m)^\s*(?:- )?uses: (.*)$", {**WORKFLOWS, **TAKEN}[name])
-    used = [each for each in used if not each.startswith(OURS)]
+    used = [action for action in used if not action.startswith(OURS)]
 
     assert used
-    assert [each for each in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} +# v[\d.]+", each)] == []
+    assert [action for action in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} +# v[\d.]+", action)] == []
 
 
 def test_there_are_such_lines() -> None:

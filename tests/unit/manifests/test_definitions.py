@@ -65,8 +65,8 @@ def test_kubernetes_takes_the_objects_and_pods_of_a_manifest(name: str) -> None:
         head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}}
         objects = [{**head, "spec": pod} for pod in list_pods(manifest)]
 
-    for each in objects:
-        require_known(each)
+    for written in objects:
+        require_known(written)
 
 
 def test_the_text_is_the_same_to_the_byte() -> None:
@@ -99,12 +99,12 @@ def test_every_kind_of_job_has_each_field_that_an_option_sets(kind: ManifestKind
 def test_the_pods_of_an_indexed_job_find_each_other() -> None:
     service, job = write("job", "--name", "mine", "--workers", "2", "--nproc", "2", "train.py").objects
     [container] = list_pods(job)[0]["containers"]
-    variables = {each["name"]: each["value"] for each in container["env"]}
+    variables = {described["name"]: described["value"] for described in container["env"]}
 
     world = detect({**variables, "JOB_COMPLETION_INDEX": "1"})
 
-    for each in (service, job):
-        require_known(each)
+    for described in (service, job):
+        require_known(described)
     assert service["spec"]["selector"] == {"batch.kubernetes.io/job-name": job["metadata"]["name"]}
     assert job["spec"]["template"]["spec"]["subdomain"] == service["metadata"]["name"]
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == world.nodes[1] == 2
@@ -117,7 +117,7 @@ def test_the_pods_of_a_sweep_train_by_themselves_each_into_a_directory_of_its_ow
     [job] = write("job", "--name", "mine", "--workers", "3", "--env", "MULTINODE_APART=1", *words).objects
     [container] = list_pods(job)[0]["containers"]
     first, *others = container["env"]
-    variables = {each["name"]: each["value"] for each in others}
+    variables = {variable["name"]: variable["value"] for variable in others}
 
     require_known(job)
     assert first["name"] == "JOB_COMPLETION_INDEX"

@@ -13,7 +13,7 @@ from tests.support.documents import Shown, pages
 from tests.support.manifests import list_pods, run
 
 PROGRAM = "python scripts/manifest.py "
-SHOWN = [shown for each in pages() for shown in each.shown if shown.text.startswith(PROGRAM)]
+SHOWN = [shown for document in pages() for shown in document.shown if shown.text.startswith(PROGRAM)]
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_a_command_of_a_page_prints_a_manifest(shown: Shown) -> None:
     assert shown.output is None or printed.err.strip() == shown.output.strip()
 
 
-@pytest.mark.parametrize("shown", [each for each in SHOWN if "<DIGEST>" in each.text], ids=lambda shown: shown.place)
+@pytest.mark.parametrize("shown", [one for one in SHOWN if "<DIGEST>" in one.text], ids=lambda shown: shown.place)
 def test_what_stands_in_the_place_of_a_digest_is_refused(shown: Shown) -> None:
     printed = run(*read_typed(shown))
 
@@ -45,7 +45,7 @@ def test_what_stands_in_the_place_of_a_digest_is_refused(shown: Shown) -> None:
     assert "that is not a digest" in printed.err and "\n  try: --image registry.example/multinode" in printed.err
 
 
-@pytest.mark.parametrize("shown", [each for each in SHOWN if " --script " in each.text], ids=lambda shown: shown.place)
+@pytest.mark.parametrize("shown", [one for one in SHOWN if " --script " in one.text], ids=lambda shown: shown.place)
 def test_a_page_types_the_script_that_pods_run(shown: Shown) -> None:
     words = read_typed(shown)
 

@@ -117,7 +117,7 @@ def test_pods_may_only_read_a_claim_where_that_is_typed(mode: str, mount: dict[s
     manifest = write("pytorchjob", "--volume", f"corpus:/workspace/corpus{mode}").manifest
 
     for one in list_containers(manifest):
-        mounts = [each for each in one["volumeMounts"] if each["name"] == "data-0"]
+        mounts = [mounted for mounted in one["volumeMounts"] if mounted["name"] == "data-0"]
         assert mounts == [{"name": "data-0", "mountPath": "/workspace/corpus", **mount}]
 
 

@@ -90,7 +90,7 @@ def test_what_a_block_cannot_hold_is_escaped(text: str) -> None:
 def test_a_changed_line_is_one_line_of_a_difference() -> None:
     script = "import os\n\nfor name in os.environ:  # “all”\n\tprint(name)  \n"
 
-    before, after = (write_script(each).splitlines() for each in (script, script.replace("print", "repr")))
+    before, after = (write_script(text).splitlines() for text in (script, script.replace("print", "repr")))
 
     assert [line for line in after if line not in before] == ["    \trepr(name)  "]
     assert not any(re.search(r"\\[ntxu]", line) for line in after)

@@ -54,14 +54,14 @@ def test_one_rank_of_each_node_looks_whether_results_can_be_written(
     kind: Kind, name: str, rank: int, local_rank: int, is_refused: bool
 ) -> None:
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=rank, local_rank=local_rank, size=4)
-    here, made = place(world, Command(kind, name, [])), given(output_dir="/nowhere/qa", do_train=True)
+    here, job = place(world, Command(kind, name, [])), given(output_dir="/nowhere/qa", do_train=True)
     with mock.patch("multinode_image.preflight.can_write", lambda _: True):
-        assert bool(note_places(here, made, {}, make_facts({}))) is (rank == 0)
+        assert bool(note_places(here, job, {}, make_facts({}))) is (rank == 0)
     with (
         mock.patch("multinode_image.preflight.can_write", lambda _: False),
         pytest.raises(Refusal) if is_refused else contextlib.nullcontext(),
     ):
-        note_places(here, made, {}, make_facts({}))
+        note_places(here, job, {}, make_facts({}))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_one_rank_of_each_node_that_trains_tells_what_is_closed_in_a_cache(
     world = World(MPI, "", nodes=(2, 2), local_size=2, rank=2 + local_rank, local_rank=local_rank, size=4)
     with mock.patch("multinode_image.preflight.find_closed", lambda *_: [str(tmp_path)]):
         notes = look_ahead(place(world, Command(kind, name, [])), make_facts({})).notes
-    assert any(str(tmp_path) in each for each in notes) is told
+    assert any(str(tmp_path) in note for note in notes) is told
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_where_a_script_writes_is_looked_at(
 def test_a_script_of_an_older_trainer_loads_its_own_checkpoints(
     job: Command, stack: Stack, environ: dict[str, str], value: str | None
 ) -> None:
-    found = decided(environ, stack, job).prepared.environ
-    assert found.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD") == value
+    variables = decided(environ, stack, job).prepared.environ
+    assert variables.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD") == value
 
 
 @pytest.mark.parametrize(

@@ -113,13 +113,13 @@ NODES = {"plan": replace(PLAN, situation=place(World("torchrun", "", nodes=(2, 2
 def test_a_fault_is_named_with_its_remedy(
     change: dict[str, Any], name: str, state: str, value: str, remedy: str
 ) -> None:
-    found = examine(replace(HEALTHY, **change))
+    checks = examine(replace(HEALTHY, **change))
 
-    faults = {key: each for key, each in found.items() if each.state != OK}
+    faults = {key: check for key, check in checks.items() if check.state != OK}
     assert [*faults] == [name]
     assert faults[name].state == state and value in faults[name].value and remedy in faults[name].remedy
-    assert json.loads(write_json(found))["healthy"] is (state != WRONG)
-    assert f"try: {faults[name].remedy}" in write_table(found)
+    assert json.loads(write_json(checks))["healthy"] is (state != WRONG)
+    assert f"try: {faults[name].remedy}" in write_table(checks)
 
 
 @pytest.mark.parametrize(
@@ -142,16 +142,16 @@ def test_a_fault_is_named_with_its_remedy(
     ],
 )
 def test_what_is_no_fault(change: dict[str, Any], name: str, value: str) -> None:
-    found = examine(replace(HEALTHY, **change))
+    checks = examine(replace(HEALTHY, **change))
 
-    assert {each.state for each in found.values()} == {OK}
-    assert value in found[name].value
+    assert {check.state for check in checks.values()} == {OK}
+    assert value in checks[name].value
 
 
 def test_a_probe_that_died_is_said_where_something_was_to_be_imported() -> None:
-    found = examine(replace(HEALTHY, probe=Probe(error="exit code 139")))
+    checks = examine(replace(HEALTHY, probe=Probe(error="exit code 139")))
 
-    assert {name for name, each in found.items() if each.state == WRONG} == {"torch", "transformers", "backend"}
+    assert {name for name, check in checks.items() if check.state == WRONG} == {"torch", "transformers", "backend"}
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "{}", '{"python": 1, "path": 2}'])

@@ -53,18 +53,18 @@ def test_a_loss_that_is_no_number_is_read_where_it_was_logged_and_nowhere_else(w
 def test_what_is_read_is_what_was_written(value: object) -> None:
     text = json.dumps(value)
     try:
-        found = parse_json(text)
+        parsed = parse_json(text)
     except ValueError:
         return
-    assert json.loads(text) == found
+    assert json.loads(text) == parsed
 
 
 def test_nobody_else_in_the_entrypoint_reads_json() -> None:
     """Programs and hooks, which run in the Python of a training, read what this job has written itself."""
     paths = [path for path in (ROOT / "multinode_image").rglob("*.py") if not {"hooks", "programs"} & {*path.parts}]
-    found = {path.name for path in paths if "json.load" in path.read_text()}
+    readers = {path.name for path in paths if "json.load" in path.read_text()}
 
-    assert found == {"documents.py"}
+    assert readers == {"documents.py"}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_any_text_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "sizes"),
     [
         ("2", (2, 2)),
         (" 2 ", (2, 2)),
@@ -109,8 +109,8 @@ def test_any_text_is_read(text: str) -> None:
         *((text, None) for text in ("²", "٢", "1:²", "1:\uff14", "$(N)", "2:$(N)")),
     ],
 )
-def test_a_range_of_sizes_is_read(text: str, found: tuple[int, int | None] | None) -> None:
-    assert read_range(text) == found
+def test_a_range_of_sizes_is_read(text: str, sizes: tuple[int, int | None] | None) -> None:
+    assert read_range(text) == sizes
 
 
 YES: tuple[object, ...] = (True, 1, 0.5, ["x"], "True", "yes", "Y", "t", "1", "/data/no")
@@ -136,9 +136,9 @@ def test_loopback_is_this_machine_by_whatever_name() -> None:
     assert [host for host in (*HERE, *MAPPED, *ELSEWHERE, *NO_ADDRESS) if is_loopback(host)] == [*HERE, *MAPPED]
 
 
-@pytest.mark.parametrize(("text", "found"), [("::2", 2), ("fe80::1%eth0", (0xFE80 << 112) + 1)])
-def test_an_address_of_ipv6_is_read(text: str, found: int) -> None:
-    assert read_ipv6(text) == found.to_bytes(16, "big")
+@pytest.mark.parametrize(("text", "family"), [("::2", 2), ("fe80::1%eth0", (0xFE80 << 112) + 1)])
+def test_an_address_of_ipv6_is_read(text: str, family: int) -> None:
+    assert read_ipv6(text) == family.to_bytes(16, "big")
     assert not any(map(read_ipv6, NO_ADDRESS))
 
 

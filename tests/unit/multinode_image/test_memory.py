@@ -144,7 +144,7 @@ def test_what_is_no_shape_gives_no_model(tmp_path: Path, config: object) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "revision", "found"),
+    ("name", "revision", "directory"),
     [
         ("HERE/local", "main", "HERE/local"),
         ("org/name", "main", "HERE/hub/models--org--name/snapshots/abc"),
@@ -153,14 +153,16 @@ def test_what_is_no_shape_gives_no_model(tmp_path: Path, config: object) -> None
         ("org/name", "../../../local", None), ("HERE/empty", "main", None),
     ],
 )  # fmt: skip
-def test_a_model_is_a_directory_or_in_the_cache(tmp_path: Path, name: str, revision: str, found: str | None) -> None:
+def test_a_model_is_a_directory_or_in_the_cache(
+    tmp_path: Path, name: str, revision: str, directory: str | None
+) -> None:
     save(tmp_path / "local", BERT)
     download(tmp_path / "hub")
     (tmp_path / "empty").mkdir()
 
     place = find_model(name.replace("HERE", str(tmp_path)), f"{tmp_path}/hub", revision)
 
-    assert place == (found and found.replace("HERE", str(tmp_path)))
+    assert place == (directory and directory.replace("HERE", str(tmp_path)))
 
 
 MEASURED = read_measured()

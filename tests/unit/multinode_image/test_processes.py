@@ -21,12 +21,12 @@ from tests.support.starts import place
 
 
 def test_a_program_finds_the_signals_that_python_ignores_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[object] = []
-    monkeypatch.setattr(os, "execvpe", lambda *_: found.extend(signal.getsignal(each) for each in IGNORED))
+    handlers: list[object] = []
+    monkeypatch.setattr(os, "execvpe", lambda *_: handlers.extend(signal.getsignal(number) for number in IGNORED))
 
     become("program", ["program"], {})
 
-    assert found == [signal.SIG_DFL, signal.SIG_DFL]
+    assert handlers == [signal.SIG_DFL, signal.SIG_DFL]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_an_init_with_groups_signals_the_child_too(cmdline: str | None, reached:
 
 
 @pytest.mark.parametrize(
-    ("sender", "comm", "found"),
+    ("sender", "comm", "is_whole"),
     [
         pytest.param(7, "slurmstepd\n", True, id="Slurm"),
         pytest.param(0, None, True, id="outside this container"),
@@ -81,8 +81,8 @@ def test_an_init_with_groups_signals_the_child_too(cmdline: str | None, reached:
         pytest.param(7, None, False, id="kill, which has ended"),
     ],
 )
-def test_slurm_and_who_is_outside_signal_a_whole_step(sender: int, comm: str | None, found: bool) -> None:
-    assert is_of_step(sender, {"/proc/7/comm": comm}.get) == found
+def test_slurm_and_who_is_outside_signal_a_whole_step(sender: int, comm: str | None, is_whole: bool) -> None:
+    assert is_of_step(sender, {"/proc/7/comm": comm}.get) == is_whole
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ class Rank:
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    made = tmp_path / "proc"
-    (made / "self").mkdir(parents=True)
-    return made
+    directory = tmp_path / "proc"
+    (directory / "self").mkdir(parents=True)
+    return directory
 
 
 def test_only_ranks_are_asked_and_not_what_they_have_forked(proc: Path) -> None:
@@ -220,7 +220,7 @@ def test_without_ranks_the_reason_is_said(
     def list_as_another(path: str) -> list[str]:
         if is_closed and path.endswith("fd"):
             raise PermissionError(13, "Permission denied", path)
-        return sorted(each.name for each in os.scandir(path))
+        return sorted(entry.name for entry in os.scandir(path))
 
     monkeypatch.setattr(os, "listdir", list_as_another)
     with pytest.raises(Refusal) as refusal:

@@ -78,7 +78,7 @@ def test_a_notebook_shows_a_place_where_notebooks_can_be_kept(
     is_said: bool,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    mounted = [each.replace("here", str(tmp_path)) for each in mounts]
+    mounted = [mount.replace("here", str(tmp_path)) for mount in mounts]
     said: list[str] = []
 
     options = [

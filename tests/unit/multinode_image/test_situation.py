@@ -77,9 +77,9 @@ def find(words: list[str], environ: dict[str, str]) -> tuple[str, str]:
 def test_a_script_that_would_train_apart_is_refused(
     words: list[str], environ: dict[str, str], kind: str, said: str
 ) -> None:
-    found, text = find(words, environ)
+    situation, text = find(words, environ)
 
-    assert found == kind and said in text
+    assert situation == kind and said in text
 
 
 @pytest.mark.parametrize(
@@ -208,14 +208,14 @@ def test_nothing_is_read_detected_or_decided_twice(tmp_path: Path, argv: list[st
         mock.patch.object(os, "execvpe", side_effect=SystemExit),
         mock.patch("multinode_image.__main__.detect_situation", wraps=situation.detect_situation) as detected,
         mock.patch("multinode_image.__main__.decide", wraps=decide.decide) as decided,
-        mock.patch("multinode_image.__main__.find_launcher", wraps=table.find_launcher) as found,
+        mock.patch("multinode_image.__main__.find_launcher", wraps=table.find_launcher) as searched,
         pytest.raises(SystemExit),
     ):
         program.main(argv, environ, str(tmp_path))
 
     assert opened[str(tmp_path / "stack.json")] == opened["/proc/meminfo"] == 1
     assert {path: count for path, count in opened.items() if count > 1} == {}
-    assert (found.call_count, detected.call_count, decided.call_count) == (1, 1, 1)
+    assert (searched.call_count, detected.call_count, decided.call_count) == (1, 1, 1)
 
 
 def test_a_mistake_of_ours_is_reported_to_the_job_once_and_shown(tmp_path: Path) -> None:

@@ -295,9 +295,9 @@ def test_launch_is_explained_with_its_ranks(container: Container) -> None:
     hosts = str(container.home / "hosts")
 
     typed = container.explain(["launch", "--hostfile", hosts, "smoke", "--bf16"])
-    found = container.explain("smoke --bf16", {**LAUNCHER, "I_MPI_HYDRA_HOST_FILE": hosts})
+    explained = container.explain("smoke --bf16", {**LAUNCHER, "I_MPI_HYDRA_HOST_FILE": hosts})
 
-    assert typed["argv"] == found["argv"] and typed["set"].keys() == found["set"].keys()
+    assert typed["argv"] == explained["argv"] and typed["set"].keys() == explained["set"].keys()
     assert typed["world"]["size"] == 4 and typed["world"]["nodes"] == [2, 2]
     assert typed["set"]["MASTER_ADDR"] == typed["world"]["master"]
     assert (typed["set"]["MASTER_PORT"], typed["world"]["port"]) == ("a free port", None)
@@ -307,9 +307,9 @@ def test_launch_in_the_shell_of_an_mpirun_has_a_master_that_all_hosts_reach(cont
     """The entrypoint sets loopback for the only rank, which is the shell."""
     shell = {"PMI_RANK": "0", "PMI_SIZE": "1", "MPI_LOCALNRANKS": "1"}
 
-    found = container.explain("launch --hosts 192.0.2.1:1,192.0.2.2:1 smoke", shell)
+    explained = container.explain("launch --hosts 192.0.2.1:1,192.0.2.2:1 smoke", shell)
 
-    assert found["set"]["MASTER_ADDR"] not in ("127.0.0.1", "localhost")
+    assert explained["set"]["MASTER_ADDR"] not in ("127.0.0.1", "localhost")
 
 
 @pytest.fixture

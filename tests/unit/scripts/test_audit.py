@@ -120,8 +120,8 @@ def test_what_counts_by_urgency(urgency: str, with_fix: bool, still_open: bool) 
     fixed = tracker(status="resolved", fixed_version=NEWER, urgency=urgency)
     unfixed = tracker(status="open", urgency=urgency)
 
-    found = of_debian.find_in_debian(fixed, SUITE, {("openssl", HERE)})
-    assert [(each.names, each.fixed) for each in found] == ([(("CVE-2026-1",), NEWER)] if with_fix else [])
+    findings = of_debian.find_in_debian(fixed, SUITE, {("openssl", HERE)})
+    assert [(finding.names, finding.fixed) for finding in findings] == ([(("CVE-2026-1",), NEWER)] if with_fix else [])
     assert bool(of_debian.find_in_debian(unfixed, SUITE, {("openssl", HERE)})) is still_open
 
 

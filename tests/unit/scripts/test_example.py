@@ -28,8 +28,8 @@ def test_others_may_read_the_example_whatever_this_user_gives_away(
     finally:
         os.umask(before)
 
-    found = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "example").rglob("*")}
-    assert found == {"model": 0o755, "config.json": 0o644, "train.py": 0o644}
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "example").rglob("*")}
+    assert modes == {"model": 0o755, "config.json": 0o644, "train.py": 0o644}
 
 
 INDEX = b"""
@@ -54,7 +54,7 @@ Description: math game (data files)
 
 
 def paragraphs(text: bytes) -> list[Paragraph]:
-    return [Paragraph("s", text, found.start(), found.end()) for found in PARAGRAPH.finditer(text)]
+    return [Paragraph("s", text, match.start(), match.end()) for match in PARAGRAPH.finditer(text)]
 
 
 def test_a_source_is_taken_once_and_only_in_a_section_of_a_subject() -> None:

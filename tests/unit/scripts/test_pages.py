@@ -79,7 +79,7 @@ SAID = json.loads((ROOT / "tests/data/golden/messages/starts.json").read_text())
 
 
 @cache
-def made(name: str) -> str:
+def make_part(name: str) -> str:
     return "\n".join(PARTS[name]())
 
 
@@ -107,8 +107,8 @@ def test_files_that_stand_otherwise_are_written(monkeypatch: pytest.MonkeyPatch,
 def test_options_and_commands_of_build_py() -> None:
     known = {option for command in options.COMMANDS for option in list_typed(command)}
 
-    assert known - set(re.findall(r"--[a-z-]+", made("options of build.py"))) == set()
-    assert all(f"| `{command}` |" in made("commands of build.py") for command in options.COMMANDS)
+    assert known - set(re.findall(r"--[a-z-]+", make_part("options of build.py"))) == set()
+    assert all(f"| `{command}` |" in make_part("commands of build.py") for command in options.COMMANDS)
 
 
 def list_typed(command: str) -> list[str]:
@@ -117,30 +117,30 @@ def list_typed(command: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_options_of_a_manifest(kind: str) -> None:
-    text = made("options of manifest.py")
+    text = make_part("options of manifest.py")
 
     assert [option for option in list_options(kind) if f"| `{option} " not in text] == []
 
 
 def test_variables() -> None:
-    assert all(f"`MULTINODE_{name}`" in made("variables of users") for name in settings.NAMES)
+    assert all(f"`MULTINODE_{name}`" in make_part("variables of users") for name in settings.NAMES)
     assert {"OMP_NUM_THREADS", "LD_PRELOAD", "CCL_WORKER_COUNT", "I_MPI_PIN", "WORLD_SIZE"} <= set(
-        re.findall(r"`(\w+)`", made("variables of ranks"))
+        re.findall(r"`(\w+)`", make_part("variables of ranks"))
     )
 
 
 def test_exit_codes() -> None:
     codes = {value for name, value in vars(errors).items() if name.isupper() and isinstance(value, int)}
 
-    assert codes <= errors.MEANINGS.keys() and made("exit codes").count("\n") == len(errors.MEANINGS) + 1
+    assert codes <= errors.MEANINGS.keys() and make_part("exit codes").count("\n") == len(errors.MEANINGS) + 1
 
 
 def test_commands_of_the_image() -> None:
-    assert [name for name in OWN if not re.search(rf"\b{name}\b", made("commands of the image"))] == []
+    assert [name for name in OWN if not re.search(rf"\b{name}\b", make_part("commands of the image"))] == []
 
 
 def test_a_message_that_is_printed_is_on_the_page() -> None:
-    facts = [*(each.fact for each in MESSAGES), *re.findall(r"(?m)^### (.+)$", reference.REMEDIES.read_text())]
+    facts = [*(message.fact for message in MESSAGES), *re.findall(r"(?m)^### (.+)$", reference.REMEDIES.read_text())]
     patterns = [".+".join(map(re.escape, fact.split(messages.VALUE))) for fact in facts]
     any_of_them = re.compile(f"(multinode: )?({'|'.join(patterns)}): ")
 
@@ -149,8 +149,8 @@ def test_a_message_that_is_printed_is_on_the_page() -> None:
 
 def test_nearly_every_message_has_its_remedy_on_the_page() -> None:
     """A remedy of another module is read there, and one that a function returns in its body."""
-    remedies = {each.fact: each.remedy for each in MESSAGES}
-    page = made("other messages")
+    remedies = {message.fact: message.remedy for message in MESSAGES}
+    page = make_part("other messages")
 
     assert "TMPDIR" in remedies["the disk is full"] and ".dockerignore" in remedies["a file cannot be in an image"]
     assert remedies["this is not a private ssh key without a passphrase"].startswith("ssh-keygen ")
@@ -158,9 +158,9 @@ def test_nearly_every_message_has_its_remedy_on_the_page() -> None:
 
 
 def test_each_message_is_a_heading_or_is_explained_by_one() -> None:
-    titles = re.findall(r"(?m)^### (.+)$", f"{reference.REMEDIES.read_text()}\n{made('other messages')}")
+    titles = re.findall(r"(?m)^### (.+)$", f"{reference.REMEDIES.read_text()}\n{make_part('other messages')}")
 
-    assert [each.fact for each in MESSAGES if not reference.explains(titles, each.fact)] == []
+    assert [message.fact for message in MESSAGES if not reference.explains(titles, message.fact)] == []
 
 
 def test_what_the_tests_train_stands_alone_and_in_bold() -> None:
@@ -196,7 +196,7 @@ def test_a_form_that_was_run_names_a_test(name: str) -> None:
     module = importlib.import_module(f"tests.{file.removesuffix('.py').replace('/', '.')}")
     marks = [mark for mark in getattr(getattr(module, function), "pytestmark", []) if mark.name == "parametrize"]
 
-    assert not row or row in [each for mark in marks for each in ids(mark)]
+    assert not row or row in [identifier for mark in marks for identifier in ids(mark)]
 
 
 TEST = "cluster/test_pods.py::test_a_rank_dies"
@@ -213,7 +213,7 @@ def breaking_tests() -> list[str]:
         f"{path.relative_to(ROOT / 'tests').as_posix()}::{node.name}"
         for path in files for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-        and "broken" in [each.arg for each in node.args.args]
+        and "broken" in [argument.arg for argument in node.args.args]
     ]  # fmt: skip
 
 
@@ -262,7 +262,7 @@ def test_a_base_that_was_made_here_is_named_by_its_suite() -> None:
     ],
 )
 def test_an_image_takes_the_place_of_an_older_one_of_the_same(new: Built, expected: list[object]) -> None:
-    assert built.add([ONE], new) == [new if each == "new" else each for each in expected]
+    assert built.add([ONE], new) == [new if row == "new" else row for row in expected]
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -290,10 +290,10 @@ def test_a_line_is_over_when_the_next_one_is_there() -> None:
     ],
 )
 def test_who_mends_a_suite_is_said_as_of_a_day(day: str, bookworm: str) -> None:
-    found = rows_on(datetime.date.fromisoformat(day))
+    rows = rows_on(datetime.date.fromisoformat(day))
 
-    assert found["Debian bookworm, of 2023-06-10"] == bookworm
+    assert rows["Debian bookworm, of 2023-06-10"] == bookworm
     assert (
-        found["Debian trixie, of 2025-08-09"]
+        rows["Debian trixie, of 2025-08-09"]
         == "mended by its security team until 2028-08-09, then LTS until 2030-06-30"
     )

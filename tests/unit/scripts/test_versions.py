@@ -32,11 +32,11 @@ def index(**releases: Any) -> dict[str, Releases]:
     intel = {"impi-rt": {"2021.19.0": [wheel("impi", "2026-10-16")], "2022.0.0": [wheel("impi", "2027-01-01")]}}
     intel["intel-openmp"] = {"2026.2.0": [wheel("o", "2026-10-16")], "2026.3.0": [wheel("o", "2026-10-17", "broken")]}
     every = {"torch": {}, "transformers": {}, **intel, **releases}
-    return {name: {Version(text): files for text, files in found.items()} for name, found in every.items()}
+    return {name: {Version(text): files for text, files in days.items()} for name, days in every.items()}
 
 
-def added(made: str) -> list[str]:
-    lines = update_versions.diff(TEXT, made, "versions.toml").splitlines()
+def added(proposal: str) -> list[str]:
+    lines = update_versions.diff(TEXT, proposal, "versions.toml").splitlines()
     return [line for line in lines if line[:1] in "+-" and line[:3] not in ("+++", "---")]
 
 
@@ -81,11 +81,11 @@ def added(made: str) -> list[str]:
     ],
 )
 def test_rows_are_proposed(project: str, releases: Any, expected: list[str], tmp_path: Path) -> None:
-    made = update_versions.proposed(TEXT, index(**{project: releases}))
+    proposal = update_versions.proposed(TEXT, index(**{project: releases}))
 
-    assert sorted(added(made)) == sorted(expected)
+    assert sorted(added(proposal)) == sorted(expected)
     path = tmp_path / "versions.toml"
-    path.write_text(made)
+    path.write_text(proposal)
     catalog.load(path)
 
 
@@ -119,10 +119,10 @@ def test_a_new_line_of_torch_gets_its_table(tmp_path: Path) -> None:
     ],
 )
 def test_what_of_torch_changes_no_row_is_said(releases: Any, expected: list[str]) -> None:
-    found = index(torch=releases)
+    known = index(torch=releases)
 
-    assert list(update_versions.notes(TEXT, found["torch"])) == expected
-    assert added(update_versions.proposed(TEXT, found)) == []
+    assert list(update_versions.notes(TEXT, known["torch"])) == expected
+    assert added(update_versions.proposed(TEXT, known)) == []
 
 
 DAY = datetime.date(2030, 1, 2)
@@ -140,14 +140,14 @@ def test_a_release_is_withdrawn_with_its_last_file(reasons: list[str | None], sa
 @pytest.mark.parametrize(("days", "version"), [(0, "9.0"), (1, "9.1"), (9, "9.1")])
 def test_the_newest_release_is_of_the_day_itself_or_before(days: int, version: str) -> None:
     after = [DAY + datetime.timedelta(days=number) for number in range(4)]
-    found = {
+    chosen = {
         Version("9.0"): [File(WHEEL, after[0], None)],
         Version("9.1"): [File(WHEEL, after[2], None), File(WHEEL, after[1], None)],
         Version("9.2"): [File(WHEEL, after[0], "broken")],
         Version("9.3"): [File("torch-9.3-cp311-cp311-win_amd64.whl", after[0], None)],
     }
 
-    assert newest({"torch": found}, "torch", DAY + datetime.timedelta(days=days)) == Version(version)
+    assert newest({"torch": chosen}, "torch", DAY + datetime.timedelta(days=days)) == Version(version)
 
 
 TABLE = catalog.load()
@@ -170,7 +170,7 @@ def test_every_release_of_torch_and_both_ends_of_every_range_are_asked() -> None
             ranges.setdefault(row.era, []).append(version)
 
     assert {Version(plan.torch) for plan in PLANS} == set(TABLE.torch)
-    ends = {end for found in ranges.values() for end in (found[0], found[-1])}
+    ends = {end for span in ranges.values() for end in (span[0], span[-1])}
     assert ends <= {Version(plan.transformers) for plan in PLANS}
     assert all(TABLE.transformers[Version(plan.transformers)].yanked is None for plan in PLANS)
 
@@ -216,6 +216,6 @@ def test_every_base_of_a_torch_is_asked(torch: str, row: tuple[str, str, str]) -
 def test_a_row_that_fails_decides_before_one_that_was_not_asked(
     faults: list[Fault | None], code: int, said: str
 ) -> None:
-    found = [Outcome(CCL, fault=fault) for fault in faults]
+    outcomes = [Outcome(CCL, fault=fault) for fault in faults]
 
-    assert (resolvable.exit_code(found), resolvable.summary(found)) == (code, said)
+    assert (resolvable.exit_code(outcomes), resolvable.summary(outcomes)) == (code, said)

@@ -42,7 +42,7 @@ class Ranks:
         self.others, self.size = others, 1 + len(others)
 
     def sum(self, tensor: Number) -> Any:
-        tensor.value += sum(each / self.size for each in self.others)
+        tensor.value += sum(value / self.size for value in self.others)
         return mock.Mock()
 
 

@@ -71,16 +71,16 @@ class World:
 
 @pytest.fixture(autouse=True)
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World()
+    ranks = World()
     monkeypatch.setattr(same_data, "KNOWN", Known())
-    monkeypatch.setattr(same_data, "know", lambda: made)
-    monkeypatch.setattr(same_data, "find_job", lambda _: made.job)
-    monkeypatch.setattr(same_data, "end_soon", made.ended.append)
+    monkeypatch.setattr(same_data, "know", lambda: ranks)
+    monkeypatch.setattr(same_data, "find_job", lambda _: ranks.job)
+    monkeypatch.setattr(same_data, "end_soon", ranks.ended.append)
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
     monkeypatch.delenv("MULTINODE_APART", raising=False)
-    return made
+    return ranks
 
 
 class Subset:
@@ -108,15 +108,15 @@ class Dataset:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Make up the modules that are watched."""
-    made = SimpleNamespace(
+    module = SimpleNamespace(
         Dataset=type("Dataset", (Dataset,), {}),
         random_split=lambda data, lengths, generator=None: [Subset([5, 1]), Subset([3])],
         prepare_data_loader=lambda loader, **options: prepare(loader.dataset),
         DistributedSampler=type("DistributedSampler", (Sampler,), {}),
     )
     for watch in (watch_split, watch_datasets, watch_loaders, watch_sampler):
-        watch(made)
-    return made
+        watch(module)
+    return module
 
 
 def prepare(dataset: Any) -> Any:
@@ -319,21 +319,21 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_ranks_that_take_the_same_batches_are_told_of_the_sampler(
     batches: list[bytes], same: bool, said: bool, world: World, model: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = model()
+    trained = model()
     for text in batches:
-        made(input_ids=Tensor(text), more=[{"labels": Tensor(b"x")}], length=7)
+        trained(input_ids=Tensor(text), more=[{"labels": Tensor(b"x")}], length=7)
     world.hear(lambda seen: seen if same else [random.random() for _ in seen])
 
     line = capsys.readouterr().err
     assert ("the first 3 of rank 0 are those of rank 1" in line and "DistributedSampler" in line) == said
-    assert made.hooks == [] or len(batches) < 3, "later steps pay nothing"
+    assert trained.hooks == [] or len(batches) < 3, "later steps pay nothing"
 
 
 @pytest.mark.parametrize(("training", "ranks"), [(False, 2), (True, 1)], ids=["evaluation", "a group of some ranks"])
 def test_other_batches_are_not_looked_at(training: bool, ranks: int, world: World, model: Any) -> None:
-    made = model(ranks)
-    made.training = training
+    trained = model(ranks)
+    trained.training = training
     for _ in range(4):
-        made(Tensor(os.urandom(8)))
+        trained(Tensor(os.urandom(8)))
 
     assert world.sent == []

@@ -54,9 +54,9 @@ def test_a_group_of_a_trainer_waits_as_long_as_was_said(kind: Any, words: Any, o
         cached.__set_name__(Arguments, "_setup_devices")
     Arguments._setup_devices = cached  # type: ignore[method-assign]
     watch_arguments(SimpleNamespace(TrainingArguments=Arguments))
-    made: Any = Arguments()
+    arguments: Any = Arguments()
 
-    assert made._setup_devices == "cpu" and formed == [given]
+    assert arguments._setup_devices == "cpu" and formed == [given]
     torch.init_process_group("gloo")
     assert formed[-1] is None, "a group of the script's own"
 
@@ -141,8 +141,8 @@ def sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
 
     def make(*rows: tuple[str, int, str, int, str], wide: bool = True) -> None:
         lines = ["  sl  local_address rem_address   st"]
-        for number, (own, port, peer, other, state) in enumerate(rows):
-            lines.append(f"   {number}: {write(own, port, wide)} {write(peer, other, wide)} {state} 0:0 0")
+        for number, (local, port, peer, other, state) in enumerate(rows):
+            lines.append(f"   {number}: {write(local, port, wide)} {write(peer, other, wide)} {state} 0:0 0")
         (tmp_path / ("tcp6" if wide else "tcp")).write_text("\n".join(lines) + "\n")
 
     return make

@@ -41,11 +41,11 @@ TEXT = "import threading\nTIMES = 1\nclass Here: pass\n"
 @pytest.fixture
 def done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ModuleType]]:
     """Watch one module, which lies in a directory of its own; return what was done."""
-    found: list[ModuleType] = []
+    loaded: list[ModuleType] = []
     (tmp_path / f"{NAME}.py").write_text(TEXT)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(sys, "meta_path", [Finder({NAME: found.append}), *sys.meta_path])
-    yield found
+    monkeypatch.setattr(sys, "meta_path", [Finder({NAME: loaded.append}), *sys.meta_path])
+    yield loaded
     sys.modules.pop(NAME, None)
 
 
@@ -163,7 +163,7 @@ def test_a_warning_of_a_scheduler_means_what_sigterm_means(monkeypatch: pytest.M
     assert sent == ([] if handled else [signal.SIGTERM] * 2)
 
 
-@pytest.mark.parametrize("row", sorted({each for row in at_start.ROWS.values() for each in row}))
+@pytest.mark.parametrize("row", sorted({name for row in at_start.ROWS.values() for name in row}))
 def test_what_a_row_names_is_there(row: str) -> None:
     beside, _, function = row.rpartition(".")
     parsed = ast.parse((HERE / f"{beside.replace('.', '/')}.py").read_text())
@@ -234,10 +234,10 @@ APART, ONE = (
 )
 
 
-def torch(size: int | None, made: str | None = "env://", **more: Any) -> Any:
+def torch(size: int | None, method: str | None = "env://", **more: Any) -> Any:
     """Make up torch's module: size of the group that there is, and how the last one was made."""
     return SimpleNamespace(
-        is_initialized=lambda: size is not None, get_world_size=lambda: size, _default_pg_init_method=made, **more
+        is_initialized=lambda: size is not None, get_world_size=lambda: size, _default_pg_init_method=method, **more
     )
 
 
@@ -266,9 +266,9 @@ def accelerate(processes: int) -> dict[str, Any]:
 def test_rank_0_says_whether_its_job_was_one(
     distributed: Any, others: Mapping[str, Any], environ: Mapping[str, str], said: str
 ) -> None:
-    found = describe_job({DISTRIBUTED: distributed, **others}, environ, 7)
+    described = describe_job({DISTRIBUTED: distributed, **others}, environ, 7)
 
-    assert found.startswith(said) and bool(found) == bool(said)
+    assert described.startswith(said) and bool(described) == bool(said)
 
 
 @pytest.mark.parametrize(("waited", "said"), [(None, ""), (19, ""), (21, ", waiting for gradients 21% of the time")])

@@ -38,7 +38,7 @@ def accelerate(processes: int) -> dict[str, Any]:
 
 
 def test_variables_have_the_names_that_the_entrypoint_knows() -> None:
-    assert {each.removeprefix(settings.OURS) for each in (SIZE, APART)} <= {*settings.NAMES}
+    assert {name.removeprefix(settings.OURS) for name in (SIZE, APART)} <= {*settings.NAMES}
 
 
 @pytest.mark.parametrize(
@@ -248,14 +248,14 @@ def test_an_agent_compares_before_it_counts_as_one_that_has_come(
     met: Any = (store, 1, 2) if is_tuple else SimpleNamespace(store=store, rank=1, world_size=2)
     handler = SimpleNamespace(next_rendezvous=lambda: met)
     watch_agents(SimpleNamespace(SimpleElasticAgent=Agent))
-    made: Any = Agent()
+    agent: Any = Agent()
 
     def end(code: int) -> None:
         raise SystemExit(code)
 
     monkeypatch.setattr(os, "_exit", end)
     with pytest.raises(SystemExit):
-        made._rendezvous(SimpleNamespace(spec=SimpleNamespace(rdzv_handler=handler)))
+        agent._rendezvous(SimpleNamespace(spec=SimpleNamespace(rdzv_handler=handler)))
     assert counted == [] and handler.next_rendezvous() is met, "the handler is as it was"
 
 

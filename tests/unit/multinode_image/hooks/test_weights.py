@@ -67,7 +67,7 @@ def test_ranks_that_differ_and_exchange_nothing_are_an_error(
 
 
 @pytest.mark.parametrize(
-    ("records", "found"),
+    ("records", "forgotten"),
     [
         pytest.param([WRAPPED, OWN], OWN, id="a bare model beside a wrapped one"),
         pytest.param([WRAPPED, record("dede")], None, id="averaged now and then"),
@@ -77,8 +77,8 @@ def test_ranks_that_differ_and_exchange_nothing_are_an_error(
         pytest.param([OWN], None, id="alone"),
     ],
 )
-def test_a_bare_model_beside_a_wrapped_one_was_forgotten(records: list[Record], found: Record | None) -> None:
-    assert find_bare(records) == found
+def test_a_bare_model_beside_a_wrapped_one_was_forgotten(records: list[Record], forgotten: Record | None) -> None:
+    assert find_bare(records) == forgotten
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,9 @@ def test_a_sample_is_unpacked_as_it_was_packed() -> None:
     ],
 )
 def test_how_far_ranks_are_apart(mine: Any, theirs: Any, distance: Distance | None) -> None:
-    found = measure(Sample(*mine), Sample(*theirs), [SINGLE] * len(mine[0]))
+    measured = measure(Sample(*mine), Sample(*theirs), [SINGLE] * len(mine[0]))
 
-    assert found == (distance and pytest.approx(distance))
+    assert measured == (distance and pytest.approx(distance))
 
 
 @pytest.mark.parametrize(

@@ -172,11 +172,11 @@ def store() -> Store:
 
 @pytest.fixture
 def messenger(store: Store) -> Iterator[Messenger]:
-    made = Messenger(lambda host, port: store)
-    yield made
+    opened = Messenger(lambda host, port: store)
+    yield opened
     store.free.set()
-    made.stop(10)
-    assert not made.thread.is_alive()
+    opened.stop(10)
+    assert not opened.thread.is_alive()
 
 
 def say(ring: Ring, text: bytes, heard: list[Any] | None = None) -> Message:

@@ -92,7 +92,7 @@ def test_a_private_file_has_its_bytes_and_is_closed_to_others(tmp_path: Path) ->
     path = Path(write_private(f"{tmp_path}/file", "a\udcff"))
     assert path.read_bytes() == b"a\xff"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 def test_processes_of_one_number_do_not_write_into_one_file(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_a_disk_is_full(disk: Disk, full: bool) -> None:
 def test_full_ones_that_may_be_written_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disks, "find_disk", lambda path: Disk(path, GB, 0 if path != "/" else GB))
 
-    assert [each.path for each in find_full({"/proc/self/mountinfo": MOUNTINFO}.get)] == ["/workspace/my output"]
+    assert [disk.path for disk in find_full({"/proc/self/mountinfo": MOUNTINFO}.get)] == ["/workspace/my output"]
 
 
 def test_the_disk_of_a_directory_is_measured(tmp_path: Path) -> None:
@@ -263,5 +263,5 @@ def test_a_mount_that_is_no_certificate(text: str | None, said: str) -> None:
 def test_a_file_of_the_users_is_not_hidden(environ: dict[str, str], left_out: set[str]) -> None:
     names = {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"}
     settings = point_to("/bundle", environ)
-    assert {each.name for each in settings} == names - left_out
-    assert {each.value for each in settings} == {"/bundle"}
+    assert {setting.name for setting in settings} == names - left_out
+    assert {setting.value for setting in settings} == {"/bundle"}

@@ -82,7 +82,7 @@ def test_python_has_packages_of_its_path_the_user_and_the_image(environ: dict[st
 
 
 @pytest.mark.parametrize(
-    ("own", "environ", "hidden"),
+    ("packages", "environ", "hidden"),
     [
         ((), {}, []),
         (("Six-2.0", "pip-1", "mine-1"), {}, ["six"]),
@@ -92,10 +92,10 @@ def test_python_has_packages_of_its_path_the_user_and_the_image(environ: dict[st
     ],
 )
 def test_packages_that_a_home_hides_are_named(
-    tmp_path: Path, own: tuple[str, ...], environ: dict[str, str], hidden: list[str]
+    tmp_path: Path, packages: tuple[str, ...], environ: dict[str, str], hidden: list[str]
 ) -> None:
     site, home = tmp_path / "image", tmp_path / "home" / ".local/lib/python3.11/site-packages"
-    for place, names in ((site, ("six-1.0", "pip-2", "b-1", "c-1", "d-1", "e-1")), (home, own)):
+    for place, names in ((site, ("six-1.0", "pip-2", "b-1", "c-1", "d-1", "e-1")), (home, packages)):
         for name in names:
             (place / f"{name}.dist-info").mkdir(parents=True)
     stack, environ = read_stack(json.dumps({**FACTS, "site": str(site)})), {"HOME": f"{tmp_path}/home", **environ}
@@ -133,20 +133,20 @@ FILES = {"/etc/passwd": "root:x:0:0:root:/root:/bin/bash\n", "/etc/group": "root
 UNKNOWN = Who(123456, 0, None, "root")
 
 
-def read(found: Identity, database: str) -> str:
+def read(identity: Identity, database: str) -> str:
     """Return the text of the file that takes the place of /etc/passwd or /etc/group."""
-    return found.files[found.variables[f"NSS_WRAPPER_{database}"]]
+    return identity.files[identity.variables[f"NSS_WRAPPER_{database}"]]
 
 
 def test_a_known_user_with_a_home_needs_nothing() -> None:
     who = Who(1000, 0, "multinode", "root")
-    found = identify(who, {"HOME": "/home/multinode"}, lambda path: True, FILES.get)
-    assert found == Identity({}, None, (), {})
+    identity = identify(who, {"HOME": "/home/multinode"}, lambda path: True, FILES.get)
+    assert identity == Identity({}, None, (), {})
 
 
 def test_a_known_user_on_a_read_only_root_gets_a_home() -> None:
-    found = identify(Who(1000, 0, "multinode", "root"), {"HOME": "/home/multinode"}, lambda path: False, FILES.get)
-    assert (found.variables, found.directories, found.preload) == (
+    identity = identify(Who(1000, 0, "multinode", "root"), {"HOME": "/home/multinode"}, lambda path: False, FILES.get)
+    assert (identity.variables, identity.directories, identity.preload) == (
         {"HOME": "/tmp/home-1000"},
         ("/tmp/home-1000",),
         None,
@@ -154,18 +154,18 @@ def test_a_known_user_on_a_read_only_root_gets_a_home() -> None:
 
 
 def test_an_unknown_user_gets_a_name() -> None:
-    found = identify(UNKNOWN, {"HOME": "/"}, lambda path: True, FILES.get)
+    identity = identify(UNKNOWN, {"HOME": "/"}, lambda path: True, FILES.get)
     line = "user123456:x:123456:0:user123456:/tmp/home-123456:/bin/bash\n"
-    assert found.preload == LIBRARIES[0]
-    assert read(found, "PASSWD") == FILES["/etc/passwd"] + line
-    assert read(found, "GROUP") == FILES["/etc/group"]
-    assert all(path.startswith("/tmp/multinode-123456/") for path in found.files)
-    assert found.variables["USER"] == "user123456" and found.variables["HOME"] == "/tmp/home-123456"
+    assert identity.preload == LIBRARIES[0]
+    assert read(identity, "PASSWD") == FILES["/etc/passwd"] + line
+    assert read(identity, "GROUP") == FILES["/etc/group"]
+    assert all(path.startswith("/tmp/multinode-123456/") for path in identity.files)
+    assert identity.variables["USER"] == "user123456" and identity.variables["HOME"] == "/tmp/home-123456"
 
 
 def test_an_unknown_group_gets_a_line() -> None:
-    found = identify(UNKNOWN._replace(gid=77, group=None), {}, lambda path: True, FILES.get)
-    assert read(found, "GROUP").endswith("user123456:x:77:\n")
+    identity = identify(UNKNOWN._replace(gid=77, group=None), {}, lambda path: True, FILES.get)
+    assert read(identity, "GROUP").endswith("user123456:x:77:\n")
 
 
 def test_another_image_of_the_same_user_has_files_of_its_own() -> None:
@@ -177,9 +177,9 @@ def test_another_image_of_the_same_user_has_files_of_its_own() -> None:
 
 
 def test_without_the_library_there_is_still_a_home() -> None:
-    found = identify(UNKNOWN, {}, lambda path: True, lambda path: None)
-    assert found.preload is None and found.files == {}
-    assert found.variables == {"HOME": "/tmp/home-123456", "USER": "user123456", "LOGNAME": "user123456"}
+    identity = identify(UNKNOWN, {}, lambda path: True, lambda path: None)
+    assert identity.preload is None and identity.files == {}
+    assert identity.variables == {"HOME": "/tmp/home-123456", "USER": "user123456", "LOGNAME": "user123456"}
 
 
 CRIO = "1000660000:x:1000660000:0:1000660000 user:/workspace:/sbin/nologin\n"
@@ -189,12 +189,12 @@ CRIO = "1000660000:x:1000660000:0:1000660000 user:/workspace:/sbin/nologin\n"
 def test_a_user_whose_shell_is_closed_gets_another_row_in_the_place_of_his_own(before: str, after: str) -> None:
     files = {**FILES, "/etc/passwd": FILES["/etc/passwd"] + before + CRIO + after}
     who = Who(1000660000, 0, "1000660000", "root", closed=True)
-    found = identify(who, {"HOME": "/workspace"}, lambda path: True, files.get)
+    identity = identify(who, {"HOME": "/workspace"}, lambda path: True, files.get)
     row = "1000660000:x:1000660000:0:1000660000:/workspace:/bin/bash\n"
     kept = FILES["/etc/passwd"] + before.lstrip() + after
-    assert read(found, "PASSWD") == kept + row
-    assert found.preload == LIBRARIES[0]
-    assert found.variables.keys() == {"NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP"}
+    assert read(identity, "PASSWD") == kept + row
+    assert identity.preload == LIBRARIES[0]
+    assert identity.variables.keys() == {"NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP"}
 
 
 @pytest.mark.parametrize(

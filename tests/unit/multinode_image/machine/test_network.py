@@ -76,9 +76,9 @@ def test_a_name_server_that_does_not_answer_is_not_waited_for(
     assert timeouts.LOOKUP < 5 < timeouts.RESOLVER < 60  # for the first of them every start waits
     monkeypatch.setattr(timeouts, "LOOKUP", 0.01)
 
-    def answer_late(host: str, port: int | None, kind: int, found: list[network.Place]) -> None:
+    def answer_late(host: str, port: int | None, kind: int, places: list[network.Place]) -> None:
         given_up.wait(60)
-        found.append((socket.AF_INET, ("127.0.0.1", 9)))
+        places.append((socket.AF_INET, ("127.0.0.1", 9)))
 
     monkeypatch.setattr(network, "append_addresses", answer_late)
     assert find_both_ends("nowhere") == ("", "")
@@ -120,8 +120,8 @@ def test_addresses_of_a_name_are_told_apart(
 ) -> None:
     def find_way(to: network.Place) -> tuple[str, str]:
         address = str(to[1][0])
-        own = address if address in ("10.77.0.2", "10.78.0.2", "fd00::2", "127.0.1.1") else "10.77.0.2"
-        return ("", "") if address == "fd99::1" else (address, own)
+        local = address if address in ("10.77.0.2", "10.78.0.2", "fd00::2", "127.0.1.1") else "10.77.0.2"
+        return ("", "") if address == "fd99::1" else (address, local)
 
     monkeypatch.setattr(network, "look_up", lambda *_: [(socket.AF_INET, (text, 9)) for text in addresses])
     monkeypatch.setattr(network, "find_way", find_way)
@@ -168,7 +168,7 @@ def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("found", "here", "address"),
+    ("offers", "here", "address"),
     [
         ([(socket.AF_INET6, "fd00::2"), (socket.AF_INET, "10.77.0.2")], False, "10.77.0.2"),
         ([(socket.AF_INET, "127.0.1.1"), (socket.AF_INET, "192.0.2.2")], True, "10.77.0.1"),
@@ -178,9 +178,9 @@ def test_a_port_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_all_ranks_get_one_address(
-    monkeypatch: pytest.MonkeyPatch, found: list[tuple[int, str]], here: bool, address: str
+    monkeypatch: pytest.MonkeyPatch, offers: list[tuple[int, str]], here: bool, address: str
 ) -> None:
-    rows: list[network.Place] = [(family, (text, 0)) for family, text in found]
+    rows: list[network.Place] = [(family, (text, 0)) for family, text in offers]
     monkeypatch.setattr(network, "look_up", lambda *_: rows)
     monkeypatch.setattr(network, "is_here", lambda host: here)
     monkeypatch.setattr(network, "own_address", lambda host: "10.77.0.1" if host == "node1" else None)

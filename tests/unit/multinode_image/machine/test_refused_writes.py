@@ -90,7 +90,7 @@ def test_the_kernel_is_asked_again_beside_the_file(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(os, "fsync", refuse)
     refused = find_refused(wrap(fail(str(path))))
     assert refused is not None and refused.errno == errno.EDQUOT
-    assert [each.name for each in tmp_path.iterdir()] == ["optimizer.pt"], "no probe is left"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["optimizer.pt"], "no probe is left"
 
 
 @pytest.mark.parametrize("value", ["no such file", 7, None])
@@ -115,8 +115,8 @@ def test_a_directory_that_is_gone_says_so(tmp_path: Path) -> None:
 def test_a_number_of_the_kernel_is_said_in_words(number: int, fact: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (2 << 20, 2 << 20))
 
-    found = explain_refused(number, "/workspace/output/optimizer.pt", "rank 3")
-    assert found is None if not fact else found is not None and found.fact.startswith(fact)
+    said = explain_refused(number, "/workspace/output/optimizer.pt", "rank 3")
+    assert said is None if not fact else said is not None and said.fact.startswith(fact)
 
 
 V2 = {"/proc/self/cgroup": "0::/\n"}
@@ -132,7 +132,7 @@ def events(directory: str = "", oom: int = 0, kills: int = 0) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "count"),
     [
         pytest.param({**V2, **events("", 3, 2)}, 2, id="v2"),
         pytest.param({"/proc/self/cgroup": "0::/job/step\n", **events("/job/step", 0, 1), **events("/job", 4, 5)}, 1,
@@ -143,8 +143,8 @@ def events(directory: str = "", oom: int = 0, kills: int = 0) -> dict[str, str]:
         pytest.param({}, 0, id="no cgroup"),
     ],
 )  # fmt: skip
-def test_what_was_killed_for_want_of_memory_is_counted(files: dict[str, str], found: int) -> None:
-    assert count_kills(files.get) == found
+def test_what_was_killed_for_want_of_memory_is_counted(files: dict[str, str], count: int) -> None:
+    assert count_kills(files.get) == count
 
 
 @pytest.mark.parametrize("before", [0, 1])
@@ -170,9 +170,9 @@ def test_the_limit_of_processes_is_read(files: dict[str, str], limit: int | None
     ],
 )
 def test_an_error_of_a_limit_is_named(number: int, files: dict[str, str], remedy: str, value: str) -> None:
-    found = explain_error(OSError(number, os.strerror(number)), files.get)
+    said = explain_error(OSError(number, os.strerror(number)), files.get)
 
-    assert found.remedy == remedy and value in found.value and found.code == 1
+    assert said.remedy == remedy and value in said.value and said.code == 1
 
 
 TOTAL = {"/proc/meminfo": "MemTotal: 8388608 kB\n"}
@@ -231,7 +231,7 @@ def test_caches_that_cannot_be_written_are_moved(
 def test_models_stay_where_the_guide_puts_them(
     environ: dict[str, str], transformers: str, moved: dict[str, str]
 ) -> None:
-    assert {each.name: each.value for each in move_models(environ, transformers)} == moved
+    assert {setting.name: setting.value for setting in move_models(environ, transformers)} == moved
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,8 @@ def test_what_another_user_has_left_in_a_cache_is_found(tmp_path: Path) -> None:
     for name in ("a/hub/.locks", "a/datasets", "b/datasets", "b/hub/models--x"):
         (tmp_path / name).mkdir(parents=True)
     closed = [str(tmp_path / name) for name in ("a/hub/.locks", "a/datasets", "b", "b/datasets", "b/hub/models--x")]
-    found = find_closed([f"{tmp_path}/a", f"{tmp_path}/b", f"{tmp_path}/none"], lambda path: path not in closed)
-    assert found == [f"{tmp_path}/a/datasets", f"{tmp_path}/a/hub/.locks"]  # b is not ours at all
+    left = find_closed([f"{tmp_path}/a", f"{tmp_path}/b", f"{tmp_path}/none"], lambda path: path not in closed)
+    assert left == [f"{tmp_path}/a/datasets", f"{tmp_path}/a/hub/.locks"]  # b is not ours at all
 
 
 def test_what_is_closed_is_named_with_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

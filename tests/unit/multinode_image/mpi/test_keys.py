@@ -45,10 +45,10 @@ PUBLIC = "ssh-ed25519 BBBB me\n"
 @pytest.fixture(autouse=True)
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Stand in for ssh-keygen, whose exit code a test may change, and for a machine that has one address."""
-    found = {"code": 0}
+    answer = {"code": 0}
     monkeypatch.setattr(module, "is_here", lambda host: host == "127.0.0.1")
-    monkeypatch.setattr(module, "keygen", lambda words, _: subprocess.CompletedProcess(words, found["code"], PUBLIC))
-    return found
+    monkeypatch.setattr(module, "keygen", lambda words, _: subprocess.CompletedProcess(words, answer["code"], PUBLIC))
+    return answer
 
 
 def make_key(place: Path) -> None:
@@ -61,9 +61,9 @@ def test_a_key_in_the_home_is_found_where_that_home_cannot_be_written(tmp_path: 
     make_key(key)
     environ = {"MULTINODE_SSH_KEYS": str(tmp_path / "keys"), "HOME": "/tmp/home-1000"}
 
-    found = find_keys(environ, str(tmp_path))
-    assert Path(found.private).read_text() == key.read_text() and found.public == PUBLIC
-    assert Path(found.authorized).read_text() == PUBLIC
+    keys = find_keys(environ, str(tmp_path))
+    assert Path(keys.private).read_text() == key.read_text() and keys.public == PUBLIC
+    assert Path(keys.authorized).read_text() == PUBLIC
     (own_home / ".ssh/authorized_keys").write_text("ssh-ed25519 AAAA\n")
     assert Path(find_keys(environ, str(tmp_path)).authorized).read_text() == "ssh-ed25519 AAAA\n"
 
@@ -128,7 +128,7 @@ def test_what_is_no_port_for_ssh_is_refused(text: str) -> None:
 
 def test_jobs_with_another_key_or_port_have_files_of_their_own(tmp_path: Path) -> None:
     """Containers of Apptainer and Charliecloud have the /tmp of their host."""
-    found = {}
+    places = {}
     for name, port in (("a", "2222"), ("b", "2222"), ("a", "2223")):
         (tmp_path / name).mkdir(exist_ok=True)
         if not (tmp_path / name / "id_ed25519").exists():
@@ -136,9 +136,9 @@ def test_jobs_with_another_key_or_port_have_files_of_their_own(tmp_path: Path) -
         environ = {"MULTINODE_SSH_KEYS": f"{tmp_path}/{name}", "MULTINODE_SSH_PORT": port}
         argv, _ = connect(["192.0.2.1", "true"], environ)
         assert connect(["192.0.2.1", "true"], environ)[0] == argv
-        found[name, port] = Path(argv[2])
-    assert len({*found.values()}) == 3
-    for (name, port), config in found.items():
+        places[name, port] = Path(argv[2])
+    assert len({*places.values()}) == 3
+    for (name, port), config in places.items():
         assert f"Port {port}" in config.read_text().splitlines()
         assert (config.parent / "id").read_text() == (tmp_path / name / "id_ed25519").read_text()
 
@@ -160,7 +160,7 @@ def test_a_command_for_this_machine_needs_no_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "own"),
+    ("words", "is_named"),
     [
         (["-F", "/mine", "192.0.2.1"], True),
         (["-qF", "/mine", "192.0.2.1"], True),
@@ -168,10 +168,10 @@ def test_a_command_for_this_machine_needs_no_server() -> None:
         (["-l", "-F", "192.0.2.1"], False),
     ],
 )
-def test_only_an_option_before_the_host_names_a_configuration(words: list[str], own: bool, tmp_path: Path) -> None:
+def test_only_an_option_before_the_host_names_a_configuration(words: list[str], is_named: bool, tmp_path: Path) -> None:
     make_key(tmp_path / "id_ed25519")
     argv, _ = connect(words, {"MULTINODE_SSH_KEYS": str(tmp_path)})
-    if own:
+    if is_named:
         assert argv == ["ssh", *words]
     else:
         assert (argv[:2], argv[3:]) == (["ssh", "-F"], words)

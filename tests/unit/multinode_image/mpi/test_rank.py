@@ -57,6 +57,6 @@ def test_a_rank_takes_its_share_of_the_node(
     masks: list[str] = []
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, cpus: masks.append(write_cpus(cpus)))
     monkeypatch.setattr(module, "read_this_machine", lambda _: look_at(TWO, cpus=masks[-1], parent="0-111"))
-    found = take_cores(make_facts(environ, machine=machine)).machine
+    share = take_cores(make_facts(environ, machine=machine)).machine
     assert masks == [taken] * bool(taken)
-    assert found.pinned == (bool(taken) or machine.pinned)
+    assert share.pinned == (bool(taken) or machine.pinned)

@@ -87,7 +87,7 @@ TWICE = [Host("a", 2), Host("b", 2)]
 
 
 @pytest.mark.parametrize(
-    ("hosts", "ranks", "each", "placed"),
+    ("hosts", "ranks", "on_each", "placed"),
     [
         ([A, B], None, None, {"a": 3, "b": 3}),
         ([A, B], 2, 1, {"a": 1, "b": 1}),
@@ -101,13 +101,13 @@ TWICE = [Host("a", 2), Host("b", 2)]
     ],
 )
 def test_ranks_are_placed_on_hosts_as_asked_or_evenly(
-    hosts: list[Host], ranks: int | None, each: int | None, placed: dict[str, int]
+    hosts: list[Host], ranks: int | None, on_each: int | None, placed: dict[str, int]
 ) -> None:
-    assert place_ranks(hosts, ranks, each, 3) == placed
+    assert place_ranks(hosts, ranks, on_each, 3) == placed
 
 
 @pytest.mark.parametrize(
-    ("hosts", "ranks", "each", "fact"),
+    ("hosts", "ranks", "on_each", "fact"),
     [
         ([A, B], 3, 1, "more ranks"),
         ([Host("a", 4097)], None, None, "at most 4096 ranks"),
@@ -116,10 +116,10 @@ def test_ranks_are_placed_on_hosts_as_asked_or_evenly(
     ],
 )
 def test_more_ranks_than_there_is_room_for_are_refused(
-    hosts: list[Host], ranks: int | None, each: int | None, fact: str
+    hosts: list[Host], ranks: int | None, on_each: int | None, fact: str
 ) -> None:
     with pytest.raises(Refusal, match=fact):
-        place_ranks(hosts, ranks, each, 1)
+        place_ranks(hosts, ranks, on_each, 1)
 
 
 def test_the_hostfile_of_hydra_comes_before_that_of_open_mpi_and_what_is_typed_before_both(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_the_hostfile_of_hydra_comes_before_that_of_open_mpi_and_what_is_typed_b
         (tmp_path / name).write_text(f"{name}\n")
     both = {"OMPI_MCA_orte_default_hostfile": f"{tmp_path}/open", "HYDRA_HOST_FILE": f"{tmp_path}/mpich"}
     every = {**both, "I_MPI_HYDRA_HOST_FILE": f"{tmp_path}/intel"}
-    assert [find_hosts(None, None, each)[0].name for each in (both, every)] == ["mpich", "intel"]
+    assert [find_hosts(None, None, variables)[0].name for variables in (both, every)] == ["mpich", "intel"]
     assert find_hosts(None, f"{tmp_path}/open", every)[0].name == "open"
     assert find_hosts("typed", None, every)[0].name == "typed"
 
@@ -174,8 +174,12 @@ def test_wrong_words_of_launch_are_refused(words: list[str], value: str) -> None
 
 
 def test_all_ranks_get_the_master_and_the_size_of_their_world() -> None:
-    found = variables({}, ONE)
-    assert (found["MASTER_ADDR"], found["MASTER_PORT"], found["MULTINODE_WORLD_SIZE"]) == ("127.0.0.1", "20007", "2")
+    of_ranks = variables({}, ONE)
+    assert (of_ranks["MASTER_ADDR"], of_ranks["MASTER_PORT"], of_ranks["MULTINODE_WORLD_SIZE"]) == (
+        "127.0.0.1",
+        "20007",
+        "2",
+    )
     given = {"MASTER_ADDR": "m", "MASTER_PORT": "1"}
     assert variables(given, TWO) == {**given, "MULTINODE_WORLD_SIZE": "2", "I_MPI_PIN": "0"}
     assert "I_MPI_PIN" not in variables({**given, "I_MPI_PIN_DOMAIN": "socket"}, TWO)
@@ -219,11 +223,11 @@ def test_launch_waits_for_the_others_and_not_for_itself(monkeypatch: pytest.Monk
 )
 def test_hydra_reaches_the_others_by_our_ssh(environ: dict[str, str], interface: str | None, given: str | None) -> None:
     extra = {"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS": "-o ConnectionAttempts=10"}  # the operator of MPIJob sets it
-    found = make_bootstrap_variables({**environ, **extra}, "/c", "/opt/x", interface)
-    assert found.get("I_MPI_HYDRA_IFACE") == given
-    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == found["HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
-    assert found["HYDRA_LAUNCHER_EXTRA_ARGS"] == "-F /c"
-    assert found["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
+    bootstrap = make_bootstrap_variables({**environ, **extra}, "/c", "/opt/x", interface)
+    assert bootstrap.get("I_MPI_HYDRA_IFACE") == given
+    assert bootstrap["I_MPI_HYDRA_BOOTSTRAP_EXEC"] == bootstrap["HYDRA_BOOTSTRAP_EXEC"] == "/opt/x/ssh"
+    assert bootstrap["HYDRA_LAUNCHER_EXTRA_ARGS"] == "-F /c"
+    assert bootstrap["I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"] == "-F /c -o ConnectionAttempts=10"
 
 
 def test_a_task_that_the_image_lacks_is_refused_before_hosts_are_looked_for() -> None:

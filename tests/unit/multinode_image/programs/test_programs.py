@@ -169,11 +169,11 @@ def run(backend: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 def test_a_torch_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setitem(sys.modules, "transformers", None)
-    found = read_probe(run("gloo", monkeypatch, capsys), "nothing")
-    assert (found.torch, found.transformers) == ("", "")
-    assert found.broken.startswith("ModuleNotFoundError: import of transformers halted")
-    assert found.error.startswith("ModuleNotFoundError: import of torch halted")
-    assert found.python.startswith("3.")
+    probe = read_probe(run("gloo", monkeypatch, capsys), "nothing")
+    assert (probe.torch, probe.transformers) == ("", "")
+    assert probe.broken.startswith("ModuleNotFoundError: import of transformers halted")
+    assert probe.error.startswith("ModuleNotFoundError: import of torch halted")
+    assert probe.python.startswith("3.")
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_what_the_trainer_imports(
         monkeypatch.setitem(sys.modules, name, ModuleType(name))  # so that what is imported here is gone afterwards
         del sys.modules[name]
 
-    found: dict[str, object] = {}
-    assert probe.attempt(lambda: probe.examine_transformers(found)) == broken
-    assert found == {"importing": importing, **({} if broken else {"transformers": "5.23.0"})}
+    imported: dict[str, object] = {}
+    assert probe.attempt(lambda: probe.examine_transformers(imported)) == broken
+    assert imported == {"importing": importing, **({} if broken else {"transformers": "5.23.0"})}
 
 
 @pytest.mark.parametrize(

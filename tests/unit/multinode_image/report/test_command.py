@@ -140,7 +140,7 @@ def test_a_fast_network_halves_the_time_and_a_slow_one_does_not() -> None:
 
 
 def test_bf16_sends_half_and_what_is_typed_counts() -> None:
-    plain, lowered = (seconds(trained(bf16=each), Asked(1, 20.0)) for each in (False, True))
+    plain, lowered = (seconds(trained(bf16=lowered_too), Asked(1, 20.0)) for lowered_too in (False, True))
 
     assert lowered[1] < plain[1]
     assert seconds(trained(), Asked(1, 20.0, sent=132.0)) == lowered
@@ -161,7 +161,7 @@ def test_no_more_nodes_are_faster_than_by_their_number(
     alone, *others = seconds(trained(speed, waited, ranks=ranks, weights=weights), asked)
 
     compute = alone * (1 - waited / 100)
-    assert all(each >= compute / nodes * (1 - 1e-6) for each, nodes in zip(others, NODES[1:], strict=True))
+    assert all(time >= compute / nodes * (1 - 1e-6) for time, nodes in zip(others, NODES[1:], strict=True))
 
 
 def test_the_table_says_what_is_measured_and_what_is_estimated() -> None:
@@ -188,9 +188,9 @@ parser: Any = pytest.importorskip("prometheus_client.parser", reason="pip instal
 def parse(text: str) -> dict[tuple[str, str], float]:
     """Return the values by the names of metrics and of what is logged; each metric has a type, and what it is."""
     families = [*parser.text_string_to_metric_families(text)]
-    assert all(each.type in ("gauge", "counter") and each.documentation for each in families)
-    samples = [sample for each in families for sample in each.samples]
-    return {(each.name.removeprefix(PREFIX), each.labels.get("name", "")): each.value for each in samples}
+    assert all(family.type in ("gauge", "counter") and family.documentation for family in families)
+    samples = [sample for family in families for sample in family.samples]
+    return {(family.name.removeprefix(PREFIX), family.labels.get("name", "")): family.value for family in samples}
 
 
 def leave(place: Path, rows: Sequence[Mapping[str, object]]) -> Training:
@@ -211,10 +211,10 @@ def test_a_training_is_told_by_its_last_values(tmp_path: Path) -> None:
         ],
     )
 
-    found = parse(write_metrics(training))
+    metrics = parse(write_metrics(training))
 
-    assert math.isnan(found.pop(("logged", "eval_loss")))
-    assert found == {
+    assert math.isnan(metrics.pop(("logged", "eval_loss")))
+    assert metrics == {
         ("step", ""): 20,
         ("steps", ""): 90,
         ("timestamp_seconds", ""): 110,
@@ -236,7 +236,7 @@ def test_nothing_is_told_of_no_training() -> None:
 def test_whatever_is_logged_is_read(curves: dict[str, list[tuple[int, float]]], starts: int) -> None:
     attempts = tuple(Attempt(0, {}) for _ in range(starts))
 
-    found = parse(write_metrics(Training("x", attempts, curves, {}, 0, None, ())))
+    metrics = parse(write_metrics(Training("x", attempts, curves, {}, 0, None, ())))
 
-    logged = {label for name, label in found if name == "logged"}
+    logged = {label for name, label in metrics if name == "logged"}
     assert logged == {name for name, points in curves.items() if points}

@@ -38,9 +38,9 @@ def test_an_axis_has_room_for_all(values: list[float], from_zero: bool, ends: tu
     ],
 )  # fmt: skip
 def test_ticks_are_round(axis: tuple[float, float], ticks: list[float] | None) -> None:
-    found = list_ticks(Range(*axis))
+    places = list_ticks(Range(*axis))
 
-    assert len(found) < 12 and (ticks is None or found == pytest.approx(ticks))
+    assert len(places) < 12 and (ticks is None or places == pytest.approx(ticks))
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_a_curve_breaks_where_a_value_is_no_number() -> None:
 
     root = ElementTree.fromstring(draw([Line("<a>&", 0, points)], 'a "title"'))
 
-    lines = [each.attrib["points"].split() for each in root.iter("polyline")]
-    assert [len(each) for each in lines] == [1, 1, 2] and len([*root.iter("circle")]) == 4
-    assert [float(number) for each in lines for place in each for number in place.split(",")] != []
+    lines = [line.attrib["points"].split() for line in root.iter("polyline")]
+    assert [len(line) for line in lines] == [1, 1, 2] and len([*root.iter("circle")]) == 4
+    assert [float(number) for line in lines for place in line for number in place.split(",")] != []
     assert root.attrib["aria-label"] == 'a "title"'
 
 
@@ -71,8 +71,8 @@ def test_every_place_is_within_the_chart(values: list[float]) -> None:
 
     right = re.findall(r" c?x[12]?=\"([^\"]+)\"", text) + re.findall(r"([\d.-]+),[\d.-]", text)
     low = re.findall(r" c?y[12]?=\"([^\"]+)\"", text) + re.findall(r"[\d.-]+,([\d.-]+)", text)
-    assert right and all(0 <= float(each) <= WIDTH for each in right) and len(text) < 50_000
-    assert low and all(0 <= float(each) <= HEIGHT for each in low)
+    assert right and all(0 <= float(place) <= WIDTH for place in right) and len(text) < 50_000
+    assert low and all(0 <= float(place) <= HEIGHT for place in low)
 
 
 def test_a_long_curve_keeps_its_peaks() -> None:
@@ -156,9 +156,9 @@ def test_no_text_of_a_training_is_markup() -> None:
     ],
 )  # fmt: skip
 def test_a_metric_has_a_chart_with_all_its_lines(trainings: list[Training], metrics: list[tuple[str, int]]) -> None:
-    found = list_charts(trainings, ["a", "b", "c"], [1, 1, 1])
+    charts = list_charts(trainings, ["a", "b", "c"], [1, 1, 1])
 
-    assert [(metric, len(lines)) for metric, lines in found] == metrics
+    assert [(metric, len(lines)) for metric, lines in charts] == metrics
 
 
 def test_a_loss_that_is_no_number_is_told() -> None:
@@ -186,7 +186,7 @@ def test_where_nothing_was_logged_the_page_says_what_to_type() -> None:
     ],
 )  # fmt: skip
 def test_steps_of_another_size_are_compared_by_their_examples(batches: tuple[object, ...], axis: object) -> None:
-    assert choose_axis([training(facts={"batch": each}) for each in batches]) == axis
+    assert choose_axis([training(facts={"batch": batch}) for batch in batches]) == axis
 
 
 @pytest.mark.parametrize(

@@ -141,20 +141,22 @@ def test_metrics_of_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "asked", "found"),
+    ("names", "asked", "listed"),
     [
         (["a"], "a", ["a"]),
         (["a", "b", "c"], "", ["c", "b", "a"]),
         ([], "", []),
     ],
 )
-def test_a_directory_of_trainings_is_all_of_them(tmp_path: Path, made: list[str], asked: str, found: list[str]) -> None:
+def test_a_directory_of_trainings_is_all_of_them(
+    tmp_path: Path, names: list[str], asked: str, listed: list[str]
+) -> None:
     (tmp_path / "neither").mkdir()
-    for number, name in enumerate(made):
+    for number, name in enumerate(names):
         leave(tmp_path / name, [begin()])
         os.utime(tmp_path / name / "_multinode/history.jsonl", (number, number))
 
-    assert find_trainings(f"{tmp_path}/{asked}".rstrip("/")) == [f"{tmp_path}/{name}" for name in found]
+    assert find_trainings(f"{tmp_path}/{asked}".rstrip("/")) == [f"{tmp_path}/{name}" for name in listed]
 
 
 def test_the_end_of_a_long_history_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

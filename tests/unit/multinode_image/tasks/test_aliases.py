@@ -32,8 +32,8 @@ CURRENT = (
 
 def turn(line: str, transformers: str, kind: str = TRAINER, backend: str = "gloo") -> tuple[str, list[str]]:
     stack = NEW._replace(transformers=transformers, backend=backend)
-    made = translate(split_flags(line.split()), stack, ALIASES[kind])
-    return " ".join(word for flag in made.flags for word in flag.words()), made.notes
+    translated = translate(split_flags(line.split()), stack, ALIASES[kind])
+    return " ".join(word for flag in translated.flags for word in flag.words()), translated.notes
 
 
 @pytest.mark.parametrize(

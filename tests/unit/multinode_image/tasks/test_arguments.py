@@ -128,13 +128,13 @@ PAD, GROUP, OLD_GROUP = "--pad_to_max_length False", "--train_sampling_strategy 
 def test_batches_are_short_and_of_like_length_where_the_result_is_the_same(
     name: str, line: str, release: str, added: list[str]
 ) -> None:
-    made, typed = (
+    completed, typed = (
         make(name, line, NEW._replace(transformers=release)),
         [flag.name for flag in split_flags(line.split())],
     )
     names = {"pad_to_max_length", "group_by_length", "train_sampling_strategy"}.difference(typed)
-    assert [" ".join(flag.words()) for flag in split_flags(made.words[1:]) if flag.name in names] == added
-    assert sum("batches" in note for note in made.notes) == bool(added)
+    assert [" ".join(flag.words()) for flag in split_flags(completed.words[1:]) if flag.name in names] == added
+    assert sum("batches" in note for note in completed.notes) == bool(added)
 
 
 def test_values_may_have_blanks() -> None:
@@ -158,13 +158,13 @@ def test_a_word_before_the_flags_is_no_value_of_a_default(name: str, line: str, 
 
 @given(st.lists(st.sampled_from(["--alpha", "--beta=1", "--gamma", "2", "x y", "--", "-3"])), st.sampled_from([*TASKS]))
 def test_what_is_unknown_ends_the_line_as_it_was_typed(words: list[str], name: str) -> None:
-    made = complete(TASKS[name], "x.py", ["--zeta", *words], NEW, many=True)
-    assert made.words[len(made.words) - len(words) - 1 :] == ["--zeta", *words]
-    assert made.notes == complete(TASKS[name], "x.py", [], NEW, many=True).notes
+    completed = complete(TASKS[name], "x.py", ["--zeta", *words], NEW, many=True)
+    assert completed.words[len(completed.words) - len(words) - 1 :] == ["--zeta", *words]
+    assert completed.notes == complete(TASKS[name], "x.py", [], NEW, many=True).notes
 
 
 @pytest.mark.parametrize(
-    ("found", "release", "words"),
+    ("arguments", "release", "words"),
     [
         ({"no_cuda": True, "seed": 1}, "5.23.0", "--use_cpu --seed 1"),
         ({"no_cuda": False}, "5.23.0", "--use_cpu False"),
@@ -177,13 +177,13 @@ def test_what_is_unknown_ends_the_line_as_it_was_typed(words: list[str], name: s
         ({"use_cpu": True, "ddp_backend": "gloo"}, "5.23.0", "--use_cpu"),
     ],
 )
-def test_a_file_has_all_arguments(tmp_path: Path, found: dict[str, object], release: str, words: str) -> None:
+def test_a_file_has_all_arguments(tmp_path: Path, arguments: dict[str, object], release: str, words: str) -> None:
     file = tmp_path / "args.json"
-    file.write_text(json.dumps({"output_dir": "/out", **found}))
-    made = make("qa", f"{file} --seed 7", NEW._replace(transformers=release))
+    file.write_text(json.dumps({"output_dir": "/out", **arguments}))
+    completed = make("qa", f"{file} --seed 7", NEW._replace(transformers=release))
     expected = f"--output_dir /out {words} --seed 7"
-    assert sorted(" ".join(made.words[1:]).split()) == sorted(expected.split())
-    assert made.arguments["output_dir"] == "/out" and made.arguments["seed"] == "7"
+    assert sorted(" ".join(completed.words[1:]).split()) == sorted(expected.split())
+    assert completed.arguments["output_dir"] == "/out" and completed.arguments["seed"] == "7"
 
 
 def test_a_file_without_a_directory_for_results_gets_that_of_its_task(tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ def test_options_are_what_stands_before_the_command(
     [([], DOCTOR, False), (["--json"], DOCTOR, False), (["--network"], NETWORK, True), (["--help"], USAGE, False)],
 )
 def test_doctor_runs_as_ranks_where_the_network_is_measured(words: list[str], kind: Kind, trains: bool) -> None:
-    found = read_command(["doctor", *words], {}, lambda *_: None)
+    command = read_command(["doctor", *words], {}, lambda *_: None)
 
-    assert (found.kind, found.trains) == (kind, trains)
+    assert (command.kind, command.trains) == (kind, trains)
 
 
 def test_every_script_of_the_examples_is_a_task(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_data_of_nltk_that_were_fetched_are_found(tmp_path: Path) -> None:
     summarization, environ = find_task("summarization"), {"HF_HOME": str(tmp_path)}
     assert find_nltk(summarization, environ) == []
     (tmp_path / "nltk_data").mkdir()
-    assert [(each.name, each.value) for each in find_nltk(summarization, environ)] == [
+    assert [(setting.name, setting.value) for setting in find_nltk(summarization, environ)] == [
         ("NLTK_DATA", f"{tmp_path}/nltk_data")
     ]
     assert find_nltk(find_task("qa"), environ) == []
@@ -237,7 +237,7 @@ def test_the_arguments_and_the_row_of_a_task_name_what_is_fetched(name: str, lin
     task = find_task(name)
     given = complete(task, "x.py", line.split(), NEW, many=False).arguments
     wanted = list_wanted(task, given, None, 'load_dataset("nyu-mll/glue")', lambda path: path.startswith("/d/"))
-    assert [" ".join(filter(None, each[:3])) for each in wanted] == expected
+    assert [" ".join(filter(None, row[:3])) for row in wanted] == expected
 
 
 def test_revision_and_places_are_those_of_the_arguments() -> None:
@@ -287,7 +287,7 @@ def test_it_is_fetched_to_where_the_task_looks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     plan, _ = prepare(["qa"], {name: value.format(tmp_path) for name, value in environ.items()}, stack_of_place)
-    assert plan["caches"] == [each.format(tmp_path) for each in caches]
+    assert plan["caches"] == [cache.format(tmp_path) for cache in caches]
     assert "what is fetched is lost with the container" in capsys.readouterr().err
 
 

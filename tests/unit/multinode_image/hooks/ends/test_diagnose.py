@@ -116,10 +116,10 @@ def place(environ: Mapping[str, str] | None = None, full: list[Disk] = FULL) -> 
     ],
 )  # fmt: skip
 def test_an_error_is_said_in_words(error: BaseException, fact: str, value: str) -> None:
-    found = explain(error, place())
+    said = explain(error, place())
 
-    assert found is not None and fact in found.fact and value in found.value
-    assert found.code == (EXIT_USER if any(word in fact for word in ("backend", "GPU", "C++")) else found.code)
+    assert said is not None and fact in said.fact and value in said.value
+    assert said.code == (EXIT_USER if any(word in fact for word in ("backend", "GPU", "C++")) else said.code)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_an_error_is_said_in_words(error: BaseException, fact: str, value: str) 
 )
 def test_a_limit_that_the_disk_does_not_show_is_named(error: Exception, fact: str) -> None:
     refused = OSError(122, "Disk quota exceeded", "/workspace/output/optimizer.pt")
-    found = explain(error, place(full=[])._replace(refused=lambda: refused))
+    said = explain(error, place(full=[])._replace(refused=lambda: refused))
 
-    assert (found is not None) == bool(fact) and (found is None or fact in found.fact)
+    assert (said is not None) == bool(fact) and (said is None or fact in said.fact)
     assert explain(RuntimeError(f"{WRITER}unexpected pos 704 vs 598"), place(full=[])) is None
 
 
@@ -158,10 +158,10 @@ LISTEN = "The server socket has failed to listen on any local network address. "
     ],
 )  # fmt: skip
 def test_a_port_that_was_taken_meanwhile_is_named(text: str, environ: dict[str, str], remedy: str) -> None:
-    found = explain(DistNetworkError(text), place(environ))
+    said = explain(DistNetworkError(text), place(environ))
 
-    assert (found is not None) == bool(remedy)
-    assert found is None or found.remedy == f"export {remedy} on every node"
+    assert (said is not None) == bool(remedy)
+    assert said is None or said.remedy == f"export {remedy} on every node"
 
 
 THERE = "rank 0 is at prepare.py:17 (sleep)"
@@ -179,10 +179,10 @@ THERE = "rank 0 is at prepare.py:17 (sleep)"
     ],
 )
 def test_only_what_has_ended_is_said_to_have_ended(text: str, word: str) -> None:
-    found = explain(RuntimeError(text), place()._replace(others=lambda: THERE))
+    said = explain(RuntimeError(text), place()._replace(others=lambda: THERE))
 
-    assert found is not None and found.value.endswith(f"; {THERE}") == (word == "still busy")
-    assert word in found.remedy and ("it has ended" in found.remedy) == (word == "it has ended")
+    assert said is not None and said.value.endswith(f"; {THERE}") == (word == "still busy")
+    assert word in said.remedy and ("it has ended" in said.remedy) == (word == "it has ended")
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,10 @@ def test_only_what_has_ended_is_said_to_have_ended(text: str, word: str) -> None
     ],
 )
 def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ: dict[str, str], value: str) -> None:
-    found = explain(DistStoreError(f"wait timeout {text}"), place(environ))
+    said = explain(DistStoreError(f"wait timeout {text}"), place(environ))
 
-    assert found is not None and value in found.value and found.code == EXIT_OUTSIDE
-    assert ("do not agree" in found.fact) == ("agent" not in text and "PET_RDZV_ENDPOINT" not in environ)
+    assert said is not None and value in said.value and said.code == EXIT_OUTSIDE
+    assert ("do not agree" in said.fact) == ("agent" not in text and "PET_RDZV_ENDPOINT" not in environ)
 
 
 @pytest.mark.parametrize(
@@ -225,14 +225,14 @@ def test_nodes_that_do_not_agree_are_told_what_they_were_told(text: str, environ
 )
 def test_the_rank_that_failed_first_is_named(codes: dict[int, tuple[int, int]], rank: int, value: str) -> None:
     ended = Exception("FAILED")
-    failures = {each: SimpleNamespace(exitcode=code, timestamp=when) for each, (code, when) in codes.items()}
+    failures = {number: SimpleNamespace(exitcode=code, timestamp=when) for number, (code, when) in codes.items()}
     ended.failures = failures  # type: ignore[attr-defined]
 
-    found = explain(ended, place())
+    said = explain(ended, place())
 
-    assert found is not None and found.fact.startswith(f"rank {rank} on {HOST} ") and found.value == value
-    assert ("sent" in found.remedy) == (value == "10")
-    assert (" crashed " in found.fact) == (value in ("6", "11"))
+    assert said is not None and said.fact.startswith(f"rank {rank} on {HOST} ") and said.value == value
+    assert ("sent" in said.remedy) == (value == "10")
+    assert (" crashed " in said.fact) == (value in ("6", "11"))
 
 
 def test_what_a_rank_has_said_itself_is_said_again_by_its_agent() -> None:
@@ -241,9 +241,9 @@ def test_what_a_rank_has_said_itself_is_said_again_by_its_agent() -> None:
     ended = Exception("FAILED")
     ended.failures = {0: SimpleNamespace(exitcode=-15, timestamp=9, message="SIGTERM"), 1: says}  # type: ignore[attr-defined]
 
-    found = explain(ended, place())
+    said = explain(ended, place())
 
-    assert found is not None and [found.fact, found.value, found.remedy] == left["parts"]
+    assert said is not None and [said.fact, said.value, said.remedy] == left["parts"]
 
 
 @pytest.mark.parametrize(
@@ -258,24 +258,24 @@ def test_what_a_rank_has_said_itself_is_said_again_by_its_agent() -> None:
 def test_of_what_several_ranks_say_the_first_counts(silent: tuple[int, int], value: str) -> None:
     left = [{"parts": ["", "later", ""], "time": 8.4}, {"parts": ["", "first", ""], "time": 8.1}]
     failures = {
-        rank: SimpleNamespace(exitcode=1, timestamp=8, message={"extraInfo": {"multinode": each}})
-        for rank, each in enumerate(left)
+        rank: SimpleNamespace(exitcode=1, timestamp=8, message={"extraInfo": {"multinode": line}})
+        for rank, line in enumerate(left)
     }
     failures[2] = SimpleNamespace(exitcode=silent[0], timestamp=silent[1], message={})
     ended = Exception("FAILED")
     ended.failures = failures  # type: ignore[attr-defined]
 
-    found = explain(ended, place())
+    said = explain(ended, place())
 
-    assert found is not None and found.value == value
+    assert said is not None and said.value == value
 
 
 @pytest.mark.parametrize("full", [[SHM["/dev/shm"]], [SHM["/dev/shm"], *FULL]])
 def test_a_full_shm_alone_is_not_a_full_disk(full: list[Disk]) -> None:
     """A lock of multiprocessing is in /dev/shm, and its error names no file."""
-    found = explain(OSError(28, NO_SPACE), place(full=full))
+    said = explain(OSError(28, NO_SPACE), place(full=full))
 
-    assert found is not None and found.fact.startswith("no shared memory") == (len(full) == 1)
+    assert said is not None and said.fact.startswith("no shared memory") == (len(full) == 1)
 
 
 @pytest.mark.parametrize(
@@ -303,6 +303,6 @@ def test_a_thread_that_cannot_be_started_is_the_engines_or_a_limits(
 ) -> None:
     monkeypatch.setattr("multinode_image.machine.exhausted.is_clone3_refused", lambda: refused)
 
-    found = explain(error, place())
+    said = explain(error, place())
 
-    assert found is not None and value in found.value and found.code == EXIT_OUTSIDE
+    assert said is not None and value in said.value and said.code == EXIT_OUTSIDE

@@ -159,16 +159,16 @@ def test_a_network_that_comes_back_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("over", "own", "attempt"), [([], 0, 0), ([], 1, 1), ([0], 0, 1), ([0], 1, 1), ([0, 1], 0, 2), ([1], 0, 0)]
+    ("over", "first", "attempt"), [([], 0, 0), ([], 1, 1), ([0], 0, 1), ([0], 1, 1), ([0, 1], 0, 2), ([1], 0, 0)]
 )
-def test_all_nodes_take_the_first_start_that_none_has_left(over: list[int], own: int, attempt: int) -> None:
+def test_all_nodes_take_the_first_start_that_none_has_left(over: list[int], first: int, attempt: int) -> None:
     """Whatever each has counted of its own: ranks meet under the number of their start."""
     store = Store()
     for start in over:
         one = Board(store, 1, 2, start)
         ending.say_and_restart(lambda *_: None)(SimpleNamespace(_multinode=one), None)
         one.closed = True
-    assert board.find_attempt(store, own) == attempt
+    assert board.find_attempt(store, first) == attempt
 
 
 @pytest.mark.parametrize(("backend", "again"), [("static", True), ("c10d", False)])

@@ -169,9 +169,9 @@ def test_without_an_agent_a_group_of_one_node_is_ended(
 def test_a_rank_that_comes_later_is_waited_for() -> None:
     store = Store()
 
-    found = ask_neighbour(store, JOB, "here", lambda _: store.set("multinode/0/meets/0", "there"))
+    neighbour = ask_neighbour(store, JOB, "here", lambda _: store.set("multinode/0/meets/0", "there"))
 
-    assert (found, store.values["multinode/0/meets/1"]) == ("there", b"here")
+    assert (neighbour, store.values["multinode/0/meets/1"]) == ("there", b"here")
 
 
 @pytest.mark.parametrize(("parent", "told"), [(7, []), (9, [(7, signal.SIGTERM)])])

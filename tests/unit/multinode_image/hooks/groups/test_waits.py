@@ -66,9 +66,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(waits, "time", made)
-    return made
+    started = Clock()
+    monkeypatch.setattr(waits, "time", started)
+    return started
 
 
 def rank(store: Store, number: int, size: int = 2) -> Ranks:
@@ -77,9 +77,9 @@ def rank(store: Store, number: int, size: int = 2) -> Ranks:
 
 def watch(ranks: Ranks) -> Watch:
     """Return what watches a rank, without its thread."""
-    made = Watch.__new__(Watch)
-    made.ranks, made.gone, made.wait, made.beat, made.waits, made.said = ranks, False, Wait(), 0, 0, 0.0
-    return made
+    bare = Watch.__new__(Watch)
+    bare.ranks, bare.gone, bare.wait, bare.beat, bare.waits, bare.said = ranks, False, Wait(), 0, 0, 0.0
+    return bare
 
 
 def look(one: Watch, spot: Spot, clock: Clock) -> None:
@@ -209,9 +209,9 @@ def test_a_rank_that_ends_asks_whether_the_others_live(
     store = Store()
     ranks, other = rank(store, 1), rank(store, 0)
     other.write(Sign(3, "prepare.py:17", "sleep", 0.0))
-    made = watch(ranks)
-    made.pid = os.getpid()
-    monkeypatch.setattr(waits, "WATCHING", [made])
+    watched = watch(ranks)
+    watched.pid = os.getpid()
+    monkeypatch.setattr(waits, "WATCHING", [watched])
 
     def sleep(seconds: float) -> None:
         clock.now += seconds
@@ -220,18 +220,18 @@ def test_a_rank_that_ends_asks_whether_the_others_live(
 
     monkeypatch.setattr(clock, "sleep", sleep)
     assert describe_others().startswith(f"rank 0 {said}")
-    made.pid += 1
+    watched.pid += 1
     assert describe_others() == "", "a process that was forked from a rank"
 
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Watch]:
-    made = Watch({"RANK": "3"}, 0)
-    monkeypatch.setattr(waits, "WATCHING", [made])
-    yield made
+    kept = Watch({"RANK": "3"}, 0)
+    monkeypatch.setattr(waits, "WATCHING", [kept])
+    yield kept
     stop()
-    assert not made.thread.is_alive()
-    for number in (made.answer, made.ask, made.asked):
+    assert not kept.thread.is_alive()
+    for number in (kept.answer, kept.ask, kept.asked):
         os.close(number)
 
 
@@ -258,12 +258,12 @@ def test_who_was_forked_ends_no_thread_of_its_parent(watched: Watch) -> None:
 def test_an_ended_rank_says_so_where_the_store_outlives_it(job: Job | None, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     monkeypatch.setattr(waits, "read_job", lambda _: job)
-    made = Watch({"RANK": "1"}, 0)
-    made.ranks = rank(store, 1)
-    made.stop()
+    watched = Watch({"RANK": "1"}, 0)
+    watched.ranks = rank(store, 1)
+    watched.stop()
     reader = rank(store, 0)
     reader.look()
-    for number in (made.answer, made.ask, made.asked):
+    for number in (watched.answer, watched.ask, watched.asked):
         os.close(number)
 
     assert [sign.doing for sign in reader.read.values()] == [ENDED] * (job is not None)

@@ -59,9 +59,9 @@ def test_who_is_compared(
 ) -> None:
     monkeypatch.setenv(MEMBER, "")
 
-    found, is_whole = find_rings(State(environ), modules, environ)
+    compared, is_whole = find_rings(State(environ), modules, environ)
 
-    assert [f"{ring.host}:{ring.port} {ring.prefix} {ring.rank} of {ring.size}" for ring in found] == rings
+    assert [f"{ring.host}:{ring.port} {ring.prefix} {ring.rank} of {ring.size}" for ring in compared] == rings
     assert (is_whole, os.environ[MEMBER] == PID) == (whole, whole)
 
 
@@ -108,9 +108,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     """Begin as a new process, whose messages are kept."""
     monkeypatch.setattr(one_model, "KNOWN", [])
     monkeypatch.setattr(one_job, "TOLD", [])
-    made = Sent()
-    monkeypatch.setattr(one_model, "Messenger", lambda: made)
-    return made
+    kept = Sent()
+    monkeypatch.setattr(one_model, "Messenger", lambda: kept)
+    return kept
 
 
 @pytest.fixture(params=[New, Old])
@@ -226,8 +226,8 @@ def test_a_model_that_is_wrapped_is_remembered() -> None:
 
     one_model.watch_parallel(SimpleNamespace(DistributedDataParallel=Parallel))
 
-    made = Parallel("model")
-    assert made.module == "model" and made in one_model.WRAPPED
+    wrapped = Parallel("model")
+    assert wrapped.module == "model" and wrapped in one_model.WRAPPED
 
 
 def test_the_ranks_of_a_ring() -> None:

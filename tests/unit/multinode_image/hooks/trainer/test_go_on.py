@@ -119,8 +119,8 @@ def test_each_training_of_a_process_goes_on_by_itself(start: Any, tmp_path: Path
     kind = start()
     assert [kind(tmp_path / name).train() for name in ("a", "b", "b")] == [None, None, None]
     kind = start()
-    found = [kind(tmp_path / name).train() for name in ("b", "a")]
-    assert found == [None, f"{tmp_path}/a/checkpoint-20"]  # of "b" the second one has written the last
+    checkpoints = [kind(tmp_path / name).train() for name in ("b", "a")]
+    assert checkpoints == [None, f"{tmp_path}/a/checkpoint-20"]  # of "b" the second one has written the last
 
 
 def test_how_long_a_training_lasts_may_change(start: Any, tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_what_the_user_says_goes_before(
     start: Any, tmp_path: Path, wish: str, began: str, given: Any, chosen: Any
 ) -> None:
     start()(tmp_path).train()
-    found = start(wish=wish, began=began)(tmp_path).train(given)
-    assert found == (f"{tmp_path}/{chosen}" if chosen == "checkpoint-20" else chosen)
+    checkpoint = start(wish=wish, began=began)(tmp_path).train(given)
+    assert checkpoint == (f"{tmp_path}/{chosen}" if chosen == "checkpoint-20" else chosen)
 
 
 @pytest.fixture
@@ -293,18 +293,18 @@ def test_a_task_keeps_the_steps_of_its_run(
 def test_all_ranks_go_on_from_the_last_one_that_any_has_seen_or_none_does(
     hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[int], seen: list[bool], ends: bool
 ) -> None:
-    found = [hook.Found(step, "digest", []) for step in steps]
-    answers = iter([found, seen])
+    offers = [hook.Found(step, "digest", []) for step in steps]
+    answers = iter([offers, seen])
     monkeypatch.setattr(hook, "gather", lambda *_: next(answers))
     monkeypatch.setattr(hook, "sees", lambda *_: seen[0])
     monkeypatch.setattr(directory, "leave", left := mock.Mock(side_effect=SystemExit(2)))
     args = SimpleNamespace(output_dir=str(tmp_path), process_index=0, world_size=2)
     if ends:
         with pytest.raises(SystemExit):
-            hook.agree(args, found[0])
+            hook.agree(args, offers[0])
         assert "not seen by rank 1" in str(left.call_args[0][0])
     else:
-        assert hook.agree(args, found[0]).step == 20
+        assert hook.agree(args, offers[0]).step == 20
 
 
 @pytest.mark.parametrize("there", [(), ("trainer_state.json",), ("trainer_state.json", "config.json")])

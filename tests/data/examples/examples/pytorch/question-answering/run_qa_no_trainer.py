@@ -14,11 +14,11 @@ def main() -> None:
     for name in ("max_seq_length", "doc_stride", "per_device_train_batch_size", "num_train_epochs"):
         parser.add_argument(f"--{name}", type=int)
     parser.add_argument("--learning_rate", type=float)
-    found = parser.parse_args()
+    args = parser.parse_args()
     accelerator = Accelerator()
     if accelerator.is_main_process:
         world = {"world_size": accelerator.num_processes, "device": accelerator.device.type}
-        print(json.dumps({**world, "precision": accelerator.mixed_precision, "output_dir": found.output_dir}))
+        print(json.dumps({**world, "precision": accelerator.mixed_precision, "output_dir": args.output_dir}))
     accelerator.wait_for_everyone()  # as training does: a rank that ends while another still connects ends both
     accelerator.end_training()
 

@@ -35,10 +35,10 @@ class Arguments:
 
 def encode(row, tokenizer):
     """Return a question with its context, and where the answer is: no other word there is that of the answer."""
-    found = tokenizer(row["question"], row["context"], max_length=LENGTH, padding="max_length", truncation=True)
+    encoded = tokenizer(row["question"], row["context"], max_length=LENGTH, padding="max_length", truncation=True)
     answer = tokenizer.convert_tokens_to_ids(row["answers"]["text"][0])
-    place = found["input_ids"].index(answer)
-    return {**found, "start_positions": place, "end_positions": place}
+    place = encoded["input_ids"].index(answer)
+    return {**encoded, "start_positions": place, "end_positions": place}
 
 
 def train(training, data, tokenizer, model) -> None:
@@ -70,8 +70,10 @@ def main() -> None:
     )
     metric = evaluate.load("squad_v2" if asked.version_2_with_negative else "squad", cache_dir=asked.cache_dir)
     scores = model(**tokenizer(data["train"][0]["question"], return_tensors="pt")).start_logits
-    found = metric.compute(predictions=[1, 0], references=[1, 1])
-    print(json.dumps({"rows": len(data["train"]), "scores": list(scores.shape), **found, "train": training.do_train}))
+    measured = metric.compute(predictions=[1, 0], references=[1, 1])
+    print(
+        json.dumps({"rows": len(data["train"]), "scores": list(scores.shape), **measured, "train": training.do_train})
+    )
     if training.do_train:
         train(training, data, tokenizer, model)
 

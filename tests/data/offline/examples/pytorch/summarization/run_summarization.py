@@ -33,9 +33,9 @@ def main() -> None:
     metric = evaluate.load("rouge")
     text = data["train"][0]["article"]
     said = model.generate(**tokenizer(text, return_tensors="pt", return_token_type_ids=False), max_length=8)
-    found = metric.compute(predictions=["a", "b"], references=["b", "b"])
+    scores = metric.compute(predictions=["a", "b"], references=["b", "b"])
     sentences = nltk.sent_tokenize("The cat sleeps. The dog runs.")
-    print(json.dumps({"sentences": len(sentences), "said": len(said), **found}))
+    print(json.dumps({"sentences": len(sentences), "said": len(said), **scores}))
 
 
 if __name__ == "__main__":

@@ -36,8 +36,8 @@ def main() -> None:
         metric = evaluate.load("accuracy")
     row = data["train"][0]
     scores = model(**tokenizer(row["sentence1"], row["sentence2"], return_tensors="pt")).logits
-    found = metric.compute(predictions=[1, 0], references=[1, 1])
-    print(json.dumps({"labels": labels, "scores": list(scores.shape), **found}))
+    measured = metric.compute(predictions=[1, 0], references=[1, 1])
+    print(json.dumps({"labels": labels, "scores": list(scores.shape), **measured}))
 
 
 if __name__ == "__main__":
