@@ -1,20 +1,31 @@
-"""An image from its lock: again, without a network, and compared with one that somebody changed."""
+"""A lock: what is built of it, where it is enough, and who else installs from it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import zstandard
 
 from benchmarks.sides import dockerfile
-from tests.support import locks
-from tests.support.harness import build, built, call
+from images.host.errors import WorldFault
+from images.lock import collect, lockfile, resolve
+from images.lock.lock import Lock
+from images.servers.pip_config import Sources, directories, read_sources
+from images.store.store import Store
+from tests.integration.test_index_pages import PLAN, public
+from tests.support import checkout, locks
+from tests.support.checkout import PAIR, REQUEST, Built, Checkout
+from tests.support.harness import ROOT, assert_three_parts, build, built, call
 from tests.support.stand_in import Layout, digest
 from tests.support.stores import USUAL
 
@@ -45,7 +56,7 @@ def test_the_wheels_of_a_bundle_are_what_a_benchmark_gives_to_pip(bundle: Path, 
     assert list((context / "changing").glob("transformers-*.whl")) and (context / "pip/pip.whl").is_file()
 
 
-@pytest.mark.slow  # a minute of both cores; test_lock_is_enough.py has it with stand-ins
+@pytest.mark.slow  # a minute of both cores; a test below has it with stand-ins
 @pytest.mark.skipif(os.geteuid() != 0, reason="an empty network namespace takes root: run scripts/test as root")
 def test_a_bundle_builds_the_same_image_from_an_empty_store_without_a_network(
     layout: tuple[Path, dict[str, Any]], bundle: Path, tmp_path: Path
@@ -90,3 +101,189 @@ def change_a_byte(copy: Layout) -> str:
     copy.manifest["layers"][number] |= copy.put(zstandard.ZstdCompressor(level=1).compress(bytes(data)))
     copy.save()
     return f"/{path.decode()}"
+
+
+UV = Path(sys.executable).with_name("uv")
+PIP = (26, 1)  # the first pip that reads a pylock.toml
+
+
+@pytest.mark.parametrize("login", ["", "me:secret@"])
+def test_uv_installs_what_a_lock_names(store: Store, tmp_path: Path, login: str) -> None:
+    with public(tmp_path / "wheels") as index:
+        address = index.replace("//", f"//{login}")
+        resolved = resolve.resolve_packages(PLAN, locks.context(store, Sources(index=address), os.environ))
+        lock = locks.lock(resolved.artifacts, indexes=resolved.indexes)
+        text = lockfile.format_lock(lock, with_origin=True)
+        (tmp_path / "pylock.toml").write_text(text)
+        command = [str(UV), "pip", "sync", "--python-version", "3.11", "--target", str(tmp_path / "there")]
+        done = call([*command, "--no-config", "--no-cache", str(tmp_path / "pylock.toml")])
+
+    assert done.code == 0 and "secret" not in text
+    assert (tmp_path / "there/six.py").read_text() == "public"
+    assert lockfile.parse_lock(text, "x").indexes == (index,)
+
+
+def test_the_lock_of_a_mirror_works_elsewhere(store: Store, tmp_path: Path) -> None:
+    context = locks.context(store, None, os.environ)
+    with public(tmp_path / "wheels") as mirror:
+        there = replace(context, pip=Sources(index=mirror))
+        resolved = resolve.resolve_packages(PLAN, there)
+    lock = locks.lock(resolved.artifacts, debs=(), indexes=resolved.indexes)
+    read = lockfile.parse_lock(lockfile.format_lock(lock, with_origin=True), "x")
+    with public(tmp_path / "wheels") as other:
+        here = replace(context, pip=Sources(index=other), store=Store(tmp_path / "other"))
+        wheels = collect.collect_packages(read, here)
+
+    assert [wheel.project for wheel in wheels] == [file.name for file in resolved.artifacts]
+    nowhere = replace(context, pip=Sources(no_index=True), store=Store(tmp_path / "nowhere"))
+    with pytest.raises(WorldFault, match=f"files of the lock are missing: .*the lock was made with {mirror}"):
+        collect.collect_packages(read, nowhere)
+
+
+INSTALLERS = {
+    "uv": "uv venv --seed .venv && VIRTUAL_ENV=.venv uv pip sync pylock.toml",
+    "pip": f"{sys.executable} -m venv .venv && .venv/bin/pip install --upgrade 'pip>={'.'.join(map(str, PIP))}'"
+    " && .venv/bin/pip install -r pylock.toml",
+}
+
+
+def link_local(lock: Lock, place: Path) -> None:
+    """Put what came from a directory of this machine beside a lock, as the page says."""
+    for artifact in lock.artifacts:
+        for directory in directories(read_sources(os.environ).links) if not artifact.url else ():
+            if (directory / artifact.filename).is_file():
+                (place / "wheels").mkdir(exist_ok=True)
+                (place / "wheels" / artifact.filename).symlink_to(directory / artifact.filename)
+
+
+@pytest.mark.slow  # downloads and installs all packages of an image
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the image of the default lock has Python 3.11")
+@pytest.mark.parametrize("installer", INSTALLERS)
+def test_an_environment_of_an_editor_has_the_versions_of_the_image(tmp_path: Path, installer: str) -> None:
+    done = build("lock", "--examples", "none", "--output", str(tmp_path / "pylock.toml"))
+    assert done.code == 0
+    lock = locks.read(tmp_path / "pylock.toml")
+    link_local(lock, tmp_path)
+    environ = {**os.environ, "PATH": f"{UV.parent}{os.pathsep}{os.environ['PATH']}"}
+    environ.pop("PIP_CONSTRAINT", None)
+    script = f"{INSTALLERS[installer]} && .venv/bin/python -c 'import torch, transformers; print(torch.__version__)'"
+    installed = subprocess.run(
+        ["bash", "-ec", script], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    shutil.rmtree(tmp_path / ".venv", ignore_errors=True)
+
+    assert installed.returncode == 0, installed.stderr
+    assert installed.stdout.splitlines()[-1] == lock.version("torch")
+
+
+def test_the_page_says_what_is_typed() -> None:
+    page = (ROOT / "docs/build.md").read_text()
+
+    assert "uv pip sync pylock.toml" in page and "pip install -r pylock.toml" in page
+    assert f"pip {'.'.join(map(str, PIP))}" in page
+
+
+TABLE = "images/versions.toml"
+
+
+class Locked(NamedTuple):
+    """Sources, the image that they built, its lock, and the bundle of that."""
+
+    sources: Checkout
+    image: Built
+    lock: Path
+    bundle: Path
+
+
+@pytest.fixture(scope="module")
+def locked(module_path: Path) -> Locked:
+    sources = checkout.make(module_path)
+    image, lock = sources.lock(*REQUEST)
+    bundle = module_path / "bundle.tar"
+    assert sources.run("bundle", "--lock", str(lock), "--output", str(bundle)).code == 0
+    return Locked(sources, image, lock, bundle)
+
+
+def refuse_the_pair(sources: Checkout) -> None:
+    rule = "    if not _within(torch.version, transformers.torch):\n"
+    sources.replace("images/plan/compatibility.py", rule, f'    yield "a later rule"\n{rule}')
+
+
+def remove_the_table(sources: Checkout) -> None:
+    (sources.sources / TABLE).unlink()
+
+
+class Change(NamedTuple):
+    """How sources are changed, what is then said of the request of the lock, and whether code is among them."""
+
+    make: Callable[[Checkout], None]
+    said: str
+    is_code: bool = False
+
+
+CHANGES = {
+    "a rule refuses the pair": Change(refuse_the_pair, "a later rule", is_code=True),
+    "there is no table": Change(remove_the_table, "versions.toml"),
+}
+
+
+class Changed(NamedTuple):
+    """Sources that were changed, and whether code is among them."""
+
+    sources: Checkout
+    is_code: bool
+
+
+@pytest.fixture(scope="module", params=CHANGES)
+def changed(locked: Locked, request: pytest.FixtureRequest) -> Changed:
+    """Change a copy of the sources, and see that a new lock would be refused, or another one."""
+    change = CHANGES[request.param]
+    sources = locked.sources.copy(request.param)
+    change.make(sources)
+    again = sources.run("lock", *REQUEST)
+    assert change.said in again.text and change.said not in locked.lock.read_text()
+    return Changed(sources, change.is_code)
+
+
+def test_the_lock_builds_the_same_image(locked: Locked, changed: Changed) -> None:
+    """What the lock says may be asked for again: it is compared with the lock, and not with the table."""
+    image = changed.sources.build("--lock", str(locked.lock), *PAIR, "--base", "debian")
+
+    assert image.digest == locked.image.digest
+    assert changed.is_code or image.new == []
+
+
+def test_its_bundle_builds_the_same_image_from_an_empty_cache(locked: Locked, changed: Changed) -> None:
+    image = changed.sources.build("--offline", str(locked.bundle), cache=f"cache of {changed.sources.sources.name}")
+
+    assert (image.reused, image.notes) == ([], [])
+    assert image.digest == locked.image.digest
+
+
+def test_an_image_is_verified_by_files_that_are_named(locked: Locked) -> None:
+    """Wheels that no index has any more, as the message of the first try says."""
+    sources, nowhere = locked.sources, {"cache": "verified", "PIP_FIND_LINKS": ""}
+
+    refused = sources.run("verify", "layout", **nowhere)
+    assert (refused.code, "try: --wheelhouse DIR with those very files" in refused.err) == (1, True)
+    assert sources.run("verify", "layout", "--wheelhouse", "wheels", **nowhere).code == 0
+
+
+def test_an_image_is_compared_with_the_lock_that_is_named(locked: Locked, tmp_path: Path) -> None:
+    lock = tmp_path / "pylock.other.toml"
+    lock.write_text(re.sub(r"(?m)^family-as-of = .*$", "family-as-of = 2020-01-01", locked.lock.read_text()))
+    assert locked.sources.run("verify", "--lock", str(locked.lock), "layout").code == 0
+    assert locked.sources.run("verify", "--offline", str(locked.bundle), "layout").code == 0
+
+    done = locked.sources.run("verify", "--lock", str(lock), "layout")
+
+    assert done.code == 1
+    assert "components.json: sha256:" in done.err
+    assert locked.sources.run("verify", "--offline", str(tmp_path / "none"), "layout").code == 2
+
+
+@pytest.mark.parametrize(("option", "value"), [("--examples", "archive.tar"), ("--base", "intel")])
+def test_what_is_named_to_verify_fits_the_lock(locked: Locked, option: str, value: str) -> None:
+    done = locked.sources.run("verify", "layout", option, value)
+
+    assert_three_parts(done, 2, f"does not fit: {option} {value}, but the lock has", "leave those options out")

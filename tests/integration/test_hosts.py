@@ -1,8 +1,11 @@
-"""What hydra is started with, and how a job ends that does not end by itself: in bounded time."""
+"""Hosts that reach each other: their keys, Hydra's ssh, and the network between them."""
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,9 +13,45 @@ from pathlib import Path
 
 import pytest
 
+from multinode_image.machine.files import which
+from multinode_image.machine.network import find_free_port, is_free, is_here, list_ipv4
+from multinode_image.mpi.keys import MODERN, find_keys, keygen
 from multinode_image.mpi.launch import launch
+from multinode_image.world.ranks import PORTS
 from tests.support.harness import ROOT
 from tests.support.starts import make_facts
+
+
+def make_key(place: Path) -> None:
+    """Make a key; skip where there is no OpenSSH."""
+    if which("ssh-keygen", os.environ) is None:
+        pytest.skip("no ssh-keygen here")
+    assert keygen(["-q", "-t", "ed25519", "-N", "", "-f", str(place)], os.environ).returncode == 0
+
+
+@pytest.mark.parametrize("program", [["sshd", "-T", "-f"], ["ssh", "-G", "node1", "-F"]])
+def test_neither_side_takes_what_is_old(tmp_path: Path, program: list[str]) -> None:
+    path = which(program[0], {"PATH": "/usr/sbin:/usr/bin:/bin"})
+    if path is None:
+        pytest.skip(f"no {program[0]} here")
+    make_key(tmp_path / "host")
+    (tmp_path / "config").write_text(f"{MODERN}\n" + (f"HostKey {tmp_path}/host\n" if program[0] == "sshd" else ""))
+    done = subprocess.run([path, *program[1:], f"{tmp_path}/config"], capture_output=True, text=True, check=False)
+    rows = dict(line.lower().split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+    names = [name for key in ("kexalgorithms", "ciphers", "macs") for name in rows[key].split(",")]
+    assert "curve25519-sha256" in names and "hmac-sha2-256-etm@openssh.com" in names
+    assert not [name for name in names if re.search("sha1|md5|cbc|group|nist|umac-64", name)]
+
+
+def test_who_has_the_key_may_log_in(tmp_path: Path) -> None:
+    (tmp_path / "mounted").mkdir()
+    make_key(tmp_path / "mounted/id_ed25519")
+
+    keys = find_keys({**os.environ, "MULTINODE_SSH_KEYS": f"{tmp_path}/mounted"}, str(tmp_path))
+
+    public = (tmp_path / "mounted/id_ed25519.pub").read_text()
+    assert keys.public.split()[:2] == public.split()[:2] and Path(keys.authorized).read_text() == keys.public
+
 
 SECONDS = 30
 SOURCE = """
@@ -87,3 +126,31 @@ def test_hydra_is_started_with_the_hosts_and_what_all_ranks_get(
     given = dict(line.split("=", 1) for line in (tmp_path / "environ").read_text().splitlines())
     assert given["MULTINODE_WORLD_SIZE"] == "2" and given["MULTINODE_SUPERVISED"] == "1" and given["I_MPI_PIN"] == "0"
     assert not given.keys() & {"A", "I_MPI_HYDRA_HOST_FILE", "I_MPI_PERHOST"}
+
+
+def test_the_kernel_lists_the_addresses_of_this_machine() -> None:
+    assert ("lo", "127.0.0.1") in list(list_ipv4())
+
+
+def test_a_port_that_is_listened_on_is_not_free() -> None:
+    """One that Linux gives nobody: another process may get those of port 0 at any time."""
+    port = find_free_port(PORTS, os.getpid() % len(PORTS))
+    assert port
+    with socket.create_server(("", port)):
+        assert not is_free(port)
+    assert is_free(port)
+
+
+def has_ipv6() -> bool:
+    """Return whether loopback has an address of IPv6: many containers have none."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return True
+    except OSError:
+        return False
+
+
+def test_this_machine_is_here() -> None:
+    hosts = ("localhost", "127.0.0.1", "127.0.1.1", "0.0.0.0", *(["::1"] if has_ipv6() else ()))
+    assert all(is_here(host) for host in hosts)
+    assert not any(is_here(host) for host in ("203.0.113.9", "nobody.invalid", "", "\udc80", "a" * 70, "a..b"))
