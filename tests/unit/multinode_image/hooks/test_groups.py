@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import os
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ import pytest
 
 from multinode_image.hooks.groups import interface
 from multinode_image.hooks.groups.ddp_timeout import watch_arguments, watch_groups
-from multinode_image.hooks.groups.group_of_one import PLACE, find_missing, serve_alone
+from multinode_image.hooks.groups.group_of_one import PLACE, find_missing
 from multinode_image.hooks.groups.interface import choose, list_interfaces, list_sockets, watch_rendezvous
 from multinode_image.settings import SIZE
 
@@ -82,37 +81,6 @@ ALONE = {SIZE: "1"}
 )
 def test_only_a_process_that_is_alone_gets_a_place(url: str, environ: dict[str, str], lent: set[str]) -> None:
     assert find_missing(url, environ).keys() == lent
-
-
-def test_a_place_is_there_while_torch_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "environ", dict(ALONE))
-    seen: list[dict[str, str]] = []
-
-    def meet(url: str, timeout: int) -> Iterator[int]:
-        seen.append(dict(os.environ))
-        yield timeout
-        seen.append(dict(os.environ))
-
-    module = SimpleNamespace(_rendezvous_handlers={"env": meet})
-    serve_alone(module)
-
-    assert list(module._rendezvous_handlers["env"]("env://", timeout=7)) == [7]
-    assert seen == [{**ALONE, **PLACE}, ALONE]
-
-
-def test_a_place_is_taken_back_where_torch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "environ", dict(ALONE))
-
-    def meet(url: str) -> Iterator[int]:
-        raise OSError(url)
-        yield 0
-
-    module = SimpleNamespace(_rendezvous_handlers={"env": meet})
-    serve_alone(module)
-
-    with pytest.raises(OSError, match="env"):
-        next(module._rendezvous_handlers["env"]("env://"))
-    assert os.environ == ALONE
 
 
 KNOWN = {"127.0.0.1": "lo", "172.18.0.2": "eth0", "172.19.0.2": "eth1", "fd00::2": "eth1"}
