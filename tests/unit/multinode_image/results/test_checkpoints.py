@@ -62,8 +62,8 @@ def test_one_that_is_not_whole_is_passed_over(
 ) -> None:
     checkpoint(tmp_path, 4)
     place = checkpoint(tmp_path, 8)
-    for each in ("config.json", "tokenizer.json"):
-        (place / each).write_text('{"a": 1}')
+    for file in ("config.json", "tokenizer.json"):
+        (place / file).write_text('{"a": 1}')
     harm(place / name)
     assert last(tmp_path) == ((8, []) if fault is None else (4, [f"checkpoint-8 {fault}"]))
 
@@ -187,10 +187,10 @@ def test_a_state_of_any_size_is_passed_over(tmp_path: Path, chosen: CheckpointFi
     directory = tmp_path / "output"
     enlarge(checkpoint(directory, 8))
     checkpoint(directory, 4)
-    found = None if chosen.users else 4
+    step = None if chosen.users else 4
 
     assert (
-        find_last(str(directory), chosen)[0] == found
+        find_last(str(directory), chosen)[0] == step
         and find_last(str(directory), chosen)[1][0] == f"checkpoint-8 {fault}"
     )
     assert mark_state(str(directory), 8).startswith(" ") and not mark_state(str(directory), 4).startswith(" ")

@@ -59,8 +59,8 @@ WORDS = st.text(st.characters(codec="ascii", min_codepoint=33), min_size=1, max_
 def test_a_word_that_is_no_flag_is_never_lost(words: list[str], more: str) -> None:
     flags = [word for word in words if not word.startswith("-")]
     values = [f"v{number}" for number in range(3)]
-    found = [value for _, value in identify_script([*flags, "--use_cpu", *values])]
-    assert found[-3:] == values
+    kept = [value for _, value in identify_script([*flags, "--use_cpu", *values])]
+    assert kept[-3:] == values
     assert compare_pairs(identify_script([*flags, "a.cfg"]), identify_script([*flags, "b.cfg"]))
 
 
@@ -78,13 +78,13 @@ def test_a_file_counts_by_its_content_and_a_large_one_by_its_size(tmp_path: Path
     directory.mkdir()
     large.write_bytes(b"x" * (SETTINGS + 1))
     words = [f"--config={file}", f"config={large}", str(directory), f"{tmp_path}/none", "\0"]
-    found = []
+    identities = []
     for text in ("lr=1", "lr=2"):
         file.write_text(text)
-        found.append(digest_files(identify_script(words)))
-    assert found[0].keys() == found[1].keys() == {str(file), str(large)}
-    assert found[0][str(file)] != found[1][str(file)]
-    assert found[0][str(large)] == f"{SETTINGS + 1} bytes"
+        identities.append(digest_files(identify_script(words)))
+    assert identities[0].keys() == identities[1].keys() == {str(file), str(large)}
+    assert identities[0][str(file)] != identities[1][str(file)]
+    assert identities[0][str(large)] == f"{SETTINGS + 1} bytes"
     assert digest_files(identify_script(["--log_file", str(file)])) == {}  # the run itself writes it
 
 
@@ -93,10 +93,12 @@ def test_a_file_counts_by_its_content_and_a_large_one_by_its_size(tmp_path: Path
 def test_a_task_is_the_same_whatever_its_release_calls_the_flags(name: str, words: list[str]) -> None:
     task, versions = find_task(name), ("4.30.0", "4.40.0", "4.45.0", "5.1.0", "5.23.0")
     stacks = [Stack("2.13.0+cpu", version, "3.11", "gloo", None, "") for version in versions]
-    found = [identify_task(complete(task, "x.py", words, stack, many=False).arguments, TRAINER) for stack in stacks]
-    assert len({*found}) == 1
+    identities = [
+        identify_task(complete(task, "x.py", words, stack, many=False).arguments, TRAINER) for stack in stacks
+    ]
+    assert len({*identities}) == 1
     if words[1:]:
-        assert ("eval_strategy", "steps") in found[0]
+        assert ("eval_strategy", "steps") in identities[0]
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ class Start:
     ) -> tuple[Program, Run | None]:
         """Return what is planned."""
         job = job or Command(TASK, "qa", [*words, "--output_dir", str(self.directory)])
-        made = complete(find_task(job.name), "x.py", job.words, stack, many=False)
-        return plan_run(job, made, make_facts(variables, stack, files=read_text))
+        completed = complete(find_task(job.name), "x.py", job.words, stack, many=False)
+        return plan_run(job, completed, make_facts(variables, stack, files=read_text))
 
     def run(self, *words: str, **options: Any) -> Run:
         """Return the run that is planned."""
@@ -204,7 +204,7 @@ def test_who_goes_on_as_another_user_is_noted(start: Start, monkeypatch: pytest.
 )  # fmt: skip
 def test_a_record_whose_numbers_are_none_is_no_record(fields: dict[str, str]) -> None:
     known = {"task": '"x"', "arguments": "[]", "resume_from": '""', "before": "{}", "users": "[7]", "written": "1"}
-    text, other = (json.dumps({**known, **each}) for each in (fields, {}))
+    text, other = (json.dumps({**known, **more}) for more in (fields, {}))
     for name, value in {**known, **fields}.items():
         text, other = text.replace(json.dumps(value), value), other.replace(json.dumps(known[name]), known[name])
 
@@ -369,7 +369,7 @@ def test_releases_are_told_to_go_on_in_their_own_words(
     assert run is not None and not run.overwrite
     line = " ".join(program.words)
     assert ("--overwrite_output_dir" in line and "--overwrite_output_dir False" not in line) is overwrites
-    assert ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" in {each.name for each in program.defaults}) is loose
+    assert ("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD" in {setting.name for setting in program.defaults}) is loose
 
 
 @pytest.mark.parametrize(("transformers", "refused"), [("4.31.0", True), ("4.32.0", False)])

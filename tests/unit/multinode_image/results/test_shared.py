@@ -28,9 +28,9 @@ def link(path: Path) -> None:
 def test_only_a_plain_file_is_opened(place: Path, make: Callable[[Path], object], name: str) -> None:
     place.mkdir(parents=True)
     make(place / name)
-    own = make_shared(str(place))
+    shared = make_shared(str(place))
     with pytest.raises(Refusal) as error:
-        own.read(name) if name != "lock" else own.lock(0)
+        shared.read(name) if name != "lock" else shared.lock(0)
     assert error.value.value == f"{place}/{name}" and error.value.code == 1
 
 
@@ -38,9 +38,9 @@ def test_a_link_is_no_directory_of_ours(place: Path, tmp_path: Path) -> None:
     (tmp_path / "private").mkdir(mode=0o700)
     place.parent.mkdir()
     place.symlink_to(tmp_path / "private")
-    for each in (make_shared, open_shared):
+    for act in (make_shared, open_shared):
         with pytest.raises(Refusal, match="link"):
-            each(str(place))
+            act(str(place))
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
 
 
@@ -48,12 +48,12 @@ def test_a_link_is_no_directory_of_ours(place: Path, tmp_path: Path) -> None:
 def test_it_keeps_the_bits_of_its_volume(place: Path, mode: int, expected: int) -> None:
     place.mkdir(parents=True)
     place.chmod(mode)
-    own = make_shared(str(place))
-    own.write("run.json", "text", 10**18)
+    shared = make_shared(str(place))
+    shared.write("run.json", "text", 10**18)
     assert (place / "run.json").stat().st_mtime_ns == 10**18
-    assert own.read("run.json") == "text" and own.read("none") is None
+    assert shared.read("run.json") == "text" and shared.read("none") is None
     assert stat.S_IMODE(place.stat().st_mode) == expected
-    assert [each.name for each in place.iterdir()] == ["run.json"]
+    assert [path.name for path in place.iterdir()] == ["run.json"]
 
 
 def test_an_error_of_the_volume_is_not_called_a_stranger(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,4 +73,4 @@ def test_what_cannot_be_written_is_an_error_and_leaves_nothing(place: Path) -> N
     with pytest.raises(OSError, match="directory"):
         make_shared(str(place)).write("run.json", "text", 10**18)
 
-    assert [each.name for each in place.iterdir()] == ["run.json"]
+    assert [path.name for path in place.iterdir()] == ["run.json"]

@@ -45,4 +45,4 @@ def test_what_is_sent_is_said_where_it_matters(
 ) -> None:
     said = describe_sent(name, tables, sent, usual)
 
-    assert all(each in said for each in says) and not any(each in said for each in hides)
+    assert all(text in said for text in says) and not any(text in said for text in hides)

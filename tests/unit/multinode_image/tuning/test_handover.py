@@ -39,7 +39,7 @@ def share(
 ) -> tuple[str, dict[str, str]]:
     """Plan a node, hand its variables to a rank as torchrun does, and return the processors and variables of that."""
     tuned = tune(world, machine, more, stack, process)
-    ours = {each.name: each.value for each in tuned.settings if not more.get(each.name)}
+    ours = {setting.name: setting.value for setting in tuned.settings if not more.get(setting.name)}
     given = {name: value for name, value in more.items() if name not in tuned.removed}
     marks = ";".join(f"{name}={value}" for name, value in ours.items())
     cpus, environ = prepare_rank({**given, **ours, MARK: marks}, rank, machine.cpus)
@@ -67,8 +67,8 @@ def test_a_rank_has_its_share_of_the_plan(
     machine: Machine, rank: World, cpus: str, threads: str, affinity: str | None, process: Process
 ) -> None:
     world = ALONE._replace(local_size=rank.local_size) if process.role.trains else ALONE._replace(local_size=1)
-    found, environ = share(machine, rank, world, process)
-    assert (found, environ["OMP_NUM_THREADS"], environ.get("KMP_AFFINITY")) == (cpus, threads, affinity)
+    variables, environ = share(machine, rank, world, process)
+    assert (variables, environ["OMP_NUM_THREADS"], environ.get("KMP_AFFINITY")) == (cpus, threads, affinity)
     assert f"OMP_NUM_THREADS={threads}" in environ[MARK].split(";")
 
 
@@ -82,14 +82,14 @@ def test_a_rank_has_its_share_of_the_plan(
     ],
 )
 def test_workers_of_oneccl_take_cores_from_a_share(environ: dict[str, str], threads: str, affinity: str | None) -> None:
-    _, found = share(look_at(Box(2, 28, 2, 2)), SECOND, stack=CCL, more=environ)
-    assert (found["OMP_NUM_THREADS"], found.get("KMP_AFFINITY")) == (threads, affinity)
+    _, variables = share(look_at(Box(2, 28, 2, 2)), SECOND, stack=CCL, more=environ)
+    assert (variables["OMP_NUM_THREADS"], variables.get("KMP_AFFINITY")) == (threads, affinity)
 
 
 def test_the_only_rank_has_no_worker_of_oneccl() -> None:
     """It exchanges nothing."""
-    _, found = share(look_at(Box(1, 28, 2, 1)), SECOND._replace(local_size=1, rank=0, size=1), stack=CCL)
-    assert found["OMP_NUM_THREADS"] == "28"
+    _, variables = share(look_at(Box(1, 28, 2, 1)), SECOND._replace(local_size=1, rank=0, size=1), stack=CCL)
+    assert variables["OMP_NUM_THREADS"] == "28"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_only_rank_has_no_worker_of_oneccl() -> None:
     ],
 )
 def test_a_mask_around_a_torchrun_in_a_shell_counts(mask: str, environ: dict[str, str], cpus: str) -> None:
-    plan = {each.name: each.value for each in tune(ALONE, look_at(TWO), environ, GLOO, SHELL).settings}
+    plan = {setting.name: setting.value for setting in tune(ALONE, look_at(TWO), environ, GLOO, SHELL).settings}
     assert write_cpus(prepare_rank({**environ, **plan}, SECOND, read_cpus(mask))[0]) == cpus
 
 
@@ -110,11 +110,11 @@ def test_a_mask_around_a_torchrun_in_a_shell_counts(mask: str, environ: dict[str
 def test_every_processor_belongs_to_one_rank(sockets: int, cores: int, threads: int, ranks: int, first: int) -> None:
     """Ranks of nodes with other numbers of processes come first: any numbers in a row do."""
     machine = look_at(Box(sockets, cores, threads))
-    node = {each.name: each.value for each in tune(ALONE, machine, {}, GLOO, SHELL).settings}
+    node = {setting.name: setting.value for setting in tune(ALONE, machine, {}, GLOO, SHELL).settings}
     worlds = [SECOND._replace(local_size=ranks, rank=first + rank, size=99) for rank in range(ranks)]
     shares = [prepare_rank(node, world, machine.cpus)[0] for world in worlds]
     if ranks <= machine.physical:
-        assert sorted(cpu for each in shares for cpu in each) == sorted(machine.cpus)
+        assert sorted(cpu for cpus in shares for cpu in cpus) == sorted(machine.cpus)
     else:
         assert set(shares) == {machine.cpus}
 
@@ -172,8 +172,8 @@ def test_a_variable_that_binds_nothing_is_left_alone(name: str, value: str) -> N
     ],
 )
 def test_which_ranks_are_started_by_our_program(process: Process, world: World, machine: Machine, bound: bool) -> None:
-    found = {each.name: each.value for each in tune(world, machine, {}, GLOO, process).settings}
-    assert (CORES in found) is bound
+    variables = {setting.name: setting.value for setting in tune(world, machine, {}, GLOO, process).settings}
+    assert (CORES in variables) is bound
 
 
 VALUES = st.text() | st.integers() | st.booleans() | st.none() | st.lists(st.text())
@@ -187,6 +187,6 @@ def test_any_text_may_stand_in_the_place_of_the_plan(text: str) -> None:
 
 @pytest.mark.parametrize(("numa", "cores"), [(["0 1"], 2), (["0 x"], None), (["0 1", ""], 2), ([], None)])
 def test_a_plan_in_which_a_core_has_no_processor_is_none(numa: list[str], cores: int | None) -> None:
-    found = read_handover(json.dumps({"numa": numa, "most": 2, "exclusive": True, "workers": 0, "bind": False}))
+    handover = read_handover(json.dumps({"numa": numa, "most": 2, "exclusive": True, "workers": 0, "bind": False}))
 
-    assert (None if found is None else len(found.node.cores)) == cores
+    assert (None if handover is None else len(handover.node.cores)) == cores

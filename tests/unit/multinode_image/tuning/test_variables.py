@@ -104,9 +104,13 @@ def test_how_many_ranks_a_node_gets(
 def test_threads_and_binding_follow_from_the_cores(
     world: World, machine: Machine, threads: str, bound: str | None, pin: str | None
 ) -> None:
-    found = values(world, machine)
-    assert (found["OMP_NUM_THREADS"], found.get("KMP_AFFINITY"), found.get("I_MPI_PIN")) == (threads, bound, pin)
-    assert not [name for name in found if name.startswith("CCL_")]
+    variables = values(world, machine)
+    assert (variables["OMP_NUM_THREADS"], variables.get("KMP_AFFINITY"), variables.get("I_MPI_PIN")) == (
+        threads,
+        bound,
+        pin,
+    )
+    assert not [name for name in variables if name.startswith("CCL_")]
 
 
 W2, W4, OFF = {"CCL_WORKER_COUNT": "2"}, {"CCL_WORKER_COUNT": "4"}, {"CCL_WORKER_OFFLOAD": "0"}
@@ -155,11 +159,11 @@ def test_workers_of_oneccl_take_cores_from_the_threads(
     workers: str | None,
     offload: str | None,
 ) -> None:
-    found = values(world, machine, CCL, environ=environ)
-    assert (found["OMP_NUM_THREADS"], found.get("KMP_AFFINITY")) == (threads, bound)
-    assert (found.get("CCL_WORKER_OFFLOAD"), found["CCL_WORKER_COUNT"]) == (offload, "1")
+    variables = values(world, machine, CCL, environ=environ)
+    assert (variables["OMP_NUM_THREADS"], variables.get("KMP_AFFINITY")) == (threads, bound)
+    assert (variables.get("CCL_WORKER_OFFLOAD"), variables["CCL_WORKER_COUNT"]) == (offload, "1")
     if "CCL_WORKER_AFFINITY" not in environ:
-        assert found.get("CCL_WORKER_AFFINITY") == workers
+        assert variables.get("CCL_WORKER_AFFINITY") == workers
 
 
 SLURM = World("slurm", "", (2, 2), None, 4, 1, 1, 8, "node0", 29500)
@@ -182,8 +186,8 @@ STEP = {"SLURM_STEP_NUM_TASKS": "8", "SLURM_CPUS_PER_TASK": "14"}
 def test_a_launcher_may_say_whose_cores_they_are(
     world: World, cpus: str, environ: dict[str, str], threads: str, bound: str | None
 ) -> None:
-    found = values(world, look_at(TWO, cpuset(cpus), cpus=cpus), environ=environ)
-    assert (found["OMP_NUM_THREADS"], found.get("KMP_AFFINITY")) == (threads, bound)
+    variables = values(world, look_at(TWO, cpuset(cpus), cpus=cpus), environ=environ)
+    assert (variables["OMP_NUM_THREADS"], variables.get("KMP_AFFINITY")) == (threads, bound)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +200,8 @@ def test_a_launcher_may_say_whose_cores_they_are(
     ],
 )
 def test_threads_are_bound_where_that_is_ours_to_do(python: str, environ: dict[str, str], bound: bool) -> None:
-    found = values(LONE, look_at(TWO), GLOO._replace(python=python), environ=environ)
-    assert ("KMP_AFFINITY" in found) == bound
+    variables = values(LONE, look_at(TWO), GLOO._replace(python=python), environ=environ)
+    assert ("KMP_AFFINITY" in variables) == bound
 
 
 WRAPPER = "/usr/lib/x86_64-linux-gnu/libnss_wrapper.so"
@@ -223,8 +227,8 @@ ELASTIC = World("torchrun", "", (1, 1), local_size=2, master="localhost", port=2
 def test_a_torchrun_on_one_node_needs_no_name(
     world: World, role: Role, environ: dict[str, str], interface: str | None, address: str | None
 ) -> None:
-    found = values(world, look_at(SMALL), role=role, environ=environ, interface=interface)
-    assert found.get("PET_LOCAL_ADDR") == address
+    variables = values(world, look_at(SMALL), role=role, environ=environ, interface=interface)
+    assert variables.get("PET_LOCAL_ADDR") == address
 
 
 @pytest.mark.parametrize(
@@ -232,29 +236,29 @@ def test_a_torchrun_on_one_node_needs_no_name(
 )
 def test_a_preload_of_the_users(yours: str, kmp: bool) -> None:
     tuned = tune(ALONE, look_at(SMALL), {"LD_PRELOAD": yours}, GLOO, Process(has_file=ALL.__contains__))
-    assert ("KMP_BLOCKTIME" in {each.name for each in tuned.settings}) == kmp
+    assert ("KMP_BLOCKTIME" in {setting.name for setting in tuned.settings}) == kmp
 
 
 @pytest.mark.parametrize(
-    ("more", "found"),
+    ("more", "wanted"),
     [
         ({"MASTER_PORT": "29500"}, {}),
         ({}, {"MASTER_PORT": "29500"}),
         ({"MASTER_ADDR": "[fd77::1]", "MASTER_PORT": "1234"}, {"MASTER_ADDR": "fd77::1"}),
     ],
 )
-def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[str, str]) -> None:
+def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], wanted: dict[str, str]) -> None:
     environ = {"RANK": "1", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.77.0.1", **more}
     place = {"LOCAL_WORLD_SIZE": "1", "NODE_RANK": "1", "GROUP_RANK": "1", "GROUP_WORLD_SIZE": "2"}
     environ["LOCAL_WORLD_SIZE"] = "1"
 
-    set_now = {each.name: each.value for each in set_rank_variables(detect(environ), environ)}
-    assert set_now == {**found, **{name: value for name, value in place.items() if name not in environ}}
+    set_now = {setting.name: setting.value for setting in set_rank_variables(detect(environ), environ)}
+    assert set_now == {**wanted, **{name: value for name, value in place.items() if name not in environ}}
     assert not set_rank_variables(detect(environ), {**environ, **place, **set_now})
 
 
 @pytest.mark.parametrize(
-    ("environ", "found"),
+    ("environ", "sizes"),
     [
         ({SIZE: "1:4"}, ["1"]),
         ({SIZE: "1:"}, ["1"]),
@@ -265,26 +269,28 @@ def test_ranks_by_hand_get_what_torch_wants(more: dict[str, str], found: dict[st
     ],
 )
 def test_a_training_that_is_alone_and_may_be_is_not_taken_for_one_of_several(
-    environ: dict[str, str], found: list[str]
+    environ: dict[str, str], sizes: list[str]
 ) -> None:
-    now = {each.name: each.value for each in settle_size(detect(environ), environ)}
+    now = {setting.name: setting.value for setting in settle_size(detect(environ), environ)}
 
-    assert list(now.values()) == found
-    assert not found or count_meant({**environ, **now}) == 1
+    assert list(now.values()) == sizes
+    assert not sizes or count_meant({**environ, **now}) == 1
 
 
 @pytest.mark.parametrize(
-    ("ranks", "nodes", "each", "found"),
+    ("ranks", "nodes", "local_size", "node_of"),
     [
         ([(0, 0), (1, 1), (2, 0), (3, 1)], 2, 2, [0, 0, 1, 1]),
         ([(0, 0), (1, 0), (2, 1), (3, 1)], 2, 2, [0, 1, 0, 1]),  # dealt out in turns
         ([(0, 0), (1, 0), (2, 0)], 3, 1, [0, 1, 2]),
     ],
 )
-def test_the_node_of_a_rank(ranks: list[tuple[int, int]], nodes: int, each: int, found: list[int]) -> None:
-    worlds = [World(MPI, "", (nodes, nodes), local_size=each, rank=rank, local_rank=local) for rank, local in ranks]
+def test_the_node_of_a_rank(ranks: list[tuple[int, int]], nodes: int, local_size: int, node_of: list[int]) -> None:
+    worlds = [
+        World(MPI, "", (nodes, nodes), local_size=local_size, rank=rank, local_rank=local) for rank, local in ranks
+    ]
 
-    assert [find_node(world, {}) for world in worlds] == found
+    assert [find_node(world, {}) for world in worlds] == node_of
     assert find_node(worlds[-1]._replace(launcher="slurm"), {"SLURM_NODEID": "7"}) == 7
 
 

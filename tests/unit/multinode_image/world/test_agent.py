@@ -38,7 +38,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("world", "environ", "found"),
+    ("world", "environ", "given"),
     [
         (AGENT, {}, {}),
         (AGENT._replace(nodes=(1, 1), job="qa-7"), ENDPOINT, {}),
@@ -63,9 +63,9 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (AGENT._replace(master="pod"), ENDPOINT, None),
     ],
 )
-def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str], found: dict[str, str] | None) -> None:
-    if found is not None:
-        assert {each.name: each.value for each in set_meeting_variables(world, environ)} == found
+def test_what_torchrun_is_given_to_meet_by(world: World, environ: dict[str, str], given: dict[str, str] | None) -> None:
+    if given is not None:
+        assert {setting.name: setting.value for setting in set_meeting_variables(world, environ)} == given
         return
     with pytest.raises(Refusal, match="the endpoint is the name of several nodes") as caught:
         set_meeting_variables(world, environ)
@@ -80,7 +80,7 @@ def test_the_host_of_several_networks_is_known_by_the_name_of_the_endpoint(
     monkeypatch.setattr(agent, "is_here", lambda host: host in (OWN, "localname"))
     settings = set_meeting_variables(AGENT._replace(master=master), {**ENDPOINT, "PET_RDZV_CONF": "is_host=0"})
 
-    assert {each.name: each.value for each in settings} == {"PET_LOCAL_ADDR": address}
+    assert {setting.name: setting.value for setting in settings} == {"PET_LOCAL_ADDR": address}
 
 
 INDEXED = {"JOB_COMPLETION_INDEX": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "qa-0.qa"}
@@ -104,17 +104,17 @@ def test_a_typed_torchrun_has_the_number_of_its_pod(
     pod = {**INDEXED, **more}
     described = describe_typed(typed, pod, None)
     assert described.get("PET_NODE_RANK") == rank
-    found = set_agent_variables(AGENT._replace(nodes=(1, 1)), described, pod, None)
-    assert {each.name: each.value for each in found} == ({"PET_NODE_RANK": "1"} if exported else {})
+    settings = set_agent_variables(AGENT._replace(nodes=(1, 1)), described, pod, None)
+    assert {setting.name: setting.value for setting in settings} == ({"PET_NODE_RANK": "1"} if exported else {})
 
 
 @pytest.mark.parametrize(
-    ("auto", "count", "found"),
+    ("auto", "count", "values"),
     [("auto", 2, ["2"]), ("auto", None, []), ("", 2, ["2"]), ("", 1, []), ("2", 2, []), ("2", 3, ["3"])],
 )
-def test_a_typed_torchrun_gets_a_number_instead_of_auto(auto: str, count: int | None, found: list[str]) -> None:
+def test_a_typed_torchrun_gets_a_number_instead_of_auto(auto: str, count: int | None, values: list[str]) -> None:
     environ = {"PET_NPROC_PER_NODE": auto}
-    assert [each.value for each in set_agent_variables(RANKS, environ, environ, count)] == found
+    assert [setting.value for setting in set_agent_variables(RANKS, environ, environ, count)] == values
 
 
 ONE_NODE, IN_A_POD = World("alone", "", local_size=2), {"KUBERNETES_SERVICE_HOST": "::1", "PET_NPROC_PER_NODE": "2"}
@@ -122,7 +122,7 @@ POD = AGENT._replace(local_size=2)
 
 
 @pytest.mark.parametrize(
-    ("world", "described", "environ", "found"),
+    ("world", "described", "environ", "settings"),
     [
         (ONE_NODE, {"PET_MAX_RESTARTS": "3"}, {}, [NEW_STORE]),
         (ONE_NODE, {"PET_MAX_RESTARTS": "0"}, {"PET_MAX_RESTARTS": "3"}, []),
@@ -140,9 +140,9 @@ POD = AGENT._replace(local_size=2)
     ],
 )
 def test_what_is_started_again_is_prepared_for_that(
-    world: World, described: dict[str, str], environ: dict[str, str], found: list[Setting]
+    world: World, described: dict[str, str], environ: dict[str, str], settings: list[Setting]
 ) -> None:
-    assert prepare_restarts(world, described, environ) == found
+    assert prepare_restarts(world, described, environ) == settings
 
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "{}/../front", "/{}", "{}/."])

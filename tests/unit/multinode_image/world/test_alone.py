@@ -126,7 +126,7 @@ def test_a_count_says_several_only_beside_the_number_of_one_below_it(
     assert signs.numbers_one(name, environ) == (index < count)
     assert not signs.numbers_one(name, {**environ, name: "1"})
     assert not signs.numbers_one(name, {name: str(count), f"X{prefix}{kind}_{place}": str(index)})
-    assert not signs.numbers_one(f"LOCAL_{name}", {f"LOCAL_{each}": text for each, text in environ.items()})
+    assert not signs.numbers_one(f"LOCAL_{name}", {f"LOCAL_{other}": text for other, text in environ.items()})
 
 
 JSON = st.recursive(

@@ -34,5 +34,7 @@ def test_each_scheduler_is_tried() -> None:
     variables = {name for case in CASES for name in case.environ}
     variables |= {name for rows in read_machines().values() for row in rows for name in row["variables"]}
 
-    missing = [each.prefix for each in SCHEDULERS if not any(name.startswith(each.prefix) for name in variables)]
+    missing = [
+        scheduler.prefix for scheduler in SCHEDULERS if not any(name.startswith(scheduler.prefix) for name in variables)
+    ]
     assert not missing, "add a case to tests/data/launchers.toml or machines.toml for each of these of world/table.py"

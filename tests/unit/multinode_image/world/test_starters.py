@@ -82,7 +82,7 @@ def test_auto_becomes_a_number(line: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "options"),
     [
         ("--nnodes 2 x.py --nnodes 3", {"--nnodes": "2"}),
         ("--nnodes=2 --nnodes 3 --standalone x.py", {"--nnodes": "3", "--standalone": "1"}),
@@ -97,12 +97,12 @@ def test_auto_becomes_a_number(line: str, expected: str) -> None:
         ("--master 2 --nodes 2 -n 2 x.py", {"--master": "2", "--nodes": "2", "-n": "2"}),
     ],
 )
-def test_options_of_torchrun_end_where_the_script_begins(line: str, found: dict[str, str]) -> None:
-    assert {name: value for name, value, _ in walk_options(line.split(), FLAGS)} == found
+def test_options_of_torchrun_end_where_the_script_begins(line: str, options: dict[str, str]) -> None:
+    assert {name: value for name, value, _ in walk_options(line.split(), FLAGS)} == options
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "runs"),
     [
         ("torchrun --nnodes 1 x.py --seed 1", ("torchrun", "", "x.py", ["--seed", "1"])),
         ("torchrun --unknown x.py y.py", ("torchrun", "", "x.py", ["y.py"])),
@@ -118,5 +118,5 @@ def test_options_of_torchrun_end_where_the_script_begins(line: str, found: dict[
         ("torchrun", ("torchrun", "", "", [])),
     ],
 )
-def test_what_a_command_line_runs(line: str, found: tuple[str, str, str, list[str]]) -> None:
-    assert find_code(line.split()) == found
+def test_what_a_command_line_runs(line: str, runs: tuple[str, str, str, list[str]]) -> None:
+    assert find_code(line.split()) == runs

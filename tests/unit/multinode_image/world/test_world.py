@@ -131,7 +131,7 @@ def test_nodes_and_processes_are_counted(
 
 
 @pytest.mark.parametrize(
-    ("local", "count", "around", "size", "nodes", "found"),
+    ("local", "count", "around", "size", "nodes", "ranks"),
     [
         ("", "", "", 4, (1, 4), 4),
         ("9", "", "", 4, (1, 1), 4),
@@ -149,10 +149,10 @@ def test_nodes_and_processes_are_counted(
     ],
 )
 def test_the_ranks_of_this_node_and_the_nodes_are_counted(
-    local: str, count: str, around: str, size: int, nodes: tuple[int, int], found: int
+    local: str, count: str, around: str, size: int, nodes: tuple[int, int], ranks: int
 ) -> None:
     launcher = RankLauncher(MPI, Names(local_size=("LOCAL",), nodes=("NODES",)), allocation=("AROUND",))
-    assert read_layout({"LOCAL": local, "NODES": count, "AROUND": around}, launcher, size) == (nodes, found)
+    assert read_layout({"LOCAL": local, "NODES": count, "AROUND": around}, launcher, size) == (nodes, ranks)
 
 
 @pytest.mark.parametrize(
@@ -207,11 +207,11 @@ def test_a_launcher_of_ranks_may_name_the_master_in_its_row(more: dict[str, str]
 
     assert row.proves(environ)
     try:
-        found = read_rank(environ, row)
+        read = read_rank(environ, row)
     except Refusal as refusal:
         assert master in refusal.finding
     else:
-        assert (found.master, found.rank, found.local_rank, found.local_size) == (
+        assert (read.master, read.rank, read.local_rank, read.local_size) == (
             master, 3, 1, int(environ["ACME_LOCAL_SIZE"]),
         )  # fmt: skip
 
@@ -219,7 +219,7 @@ def test_a_launcher_of_ranks_may_name_the_master_in_its_row(more: dict[str, str]
 def test_the_first_host_of_a_list_is_the_same_for_all_whatever_its_order() -> None:
     environ = left_by("sagemaker")
     hosts = json.loads(environ["SM_HOSTS"])
-    masters = {detect({**environ, "SM_HOSTS": json.dumps(each)}).master for each in (hosts, hosts[::-1])}
+    masters = {detect({**environ, "SM_HOSTS": json.dumps(names)}).master for names in (hosts, hosts[::-1])}
 
     assert masters == {min(hosts)}
 
@@ -245,9 +245,9 @@ def test_two_jobs_on_one_node_have_two_ports() -> None:
 def test_a_typed_torchrun_has_a_world_of_its_own(
     typed: dict[str, str], outer: tuple[str, ...], world: tuple[str, tuple[int, int], int | None]
 ) -> None:
-    found = detect(left_by(*outer), typed={"PET_NPROC_PER_NODE": "2", **typed})
-    assert (found.launcher, found.nodes, found.node_rank, found.local_size) == (*world, 2)
-    assert found.outer is not None and found.outer.started == bool(outer)
+    detected = detect(left_by(*outer), typed={"PET_NPROC_PER_NODE": "2", **typed})
+    assert (detected.launcher, detected.nodes, detected.node_rank, detected.local_size) == (*world, 2)
+    assert detected.outer is not None and detected.outer.started == bool(outer)
 
 
 # Slurm's lists, as `scontrol show hostnames` reads them.
@@ -298,7 +298,7 @@ HOSTS_OF_JOB = '{"current_host": "algo-2", "hosts": ["algo-1", "algo-2"], "netwo
 
 
 @pytest.mark.parametrize(
-    ("environ", "files", "found"),
+    ("environ", "files", "variables"),
     [
         ({"PBS_NODEFILE": "/n"}, {"/n": "a\na\nb\n"}, {"PBS_NUM_NODES": "2"}),
         ({"PBS_NODEFILE": "/n", "PBS_NUM_NODES": "3"}, {"/n": "a\n"}, {}),
@@ -308,12 +308,12 @@ HOSTS_OF_JOB = '{"current_host": "algo-2", "hosts": ["algo-1", "algo-2"], "netwo
     ],
 )
 def test_what_files_say_counts_as_variables(
-    environ: dict[str, str], files: dict[str, str], found: dict[str, str]
+    environ: dict[str, str], files: dict[str, str], variables: dict[str, str]
 ) -> None:
-    assert complete_variables(environ, lambda path: files.get(path)) == {**environ, **found}
+    assert complete_variables(environ, lambda path: files.get(path)) == {**environ, **variables}
 
 
-@given(st.text() | st.recursive(st.none() | st.text(), lambda each: st.dictionaries(st.text(), each)).map(repr))
+@given(st.text() | st.recursive(st.none() | st.text(), lambda nested: st.dictionaries(st.text(), nested)).map(repr))
 def test_any_file_of_sagemaker_can_be_read(text: str) -> None:
     assert set(complete_variables({}, {SAGEMAKER: text}.get)) <= {"SM_HOSTS", "SM_CURRENT_HOST"}
 
