@@ -88,8 +88,8 @@ def draw_speed() -> str:
     bars = [(what, ratio) for what, ratio in ratios if ratio is not None]
     scale = 360 / math.log(max((ratio for _, ratio in bars), default=math.e))  # that of the longest, in pixels
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {height * len(bars) + 8}" font-family="sans-serif" '
-        'font-size="13"><rect width="100%" height="100%" fill="#fff"/>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 740 {height * (len(bars) + 1) + 8}" '
+        'font-family="sans-serif" font-size="13"><rect width="100%" height="100%" fill="#fff"/>'
     ]
     for number, (what, ratio) in enumerate(bars):
         y = height * number + 6
@@ -97,4 +97,6 @@ def draw_speed() -> str:
         width = round(math.log(max(ratio, 1)) * scale)
         lines.append(f'<rect x="268" y="{y}" width="{width}" height="20" fill="#1f77b4"/>')
         lines.append(f'<text x="{274 + width}" y="{y + 15}">{written(ratio, "ratio")} times</text>')
+    scale_of_bars = "as fast as the guide's way (logarithmic)"
+    lines.append(f'<text x="268" y="{height * len(bars) + 22}">{scale_of_bars}</text>')
     return "\n".join([*lines, "</svg>"]) + "\n"
