@@ -13,11 +13,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # python -I and PYTHONSAFEPATH leave it out
 
-from images import terminal
-from images.host import shadows
+from images import startup
 
 if __name__ == "__main__":
-    terminal.end_at_interrupt()
+    startup.end_at_interrupt()
 
 gc.set_threshold(100_000)  # what is imported and read stays to the end: a collection would free nothing of it
 
@@ -25,7 +24,7 @@ try:
     from images import cli
     from images.host import process
 except Exception as error:
-    if (fault := shadows.explain_import(error, os.environ)) is None:
+    if (fault := startup.explain_import(error, os.environ)) is None:
         raise
     sys.exit(str(fault))
 
@@ -33,7 +32,7 @@ if __name__ == "__main__":
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may have ASCII only
-    terminal.raise_interrupts()
+    startup.raise_interrupts()
     process.end_as_interrupted()
     if os.environ.get("COLUMNS") == "0":  # in which rich prints nothing; others ask the terminal
         del os.environ["COLUMNS"]

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from images import terminal
+from images import startup
 from images.context import World
-from images.host import shadows
 from images.host.errors import Fault, system_fault
 from images.options import COMMANDS, parse_words
 
@@ -46,10 +45,10 @@ def main(argv: Sequence[str], world: World) -> int:
         said = system_fault(error)
         print(said, file=sys.stderr)
         if error.filename is None:  # stdout, of which Python would report at its end what is left in it
-            terminal.mute(sys.stdout)
+            startup.mute(sys.stdout)
         return said.exit_code
     except Exception as error:  # where a step imports what other builds do without
-        if (missing := shadows.explain_import(error, world.environ)) is None:
+        if (missing := startup.explain_import(error, world.environ)) is None:
             raise
         print(missing, file=sys.stderr)
         return missing.exit_code

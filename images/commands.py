@@ -14,12 +14,12 @@ from images import building, inputs, pipeline, report
 from images.check import attached, opened, provenance, verify
 from images.context import Context, World
 from images.host.errors import UserFault, WorldFault
+from images.host.files import require_writable
 from images.lock import bundle, lockfile
 from images.lock.lock import Lock
 from images.options import read_request
 from images.pipeline import Locked
 from images.plan.request import Request
-from images.store import whole_files
 
 
 def _write_lock(options: argparse.Namespace, world: World, out: Console) -> None:
@@ -27,7 +27,7 @@ def _write_lock(options: argparse.Namespace, world: World, out: Console) -> None
     if place and place.is_dir():
         raise UserFault("that is a directory", options.output, "--output with the path of a file")
     if place:
-        whole_files.require_writable(place.parent)
+        require_writable(place.parent)
     [locked] = inputs.make_locks(options, [read_request(options)], inputs.make_context(options, world))
     if place:
         bundle.write_lock(locked.lock, place)

@@ -5,11 +5,40 @@ Whoever needs a value reads it from the lock; all that is between hands it on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-from images.host.option_fields import LINES, kind_of, option, option_key
+LINES = "tuple[str, ...]"
+EVERY = "build plan lock bundle"  # the commands that have a request
+
+
+def option(
+    default: bool | int | str | None,
+    text: str,
+    metavar: str | None = None,
+    *,
+    commands: str = EVERY,
+    choices: Iterable[str] | None = None,
+) -> Any:
+    """Return a field: its default, what --help says and shows for a value, and the commands that take it."""
+    return field(default=default, metadata={"help": text, "metavar": metavar, "commands": commands, "choices": choices})
+
+
+def kind_of(one: Field[Any]) -> str:
+    """Return what a field takes: bool for one that is on or off, int for a whole number, str for a line of text.
+
+    One that may be typed more than once takes LINES.
+    """
+    return str(one.type).removesuffix(" | None")
+
+
+def option_key(name: str) -> str:
+    """Return how an option is written in a lock, and after two hyphens on a command line."""
+    return name.replace("_", "-")
+
+
+# What is in an image by an option alone: each field is an option of build.py, a key of its lock, and a line of a plan.
 
 Value = bool | str | tuple[str, ...]
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from images.host.option_fields import EVERY, option
+from images.content import EVERY, option
 from images.oci.media_types import PUBLISHED
 
 if TYPE_CHECKING:  # --help does without
-    from images.host.progress import Progress
+    from images.host.background import Progress
     from images.platforms import Platform
     from images.servers.pip_config import Sources
     from images.store.store import Store

@@ -12,9 +12,8 @@ from rich.console import Console
 
 from images import pipeline
 from images.context import Access, Context, Settings, World
-from images.host.background import Start
+from images.host.background import Progress, Start
 from images.host.errors import UserFault
-from images.host.progress import Progress
 from images.layers import user_files
 from images.lock import bundle, lockfile
 from images.lock.lock import Lock

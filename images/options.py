@@ -10,9 +10,9 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from images import content
+from images.content import EVERY, LINES, kind_of, option_key
 from images.context import Settings
 from images.host.errors import UserFault, require_text
-from images.host.option_fields import EVERY, LINES, kind_of, option_key
 from images.oci import reference
 from images.platforms import PLATFORMS, Platform, platform_of
 

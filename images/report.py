@@ -12,7 +12,7 @@ from rich.console import Console
 from images.check.attached import Attached
 from images.check.opened import Inside
 from images.check.verify import Difference
-from images.host.text import shown
+from images.host.errors import shown
 from images.oci.image import Image, published_digest
 
 

@@ -22,10 +22,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from images import terminal
+from images import startup
 
 if __name__ == "__main__":
-    terminal.end_at_interrupt()
+    startup.end_at_interrupt()
 
 try:
     from images.base import additions
@@ -35,14 +35,13 @@ try:
     from images.debian.debs import Debian
     from images.dpkg import maintainer_scripts, rootfs, suites
     from images.dpkg.maintainer_scripts import Script
-    from images.host.errors import UserFault, WorldFault
-    from images.host.text import shown
+    from images.host.errors import UserFault, WorldFault, shown
+    from images.host.files import write_whole
     from images.options import Parser
     from images.plan import catalog
     from images.plan.catalog import BaseRow
     from images.platforms import PLATFORMS, Platform
     from images.servers import pip_config
-    from images.store.whole_files import write_whole
     from scripts import program
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e '.[test]'")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from images import terminal
+from images import startup
 
 if __name__ == "__main__":
-    terminal.end_at_interrupt()
+    startup.end_at_interrupt()
 
 try:
     from manifests import cli

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 
 from rich.console import Console
 
-from images import terminal
+from images import startup
 from images.context import Access, Context, Settings
+from images.host.background import Progress
 from images.host.errors import Fault, system_fault
-from images.host.progress import Progress
 from images.servers.pip_config import Sources
 from images.store.store import Store, default_root
 
@@ -31,7 +31,7 @@ def ended(run: Callable[[], int]) -> int:
         said = system_fault(error)
         print(said, file=sys.stderr)
         if error.filename is None:  # stdout, of which Python would report at its end what is left in it
-            terminal.mute(sys.stdout)
+            startup.mute(sys.stdout)
         return said.exit_code
 
 

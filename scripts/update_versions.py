@@ -23,21 +23,20 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from images import terminal
+from images import startup
 
 if __name__ == "__main__":
-    terminal.end_at_interrupt()
+    startup.end_at_interrupt()
 
 try:
     import tomlkit
     from packaging.version import Version
 
-    from images.host.errors import UserFault
-    from images.host.text import shown
+    from images.host.errors import UserFault, shown
+    from images.host.files import write_whole
     from images.options import Parser
     from images.plan import catalog
     from images.servers import pip_config
-    from images.store.whole_files import write_whole
     from scripts import program
     from scripts.versions import package_index, resolvable
     from scripts.versions.package_index import File, Releases
@@ -203,5 +202,5 @@ def _row(**values: str | datetime.date) -> Any:
 
 
 if __name__ == "__main__":
-    terminal.raise_interrupts()
+    startup.raise_interrupts()
     sys.exit(main(sys.argv[1:]))

@@ -10,9 +10,8 @@ from images.check import provenance
 from images.context import Access
 from images.deliver import referrers
 from images.deliver.referrers import Attachment
-from images.foreign import documents
-from images.host.errors import WorldFault
-from images.host.text import shortened, shown
+from images.foreign.documents import parse_json
+from images.host.errors import WorldFault, shortened, shown
 from images.lock.lock import Lock
 from images.oci.descriptors import digest_of
 from images.oci.indexes import annotations_of
@@ -105,17 +104,17 @@ def read_signed_claim(data: bytes, sbom: bytes) -> str | None:
     is believed for its signature. What cannot be read, or is not signed, is no such thing.
     """
     try:
-        outer = documents.parse_json(data)
+        outer = parse_json(data)
         if "messageSignature" in outer:
             return None
         envelope = outer.get("dsseEnvelope", outer)
-        statement = documents.parse_json(base64.b64decode(envelope["payload"], validate=True))
+        statement = parse_json(base64.b64decode(envelope["payload"], validate=True))
         about, is_signed = str(statement["predicateType"]).lower(), bool(envelope["signatures"])
         predicate = statement.get("predicate")
     except (ValueError, KeyError, TypeError, AttributeError):
         return "provenance"
     if any(word in about for word in SBOMS):
-        return None if is_signed and predicate == documents.parse_json(sbom) else "sbom"
+        return None if is_signed and predicate == parse_json(sbom) else "sbom"
     return None if is_signed else "provenance"
 
 

@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from images.host.errors import UserFault, WorldFault
-from images.host.text import shortened
+from images.host.errors import UserFault, WorldFault, shortened
 from images.layers import entrypoint_layer, needed, user_files
 from images.layers.trim import Patterns
 from images.lock.lock import Artifact, Lock

@@ -11,7 +11,7 @@ from packageurl import PackageURL
 from images import content
 from images.base.base import BaseImage
 from images.check.sbom import name_suite
-from images.host.option_fields import option_key
+from images.content import option_key
 from images.lock import lockfile
 from images.lock.lock import Lock
 from images.oci import reference

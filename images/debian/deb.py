@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from images.debian import control
-from images.foreign import bounds
 from images.foreign.paths import find_flaw
 from images.foreign.tars import Tar
+from images.host import limits
 from images.host.errors import WorldFault
 
 MAGIC, HEADER = b"!<arch>\n", 60
@@ -100,8 +100,8 @@ def _read_parts(content: bytes, with_data: bool) -> Package:
     if names != MEMBERS or not parts[0].startswith(b"2."):
         raise ValueError(f"its members are {', '.join(names)[:80]!r}, not {', '.join(MEMBERS)} of format 2")
     _, control_part, data_part = parts
-    control_files = _control(unpacked(control_part, bounds.DEB.of(len(control_part))))
-    data = unpacked(data_part, bounds.DEB.of(len(data_part))) if with_data else b""
+    control_files = _control(unpacked(control_part, limits.DEB.of(len(control_part))))
+    data = unpacked(data_part, limits.DEB.of(len(data_part))) if with_data else b""
     about = control.parse_fields(control_files.get("control", (b"", 0))[0].decode())
     for name in ("Package", "Version", "Architecture"):
         if not about.get(name, "").isprintable() or not about.get(name):

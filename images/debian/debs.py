@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
-from images.foreign.grammars import Word
+from images.foreign.paths import Word
 
 
 @dataclass(frozen=True, order=True)

@@ -20,7 +20,7 @@ from docker.credentials import Store
 from docker.credentials.errors import CredentialsNotFound, StoreError
 
 from images.host.errors import WorldFault
-from images.host.home import home_of
+from images.host.files import home_of
 from images.oci.reference import Remote
 
 Entry = Mapping[str, str]

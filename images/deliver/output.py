@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from images.host.errors import UserFault
+from images.host.files import replacing, require_writable
 from images.oci.image import Image
 from images.oci.writing.archive import write_archive
 from images.oci.writing.layout_writer import write_layout
 from images.store.store import Store
-from images.store.whole_files import replacing, require_writable
 
 
 @dataclass(frozen=True)

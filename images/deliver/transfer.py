@@ -13,6 +13,7 @@ from pathlib import Path
 from images.context import Access
 from images.deliver.skopeo import Server
 from images.host.errors import Fault, WorldFault
+from images.host.files import hard_link
 from images.oci import manifest
 from images.oci.descriptors import Descriptor, digest_of
 from images.oci.image import Image, published_digest
@@ -21,7 +22,6 @@ from images.oci.reference import Remote
 from images.oci.writing.layout_writer import write_layout
 from images.servers.download import Advance
 from images.store.store import Store
-from images.store.whole_files import hard_link
 
 UNHEARD = ("plain", "certificate", "silent")  # kinds of faults where a registry has said nothing
 

@@ -1,10 +1,13 @@
-"""JSON and the like that others wrote: manifests, configurations, lists of images, locks."""
+"""JSON, TOML and HTML that others wrote: manifests, configurations, lists of images, locks, pages of indexes."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Collection, Iterable, Iterator
+from html import unescape
 from typing import Any
 
 DEEPEST = 100  # objects and lists within each other: the documents of images have eight
@@ -91,3 +94,97 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _list_parts(value: object) -> Iterable[object]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+# TOML, read by the standard library, and on Python 3.10 by what that was made from.
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+# Many keys in a row, as in a.b.c.d: readers of TOML need memory by the square of their number.
+_KEY = r"""\.[ \t]*(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+DEEP = re.compile(rf"{_KEY}(?:[ \t]*{_KEY}){{31}}")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Read TOML, which others may have written; some editors begin a file with a mark (BOM).
+
+    Raises ValueError for what is no TOML, or is nested too deep to be read.
+    """
+    try:
+        if DEEP.search(text):
+            raise ValueError("it is nested too deep")
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+
+
+# Tags of HTML that others wrote, in time by its length: html.parser takes it by the square of what is malformed.
+
+TAG = re.compile(r"[A-Za-z][^\s/>]*")
+BETWEEN, NAME, EQUALS, PLAIN = (re.compile(each) for each in (r"[\s/]*", r"[^\s/>=]+", r"\s*=\s*", r"[^\s>]*"))
+# Elements of which all up to their end is text (HTML standard, "Elements": raw text and escapable raw text).
+RAW = {name: re.compile(f"</{name}", re.IGNORECASE) for name in ("script", "style", "textarea", "title")}
+
+
+def list_elements(text: str, wanted: Collection[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the name of each tag that begins an element, and those of its attributes that are wanted.
+
+    Of an attribute that is there twice the first one counts. What has no end is none, and nothing is behind it.
+    """
+    at = 0
+    while (at := text.find("<", at)) >= 0:
+        if text.startswith("<!--", at):
+            at = _behind(text, "-->", at + 4)
+        elif tag := TAG.match(text, at + 1):
+            name = tag[0].lower()
+            attributes, at = _read_attributes(text, tag.end(), wanted)
+            if at > len(text):
+                return
+            yield name, attributes
+            if name in RAW:
+                end = RAW[name].search(text, at)
+                at = end.start() if end else len(text)
+        else:
+            at += 1
+
+
+def _read_attributes(text: str, at: int, wanted: Collection[str]) -> tuple[dict[str, str], int]:
+    """Return the attributes of a tag, and the place behind it: behind the end of the text where it has no end."""
+    attributes = dict[str, str]()
+    while True:
+        at = _pass(BETWEEN, text, at)
+        if at >= len(text):
+            return attributes, len(text) + 1
+        if text[at] == ">":
+            return attributes, at + 1
+        end = max(_pass(NAME, text, at), at + 1)
+        name, (value, at) = text[at:end].lower(), _read_value(text, end)
+        if name in wanted:
+            attributes.setdefault(name, unescape(value))
+
+
+def _read_value(text: str, at: int) -> tuple[str, int]:
+    """Return the value behind the name of an attribute, empty where it has none, and the place behind it."""
+    equals = EQUALS.match(text, at)
+    if equals is None:
+        return "", at
+    start = equals.end()
+    if (quote := text[start : start + 1]) in ("'", '"'):
+        end = _behind(text, quote, start + 1)
+        return text[start + 1 : end - 1], end
+    end = _pass(PLAIN, text, start)
+    return text[start:end], end
+
+
+def _behind(text: str, end: str, at: int) -> int:
+    """Return the place behind the next such end, or behind the end of the text."""
+    place = text.find(end, at)
+    return place + len(end) if place >= 0 else len(text) + 1
+
+
+def _pass(letters: re.Pattern[str], text: str, at: int) -> int:
+    match = letters.match(text, at)
+    return match.end() if match else at

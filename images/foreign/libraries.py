@@ -9,7 +9,7 @@ from typing import IO, Any, cast
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from images.foreign.bounds import Bounded
+from images.host.limits import Bounded
 
 MOST = 10_000  # entries that are read of one table: libc has 70, and a damaged count may say billions
 MOST_READ = 64 << 20  # bytes that are read of a library: one name of megabytes may be that of every entry

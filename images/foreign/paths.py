@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
+from typing import Annotated
+
+from pydantic import StringConstraints
 
 # Bytes of a name, which is NAME_MAX of Linux, and of a path, for which PATH_MAX leaves room below a store of any place.
 LONGEST_PART, LONGEST = 255, 3000
@@ -44,3 +47,14 @@ def find_excess(path: str) -> str | None:
 def below_root(path: str) -> str:
     """Return a path as seen from the root, which `..` does not leave, without the slash in front."""
     return posixpath.normpath(f"/{path}").lstrip("/")
+
+
+# Words that others wrote, by their grammars: what becomes a word on a command line, a path or a line of configuration.
+
+Release = Annotated[str, StringConstraints(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\z", max_length=100)]
+Minor = Annotated[str, StringConstraints(pattern=r"\A[0-9]{1,2}\.[0-9]{1,2}\z")]  # tags of wheels are counted up to it
+Word = Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-9_.+-]*\z")]
+Module = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
+Address = Annotated[str, StringConstraints(pattern=r"\Ahttps://[^\s\x00-\x1f]+\z")]
+Line = Annotated[str, StringConstraints(pattern=r"\A[^\x00-\x1f]*\z")]
+Backend = Annotated[str, StringConstraints(pattern=r"\A(ccl|gloo)\z")]

@@ -10,15 +10,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from images.host.errors import WorldFault
-from images.host.stops import end_if_stopped
 
 if TYPE_CHECKING:
     from types import FrameType
+
+
+STOPS: ContextVar[tuple[threading.Event, ...]] = ContextVar("stops", default=())  # each ends the work of this thread
+
+
+class Stopped(Exception):
+    """The work of a thread is not needed any more: something beside it has failed, or was interrupted."""
+
+
+def end_if_stopped() -> None:
+    """Raise Stopped in a thread whose work is not needed any more."""
+    if any(stop.is_set() for stop in STOPS.get()):
+        raise Stopped
+
 
 TICK = 0.5  # seconds
 ENDS = (signal.SIGTERM, signal.SIGHUP)  # of a job that is cancelled, and of a connection that is closed

@@ -9,6 +9,8 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from images.foreign import tars
+from images.foreign.tars import ArchiveFile
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock.lock import EXAMPLES
 from images.oci.writing.layer_writer import LayerWriter
@@ -17,8 +19,6 @@ from images.servers.download import Advance, download_file
 from images.servers.pip_config import Sources
 from images.store.blobs import sha256
 from images.store.store import Store, key_of
-from images.wheels import source_archive
-from images.wheels.source_archive import ArchiveFile
 
 PLACE = "workspace/transformers"
 # The rest of the archive is the library itself, which comes as a wheel, with its tests and documentation.
@@ -126,7 +126,7 @@ def members(path: Path) -> Iterator[ArchiveFile]:
     Raises WorldFault when the archive cannot be read, or holds a name that leads elsewhere.
     """
     try:
-        yield from source_archive.read_files(path, lambda name: name.startswith(TAKEN), bare=True)
+        yield from tars.read_files(path, lambda name: name.startswith(TAKEN), bare=True)
     except ValueError as error:
         remedy = "another copy: it is cut short, changed or not a tar archive, or has a name that no image can have"
         raise WorldFault("cannot read the archive of the examples", f"{path} ({error})", remedy) from error

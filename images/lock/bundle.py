@@ -8,13 +8,13 @@ from pathlib import Path
 
 from images.foreign.files import open_tar
 from images.host.errors import UserFault
+from images.host.files import replacing, require_writable, write_whole
 from images.lock import lockfile
 from images.lock.lock import Lock
 from images.oci.writing import tars
 from images.plan.user_files import USER_FILE
 from images.store.blobs import BLOB, CHUNK
 from images.store.store import Store
-from images.store.whole_files import replacing, require_writable, write_whole
 
 LOCK = lockfile.NAME
 REMEDY = "a file that build.py bundle wrote"

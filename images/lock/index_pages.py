@@ -19,7 +19,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import requests
 from packaging.utils import canonicalize_name
 
-from images.foreign import documents, html
+from images.foreign import documents
 from images.host import limits
 from images.host.background import background
 from images.host.errors import WorldFault
@@ -222,7 +222,7 @@ def _in_html(body: bytes, base: str, charset: str | None, name: str, *, declared
     if len(body) > limits.HTML.most:
         raise ValueError(f"more than {limits.HTML.most} bytes of HTML")
     text, files, is_page = body.decode(charset if charset in CHARSETS else "utf-8", "replace"), [], declared
-    for number, (tag, attributes) in enumerate(html.list_elements(text, ATTRIBUTES)):
+    for number, (tag, attributes) in enumerate(documents.list_elements(text, ATTRIBUTES)):
         if number > MOST_TAGS:
             raise ValueError(f"more than {MOST_TAGS} tags")
         if tag == "base" and attributes.get("href"):

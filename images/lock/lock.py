@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from images.base.base import BaseImage
 from images.debian.debs import Deb, Debian
-from images.foreign.grammars import Line, Word
+from images.foreign.paths import Line, Word
 from images.plan.pins import Pins, tag_of
 from images.plan.user_files import USER_FILE, UserFile
 from images.platforms import TWIN, Platform

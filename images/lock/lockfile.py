@@ -19,10 +19,10 @@ from packaging.version import Version
 from pydantic import TypeAdapter, ValidationError
 
 from images import content as content_of
+from images.content import option_key
 from images.foreign import documents
+from images.foreign.documents import parse_toml
 from images.host.errors import UserFault
-from images.host.option_fields import option_key
-from images.host.toml import parse_toml
 from images.lock import uv
 from images.lock.lock import Artifact, Lock
 from images.oci import reference

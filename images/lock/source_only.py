@@ -7,11 +7,12 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from images.foreign import tars
 from images.host.errors import WorldFault
 from images.plan.pins import SourceOnly
 from images.store.blobs import sha256
 from images.store.store import Store
-from images.wheels import record, source_archive
+from images.wheels import record
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 REMEDY = "--wheelhouse with a wheel of it, or the archive as its maker published it"
@@ -41,7 +42,7 @@ def _read_package(archive: Path, row: SourceOnly, stem: str) -> dict[str, bytes]
     """Return the files of the wheel: those of the package, and its metadata."""
     package = row.name.replace("-", "_")
     try:
-        files = source_archive.read_files(archive, lambda path: path == "PKG-INFO" or path.startswith(f"{package}/"))
+        files = tars.read_files(archive, lambda path: path == "PKG-INFO" or path.startswith(f"{package}/"))
         taken = {path: data for path, data, _ in files}
         about = taken.pop("PKG-INFO", b"").decode()
     except ValueError as error:

@@ -18,9 +18,9 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from images.context import Context
+from images.foreign.documents import parse_toml
 from images.host import process
 from images.host.errors import UserFault
-from images.host.toml import parse_toml
 from images.lock import index_pages, wheelhouse
 from images.lock.lock import BINDINGS, IPEX
 from images.lock.uv_errors import explain

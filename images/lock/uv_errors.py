@@ -13,8 +13,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from images.context import Context
-from images.host.errors import Fault, UserFault, WorldFault
-from images.host.text import shortened
+from images.host.errors import Fault, UserFault, WorldFault, shortened
 from images.lock import wheelhouse
 from images.lock.index_pages import REACH
 from images.lock.newest import find_newest

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
-from images.host.text import shortened
+from images.host.errors import shortened
 
 # What uv says of a file, which may stand between the reasons; how these begin, and what comes after them.
 NO_DAY, NO_SOLUTION = "is missing an upload date", "No solution found"

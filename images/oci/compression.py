@@ -13,8 +13,8 @@ from typing import IO, cast
 
 import zstandard
 
-from images.foreign import bounds
 from images.foreign.tars import Tar
+from images.host import limits
 from images.host.errors import Damaged, WorldFault
 from images.oci.layer import Layer
 from images.store.blobs import CHUNK, Blobs, sha256
@@ -71,7 +71,7 @@ def open_layer(path: Path) -> Iterator[Plain]:
 
     Raises WorldFault when it is damaged, also from within the block.
     """
-    kind, most = detect(path), bounds.LAYER.of(path.stat().st_size)
+    kind, most = detect(path), limits.LAYER.of(path.stat().st_size)
     try:
         with path.open("rb") as file:
             if kind == "gzip":

@@ -23,8 +23,8 @@ from pydantic import (
     model_validator,
 )  # fmt: skip
 
+from images.foreign.documents import parse_toml
 from images.host.errors import UserFault
-from images.host.toml import parse_toml
 from images.plan.pins import SourceOnly
 from images.platforms import Platform
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from images.content import Content
-from images.host.text import shown
+from images.host.errors import shown
 from images.plan import choose, compatibility
 from images.plan.catalog import Catalog, Torch
 from images.plan.plan import Plan

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 
 from images.content import Content
-from images.foreign.grammars import Address, Backend, Line, Minor, Module, Release, Word
+from images.foreign.paths import Address, Backend, Line, Minor, Module, Release, Word
 from images.plan.user_files import UserFile
 from images.platforms import PLATFORMS, Platform
 from images.store.store import key_of

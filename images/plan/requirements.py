@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from images.foreign.documents import parse_toml
 from images.host.errors import UserFault, require_text
-from images.host.plain_files import is_plain
-from images.host.toml import parse_toml
+from images.host.files import is_plain
 from images.plan import for_gpu, markers
 from images.plan.catalog import TORCH_INDEX
 from images.platforms import Platform

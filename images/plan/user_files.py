@@ -16,9 +16,9 @@ from stat import S_ISREG
 from typing import IO, NoReturn
 
 from images.foreign import paths
-from images.foreign.grammars import Line
+from images.foreign.paths import Line
 from images.host.errors import UserFault, named
-from images.host.plain_files import is_plain
+from images.host.files import is_plain
 from images.plan import ignored, private_files
 from images.plan.ignored import Pattern
 from images.store.blobs import CHUNK

@@ -24,9 +24,8 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, MaxRetryError,
 from urllib3.util import Retry
 
 from images.host import limits
-from images.host.errors import UserFault, WorldFault
-from images.host.stops import end_if_stopped
-from images.host.text import shown
+from images.host.errors import UserFault, WorldFault, shown
+from images.host.process import end_if_stopped
 from images.servers.pip_config import Sources, local_path, without_login
 from images.store.blobs import CHUNK, copied
 from images.store.store import Store

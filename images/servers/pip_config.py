@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import unquote, unquote_to_bytes, urlsplit, urlunsplit
 
 from images.host.errors import UserFault, require_text
-from images.host.home import home_of
+from images.host.files import home_of
 from images.servers import certificates
 
 # A value of a command's section replaces one of [global], and a variable PIP_... replaces both.

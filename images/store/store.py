@@ -15,9 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from images.host import files
 from images.host.errors import Damaged, UserFault, WorldFault, named, require_text
-from images.host.home import home_of
-from images.store import fingerprint, whole_files
+from images.host.files import home_of
+from images.store import fingerprint
 from images.store.blobs import BLOB, Cached, sha256
 
 PARTS = ("blobs", "records", "trees", "aside")
@@ -90,7 +91,7 @@ class Store:
     def blob(self, digest: str, name: str = BLOB, size: int | None = None) -> Path | None:
         """Return where a blob is, None where there is none; one of another size (bytes) is damaged, and removed."""
         path = self.place(digest, name)
-        if (status := whole_files.own_file(path)) is None:
+        if (status := files.own_file(path)) is None:
             return None
         if size is not None and status.st_size != size:
             self.drop(path)
@@ -167,7 +168,7 @@ class Store:
     def record(self, kind: str, key: str) -> Any | None:
         """Return a record, or None where there is none, or a damaged one."""
         path = self.record_place(kind, key)
-        if whole_files.own_file(path) is None:
+        if files.own_file(path) is None:
             return None
         digest, _, text = path.read_bytes().partition(b"\n")
         return json.loads(text) if digest.decode(errors="replace") == hashlib.sha256(text).hexdigest() else None
@@ -219,7 +220,7 @@ def _remove_old(aside: Path) -> None:
     """Remove what killed builds of this user have left, whatever the clock says of it; follow no link."""
     for left in aside.iterdir():
         with suppress(OSError):
-            if not whole_files.why_shared(left) and left.stat().st_mtime < time.time() - OLD:
+            if not files.why_shared(left) and left.stat().st_mtime < time.time() - OLD:
                 with _locked(left) as is_left:
                     if is_left:
                         shutil.rmtree(left)
@@ -231,13 +232,13 @@ def _require_private(root: Path) -> None:
     Whoever can write to it decides what its records say of its files, and what is removed in it.
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)  # it has private wheels, base images and addresses
-    _refuse_shared(root, whole_files.why_shared(root))
+    _refuse_shared(root, files.why_shared(root))
     for part in PARTS:
         (root / part).mkdir(mode=0o700, exist_ok=True)
     is_closed = not root.stat().st_mode & 0o077
     for part in (*PARTS, UV):
         if os.path.lexists(root / part):
-            _refuse_shared(root / part, whole_files.why_shared(root / part, is_closed=is_closed))
+            _refuse_shared(root / part, files.why_shared(root / part, is_closed=is_closed))
 
 
 def _refuse_shared(place: Path, why: str | None) -> None:

@@ -18,8 +18,8 @@ from packaging.metadata import RawMetadata, parse_email
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from images.foreign import bounds
 from images.foreign.paths import find_flaw
+from images.host import limits
 from images.store.blobs import Blobs
 from images.wheels import archive, record
 from images.wheels.archive import WheelArchive
@@ -67,7 +67,7 @@ def _read_wheel(path: Path) -> WheelContent:
 def _check_size(wheel: WheelArchive, size: int) -> None:
     """Raise ValueError for a bomb; `size` is the archive's own."""
     unpacked = sum(member.info.file_size for member in wheel.members.values())
-    if unpacked > bounds.WHEEL.of(size):
+    if unpacked > limits.WHEEL.of(size):
         raise ValueError(f"{size} bytes would unpack to {unpacked}")
 
 

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from images import terminal
+from images import startup
 
 if __name__ == "__main__":
-    terminal.end_at_interrupt()
+    startup.end_at_interrupt()
 
 try:
     from images.host.errors import UserFault, WorldFault

@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
+from images.foreign.documents import parse_toml
 from images.host.errors import UserFault
-from images.host.toml import parse_toml
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from images.host.toml import parse_toml
+from images.foreign.documents import parse_toml
 from multinode_image.memory.estimate import Workload, estimate_rank
 from multinode_image.memory.model import parse_model
 from scripts.pages.tables import write_table

@@ -10,7 +10,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from images.host.toml import parse_toml
+from images.foreign.documents import parse_toml
 from images.plan import catalog, matrix
 from images.plan.catalog import Torch, Transformers
 from scripts.pages import built

@@ -16,9 +16,9 @@ import pytest
 from rich.console import Console
 
 from images.host import limits
+from images.host.background import Progress
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.limits import Limit
-from images.host.progress import Progress
 from images.lock import collect, index_pages, resolve
 from images.plan import catalog, planner
 from images.plan.request import Request

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from images.context import Access, Context, Settings
 from images.debian.debs import Deb, Debian
-from images.host.progress import Progress
+from images.host.background import Progress
 from images.lock import lockfile
 from images.lock.lock import Artifact, Lock
 from images.plan.request import Request

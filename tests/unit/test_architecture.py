@@ -28,9 +28,8 @@ PROTOCOL = {
     "images.store.blobs",  # what keeps files by their sha256
     "images.host.errors",  # a fault has three parts
     "images.host.limits",  # how much is read
-    "images.host.stops",  # work that is not needed any more
-    "images.host.text",  # what a terminal may show of a fault
-    "images.store.whole_files",  # files that are whole or not there
+    "images.host.process",  # work that is not needed any more
+    "images.host.files",  # files that are whole or not there
     "images.platforms",
 }
 # What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.

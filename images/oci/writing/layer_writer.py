@@ -13,7 +13,7 @@ import zstandard
 
 from images.foreign.paths import WHITEOUT, find_flaw
 from images.host.errors import WorldFault
-from images.host.stops import end_if_stopped
+from images.host.process import end_if_stopped
 from images.oci.layer import Directories, Written
 from images.oci.writing import packing
 from images.oci.writing.tars import END, header

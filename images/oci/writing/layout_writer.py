@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from images.host.errors import Damaged
+from images.host.files import hard_link, replacing
 from images.oci import indexes
 from images.oci.compression import pack_layer
 from images.oci.descriptors import digest_of
@@ -17,7 +18,6 @@ from images.oci.indexes import LAYOUT
 from images.oci.layer import Layer
 from images.platforms import Platform
 from images.store.blobs import BLOB, Blobs, sha256
-from images.store.whole_files import hard_link, replacing
 
 
 def write_layout(path: Path, images: Sequence[Image], store: Blobs, compression: str, *, linked: bool = False) -> None:

@@ -17,7 +17,7 @@ from images.check import components
 from images.debian import control
 from images.foreign import documents
 from images.foreign.paths import find_flaw
-from images.host.text import shown
+from images.host.errors import shown
 from images.lock import lockfile
 from images.oci import reference
 from tests.support.growth import assert_linear, repeat

@@ -32,7 +32,7 @@ from images.deliver.command_line import PODMAN, CommandLine
 from images.deliver.referrers import Attachment
 from images.foreign import tars
 from images.foreign.tars import Tar
-from images.host import limits, process
+from images.host import files, limits, process
 from images.host.errors import Fault, WorldFault
 from images.lock import index_pages, uv
 from images.oci.image import Image, write_config
@@ -44,7 +44,6 @@ from images.plan.request import Request
 from images.platforms import AMD64, ARM64
 from images.servers import pip_config
 from images.servers.pip_config import Sources
-from images.store import whole_files
 from images.store.store import Store
 from images.wheels.archive import open_wheel
 from tests.support import locks
@@ -122,7 +121,7 @@ def test_a_store_is_its_owner_s_alone(tmp_path: Path, mode: int, *, is_closed: b
     (tmp_path / "store").mkdir()
     (tmp_path / "store").chmod(mode)
 
-    assert bool(whole_files.why_shared(tmp_path / "store", is_closed=is_closed)) is shared
+    assert bool(files.why_shared(tmp_path / "store", is_closed=is_closed)) is shared
 
 
 def test_a_stranger_s_image_has_no_rights_in_podman(monkeypatch: pytest.MonkeyPatch) -> None:

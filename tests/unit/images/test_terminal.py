@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from images import terminal
+from images import startup
 
 Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers
 
@@ -23,9 +23,9 @@ def test_an_interrupt_has_no_traceback_until_it_is_handled_and_stays_ignored_whe
 ) -> None:
     kept = signal.signal(signal.SIGINT, before)
     try:
-        terminal.end_at_interrupt()
+        startup.end_at_interrupt()
         assert signal.getsignal(signal.SIGINT) == meanwhile
-        terminal.raise_interrupts()
+        startup.raise_interrupts()
         assert signal.getsignal(signal.SIGINT) == before
     finally:
         signal.signal(signal.SIGINT, kept)

@@ -24,9 +24,9 @@ from images.check.opened import LOCK, Inside, read_images
 from images.check.sbom import _distro
 from images.context import Access
 from images.debian.control import parse_paragraphs
-from images.foreign import bounds
-from images.foreign.bounds import Bound
+from images.host import limits
 from images.host.errors import Fault, WorldFault
+from images.host.limits import Bound
 from images.oci import compression, image, reference
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
@@ -266,7 +266,7 @@ def test_a_hostile_layer_is_read_or_refused(place: Path, tar: bytes) -> None:
 
 @pytest.mark.parametrize("kind", ["gzip", "zstd"])
 def test_a_layer_that_unpacks_to_too_much_is_refused(place: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "LAYER", Bound(100, 1 << 20))
+    monkeypatch.setattr(limits, "LAYER", Bound(100, 1 << 20))
     tar = named(b"a", bytes(4 << 20)) + hostile.END
     with watched(place, MEMORY) as scratch, pytest.raises(WorldFault, match="unpacks to too much"):
         take(stand_in.write(scratch / "layout", made([packed(tar, kind)], [digest(tar)])), scratch)

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from images.debian import deb
-from images.foreign import bounds
-from images.foreign.bounds import Bound
+from images.host import limits
 from images.host.errors import WorldFault
+from images.host.limits import Bound
 from tests.support.hostile import END, changed, entry, watched
 from tests.support.packages import archived, package
 from tests.support.stand_in import layer
@@ -86,7 +86,7 @@ def test_what_is_no_package_is_refused(content: bytes, said: str) -> None:
 
 
 def test_a_package_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "DEB", Bound(100, 1 << 20))
+    monkeypatch.setattr(limits, "DEB", Bound(100, 1 << 20))
     with pytest.raises(WorldFault, match="unpacks to more than"):
         deb.parse_package(with_data(bytes(2 << 20)), "bomb.deb")
 
@@ -96,7 +96,7 @@ def test_files_stay_packed_where_only_the_control_file_is_asked_for(
 ) -> None:
     (tmp_path / "a.deb").write_bytes(with_data(bytes(2 << 20)))
     whole = deb.load_package(tmp_path / "a.deb")
-    monkeypatch.setattr(bounds, "DEB", Bound(100, 1 << 20))
+    monkeypatch.setattr(limits, "DEB", Bound(100, 1 << 20))
 
     assert deb.load_control(tmp_path / "a.deb") == replace(whole, data=b"")
 

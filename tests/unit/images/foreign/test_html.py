@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from images.foreign.html import list_elements
+from images.foreign.documents import list_elements
 from tests.support.growth import assert_linear, repeat
 
 WANTED = ("href", "name")

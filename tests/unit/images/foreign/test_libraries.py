@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.foreign import libraries
-from images.foreign.bounds import Bounded
+from images.host.limits import Bounded
 from tests.support import hostile
 from tests.support.elf import library
 

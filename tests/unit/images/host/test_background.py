@@ -12,7 +12,7 @@ import pytest
 from images.context import Context
 from images.host.background import background, side_by_side
 from images.host.errors import WorldFault
-from images.host.stops import Stopped, end_if_stopped
+from images.host.process import Stopped, end_if_stopped
 from images.store.store import Store
 from tests.support import locks
 

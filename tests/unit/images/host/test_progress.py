@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from images.host.progress import Progress
+from images.host.background import Progress
 
 
 @pytest.fixture(autouse=True)

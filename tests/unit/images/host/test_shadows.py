@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from images.host.shadows import explain_import
+from images.startup import explain_import
 
 FILES = {
     "lacks a part": ("__version__ = '20.0'", "shadow_one.version", "PYTHONPATH"),

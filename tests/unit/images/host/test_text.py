@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.host.text import shortened, shown
+from images.host.errors import shortened, shown
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from packaging.pylock import Pylock
 from rich.console import Console
 
 from images.context import Settings
+from images.host.background import Progress
 from images.host.errors import UserFault
-from images.host.progress import Progress
 from images.lock import resolve, uv
 from images.lock.index_pages import list_addresses
 from images.lock.uv import Chosen

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from images.host.errors import LONGEST, UserFault
-from images.host.text import shortened
+from images.host.errors import LONGEST, UserFault, shortened
 from images.plan import catalog, choose
 from images.plan.request import Request
 from images.platforms import PLATFORMS

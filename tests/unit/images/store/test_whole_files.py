@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from images.store.whole_files import hard_link, replacing, write_whole
+from images.host.files import hard_link, replacing, write_whole
 
 
 @pytest.mark.parametrize("name", ["file", "link"])

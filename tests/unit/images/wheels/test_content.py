@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from images.foreign import bounds
-from images.foreign.bounds import Bound
+from images.host import limits
 from images.host.errors import WorldFault
+from images.host.limits import Bound
 from images.store.store import Store
 from images.wheels import archive, record
 from images.wheels.content import ALGORITHMS, WheelContent, read_content
@@ -256,15 +256,15 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_bomb_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "WHEEL", Bound(30, 8 << 20))
-    path = pack(tmp_path, {"thing.py": bytes(bounds.WHEEL.least + 1)})
+    monkeypatch.setattr(limits, "WHEEL", Bound(30, 8 << 20))
+    path = pack(tmp_path, {"thing.py": bytes(limits.WHEEL.least + 1)})
 
     tracemalloc.start()
     assert "would unpack to" in refused(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert peak < bounds.WHEEL.least // 4
+    assert peak < limits.WHEEL.least // 4
 
 
 def test_a_wheel_is_read_once(tmp_path: Path) -> None:

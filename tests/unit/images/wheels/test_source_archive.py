@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from images.foreign import bounds
-from images.foreign.bounds import Bound
-from images.wheels import source_archive
+from images.foreign import tars
+from images.host import limits
+from images.host.limits import Bound
 
 
 def tar(*infos: tarfile.TarInfo) -> bytes:
@@ -27,8 +27,8 @@ def tar(*infos: tarfile.TarInfo) -> bytes:
     return out.getvalue()
 
 
-def read(path: Path) -> list[source_archive.ArchiveFile]:
-    return list(source_archive.read_files(path, lambda name: True))
+def read(path: Path) -> list[tars.ArchiveFile]:
+    return list(tars.read_files(path, lambda name: True))
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
@@ -46,7 +46,7 @@ def test_an_archive_may_be_read_that_has_no_top_directory(tmp_path: Path, bare: 
     names = ("./a", "a/b", "top/a/c", "b")
     (tmp_path / "t").write_bytes(tar(*map(tarfile.TarInfo, names)))
 
-    taken = source_archive.read_files(tmp_path / "t", lambda name: f"{name}/".startswith("a/"), bare=bare)
+    taken = tars.read_files(tmp_path / "t", lambda name: f"{name}/".startswith("a/"), bare=bare)
 
     assert [member.path for member in taken] == found
 
@@ -56,19 +56,19 @@ def test_an_archive_may_be_read_that_has_no_top_directory(tmp_path: Path, bare: 
 def test_a_bomb_is_neither_read_nor_skipped_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: bytes, asked: bool
 ) -> None:
-    monkeypatch.setattr(bounds, "WHEEL", Bound(30, 4 << 20))
+    monkeypatch.setattr(limits, "WHEEL", Bound(30, 4 << 20))
     info = tarfile.TarInfo("top/a")
-    info.type, info.size = kind, 10 * bounds.WHEEL.least
+    info.type, info.size = kind, 10 * limits.WHEEL.least
     path = tmp_path / "a.tar.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(info.tobuf())
         for _ in range(10):
-            file.write(bytes(bounds.WHEEL.least // 8))
+            file.write(bytes(limits.WHEEL.least // 8))
 
     tracemalloc.start()
     with pytest.raises(ValueError, match="unpacks to more than" if kind == tarfile.REGTYPE else "a header says"):
-        list(source_archive.read_files(path, lambda _: asked))
+        list(tars.read_files(path, lambda _: asked))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert peak < 2 * bounds.WHEEL.least
+    assert peak < 2 * limits.WHEEL.least

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.host.errors import WorldFault
-from images.host.stops import STOPS, Stopped
+from images.host.process import STOPS, Stopped
 from images.oci.layer import Directories, Written
 from images.oci.writing.layer_writer import LayerWriter
 from images.store.blobs import CHUNK

@@ -1,11 +1,11 @@
-"""Files that are whole or not there: written aside under a name that no other process has, then moved into place."""
+"""Files of this machine: written whole or not there, those that have an end, and the user's home directory."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -72,3 +72,19 @@ def require_writable(directory: Path) -> None:
     """Raise UserFault for a directory in which nothing can be written: that is said before the work."""
     if not os.access(directory, os.W_OK | os.X_OK):
         raise UserFault("nothing can be written there", directory, "--output in a directory that you may write to")
+
+
+OF_SYSTEM = ("/proc/", "/sys/")  # a log of the kernel is a file of no bytes whose reader waits
+
+
+def is_plain(path: Path) -> bool:
+    """Return whether a path leads to a file on a disk, as far as this user can see."""
+    return path.is_file() and not os.path.realpath(path).startswith(OF_SYSTEM)
+
+
+def home_of(environ: Mapping[str, str]) -> Path:
+    """Return the home directory: $HOME, else that of /etc/passwd, as with systemd and cron, else the root."""
+    try:
+        return Path(environ.get("HOME") or "~").expanduser()
+    except RuntimeError:  # a user without an entry in /etc/passwd
+        return Path("/")
