@@ -14,7 +14,7 @@ from images import inputs, pipeline, report
 from images.check import attached, import_check
 from images.context import Context, World
 from images.deliver import engine as engines
-from images.deliver import output, referrers, skopeo, transfer
+from images.deliver import registry, skopeo, transfer
 from images.deliver.engine import Engine
 from images.host.background import background
 from images.host.errors import Fault, UserFault, WorldFault
@@ -31,7 +31,7 @@ def build(options: argparse.Namespace, world: World, out: Console) -> None:
     targets = [reference.push_target(text) for text in options.push]
     if targets:
         skopeo.require_skopeo(world.environ, f"--push {targets[0]}")
-    place = output.parse_target(options.output) if options.output else None
+    place = transfer.parse_target(options.output) if options.output else None
     context = dataclasses.replace(inputs.make_context(options, world), compiles=True)
     requests = read_requests(options)
     if len(requests) > 1 and place and not place.is_layout:
@@ -66,9 +66,9 @@ def _make(locked: Locked, tags: tuple[str, ...], context: Context, *, named: boo
     return pipeline.build_image(locked, pipeline.fetch_files(locked.lock, context), tags, context)
 
 
-def _save(finished: Sequence[Finished], place: output.Target, context: Context) -> None:
+def _save(finished: Sequence[Finished], place: transfer.Target, context: Context) -> None:
     """Write the images, and their locks beside them: what follows may fail."""
-    output.save_images(place, [one.image for one in finished], context.store, context.settings.compression)
+    transfer.save_images(place, [one.image for one in finished], context.store, context.settings.compression)
     for one in finished:
         name = place.path.name if len(finished) == 1 else f"{place.path.name}-{one.lock.platform.architecture}"
         bundle.write_lock(one.lock, lockfile.path_for(place.path.with_name(name)))
@@ -100,9 +100,9 @@ def _attach(finished: Finished, target: reference.Remote, context: Context) -> N
     """Attach the documents to an image that was pushed; a registry that takes none has the image all the same."""
     documents = attached.write_documents(finished.lock, finished.sbom, finished.image.manifest)
     try:
-        referrers.attach(documents, target, context.store, context.access)
+        registry.attach(documents, target, context.store, context.access)
     except Fault as fault:
-        if fault.kind not in referrers.NOT_TAKEN:
+        if fault.kind not in registry.NOT_TAKEN:
             raise
         context.progress.say(f"note: {target} has no SBOM and provenance attached: {fault.fact}: {fault.value}")
 

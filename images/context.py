@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from images.content import EVERY, option
-from images.oci.media_types import PUBLISHED
+from images.oci.manifest import PUBLISHED
 
 if TYPE_CHECKING:  # --help does without
     from images.host.background import Progress

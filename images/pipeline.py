@@ -13,7 +13,7 @@ from images.check import import_check, sbom
 from images.compiling import compiler
 from images.context import Context
 from images.debian import packages
-from images.debian.debs import Deb, Debian
+from images.debian.deb import Deb, Debian
 from images.host.background import Start, background
 from images.host.errors import Damaged, UserFault
 from images.layers import assemble, entrypoint_layer, examples, needed, on_base, oneccl, uncompiled, user_files
@@ -30,7 +30,7 @@ from images.plan.pins import Pins
 from images.plan.plan import Plan
 from images.plan.planner import ARCHIVE
 from images.platforms import Platform
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,10 @@ if __name__ == "__main__":
 try:
     from images.base import additions
     from images.context import Context
-    from images.debian import packages
-    from images.debian.deb import Package, load_control
-    from images.debian.debs import Debian
-    from images.dpkg import maintainer_scripts, rootfs, suites
-    from images.dpkg.maintainer_scripts import Script
+    from images.debian.deb import Debian, Package, load_control
+    from images.debian.packages import resolve_base, resolve_single
+    from images.dpkg import rootfs, suites
+    from images.dpkg.suites import Script
     from images.host.errors import UserFault, WorldFault, shown
     from images.host.files import write_whole
     from images.options import Parser
@@ -78,15 +77,13 @@ def _run(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     systems = [
         _system(row, platform, options.packages, context) for row in _rows(options.suite) for platform in PLATFORMS
     ]
-    unknown = {
-        (one.name, one.key): one for system in systems for one in maintainer_scripts.list_unknown(system.packages)
-    }
+    unknown = {(one.name, one.key): one for system in systems for one in suites.list_unknown(system.packages)}
     answers = dict(_parse_answer(text, systems) for text in options.known)
     if absent := answers.keys() - {one.name for one in unknown.values()}:
         raise UserFault("--known names no script that is unknown", ", ".join(sorted(absent)), "leave it out")
     accepted = [one for one in unknown.values() if one.name in answers]
     if accepted:
-        write_whole(maintainer_scripts.KNOWN, maintainer_scripts.with_known(accepted).encode())
+        write_whole(suites.KNOWN, suites.with_known(accepted).encode())
     if left := [one for one in unknown.values() if one.name not in answers]:
         _print(left)
         names = dict.fromkeys(one.name for one in left)  # of suites a script may have several texts
@@ -109,9 +106,9 @@ def _rows(suite: str | None) -> Sequence[BaseRow]:
 
 
 def _system(row: BaseRow, platform: Platform, more: Sequence[str], context: Context) -> System:
-    base = packages.resolve_base(row.suite, (*row.packages, *more), platform, context)
+    base = resolve_base(row.suite, (*row.packages, *more), platform, context)
     debs = [context.store.place(deb.sha256, deb.filename) for deb in base.debs]
-    added = packages.resolve_single(row.suite, additions.packages_of(list(additions.PIECES)), platform, context)
+    added = resolve_single(row.suite, additions.packages_of(list(additions.PIECES)), platform, context)
     return System(row, platform, base, debs, [load_control(deb) for deb in debs], [deb.package for deb in added])
 
 
@@ -141,7 +138,7 @@ def _record(systems: Iterable[System]) -> str:
     """Write what was found for each row: keys of scripts, and the packages that bases of others get."""
     record: dict[str, dict[str, object]] = {}
     for system in systems:
-        scripts = {one.name: one.key for member in system.packages for one in maintainer_scripts.scripts(member)}
+        scripts = {one.name: one.key for member in system.packages for one in suites.scripts(member)}
         record.setdefault(system.row.suite, {})[str(system.platform)] = {
             "asked": system.row.packages, "scripts": scripts, "additions": system.additions,
         }  # fmt: skip

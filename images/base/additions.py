@@ -12,11 +12,10 @@ from packaging.version import Version
 from images.base.facts import Facts
 from images.base.inspect import newest_symbol
 from images.debian import packages as debian
-from images.debian.deb import load_package
-from images.debian.debs import Deb
+from images.debian.deb import Deb, load_package
 from images.dpkg.tree import FILE, PackageTree
 from images.host.errors import UserFault, WorldFault
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.store.store import Store
 
 TCMALLOC = "libtcmalloc.so.4"

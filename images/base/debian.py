@@ -13,12 +13,12 @@ from typing import Any
 from images.base import additions, inspect
 from images.base.base import Base
 from images.base.inspect import debian_site
-from images.debian.debs import Debian
+from images.debian.deb import Debian
 from images.dpkg import rootfs
 from images.host import process
 from images.host.errors import Fault, UserFault, WorldFault, system_fault
+from images.oci import compression
 from images.oci.layer import Layer, Written
-from images.oci.writing import packing
 from images.platforms import Platform, platform_of
 from images.store import fingerprint
 from images.store.blobs import sha256
@@ -46,7 +46,7 @@ def make_base(store: Store, recipe: Debian, platform: Platform, python: str, env
         raise WorldFault("the Debian base has another Python", f"{python} (it has {', '.join(facts.pythons)})", REMAKE)
     return Base(
         name=f"debian:{recipe.suite}",
-        layers=(Layer(packing.BASE, Written(**cached.value["written"]), cached.reused),),
+        layers=(Layer(compression.BASE, Written(**cached.value["written"]), cached.reused),),
         facts=facts,
         site=debian_site(python),
         links=additions.choose_links(facts, facts.pythons[python]),

@@ -17,11 +17,9 @@ from images.deliver import transfer
 from images.foreign import documents
 from images.host import limits
 from images.host.errors import UserFault, WorldFault
-from images.oci import reference, selection
-from images.oci.descriptors import DAMAGED
-from images.oci.manifest import Manifest
-from images.oci.reading import layout
-from images.oci.reading.files import OnDisk
+from images.oci import indexes, reading, reference
+from images.oci.manifest import DAMAGED, Manifest
+from images.oci.reading import OnDisk
 from images.oci.reference import Reference
 from images.platforms import PLATFORMS, Platform, platform_of
 from images.store.blobs import BLOB, Advance
@@ -96,9 +94,9 @@ def open_source(named: Reference, store: Store, access: Access) -> Iterator[OnDi
         with transfer.repository(named, store, access) as source:
             yield source
     elif isinstance(named, reference.LayoutReference):
-        yield layout.open_layout(named, store)
+        yield reading.open_layout(named, store)
     else:
-        yield layout.open_archive(named, store)
+        yield reading.open_archive(named, store)
 
 
 def pull_image(named: Reference, platform: Platform, store: Store, access: Access, advance: Advance) -> PulledImage:
@@ -108,7 +106,7 @@ def pull_image(named: Reference, platform: Platform, store: Store, access: Acces
     """
     name = str(named)
     with open_source(named, store, access) as source:
-        manifest = selection.find_manifest(source.manifest, name, platform)
+        manifest = indexes.find_manifest(source.manifest, name, platform)
         image = fetch_image(source, manifest, name, platform, advance)
     return replace(image, reference=name) if isinstance(named, reference.Remote) else image
 

@@ -19,8 +19,8 @@ from images.base.overlay import OverlayTree
 from images.foreign.tars import Readable
 from images.host.errors import UserFault, WorldFault
 from images.oci import compression
-from images.oci.descriptors import DAMAGED
 from images.oci.layer import Directories
+from images.oci.manifest import DAMAGED
 from images.platforms import PLATFORMS, Platform
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

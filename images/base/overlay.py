@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from images.foreign.paths import DEEPEST, HOPS, OPAQUE, WHITEOUT, below_root
 from images.foreign.tars import Readable, Tar
 from images.host.errors import WorldFault
-from images.oci.descriptors import DAMAGED
+from images.oci.manifest import DAMAGED
 
 # Bytes that a tree may take: its paths, what is kept of files, and so many for each. Large images have some hundred
 # thousand files, whose paths and lists are some tens of megabytes.

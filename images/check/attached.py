@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from images.check import provenance
 from images.context import Access
-from images.deliver import referrers
-from images.deliver.referrers import Attachment
+from images.deliver import registry
+from images.deliver.registry import Attachment
 from images.foreign.documents import parse_json
 from images.host.errors import WorldFault, shortened, shown
 from images.lock.lock import Lock
-from images.oci.descriptors import digest_of
 from images.oci.indexes import annotations_of
+from images.oci.manifest import digest_of
 from images.oci.reference import Remote
 
 PREDICATE = "in-toto.io/predicate-type"  # by which BuildKit and Docker name what a statement says
@@ -59,7 +59,7 @@ def compare_attached(known: Sequence[Attachment], indexes: Sequence[str], remote
     """
     ours = {document.digest: document for document in known}
     about, *above = (
-        referrers.list_attached(subject, remote, access) for subject in (digest_of(known[0].image), *indexes)
+        registry.list_attached(subject, remote, access) for subject in (digest_of(known[0].image), *indexes)
     )
     there = {str(entry["digest"]) for entry in about} & ours.keys()
     others = [entry for entry in about if entry["digest"] not in ours]
@@ -69,7 +69,7 @@ def compare_attached(known: Sequence[Attachment], indexes: Sequence[str], remote
             value, remedy = f"{remote.called(entry['digest'])} ({name})", f"build.py {name} prints ours"
             raise WorldFault("a document is attached that is not the one of this build", value, f"{ASK}; {remedy}")
     for digest in there:
-        if not referrers.is_attached(ours[digest], remote, access):
+        if not registry.is_attached(ours[digest], remote, access):
             value = f"{remote.called(digest)} ({ours[digest].name})"
             raise WorldFault("a document is attached that the registry does not have", value, AGAIN)
     digests = {name: digest if digest in there else None for digest, name in ((d.digest, d.name) for d in known)}
@@ -80,7 +80,7 @@ def _weigh_claim(entry: Mapping[str, Any], known: Sequence[Attachment], remote: 
     if not any(word in _type(entry).lower() for word in ENVELOPES):
         return read_claim(entry)
     sbom = next(document.data for document in known if document.name == "sbom")
-    inside = referrers.read_documents(str(entry["digest"]), remote, access)
+    inside = registry.read_documents(str(entry["digest"]), remote, access)
     return next(filter(None, (read_signed_claim(data, sbom) for data in inside)), None if inside else "provenance")
 
 

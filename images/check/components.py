@@ -19,7 +19,7 @@ from packageurl import PackageURL
 from packaging.metadata import RawMetadata
 
 from images.debian import control
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 
 NAMESPACE = uuid.UUID("6d0cbb1e-3a0b-5c5e-9f4b-6f5e6d756c74")  # of serial numbers; arbitrary, never to be changed
 SERIAL = '"serialNumber": "urn:uuid:{}"'

@@ -14,8 +14,8 @@ from images.lock.lock import Artifact, Lock
 from images.oci.image import Image
 from images.store import fingerprint
 from images.store.store import Store
+from images.wheels.archive import Wheel
 from images.wheels.content import read_content
-from images.wheels.wheel import Wheel
 
 # Not importable by itself, or only on other systems: module, reason.
 SKIPPED = {

@@ -20,9 +20,10 @@ from images.host import limits
 from images.host.errors import Fault, UserFault, WorldFault
 from images.layers.entrypoint_layer import MULTINODE, SBOM
 from images.lock import lockfile
-from images.oci import compression, descriptors, reference, selection
-from images.oci.manifest import Manifest
-from images.oci.reading.files import OnDisk
+from images.oci import compression, reference
+from images.oci.indexes import find_manifests
+from images.oci.manifest import Manifest, digest_of
+from images.oci.reading import OnDisk
 from images.oci.reference import ArchiveReference, LayoutReference, Reference, Remote
 from images.platforms import Platform
 from images.store.store import Store
@@ -61,12 +62,12 @@ class Inside:
     @property
     def id(self) -> str:
         """Return the digest of the configuration, by which podman and Docker's own store know the image."""
-        return descriptors.digest_of(self.raw_config)
+        return digest_of(self.raw_config)
 
     @property
     def digest(self) -> str:
         """Return the digest of the manifest that was read; for what `docker save` wrote, of the one it would have."""
-        return descriptors.digest_of(self.manifest)
+        return digest_of(self.manifest)
 
     @property
     def indexes(self) -> list[str]:
@@ -128,7 +129,7 @@ def read_images(named: Reference, platform: Platform | None, store: Store, acces
     """
     name = str(named)
     with open_source(named, store, access) as source:
-        digests, manifests = selection.find_manifests(source.manifest, name, platform)
+        digests, manifests = find_manifests(source.manifest, name, platform)
         opened = [_open_one(source, manifest, name, its_platform) for its_platform, manifest in manifests]
     return [replace(image, digests=tuple(digests)) for image in opened]
 

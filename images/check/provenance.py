@@ -15,7 +15,7 @@ from images.content import option_key
 from images.lock import lockfile
 from images.lock.lock import Lock
 from images.oci import reference
-from images.oci.descriptors import digest_of
+from images.oci.manifest import digest_of
 from images.plan.user_files import WORKSPACE
 
 STATEMENT = "https://in-toto.io/Statement/v1"

@@ -9,14 +9,14 @@ from packaging.utils import canonicalize_name
 from images.base.base import Base
 from images.base.facts import Facts
 from images.debian.control import parse_paragraphs
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.dpkg.suites import SUITES
 from images.lock import lockfile
 from images.lock.lock import Lock
 from images.plan.user_files import WORKSPACE
 from images.store.store import Store
+from images.wheels.archive import Wheel
 from images.wheels.content import read_content
-from images.wheels.wheel import Wheel
 
 Controls = Mapping[Deb, str]  # what Debian packages say of themselves (deb-control(5))
 Packages = tuple[Sequence[Mapping[str, str]], str, Mapping[str, str]]  # fields, distribution, sha256 by name

@@ -14,11 +14,11 @@ from typing import IO
 
 from images.compiling.compiler import Compiler
 from images.host.errors import WorldFault
-from images.oci.writing.tars import EPOCH
+from images.oci.layer_writer import EPOCH
 from images.store.blobs import sha256
 from images.store.store import Store
 from images.wheels import archive
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 
 PROGRAMS = Path(__file__).parent / "programs"
 WORKER, SETTLE = PROGRAMS / "compile_modules.py", PROGRAMS / "settle.py"

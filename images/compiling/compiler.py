@@ -20,15 +20,15 @@ from images.base.inspect import debian_site
 from images.compiling import interpreter
 from images.context import Context
 from images.debian import packages
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.deliver import engine as engines
 from images.deliver.engine import Engine
 from images.host import process
 from images.host.errors import WorldFault
 from images.lock.lock import Lock
 from images.oci import image as oci
-from images.oci.descriptors import digest_of
 from images.oci.image import Image
+from images.oci.manifest import digest_of
 from images.plan.plan import Plan
 from images.platforms import TWIN, Platform
 from images.store.store import Store, key_of

@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from images.debian.deb import load_package
-from images.debian.debs import Deb
+from images.debian.deb import Deb, load_package
 from images.debian.packages import python_packages
 from images.dpkg.tree import FILE, LINK, PackageTree
 from images.host.errors import WorldFault

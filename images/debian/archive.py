@@ -1,4 +1,4 @@
-"""The index of a Debian archive: signed by Debian's keys, not expired, and each part of it by its sha256."""
+"""Debian's archive: its mirrors, the signed index, and snapshots of what the mirrors have no longer."""
 
 from __future__ import annotations
 
@@ -6,28 +6,83 @@ import datetime
 import lzma
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import pysequoia
 
 from images.context import Context
-from images.debian import control, deb, mirrors
-from images.debian.mirrors import Source
+from images.debian import control, deb
+from images.debian.deb import Deb
+from images.foreign import documents
 from images.host import limits
 from images.host.errors import Fault, WorldFault
 from images.servers import download
+from images.servers.download import MOVED
 from images.store.store import key_of
 
+VARIABLE = "MULTINODE_DEBIAN_MIRROR"
+DOMAIN = "debian.org"
+OWN, SECURITY = f"http://deb.{DOMAIN}/debian", f"http://security.{DOMAIN}/debian-security"  # of an image
+HERE = f"https://deb.{DOMAIN}/debian"  # where packages are downloaded from, beside it the security updates
+PARTS = ("", "-updates", "-security")  # what follows a suite's name, as in bookworm-security
+APT = Path("/etc/apt")
+ANY_AGE = re.compile(r'^[ \t]*Acquire::Check-Valid-Until[ \t]+"(?:false|no|0)"[ \t]*;', re.MULTILINE | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A suite in an archive, such as bookworm-updates in Debian's own."""
+
+    uri: str
+    suite: str
+
+
+def own(suite: str) -> tuple[Source, ...]:
+    """Return Debian's own mirrors of a suite, of its updates and of its security updates, as an image has them."""
+    return tuple(Source(SECURITY if part == "-security" else OWN, suite + part) for part in PARTS)
+
+
+def choose_mirrors(suite: str, environ: Mapping[str, str]) -> tuple[Source, ...]:
+    """Return the mirror that the user names, else Debian's own; security updates lie beside it, by custom."""
+    mirror = read_named(environ) or HERE
+    return tuple(Source(mirror + part.replace("-updates", ""), suite + part) for part in PARTS)
+
+
+def read_named(environ: Mapping[str, str]) -> str:
+    """Return the mirror that the user names, empty where he does not."""
+    return environ.get(VARIABLE, "").strip().rstrip("/")
+
+
+def may_expire(apt: Path = APT) -> bool:
+    """Return whether an index may be too old: not where this machine's apt takes one of any age, as of a snapshot."""
+    return not any(ANY_AGE.search(_read_if_there(path)) for path in (*(apt / "apt.conf.d").glob("*"), apt / "apt.conf"))
+
+
+def listed(sources: tuple[Source, ...]) -> str:
+    """Return sources as a sources.list(5)."""
+    return "".join(f"deb {source.uri} {source.suite} main\n" for source in sources)
+
+
+def _read_if_there(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+# The index of a Debian archive: signed by Debian's keys, not expired, and each part of it by its sha256.
+
 KEYRING = Path(__file__).with_name("keyring.gpg")  # of the package debian-archive-keyring, 2025.1
-REACH = f"check the network and the proxy (HTTPS_PROXY), or name another mirror: {mirrors.VARIABLE}=http://HOST/debian"
+REACH = f"check the network and the proxy (HTTPS_PROXY), or name another mirror: {VARIABLE}=http://HOST/debian"
 RENEW = "check the clock and the proxy, or name another mirror: its files are not used without Debian's signature"
 OLD = """for a snapshot: echo 'Acquire::Check-Valid-Until "false";' > /etc/apt/apt.conf.d/90snapshot"""
 STILL = f"{RENEW}; {OLD}"
-NEWER = f"a mirror that is up to date: {mirrors.VARIABLE}=http://HOST/debian"
+NEWER = f"a mirror that is up to date: {VARIABLE}=http://HOST/debian"
 SEEN = "debian days"  # the kind of records with the newest index of each suite
 LAG = datetime.timedelta(days=1)  # by which servers behind one name may differ, and clocks
 DAMAGED = "run it again; if it stays so, name another mirror"
@@ -144,7 +199,7 @@ def refuse_other_days(index: Index, context: Context) -> None:
         raise Unverified("the index of Debian's mirror is of a day to come", suite, RENEW)
     newest, place = context.store.record(SEEN, key), shlex.quote(str(context.store.record_place(SEEN, key)))
     seen = datetime.datetime.fromisoformat(newest) if newest else index.date
-    if seen - index.date > LAG and mirrors.may_expire():
+    if seen - index.date > LAG and may_expire():
         fact = "the index of Debian's mirror is older than one that was seen here"
         forget = f"if what was seen here was wrong: rm {place}"
         raise Unverified(fact, f"{suite}, not {seen:%Y-%m-%d}", f"{NEWER}; {OLD}; {forget}")
@@ -184,7 +239,7 @@ def fetch_index(source: Source, architecture: str, context: Context) -> Index:
     """
     place = f"{source.uri}/dists/{source.suite}"
     text = verify_signature(_signed(f"{place}/InRelease", context), KEYRING)
-    release = parse_release(text, source.suite, context.today, may_expire=mirrors.may_expire())
+    release = parse_release(text, source.suite, context.today, may_expire=may_expire())
     directory = f"main/binary-{architecture}"
     plain, packed = f"{directory}/Packages", f"{directory}/Packages.xz"
     if not {plain, packed} <= release.files.keys():
@@ -203,3 +258,35 @@ def _signed(url: str, context: Context) -> bytes:
         if fault.kind == download.TOO_LONG:
             raise Unverified("what Debian's mirror sent is too long for an index", fault.value, RENEW) from fault
         raise
+
+
+# Packages that Debian's mirrors have no longer: its snapshots keep every one that was ever in the archive.
+
+SERVER = f"https://snapshot.{DOMAIN}"
+
+
+def places(debs: Iterable[Deb], context: Context) -> dict[Deb, str]:
+    """Return where packages can be downloaded; none of them where the server cannot be reached."""
+    addresses = {}
+    for one in debs:
+        version = quote(one.version, safe="")
+        url = f"{SERVER}/mr/binary/{one.package}/{version}/binfiles"
+        try:
+            answer = read_document(url, limits.ANSWER, context)
+        except WorldFault as fault:
+            if fault.kind == MOVED:  # it does not know this one
+                continue
+            return {}
+        if name := _file(answer, one.architecture):
+            addresses[one] = f"{SERVER}/file/{name}"
+    return addresses
+
+
+def _file(answer: bytes, architecture: str) -> str | None:
+    """Return the sha1 of the file for an architecture."""
+    try:
+        rows = {row["architecture"]: str(row["hash"]) for row in documents.parse_json(answer)["result"]}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    name = rows.get(architecture)
+    return name if name and name.isalnum() else None

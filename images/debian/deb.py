@@ -1,4 +1,4 @@
-"""Debian packages read without dpkg (deb(5)), within bounds: whoever wrote a lock may have written its packages."""
+"""Debian packages, by what names them exactly, and read without dpkg (deb(5)), within bounds."""
 
 from __future__ import annotations
 
@@ -9,12 +9,39 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import StringConstraints
 
 from images.debian import control
-from images.foreign.paths import find_flaw
+from images.foreign.paths import Word, find_flaw
 from images.foreign.tars import Tar
 from images.host import limits
 from images.host.errors import WorldFault
+
+
+@dataclass(frozen=True, order=True)
+class Deb:
+    """A Debian package: name, version and architecture (Debian Policy 5.6), its file's name and sha256."""
+
+    package: Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-9+.-]+\z")]
+    version: Annotated[str, StringConstraints(pattern=r"\A([0-9]+:)?[0-9][0-9A-Za-z.+~:-]*\z")]
+    architecture: Annotated[str, StringConstraints(pattern=r"\A[a-z0-9][a-z0-9-]*\z")]
+    filename: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Debian:
+    """Debian's part: the suite, the packages that were asked for, every package, and the sources.list of a base."""
+
+    suite: Word
+    packages: tuple[Word, ...]
+    sources: str
+    debs: tuple[Deb, ...]
+
+
+# Debian packages read without dpkg (deb(5)), within bounds: whoever wrote a lock may have written its packages.
 
 MAGIC, HEADER = b"!<arch>\n", 60
 # What dpkg-deb writes, in this order; every package of the suites that have a row is packed by xz.

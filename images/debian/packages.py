@@ -1,7 +1,8 @@
-"""Which Debian packages an image has, each kept by its sha256."""
+"""Which Debian packages an image has, each kept by its sha256: those named, and what apt would install with them."""
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -10,15 +11,90 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from images.context import Context
-from images.debian import archive, deb, mirrors, snapshot, solve
+from images.debian import archive, deb
 from images.debian.archive import Index, Paragraph, Unverified
-from images.debian.control import parse_paragraphs, parse_provides
-from images.debian.debs import Deb, Debian
-from images.debian.solve import Universe
+from images.debian.control import Relation, parse_paragraphs, parse_provides, parse_relations, version_key
+from images.debian.deb import Deb, Debian
 from images.host.background import background
 from images.host.errors import WorldFault
 from images.platforms import Platform
 from images.store.store import Store, key_of
+
+
+class Unsolvable(Exception):
+    """Packages cannot be installed together; the text says why."""
+
+
+class Universe:
+    """The newest of each package in some indexes, and which packages provide what (Debian Policy 7.5)."""
+
+    def __init__(self, rows: Iterable[Paragraph]) -> None:
+        self.candidates: dict[str, Paragraph] = {}
+        self._essential: dict[str, list[str]] = defaultdict(list)
+        for row in rows:
+            if row.get("Essential") == "yes" or row.get("Priority") == "required":
+                self._essential[row.suite].append(row["Package"])
+            known = self.candidates.get(row["Package"])
+            if known is None or version_key(row["Version"]) > version_key(known["Version"]):
+                self.candidates[row["Package"]] = row
+        self._provides: dict[str, list[tuple[Paragraph, str]]] = defaultdict(list)
+        for row in self.candidates.values():
+            for (one,) in parse_relations(row.get("Provides")):
+                self._provides[one.name].append((row, one.version))
+
+    def essential(self, suite: str) -> list[str]:
+        """Return the packages without which no system works: those that a suite calls essential or required."""
+        return self._essential[suite]
+
+    def named(self, name: str) -> Paragraph:
+        """Return the package of a name, or the only one that provides it, as apt-get does.
+
+        Raises Unsolvable where there is none, or more than one.
+        """
+        matches = {row["Package"]: row for row in self.matching(Relation(name))}
+        if name in matches or len(matches) == 1:
+            return matches.get(name) or next(iter(matches.values()))
+        several = f", which {' and '.join(sorted(matches))} provide" if matches else ""
+        raise Unsolvable(f"there is no package {name}{several}")
+
+    def matching(self, one: Relation) -> list[Paragraph]:
+        """Return what a relation means: the package of that name first, then what provides it."""
+        candidate = self.candidates.get(one.name)
+        matches = [candidate] if candidate and one.holds(candidate["Version"]) else []
+        provided = self._provides.get(one.name, ())
+        return matches + [row for row, version in provided if not one.operator or (version and one.holds(version))]
+
+
+def closure(universe: Universe, names: Sequence[str]) -> list[Paragraph]:
+    """Return the packages that are installed for `names`, in the order of their names.
+
+    All of `names` come first, and then for each dependency that nothing fulfils yet the first alternative there is.
+    Raises Unsolvable where there is none, or where two packages are in conflict.
+    """
+    chosen = {row["Package"]: row for row in map(universe.named, names)}
+    ahead = deque(chosen.values())
+    while ahead:
+        row = ahead.popleft()
+        for group in (*parse_relations(row.get("Pre-Depends")), *parse_relations(row.get("Depends"))):
+            candidates = [candidate for one in group for candidate in universe.matching(one)]
+            if not candidates:
+                raise Unsolvable(f"{row['Package']} needs {' or '.join(one.name for one in group)}")
+            if not any(candidate["Package"] in chosen for candidate in candidates):
+                chosen[candidates[0]["Package"]] = candidates[0]
+                ahead.append(candidates[0])
+    _refuse_conflicts(universe, chosen)
+    return [chosen[name] for name in sorted(chosen)]
+
+
+def _refuse_conflicts(universe: Universe, chosen: Mapping[str, Paragraph]) -> None:
+    for row in chosen.values():
+        for (one,) in (*parse_relations(row.get("Conflicts")), *parse_relations(row.get("Breaks"))):
+            for other in universe.matching(one):
+                if other["Package"] in chosen and other is not row:
+                    raise Unsolvable(f"{row['Package']} does not go with {other['Package']}")
+
+
+# Which Debian packages an image has, each kept by its sha256.
 
 SIGNED = "signed debs"  # records of what indexes signed by Debian had
 # apt's own control file calls it important, the archive's index required; an image without it could not be extended.
@@ -47,7 +123,7 @@ class Question(NamedTuple):
             chosen = {row["Package"]: row for row in map(universe.named, self.names)}
             return [chosen[name] for name in sorted(chosen)]
         names = (*universe.essential(self.suite), *ALWAYS, *self.names)
-        return solve.closure(universe, list(dict.fromkeys(names)))
+        return closure(universe, list(dict.fromkeys(names)))
 
 
 def resolve_base(suite: str, packages: Sequence[str], platform: Platform, context: Context) -> Debian:
@@ -56,7 +132,7 @@ def resolve_base(suite: str, packages: Sequence[str], platform: Platform, contex
     Raises WorldFault as `resolve_single` does.
     """
     # Without the mirror that was asked: a lock and an image name no mirror of one machine.
-    sources = mirrors.listed(mirrors.own(suite))
+    sources = archive.listed(archive.own(suite))
     debs = _chosen(Question(suite, platform, tuple(packages)), context)
     return Debian(suite, tuple(packages), sources, debs)
 
@@ -90,8 +166,8 @@ def download_packages(suite: str, debs: Iterable[Deb], platform: Platform, conte
     }
     _note_signed(context.store, list(addresses))
     _download_missing(addresses, context)
-    if not mirrors.read_named(context.environ):
-        _download_missing(snapshot.places(list_missing_debs(context.store, debs), context), context)
+    if not archive.read_named(context.environ):
+        _download_missing(archive.places(list_missing_debs(context.store, debs), context), context)
 
 
 def list_missing_debs(store: Store, debs: Sequence[Deb]) -> list[Deb]:
@@ -191,7 +267,7 @@ def _as_rows(question: Question, indexes: Sequence[Index]) -> list[Any]:
     try:
         universe = Universe(row for index in indexes for row in index.rows())
         chosen = {_deb_of_row(row): row for row in question.answer(universe)}
-    except (solve.Unsolvable, ValueError) as error:
+    except (Unsolvable, ValueError) as error:
         remedy = "other packages in the row of this base in images/versions.toml, or run it again later"
         raise WorldFault("Debian's packages do not go together", f"{question.suite}: {error}", remedy) from error
     return [[asdict(one), row.suite, quote(row["Filename"])] for one, row in sorted(chosen.items())]
@@ -205,7 +281,7 @@ def _deb_of_row(row: Paragraph) -> Deb:
 
 def _indexes(suite: str, platform: Platform, context: Context) -> list[Index]:
     """Download the indexes of a suite: from the mirror that the user names, else from Debian's."""
-    sources = mirrors.choose_mirrors(suite, context.environ)
+    sources = archive.choose_mirrors(suite, context.environ)
     return [archive.fetch_index(source, platform.architecture, context) for source in sources]
 
 

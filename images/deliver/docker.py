@@ -18,9 +18,8 @@ from requests import RequestException
 from images.host import process
 from images.host.background import background
 from images.host.errors import UserFault, WorldFault
-from images.oci.descriptors import digest_of
-from images.oci.image import Image
-from images.oci.writing.archive import archived_manifest, file_archive, stream_archive
+from images.oci.image import Image, archived_manifest, file_archive, stream_archive
+from images.oci.manifest import digest_of
 from images.servers.download import reason
 from images.store.store import Store
 

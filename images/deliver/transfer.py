@@ -1,25 +1,20 @@
-"""Images between registries and the store: only blobs that are missing travel, and the manifest goes last.
-
-That a blob has its digest is checked by skopeo, which gives it no name before.
-"""
+"""Where images go: a path that the user means, or a registry, to and from which only missing blobs travel."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from images.context import Access
 from images.deliver.skopeo import Server
-from images.host.errors import Fault, WorldFault
-from images.host.files import hard_link
-from images.oci import manifest
-from images.oci.descriptors import Descriptor, digest_of
-from images.oci.image import Image, published_digest
-from images.oci.manifest import ON_THE_WAY, Manifest
+from images.host.errors import Fault, UserFault, WorldFault
+from images.host.files import hard_link, replacing, require_writable
+from images.oci.image import Image, published_digest, write_archive, write_layout
+from images.oci.manifest import LIMIT, ON_THE_WAY, Descriptor, Manifest, digest_of, require_digest
 from images.oci.reference import Remote
-from images.oci.writing.layout_writer import write_layout
 from images.servers.download import Advance
 from images.store.store import Store
 
@@ -39,7 +34,7 @@ class Repository:
         called = known or self._remote.tag or "latest"
         data = self._server.inspect(called)
         if known:
-            manifest.require_digest(data, known, self._remote.called(called))
+            require_digest(data, known, self._remote.called(called))
         return data
 
     def config(self, image: Manifest, advance: Advance) -> Path:
@@ -66,7 +61,7 @@ class Repository:
             path = self._store.blob(layer.sha256)
             if path and not (shared / layer.sha256).exists():
                 hard_link(path, shared / layer.sha256)
-        most = sum(layer.size for layer in missing) + manifest.LIMIT  # of the configuration, which comes with them
+        most = sum(layer.size for layer in missing) + LIMIT  # of the configuration, which comes with them
         finished, written = [shared / layer.sha256 for layer in missing], self._aside / "layout"
         seen = 0
 
@@ -129,3 +124,48 @@ def _has_tag(server: Server, tag: str, digest: str) -> bool:
         return digest_of(server.inspect(tag)) == digest
     except Fault:  # why the push was refused says more
         return False
+
+
+# What the user means by a path for an image, and how the image gets there.
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an image is written to: a path without links, and whether it becomes a layout or an archive there."""
+
+    path: Path
+    is_layout: bool
+
+
+def parse_target(text: str) -> Target:
+    """Return what the user means by a path: a layout where it ends in `/` or is a directory, an archive elsewhere.
+
+    Raises UserFault for what is there and is no archive and no layout (a device, a pipe, a directory of other things),
+    and where nothing can be written: the lock goes beside it.
+    """
+    given, path = Path(text), Path(os.path.realpath(text))
+    is_layout = text.endswith("/") or path.is_dir()
+    if given.exists() and not (given.is_dir() if is_layout else given.is_file()):
+        kind = "directory" if is_layout else "file"
+        raise UserFault(f"what is there is not a {kind}", text, "--output with a path that is new, or an archive")
+    if not path.parent.is_dir():
+        raise UserFault("no such directory", path.parent, "--output with a path in a directory that exists")
+    require_writable(path.parent)
+    if path.is_dir():
+        require_writable(path)
+        if any(path.iterdir()) and not (path / "oci-layout").is_file():
+            remedy = "--output with one that is new, empty or a layout"
+            raise UserFault("that directory has other things in it", text, remedy)
+    return Target(path, is_layout)
+
+
+def save_images(place: Target, images: Sequence[Image], store: Store, compression: str) -> None:
+    """Write an image to its place; what is there already stays as it was until the new one is whole.
+
+    A layout takes one for each of several platforms.
+    """
+    if place.is_layout:
+        write_layout(place.path, images, store, compression)
+    else:
+        with replacing(place.path) as aside:
+            write_archive(aside, images[0], store)

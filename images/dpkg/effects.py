@@ -2,17 +2,193 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import posixpath
 import re
 import shlex
-from collections.abc import Callable
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 
 from images.debian import control
 from images.debian.deb import Package
-from images.dpkg import certificates
 from images.dpkg.tree import FILE, Entry, PackageTree
-from images.oci.writing.tars import EPOCH
+from images.foreign import libraries
+from images.oci.layer_writer import EPOCH
+from images.platforms import Platform
+
+PLACE = "etc/ssl/certs"
+PEM = re.compile(rb"-----BEGIN CERTIFICATE-----([^-]*)-----END")
+UTF8 = 12
+STRINGS = {UTF8: "utf-8", 19: "utf-8", 20: "latin-1", 22: "utf-8", 26: "utf-8", 28: "utf-32-be", 30: "utf-16-be"}
+BLANKS = " \t\n\v\f\r"
+VERSION, SEQUENCE = 0xA0, 0x30
+RENAMED = str.maketrans(" (),", "_==_")
+
+
+def install_certificates(tree: PackageTree, base: str, names: Sequence[str]) -> None:
+    """Write the bundle of certificates below a directory, and the links to each.
+
+    Raises LookupError or ValueError for what is no certificate.
+    """
+    links, bundle = dict[str, tuple[str, bytes]](), b""
+    for name in names:
+        data = tree.entries[f"{base}/{name}"].data
+        bundle += data if data.endswith(b"\n") else data + b"\n"
+        pem = name.rsplit("/", 1)[-1].removesuffix(".crt").translate(RENAMED) + ".pem"
+        links[pem] = f"/{base}/{name}", data
+    taken: dict[str, int] = {}
+    for pem, (target, data) in sorted(links.items()):
+        tree.link(f"{PLACE}/{pem}", target)
+        digits = subject_hash(data)
+        number = taken[digits] = taken.get(digits, -1) + 1
+        tree.link(f"{PLACE}/{digits}.{number}", pem)
+    tree.file(f"{PLACE}/ca-certificates.crt", bundle)
+
+
+def subject_hash(pem: bytes) -> str:
+    """Return the 8 digits of a certificate: SHA-1 of its subject, in lower case and with single blanks.
+
+    Raises LookupError or ValueError for what is no certificate.
+    """
+    match = PEM.search(pem)
+    if match is None:
+        raise ValueError("no certificate in a file of certificates")
+    (_, certificate), *_ = _read_elements(base64.b64decode(match[1]))
+    (_, signed), *_ = _read_elements(certificate)
+    body = list(_read_elements(signed))
+    _, subject = body[5 if body[0][0] == VERSION else 4]
+    names = b"".join(_der(tag, _canonical_name(name)) for tag, name in _read_elements(subject))
+    return hashlib.sha1(names, usedforsecurity=False).digest()[3::-1].hex()
+
+
+def _canonical_name(name: bytes) -> bytes:
+    """Write the pairs of a name as OpenSSL compares them."""
+    out = b""
+    for _, pair in _read_elements(name):
+        kind, (tag, value) = _read_elements(pair)
+        if tag in STRINGS:
+            text = re.sub(f"[{BLANKS}]+", " ", value.decode(STRINGS[tag]).strip(BLANKS))
+            tag, value = UTF8, "".join(letter.lower() if letter.isascii() else letter for letter in text).encode()
+        out += _der(SEQUENCE, _der(*kind) + _der(tag, value))
+    return out
+
+
+def _read_elements(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield tag and value of each element of DER (X.690)."""
+    at = 0
+    while at < len(data):
+        tag, size, start = data[at], data[at + 1], at + 2
+        if size & 0x80:
+            count = size & 0x7F
+            size, start = int.from_bytes(data[start : start + count], "big"), start + count
+        if start + size > len(data):
+            raise ValueError("a certificate is cut short")
+        yield tag, data[start : start + size]
+        at = start + size
+
+
+def _der(tag: int, value: bytes) -> bytes:
+    size = len(value)
+    length = -(-size.bit_length() // 8)
+    head = bytes([size]) if size < 0x80 else bytes([0x80 | length]) + size.to_bytes(length, "big")
+    return bytes([tag]) + head + value
+
+
+# /etc/ld.so.cache as ldconfig of glibc 2.36 and 2.41 writes it.
+
+ELF = b"\x7fELF"
+BANNER = re.compile(rb"GNU C Library \((Debian GLIBC [^)]{1,80})\) ([a-z]{1,20} release version [0-9]+\.[0-9]+)")
+MAGIC, EXTENSION, LITTLE = b"glibc-ld.so.cache1.1", 0xEAA42174, 2
+HEAD, ROW = struct.Struct("<20sIIB3xI12x"), struct.Struct("<iIIIQ")
+
+Library = tuple[str, str]  # name and path
+
+
+def write_cache(tree: PackageTree, platform: Platform) -> None:
+    """Write the cache, and the links by the names of libraries that are not there yet.
+
+    Raises LookupError where there is no C library.
+    """
+    tree.file("etc/ld.so.cache", _rendered(_list_libraries(tree, platform), _generator(tree, platform), platform))
+
+
+def _read_search_path(tree: PackageTree) -> list[str]:
+    """Return where libraries are looked for, in order, each real directory once by its first name."""
+    lines = [line.strip() for path in tree.below("etc/ld.so.conf.d") for line in tree.text(path).splitlines()]
+    directories = [line for line in lines if line and not line.startswith("#")]
+    real: dict[str, str] = {}
+    for path in (*directories, "/lib", "/usr/lib"):
+        real.setdefault(tree.real(path), path)
+    return list(real.values())
+
+
+def _list_libraries(tree: PackageTree, platform: Platform) -> list[Library]:
+    inside: dict[str, list[str]] = defaultdict(list)
+    for path in tree.entries:
+        inside[posixpath.dirname(path)].append(path)
+    libraries: dict[Library, None] = {}
+    for shown in _read_search_path(tree):
+        directory = tree.real(shown)
+        for path in inside[directory]:
+            if name := _find_name(tree, path, platform):
+                if f"{directory}/{name}" not in tree.entries:
+                    tree.link(f"{directory}/{name}", posixpath.basename(path))
+                libraries[name, f"{shown}/{name}"] = None
+    return list(libraries)
+
+
+def _find_name(tree: PackageTree, path: str, platform: Platform) -> str | None:
+    """Return the name that a library is found by, None for what is none of the image's machine."""
+    name, real = posixpath.basename(path), tree.real(path)
+    entry = tree.entries.get(real)
+    if not name.startswith(("lib", "ld-")) or ".so" not in name or entry is None or entry.kind != FILE:
+        return None
+    data = entry.data
+    if data[:4] != ELF or len(data) < 20 or int.from_bytes(data[18:20], "little") != platform.elf:
+        return None
+    tags = libraries.read_section(io.BytesIO(data), ".dynamic", lambda section: section.iter_tags())
+    if not tags:
+        return None
+    soname = next((str(tag.soname) for tag in tags if tag.entry.d_tag == "DT_SONAME"), name)
+    return name if "/" in soname else soname
+
+
+def _generator(tree: PackageTree, platform: Platform) -> bytes:
+    """Name the ldconfig that would have written the cache: that of the C library."""
+    banner = BANNER.search(tree.entries[tree.real(f"lib/{platform.multiarch}/libc.so.6")].data)
+    if banner is None:
+        raise LookupError("no C library of Debian")
+    return b"ldconfig (" + banner[1] + b") " + banner[2]
+
+
+def _rendered(libraries: list[Library], generator: bytes, platform: Platform) -> bytes:
+    rows = sorted(libraries, key=lambda row: _order(row[0]), reverse=True)
+    start = HEAD.size + ROW.size * len(rows)
+    texts, places, last = bytearray(), dict[str, int](), ""
+    # A text that another one ends in is not written again.
+    for text in sorted({text for row in libraries for text in row}, key=lambda text: text[::-1], reverse=True):
+        if not last.endswith(text):
+            last, begin = text, start + len(texts)
+            texts += text.encode() + b"\0"
+        places[text] = begin + len(last) - len(text)
+    end = start + len(texts)
+    extension = -(-end // 4) * 4
+    out = HEAD.pack(MAGIC, len(rows), len(texts), LITTLE, extension)
+    out += b"".join(ROW.pack(platform.cache_flags, places[name], places[path], 0, 0) for name, path in rows)
+    out += bytes(texts) + bytes(extension - end)
+    return out + struct.pack("<6I", EXTENSION, 1, 0, 0, extension + 24, len(generator)) + generator
+
+
+def _order(name: str) -> list[tuple[bool, int]]:
+    """Return what glibc's _dl_cache_libcmp compares of a name: characters, and after all of them numbers."""
+    parts = re.findall(r"[0-9]+|[^0-9]", name)
+    return [(part.isdigit(), int(part) if part.isdigit() else ord(part)) for part in parts]
+
+
+# What the scripts of packages do to an empty system, each as a function on a tree; suites.py says which does what.
 
 DAYS = EPOCH // 86400
 DPKG = "var/lib/dpkg"
@@ -181,4 +357,4 @@ def trust(tree: PackageTree, package: Package) -> None:
     names = [path.removeprefix(f"{base}/") for path in tree.below(base) if path.endswith(".crt")]
     heredoc(tree, package, path)
     _append(tree, path, "".join(f"{name}\n" for name in names))
-    certificates.install_certificates(tree, base, names)
+    install_certificates(tree, base, names)

@@ -2,25 +2,93 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import stat
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 from images.debian import control
-from images.debian.deb import Package, load_package
-from images.debian.debs import Debian
+from images.debian.deb import Debian, Package, load_package
 from images.debian.packages import ALWAYS
-from images.dpkg import database, ldcache, maintainer_scripts, suites
-from images.dpkg.tree import DPKG_OPTIONS, FILE, PackageTree
+from images.dpkg import effects, suites
+from images.dpkg.tree import DPKG_OPTIONS, FILE, PackageTree, merged_path
 from images.host.errors import WorldFault
+from images.oci import compression
 from images.oci.layer import Directories, Written
-from images.oci.writing import packing
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.platforms import Platform
+
+PLACE = "var/lib/dpkg"
+ORDER = (
+    "Package", "Essential", "Protected", "Status", "Priority", "Section", "Installed-Size", "Origin", "Maintainer",
+    "Bugs", "Architecture", "Multi-Arch", "Source", "Version", "Replaces", "Provides", "Depends", "Pre-Depends",
+    "Recommends", "Suggests", "Breaks", "Conflicts", "Enhances", "Conffiles", "Description",
+)  # fmt: skip
+INTEREST = re.compile(r"^interest(?P<how>-\w+)?\s+(?P<trigger>\S+)", re.MULTILINE)
+
+
+def write_database(
+    tree: PackageTree, packages: Mapping[str, Package], listed: Mapping[str, Sequence[str]], platform: Platform
+) -> None:
+    """Write dpkg's records of packages; `listed` are the paths of each.
+
+    Raises LookupError for a file of configuration that is not there.
+    """
+    for name, package in packages.items():
+        start = f"{PLACE}/info/{package.listed}"
+        tree.file(f"{start}.list", "".join(f"{path}\n" for path in listed[name]))
+        for kind, (data, mode) in package.control.items():
+            if kind != "control":
+                tree.file(f"{start}.{kind}", data, mode)
+    tree.file(f"{PLACE}/info/format", "1\n")
+    tree.file(f"{PLACE}/arch", f"{platform.architecture}\n")
+    tree.file(f"{PLACE}/status", "".join(f"{paragraph(package, tree)}\n" for package in packages.values()))
+    for name, text in _triggers(packages).items():
+        tree.file(f"{PLACE}/triggers/{name}", text)
+
+
+def mark_automatic(tree: PackageTree, names: Iterable[str], platform: Platform) -> None:
+    """Say which packages nobody asked for by name: `apt-get autoremove` may remove them later."""
+    rows = (f"Package: {name}\nArchitecture: {platform.architecture}\nAuto-Installed: 1\n\n" for name in sorted(names))
+    tree.file("var/lib/apt/extended_states", "".join(rows))
+
+
+def paragraph(package: Package, tree: PackageTree) -> str:
+    """Return a package's paragraph in the file `status`."""
+    about = {**package.about, "Status": "install ok installed"}
+    if paths := conffiles(package):
+        about["Conffiles"] = "".join(f"\n {path} {_md5(tree, path)}" for path in paths)
+    names = [name for name in ORDER if name in about] + [name for name in about if name not in ORDER]
+    return "".join(f"{name}:{'' if about[name].startswith(chr(10)) else ' '}{about[name]}\n" for name in names)
+
+
+def conffiles(package: Package) -> list[str]:
+    """Return the files of configuration of a package, without those that an upgrade removes (deb-conffiles(5))."""
+    lines = package.text("conffiles").splitlines()
+    return [line.strip() for line in lines if line.startswith("/")]
+
+
+def _md5(tree: PackageTree, path: str) -> str:
+    return hashlib.md5(tree.entries[merged_path(path.lstrip("/"))].data, usedforsecurity=False).hexdigest()
+
+
+def _triggers(packages: Mapping[str, Package]) -> dict[str, str]:
+    """Return the files that say which packages have an interest in what (deb-triggers(5)); `File` is of all paths."""
+    triggers = {"Unincorp": ""}
+    for package in packages.values():
+        name = package.listed
+        for match in INTEREST.finditer(package.text("triggers")):
+            trigger, end = match["trigger"], "/noawait\n" if match["how"] == "-noawait" else "\n"
+            file, line = ("File", f"{trigger} {name}") if trigger.startswith("/") else (trigger, name)
+            triggers[file] = triggers.get(file, "") + line + end
+    return triggers
+
+
+# A root file system from exact packages, straight into a layer: nothing of them is run.
 
 AT_ONCE = 2  # packages that are unpacked at the same time; what unpacks them lets others run
 AHEAD = 2
@@ -52,7 +120,7 @@ def make_tree(recipe: Debian, debs: Sequence[Path], platform: Platform) -> Packa
                 listed[package.name] = tree.unpack(package)
                 packages[package.name] = replace(package, data=b"")
     packages = dict(sorted(packages.items()))
-    maintainer_scripts.require_known(packages.values())
+    suites.require_known(packages.values())
     suites.apply(tree, packages, recipe.suite, platform)
     _configure(tree, packages, listed, recipe, platform)
     _clean(tree)
@@ -61,7 +129,7 @@ def make_tree(recipe: Debian, debs: Sequence[Path], platform: Platform) -> Packa
 
 def write_tree(tree: PackageTree, out: Path) -> Written:
     """Write a tree as a layer."""
-    with LayerWriter(out, Directories(), packing.BASE) as layer:
+    with LayerWriter(out, Directories(), compression.BASE) as layer:
         tree.write(layer)
         return layer.finish()
 
@@ -96,12 +164,12 @@ def _configure(
     tree.file("etc/dpkg/dpkg.cfg.d/99multinode", "".join(f"{option}\n" for option in DPKG_OPTIONS))
     try:
         if C_LIBRARY in packages:
-            ldcache.write_cache(tree, platform)
-        database.write_database(tree, packages, listed, platform)
+            effects.write_cache(tree, platform)
+        write_database(tree, packages, listed, platform)
     except (LookupError, ValueError) as error:
         fact = "a Debian package lacks what dpkg or ldconfig need"
         raise WorldFault(fact, error, "make a new lock (build.py lock)") from error
-    database.mark_automatic(tree, packages.keys() - _wanted(packages, recipe.packages), platform)
+    mark_automatic(tree, packages.keys() - _wanted(packages, recipe.packages), platform)
 
 
 def _clean(tree: PackageTree) -> None:

@@ -16,7 +16,7 @@ from typing import IO
 from images.debian import deb
 from images.debian.deb import Package
 from images.host.errors import WorldFault
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 
 # In a merged /usr these are links to the directories of the same names in it (https://wiki.debian.org/UsrMerge).
 MERGED = ("bin", "lib", "lib64", "sbin")

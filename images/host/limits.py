@@ -1,4 +1,4 @@
-"""How much is read of what comes from outside, how slowly, and how much it may unpack to: numbers of docs/security.md."""
+"""How much is read of what comes from outside, how slowly, how much it may unpack to: numbers of docs/security.md."""
 
 from __future__ import annotations
 

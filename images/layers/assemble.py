@@ -21,18 +21,18 @@ from images.layers.trim import Patterns
 from images.layers.wheel import Parts
 from images.lock import lockfile
 from images.lock.lock import BINDINGS, Lock
+from images.oci import compression
 from images.oci.layer import Directories, Layer, Written
-from images.oci.writing import packing
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.plan.planner import FAMILY
 from images.store.store import Store, key_of
+from images.wheels.archive import Wheel
 from images.wheels.content import read_content
-from images.wheels.wheel import Wheel
 
 INTEL = ("impi-rt", "intel-openmp", "intel-cmplr-lib-ur", "umf", "tcmlib")
 # Stable first: what changes seldom lies low and is shared by many images.
 GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
-    (packing.INTEL, lambda name: name in INTEL),
+    (compression.INTEL, lambda name: name in INTEL),
     ("torch", lambda name: name == "torch"),
     ("oneccl and ipex", lambda name: name in oneccl.STACK),
     ("libraries", lambda name: name not in (*INTEL, "torch", *oneccl.STACK, *FAMILY)),

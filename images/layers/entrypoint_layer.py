@@ -17,7 +17,7 @@ from images.compiling.compiler import Compiler
 from images.layers import oneccl
 from images.layers.examples import PLACE
 from images.lock.lock import Lock
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.plan.user_files import WORKSPACE
 from images.plan.variables import parse_variables
 from images.store.store import Store

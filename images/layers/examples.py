@@ -13,7 +13,7 @@ from images.foreign import tars
 from images.foreign.tars import ArchiveFile
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock.lock import EXAMPLES
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.plan.planner import ARCHIVE
 from images.servers.download import Advance, download_file
 from images.servers.pip_config import Sources

@@ -17,8 +17,8 @@ from images.layers import trim
 from images.layers.trim import Patterns
 from images.store.store import Store
 from images.wheels import archive, imports
+from images.wheels.archive import Wheel
 from images.wheels.imports import Import
-from images.wheels.wheel import Wheel
 
 # Modules whose imports are no reason to keep what is imported: pytest's own, and programs that make tables for tests.
 ASIDE = re.compile(r"(?:.*/)?conftest\.py|scipy/special/_precompute/")

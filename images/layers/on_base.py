@@ -9,7 +9,7 @@ from images.base.base import Base
 from images.context import Context
 from images.layers.assemble import Extra
 from images.lock.lock import Lock
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 
 
 def choose_hidden(base: Base, lock: Lock) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from installer.records import RecordEntry
 from images.base.base import Base
 from images.lock.lock import BINDINGS, IPEX, Lock
 from images.wheels import archive
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 
 STACK = (BINDINGS, IPEX)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from images.host.errors import WorldFault
 from images.layers.entrypoint_layer import DIRECTORIES, GID, UID, WRITABLE
 from images.oci.layer import Directories
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.plan.user_files import USER_FILE, WORKSPACE, UserFile
 from images.store.blobs import CHUNK, copied
 from images.store.store import Store

@@ -19,11 +19,9 @@ from installer.utils import Scheme, construct_record_file, fix_shebang
 
 from images.base.facts import Site
 from images.compiling import bytecode
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.wheels import archive
-from images.wheels.archive import WheelArchive
-from images.wheels.members import WheelMember
-from images.wheels.record import hash_of, sha256_of
+from images.wheels.archive import WheelArchive, WheelMember, hash_of, sha256_of
 
 MODULES = ("purelib", "platlib")  # two schemes that are one directory here
 IMPORTED = re.compile(r"\.(?:pyc?|pyi|pth|so|egg-link)(?:$|\.)", re.IGNORECASE)  # in names of what Python reads

@@ -11,7 +11,7 @@ from images.host.errors import UserFault
 from images.host.files import replacing, require_writable, write_whole
 from images.lock import lockfile
 from images.lock.lock import Lock
-from images.oci.writing import tars
+from images.oci import layer_writer
 from images.plan.user_files import USER_FILE
 from images.store.blobs import BLOB, CHUNK
 from images.store.store import Store
@@ -48,11 +48,13 @@ def write_bundle(lock: Lock, store: Store, target: str) -> Path:
     text = lockfile.format_lock(lockfile.without_addresses(lock), with_origin=True).encode()
     place.parent.mkdir(parents=True, exist_ok=True)
     with replacing(place) as aside, aside.open("wb") as tar:
-        tar.writelines(tars.stream_file(LOCK, len(text), (text,)))
+        tar.writelines(layer_writer.stream_file(LOCK, len(text), (text,)))
         for inside, source in sorted({(_place_in_bundle(*part), store.place(*part)) for part in lock.files()}):
             with source.open("rb") as file:
-                tar.writelines(tars.stream_file(inside, source.stat().st_size, iter(partial(file.read, CHUNK), b"")))
-        tar.write(tars.END)
+                tar.writelines(
+                    layer_writer.stream_file(inside, source.stat().st_size, iter(partial(file.read, CHUNK), b""))
+                )
+        tar.write(layer_writer.END)
     return place
 
 

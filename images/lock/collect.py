@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from images.context import Context
 from images.debian import packages as debian
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.host.background import background, side_by_side
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import index_pages, resolve, source_only, wheelhouse
@@ -23,8 +23,8 @@ from images.servers.download import MOVED, download_file
 from images.servers.pip_config import Sources, check_addresses, directories, local_path
 from images.store.blobs import BLOB
 from images.store.store import Store
+from images.wheels.archive import Wheel
 from images.wheels.content import read_content
-from images.wheels.wheel import Wheel
 
 # At once, at least: a download waits for a server more than it works. Where all is there, one thread is faster.
 DOWNLOADS = 4

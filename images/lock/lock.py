@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from images.base.base import BaseImage
-from images.debian.debs import Deb, Debian
+from images.debian.deb import Deb, Debian
 from images.foreign.paths import Line, Word
 from images.plan.pins import Pins, tag_of
 from images.plan.user_files import USER_FILE, UserFile

@@ -25,9 +25,8 @@ from images.foreign.documents import parse_toml
 from images.host.errors import UserFault
 from images.lock import uv
 from images.lock.lock import Artifact, Lock
-from images.oci import reference
-from images.oci.writing import packing
-from images.oci.writing.tars import EPOCH
+from images.oci import compression, reference
+from images.oci.layer_writer import EPOCH
 from images.plan import requirements, user_files, variables
 from images.plan.request import Request
 from images.platforms import PLATFORMS, TWIN, Platform
@@ -95,7 +94,7 @@ def path_for(image: Path) -> Path:
 
 def tools() -> dict[str, Any]:
     """Return what shows in the bytes besides the files: releases and settings of what we build with."""
-    return {**fingerprint.releases(), **packing.zstd_settings(), "epoch": EPOCH}
+    return {**fingerprint.releases(), **compression.zstd_settings(), "epoch": EPOCH}
 
 
 def read_lock(content: str, where: str, request: Request) -> Lock:

@@ -19,7 +19,7 @@ from images.base import debian
 from images.base.base import Base
 from images.context import Context
 from images.debian import packages as debs
-from images.debian.debs import Deb, Debian
+from images.debian.deb import Deb, Debian
 from images.host.background import Start
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.lock import index_pages, uv, wheelhouse

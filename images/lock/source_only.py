@@ -12,7 +12,7 @@ from images.host.errors import WorldFault
 from images.plan.pins import SourceOnly
 from images.store.blobs import sha256
 from images.store.store import Store
-from images.wheels import record
+from images.wheels.archive import write_record
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 REMEDY = "--wheelhouse with a wheel of it, or the archive as its maker published it"
@@ -72,6 +72,6 @@ def _pack_zip(files: Mapping[str, bytes], info: str) -> bytes:
     listed = dict(sorted(files.items()))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
-        for name, data in {**listed, f"{info}/RECORD": record.write_record(listed, info).encode()}.items():
+        for name, data in {**listed, f"{info}/RECORD": write_record(listed, info).encode()}.items():
             archive.writestr(zipfile.ZipInfo(name, date_time=(2024, 1, 1, 0, 0, 0)), data)
     return out.getvalue()

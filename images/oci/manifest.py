@@ -1,7 +1,9 @@
-"""The manifest of an image, read and written, and what it has in common with an index (OCI image specification 1.1)."""
+"""The manifest of an image and its descriptors, read and written, and what it has in common with an index (OCI 1.1)."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,18 +11,89 @@ from typing import Any
 from images.foreign import documents
 from images.host import limits
 from images.host.errors import UserFault, WorldFault
-from images.oci import descriptors
-from images.oci.descriptors import (
-    DAMAGED,
-    Descriptor,
-    described,
-    descriptor,
-    digest_of,
-    encode,
-    list_of,
-    parse_descriptor,
+from images.oci.reference import DIGEST
+
+PUBLISHED = ("zstd", "gzip")  # how layers that we write may be compressed in a layout and in a registry
+
+OCI = "application/vnd.oci.image"
+DOCKER = "application/vnd.docker"
+MANIFESTS = (f"{OCI}.manifest.v1+json", f"{DOCKER}.distribution.manifest.v2+json")
+INDEXES = (f"{OCI}.index.v1+json", f"{DOCKER}.distribution.manifest.list.v2+json")
+CONFIGS = (f"{OCI}.config.v1+json", f"{DOCKER}.container.image.v1+json")
+LAYERS = (
+    *(f"{OCI}.layer.v1.tar{suffix}" for suffix in ("", "+gzip", "+zstd")),
+    *(f"{DOCKER}.image.rootfs.diff.tar{suffix}" for suffix in ("", ".gzip")),  # Docker has none for zstd
 )
-from images.oci.media_types import CONFIGS, INDEXES, LAYERS, MANIFESTS, layer_type
+
+
+def layer_type(compression: str) -> str:
+    """Return the type of a layer that is compressed in this way: none, gzip or zstd."""
+    return f"{OCI}.layer.v1.tar" + ("" if compression == "none" else f"+{compression}")
+
+
+# Descriptors: how manifests and indexes name a blob (OCI image specification 1.1, "Content Descriptors"), as JSON.
+
+DESCRIPTOR_KEYS = ("mediaType", "digest", "size")
+DAMAGED = "another image, or ask whoever pushed it: this one cannot be read by any engine either"
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A blob that a manifest names: digest (`sha256:` and hexadecimal) and size in bytes."""
+
+    media_type: str
+    digest: str
+    size: int
+
+    @property
+    def sha256(self) -> str:
+        return self.digest.removeprefix("sha256:")
+
+
+def list_of(raw: Mapping[str, Any], key: str, name: str) -> list[object]:
+    value = raw.get(key)
+    if not isinstance(value, list):
+        raise WorldFault("a manifest is damaged", f"{name} (no list of {key})", DAMAGED)
+    return value
+
+
+def mapping(value: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise WorldFault("a manifest is damaged", f"{name} ({str(value)[:40]!r} in place of an object)", DAMAGED)
+    return value
+
+
+def parse_descriptor(value: object, name: str) -> Descriptor:
+    entry = mapping(value, name)
+    media_type, digest, size = (entry.get(key) for key in DESCRIPTOR_KEYS)
+    is_digest = isinstance(digest, str) and DIGEST.fullmatch(digest)
+    if isinstance(media_type, str) and is_digest and type(size) is int and size >= 0:
+        return Descriptor(media_type, str(digest), size)
+    stated = {key: entry.get(key) for key in DESCRIPTOR_KEYS}
+    raise WorldFault("a manifest is damaged", f"{name} ({str(stated)[:200]})", DAMAGED)
+
+
+def descriptor(media_type: str, digest: str, size: int) -> dict[str, Any]:
+    """Return a content descriptor as an object of JSON; `size` is in bytes."""
+    return {"mediaType": media_type, "digest": digest, "size": size}
+
+
+def described(media_type: str, data: bytes) -> dict[str, Any]:
+    """Return the descriptor of bytes."""
+    return descriptor(media_type, digest_of(data), len(data))
+
+
+def digest_of(data: bytes) -> str:
+    """Return the digest of bytes as the specification writes it: sha256:<hexadecimal>."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def encode(value: object) -> bytes:
+    """Return the one JSON text of a value, so that equal images have equal digests."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+# The manifest of an image, read and written, and what it has in common with an index (OCI image specification 1.1).
 
 MOST_LAYERS = 500  # what overlayfs stacks at most: Linux, fs/overlayfs/params.h, OVL_MAX_STACK
 LIMIT = limits.MANIFEST.most
@@ -93,7 +166,7 @@ def list_unusual(data: bytes) -> list[str]:
     """Return the fields of a manifest that `write_manifest` never writes, such as annotations or urls of layers."""
     raw = parse_document(data, "manifest")
     named = {"config": raw["config"], **{f"layers[{number}]": row for number, row in enumerate(raw["layers"])}}
-    within = [f"{name}.{key}" for name, row in named.items() for key in row if key not in descriptors.KEYS]
+    within = [f"{name}.{key}" for name, row in named.items() for key in row if key not in DESCRIPTOR_KEYS]
     return [*(key for key in raw if key not in ("schemaVersion", "mediaType", "config", "layers")), *within]
 
 

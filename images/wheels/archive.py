@@ -1,24 +1,154 @@
-"""A wheel, opened: its files as `installer` takes them, and what RECORD says of each."""
+"""A wheel, opened: its files as `installer` takes them, read a piece at a time, and what RECORD says of each."""
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
+import os
 import re
 import stat
+import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, NamedTuple, cast
 
 from installer.exceptions import InstallerError
-from installer.records import RecordEntry
+from installer.records import Hash, InvalidRecordEntry, RecordEntry, parse_record_file
 from installer.sources import WheelContentElement, WheelFile
+from isal import isal_zlib
 
 from images.host.errors import WorldFault
-from images.wheels import record
-from images.wheels.members import HEADER, NOT_DEFLATE, WheelMember
+from images.store.blobs import CHUNK
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel of a lock in the store: project, version, its sha256 and where it lies."""
+
+    project: str
+    version: str
+    sha256: str
+    path: Path
+
+
+# RECORD of a wheel: the hash and the size of every file (PyPA, "Binary distribution format").
+
+
+def parse_record(text: str) -> dict[str, RecordEntry]:
+    """Return the rows by the names of their files.
+
+    Raises ValueError when one of them cannot be read.
+    """
+    try:
+        return {row[0]: RecordEntry.from_elements(*row) for row in parse_record_file(text.splitlines())}
+    except (csv.Error, InvalidRecordEntry) as error:
+        raise ValueError(f"RECORD cannot be read: {error}") from error
+
+
+def row(name: str, data: bytes) -> RecordEntry:
+    """Return a true row for a file."""
+    return RecordEntry(name, hash_of(hashlib.sha256(data).hexdigest()), len(data))
+
+
+def write_record(files: Mapping[str, bytes], info: str) -> str:
+    """Return the text of a RECORD in the directory `info`; `files` maps the paths in the wheel to their contents."""
+    rows = [f"{','.join(row(name, data).to_row())}\n" for name, data in files.items()]
+    return "".join([*rows, f"{info}/RECORD,,\n"])
+
+
+def hash_of(sha256: str) -> Hash:
+    """Return a sha256, given in hexadecimal, as RECORD writes it."""
+    return Hash("sha256", encoded(bytes.fromhex(sha256)))
+
+
+def sha256_of(entry: RecordEntry | None) -> str | None:
+    """Return the sha256 of a row in hexadecimal, or None where there is no row, or one with another algorithm."""
+    if entry is None or entry.hash_ is None or entry.hash_.name != "sha256":
+        return None
+    text = entry.hash_.value
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()
+
+
+def encoded(digest: bytes) -> str:
+    """Return a digest as RECORD writes it."""
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+# The files in a wheel's archive, past the streams of `zipfile`, a piece at a time.
+
+HEADER = struct.Struct("<4s5H3L2H")  # before the name of a file and its extra field
+SIGNATURE = b"PK\x03\x04"
+UTF8 = 0x800  # a bit of a file's flags: its name is in UTF-8, else in code page 437
+PIECE = 1 << 18  # bytes of packed data that are inflated at a time
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+NOT_DEFLATE = cast("type[Exception]", isal_zlib.error)
+
+
+class WheelMember(NamedTuple):
+    """A file of an archive, of which nothing is read before somebody asks; `archive` is the open archive."""
+
+    archive: IO[bytes]
+    info: zipfile.ZipInfo
+
+    def read(self) -> bytes:
+        """Return the content; see `chunks`."""
+        return b"".join(self.chunks())
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the content, which has the size and the checksum that the directory of the archive says.
+
+        Raises BadZipFile, NOT_DEFLATE or EOFError where it has not, after no more than CHUNK bytes too many.
+        """
+        size, checksum = 0, 0
+        for data in self._inflated():
+            size, checksum = size + len(data), isal_zlib.crc32(data, checksum)
+            if size > self.info.file_size:
+                break
+            yield data
+        if (size, checksum) != (self.info.file_size, self.info.CRC):
+            raise zipfile.BadZipFile(f"Bad CRC-32 for file {self.info.filename!r}")
+
+    def _inflated(self) -> Iterator[bytes]:
+        if self.info.compress_type not in METHODS:
+            reason = f"{self.info.filename!r} is compressed by method {self.info.compress_type}, not by deflate"
+            raise NotImplementedError(reason)
+        start, end = self._start(), self.info.compress_size
+        pieces = (self._packed(start + at, min(PIECE, end - at)) for at in range(0, end, PIECE))
+        if self.info.compress_type == zipfile.ZIP_STORED:
+            yield from pieces
+            return
+        inflater = isal_zlib.decompressobj(-zlib.MAX_WBITS)
+        for piece in pieces:
+            while not inflater.eof and (data := inflater.decompress(piece, CHUNK)):
+                yield data
+                piece = inflater.unconsumed_tail
+
+    def _start(self) -> int:
+        """Return where the packed content begins, after a header that is of the file that the directory names."""
+        info = self.info
+        name = info.orig_filename.encode("utf-8" if info.flag_bits & UTF8 else "cp437")
+        head = self._packed(0, HEADER.size + len(name))
+        signature, *_, name_size, extra_size = HEADER.unpack_from(head)
+        if (signature, name_size, head[HEADER.size :]) != (SIGNATURE, len(name), name):
+            raise zipfile.BadZipFile(f"another file is where its directory has {info.orig_filename!r}")
+        return len(head) + int(extra_size)
+
+    def _packed(self, start: int, size: int) -> bytes:
+        """Return bytes of the file, `start` bytes after the beginning of its header."""
+        data = os.pread(self.archive.fileno(), size, self.info.header_offset + start)
+        if len(data) < size:
+            raise EOFError
+        return data
+
+
+# A wheel, opened: its files as `installer` takes them, and what RECORD says of each.
 
 INSTALLER = "INSTALLER"  # the file of .dist-info that is the installer's own to write
 # Projects whose wheels on PyPI were edited after RECORD was written: METADATA and these files. In IPEX from 1.11.200 to
@@ -79,10 +209,10 @@ class WheelArchive(WheelFile):
 
         Raises ValueError where it cannot be read.
         """
-        rows = record.parse_record(self.read_dist_info("RECORD"))
+        rows = parse_record(self.read_dist_info("RECORD"))
         if self.distribution in EDITED:
             edited = (f"{self.dist_info_dir}/METADATA", *EDITED[self.distribution])
-            rows |= {name: record.row(name, self.read(name)) for name in edited if name in self.members}
+            rows |= {name: row(name, self.read(name)) for name in edited if name in self.members}
         return rows
 
 

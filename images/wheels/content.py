@@ -21,9 +21,8 @@ from packaging.version import Version
 from images.foreign.paths import find_flaw
 from images.host import limits
 from images.store.blobs import Blobs
-from images.wheels import archive, record
-from images.wheels.archive import WheelArchive
-from images.wheels.members import WheelMember
+from images.wheels import archive
+from images.wheels.archive import WheelArchive, WheelMember
 
 UNLISTED = ("RECORD", "RECORD.jws", "RECORD.p7s", archive.INSTALLER)  # of .dist-info, which RECORD has no hash of
 ALGORITHMS = ("sha256", "sha384", "sha512")  # "The hash algorithm must be sha256 or better."
@@ -114,7 +113,7 @@ def _compare(member: WheelMember, row: RecordEntry | None) -> None:
     hashed = hashlib.new(row.hash_.name)
     for chunk in member.chunks():
         hashed.update(chunk)
-    if record.encoded(hashed.digest()) != row.hash_.value:
+    if archive.encoded(hashed.digest()) != row.hash_.value:
         raise ValueError(f"RECORD has another hash of {row.path!r}")
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 try:
-    from images.debian import archive, mirrors
+    from images.debian import archive
     from images.host import process
     from images.host.errors import UserFault, WorldFault
     from images.options import Parser
@@ -84,7 +84,7 @@ def _bring_model(place: Path, environ: Mapping[str, str]) -> None:
 def _bring_texts(place: Path, environ: Mapping[str, str]) -> dict[str, int]:
     """Write the texts of the default suite's index; return how many each file has."""
     suite = catalog.load().debian.suite
-    source = mirrors.choose_mirrors(suite, environ)[0]
+    source = archive.choose_mirrors(suite, environ)[0]
     context = program.context(environ, pip_config.read_sources(environ))
     return write_texts(choose_texts(archive.fetch_index(source, ARCHITECTURE, context).rows()), place)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("multinode_image", "manifests", "images")
 ERRORS = ("Refusal", "Fault", "UserFault", "WorldFault")
-# Where the fact and the remedy stand among so many arguments; five are those of a row of images/deliver/refusals.py.
+# Where the fact and the remedy stand among so many arguments; five are those of a row of images/deliver/skopeo.py.
 PLACES = {3: (0, 2), 4: (0, 2), 5: (3, 4)}
 # What makes a rule of multinode_image/hooks/ends/diagnose.py, of a fact, a remedy and perhaps an exit code.
 RULE = "say"

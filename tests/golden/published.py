@@ -11,13 +11,13 @@ from unittest import mock
 
 from images.base.base import BaseImage
 from images.check import provenance, sbom
-from images.debian.debs import Debian
+from images.debian.deb import Debian
 from images.lock import lockfile
 from images.lock.lock import Examples, Lock, UserPackages
 from images.plan.user_files import UserFile
 from images.store.blobs import sha256
 from images.store.store import Store
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 from tests.support import wheels
 from tests.support.bases import MANIFEST, base
 from tests.support.locks import DAY, TINI, artifact, lock

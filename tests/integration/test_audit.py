@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.lock import lockfile
 from images.store.blobs import sha256
 from images.store.store import Store

@@ -27,8 +27,7 @@ from images.compiling import bytecode, compiler
 from images.compiling.compiler import Choice
 from images.context import Context
 from images.debian import packages
-from images.debian.deb import load_package, read_entries
-from images.debian.debs import Deb, Debian
+from images.debian.deb import Deb, Debian, load_package, read_entries
 from images.deliver import engine as engines
 from images.dpkg import rootfs, suites
 from images.dpkg.rootfs import DIRTY
@@ -39,7 +38,7 @@ from images.platforms import AMD64, PLATFORMS, Platform
 from images.servers.pip_config import Sources
 from images.store.blobs import sha256
 from images.store.store import Store, default_root
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 from tests.support import emulation, locks, mmdebstrap
 from tests.support.base_facts import facts_of
 from tests.support.harness import ROOT, call

@@ -21,7 +21,7 @@ from images.host import process
 from images.layers import trim
 from images.layers.uncompiled import uncompiled_patterns
 from images.store.store import Store
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 from tests.support.wheels import pack
 
 MTIME = 1_704_067_200

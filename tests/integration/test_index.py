@@ -12,9 +12,8 @@ import pytest
 import requests
 
 from images.oci import indexes
-from images.oci.descriptors import descriptor
 from images.oci.indexes import LAYOUT, TAG
-from images.oci.media_types import INDEXES
+from images.oci.manifest import INDEXES, descriptor
 from images.platforms import AMD64, ARM64, PLATFORMS
 from tests.golden import base
 from tests.support import checkout, wheels

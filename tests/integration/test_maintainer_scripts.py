@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from images.context import Context
-from images.dpkg import maintainer_scripts as known
+from images.dpkg import suites as known
 from images.plan.catalog import BaseRow
 from images.platforms import Platform
 from scripts import maintainer_scripts as command

@@ -8,7 +8,7 @@ import pytest
 
 from images.compiling import interpreter
 from images.compiling.interpreter import Packaged
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.host.errors import WorldFault
 from images.platforms import AMD64
 from images.store.store import Store

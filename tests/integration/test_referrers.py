@@ -17,14 +17,13 @@ import requests
 
 from images.check import attached
 from images.context import Access
-from images.deliver import referrers, transfer
-from images.deliver.referrers import Attachment
+from images.deliver import transfer
+from images.deliver.registry import NOT_TAKEN, Attachment, attach, is_attached, list_attached
 from images.host import limits
 from images.host.errors import Fault, WorldFault
 from images.oci import indexes, reference
-from images.oci.descriptors import described, digest_of
 from images.oci.image import Image
-from images.oci.media_types import MANIFESTS
+from images.oci.manifest import MANIFESTS, described, digest_of
 from images.oci.reference import Remote
 from images.store.store import Store
 from tests.support import listing_registry, locks
@@ -70,7 +69,7 @@ def place_of(name: str) -> Remote:
 
 def push(image: Image, name: str, store: Store, known: Access) -> None:
     transfer.push([image], reference.push_target(name), store, known, "zstd")
-    referrers.attach(documents(image), place_of(name), store, known)
+    attach(documents(image), place_of(name), store, known)
 
 
 def tag_of(digest: str) -> str:
@@ -98,7 +97,7 @@ def test_a_registry_with_the_interface_lists_both_and_gets_no_tag(store: Store, 
         known = access(store, login, registry.host)
         push(image, f"{registry.host}/a/b:1", store, known)
         attachments = registry.attached_to(image.digest)
-        read = referrers.list_attached(image.digest, place_of(f"{registry.host}/a/b:1"), known)
+        read = list_attached(image.digest, place_of(f"{registry.host}/a/b:1"), known)
 
     assert [row["artifactType"] for row in attachments] == [attached.CYCLONEDX, attached.IN_TOTO]
     assert [row["digest"] for row in read] == [one.digest for one in documents(image)]
@@ -123,7 +122,7 @@ def test_what_others_have_attached_stays_in_the_list(plain: str, store: Store) -
     name = f"{plain}/others/b"
     other = Attachment(image.manifest, "signature", "signature", "application/vnd.example.signature", b"signed")
     transfer.push([image], reference.push_target(f"{name}:1"), store, known, "zstd")
-    referrers.attach([other], place_of(name), store, known)
+    attach([other], place_of(name), store, known)
 
     push(image, f"{name}:1", store, known)
 
@@ -137,9 +136,9 @@ def test_a_login_opens_the_list_of_a_registry_without_the_interface(store: Store
         known = access(store, f"user:{PASSWORD}", host)
         push(image, f"{host}/a/b:1", store, known)
 
-        assert len(referrers.list_attached(image.digest, place_of(f"{host}/a/b"), known)) == 2
+        assert len(list_attached(image.digest, place_of(f"{host}/a/b"), known)) == 2
         with pytest.raises(Exception, match="wants a login"):
-            referrers.list_attached(image.digest, place_of(f"{host}/a/b"), access(store))
+            list_attached(image.digest, place_of(f"{host}/a/b"), access(store))
 
 
 def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain: str, store: Store) -> None:
@@ -148,7 +147,7 @@ def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain:
     with connection_to(plain) as way:
         way.limit = 1
         with pytest.raises(WorldFault) as caught:
-            referrers.attach(documents(image), place_of(f"{way.host}/cut/b"), store, known)
+            attach(documents(image), place_of(f"{way.host}/cut/b"), store, known)
     assert listed_by_tag(f"{plain}/cut/b", image) == []
     assert caught.value.kind not in referrers.NOT_TAKEN
 
@@ -161,7 +160,7 @@ def test_attached_documents_are_those_of_a_build(plain: str, store: Store) -> No
     image, known, name = finished(store, SMALL), access(store), f"{plain}/compared/b"
     transfer.push([image], reference.push_target(f"{name}:1"), store, known, "zstd")
     _, statement = documents(image)
-    referrers.attach([statement], place_of(name), store, known)
+    attach([statement], place_of(name), store, known)
 
     comparison = attached.compare_attached(documents(image), (), place_of(name), known)
 
@@ -176,7 +175,7 @@ def test_a_document_of_another_build_is_refused(plain: str, store: Store, number
     known, name, about = access(store), f"{plain}/forged/b{number}{is_about_it:d}", image if is_about_it else other
     forged = dataclasses.replace(documents(about)[number], data=b"{}")
     transfer.push([image], reference.push_target(f"{name}:1"), store, known, "zstd")
-    referrers.attach([forged], place_of(name), store, known)
+    attach([forged], place_of(name), store, known)
     place = f"http://{name.replace('/', '/v2/', 1)}/manifests/{tag_of(image.digest)}"
     rows = indexes.write_list(listed_by_tag(name, about))
     assert requests.put(place, rows, headers={"Content-Type": INDEX}).ok
@@ -197,7 +196,7 @@ def test_a_list_is_read_to_its_last_page(store: Store) -> None:
         registry.page = 2
         known, name = access(store), f"{registry.host}/a/b:1"
         transfer.push([image], reference.push_target(name), store, known, "zstd")
-        referrers.attach(signatures, place_of(name), store, known)
+        attach(signatures, place_of(name), store, known)
         push(image, name, store, known)
 
         comparison = attached.compare_attached(documents(image), (), place_of(name), known)
@@ -224,7 +223,7 @@ def test_what_others_have_signed_is_named(store: Store) -> None:
             bundle = json.dumps({"dsseEnvelope": {"payload": payload, "signatures": [{"sig": "AA=="}]}}).encode()
             said = (("dev.sigstore.bundle.predicateType", str(statement["predicateType"])),)
             signed = Attachment(image.manifest, f"{number}", "bundle.json", BUNDLE, bundle, said)
-            referrers.attach([signed], place_of(name), store, known)
+            attach([signed], place_of(name), store, known)
 
         comparison = attached.compare_attached(documents(image), (), place_of(name), known)
 
@@ -258,7 +257,7 @@ def test_a_second_document_beside_the_one_of_the_build_is_refused(store: Store, 
     with listing_registry.running() as registry:
         known, name = access(store), f"{registry.host}/a/b:1"
         push(image, name, store, known)
-        referrers.attach([false], place_of(name), store, known)
+        attach([false], place_of(name), store, known)
 
         with pytest.raises(WorldFault, match="not the one of this build") as caught:
             attached.compare_attached(documents(image), (), place_of(name), known)
@@ -273,7 +272,7 @@ def test_a_false_document_of_the_index_above_is_refused(plain: str, store: Store
     index = indexes.write_list([described(MANIFESTS[0], image.manifest)])
     about = digest_of(index)
     false = dataclasses.replace(documents(image)[0], data=b"{}")
-    referrers.attach([false], place_of(name), store, known)
+    attach([false], place_of(name), store, known)
     rows = [row for row in listed_by_tag(name, image) if row["digest"] != false.digest]
     for tag, entries in ((tag_of(image.digest), rows), (tag_of(about), [false.entry])):
         assert requests.put(place + tag, indexes.write_list(entries), headers={"Content-Type": INDEX}).ok
@@ -291,10 +290,10 @@ def test_a_refusal_may_be_longer_than_what_was_asked_for(store: Store, status: i
     document = documents(finished(store, SMALL))[0]
     with answering(Reply(status, b"<html>" * 1000)) as host:
         if status == 404:
-            assert not referrers.is_attached(document, place_of(f"{host}/a/b"), access(store))
+            assert not is_attached(document, place_of(f"{host}/a/b"), access(store))
             return
         with pytest.raises(Fault, match="the registry wants a login"):
-            referrers.is_attached(document, place_of(f"{host}/a/b"), access(store))
+            is_attached(document, place_of(f"{host}/a/b"), access(store))
 
 
 def test_a_token_that_is_nested_too_deep_is_none(store: Store) -> None:
@@ -304,7 +303,7 @@ def test_a_token_that_is_nested_too_deep_is_none(store: Store) -> None:
         return Reply(401, b"", {"WWW-Authenticate": f'Bearer realm="http://{request.headers["Host"]}/token"'})
 
     with listening(answer) as host, pytest.raises(Fault, match="a transfer from or to a registry failed"):
-        referrers.list_attached("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
+        list_attached("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["manifest", "content"])
@@ -362,7 +361,7 @@ def test_a_list_that_cannot_be_read_to_its_end_is_no_empty_list(
 ) -> None:
     monkeypatch.setattr(limits, "PATIENCE", 8.0)
     with answering(reply) as host, pytest.raises(Fault) as caught:
-        referrers.list_attached("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
+        list_attached("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
 
     assert caught.value.fact == fact
 
@@ -370,7 +369,7 @@ def test_a_list_that_cannot_be_read_to_its_end_is_no_empty_list(
 def test_the_body_of_a_redirect_is_not_read(store: Store) -> None:
     tracemalloc.start()
     with answering(MOVED) as host, pytest.raises(Fault):
-        referrers.list_attached("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
+        list_attached("sha256:" + "0" * 64, place_of(f"{host}/a/b"), access(store))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import pytest
 
 from images.context import Context
-from images.debian import archive, mirrors, packages, snapshot
-from images.debian.debs import Deb
+from images.debian import archive, packages
+from images.debian.deb import Deb
 from images.host.errors import WorldFault
 from images.platforms import AMD64
 from images.servers.pip_config import Sources
@@ -95,7 +95,7 @@ def test_the_newest_is_asked_of_no_snapshot(debian: Debian, tmp_path: Path) -> N
 def test_a_mirror_that_the_user_names_is_the_only_place(debian: Debian, tmp_path: Path) -> None:
     deb, context = (
         old(debian),
-        debian.context(tmp_path / "store", {mirrors.VARIABLE: f"http://deb.{mirrors.DOMAIN}/debian"}),
+        debian.context(tmp_path / "store", {archive.VARIABLE: f"http://deb.{archive.DOMAIN}/debian"}),
     )
 
     packages.download_packages(SUITE, [deb], AMD64, context)

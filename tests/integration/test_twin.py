@@ -18,7 +18,7 @@ from images.compiling import bytecode, compiler, interpreter
 from images.compiling.bytecode import Job
 from images.compiling.compiler import Compiler
 from images.debian import deb, packages
-from images.debian.debs import Deb, Debian
+from images.debian.deb import Deb, Debian
 from images.host import process
 from images.plan import catalog
 from images.plan.catalog import BaseRow as Row

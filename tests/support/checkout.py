@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from images.debian import mirrors
+from images.debian.archive import VARIABLE
 from images.plan import catalog
 from tests.golden import base, wheels
 from tests.golden.building import PIP, PROGRAMS
@@ -134,5 +134,5 @@ def copied(sources: Path, target: Path, place: Path) -> Checkout:
 def _environment(place: Path) -> dict[str, str]:
     """Return the variables of a build; bytecode beside the sources would hide a change of the same second and size."""
     path = f"{place / 'programs'}:{os.environ['PATH']}"
-    mirror = {mirrors.VARIABLE: (place / "debian").as_uri()}
+    mirror = {VARIABLE: (place / "debian").as_uri()}
     return {**NO_ENGINE, **PIP, **mirror, "PATH": path, "HOME": str(place), "PYTHONDONTWRITEBYTECODE": "1"}

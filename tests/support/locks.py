@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from images.context import Access, Context, Settings
-from images.debian.debs import Deb, Debian
+from images.debian.deb import Deb, Debian
 from images.host.background import Progress
 from images.lock import lockfile
 from images.lock.lock import Artifact, Lock

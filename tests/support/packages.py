@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pysequoia
 
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.store.blobs import sha256
 from images.store.store import Store
 from tests.support.stand_in import Files, layer

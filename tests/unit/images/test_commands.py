@@ -16,12 +16,11 @@ from images import building, cli, inputs, pipeline
 from images.check import opened, provenance
 from images.check.opened import BILL, LOCK
 from images.context import Access
-from images.deliver import engine, output, referrers, skopeo, transfer
+from images.deliver import engine, registry, skopeo, transfer
 from images.host.errors import WorldFault
 from images.lock import lockfile
-from images.oci.image import Image
+from images.oci.image import Image, write_layout
 from images.oci.reference import Remote
-from images.oci.writing.layout_writer import write_layout
 from images.platforms import PLATFORMS, Platform
 from images.store.store import Store
 from tests.support import locks, stand_in
@@ -119,7 +118,7 @@ class Steps:
         self.take(building, "_check_imports", lambda *_: None)
         self.take(skopeo, "require_skopeo", lambda *_: None)
         self.take(transfer, "push", lambda *_: None)
-        self.take(referrers, "attach", lambda *_: None)
+        self.take(registry, "attach", lambda *_: None)
         self.take(engine, "choose_engine", lambda *_, **__: None)
 
     def take(self, module: object, name: str, step: Callable[..., object]) -> None:
@@ -162,7 +161,7 @@ def test_an_engine_gets_the_image_of_this_machine(steps: Steps, tmp_path: Path, 
 def test_an_image_stays_pushed_where_its_registry_takes_no_documents(
     steps: Steps, capsys: pytest.CaptureFixture[str], kind: str, code: int
 ) -> None:
-    steps.take(referrers, "attach", refusing(kind))
+    steps.take(registry, "attach", refusing(kind))
 
     assert steps.build("--push", "host:1/a:1") == code
     assert f"pushed host:1/a:1@{steps.made.image.digest}\n" in capsys.readouterr().err
@@ -198,7 +197,7 @@ def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(steps: St
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    steps.take(output, "save_images", lambda *_: None)
+    steps.take(transfer, "save_images", lambda *_: None)
     steps.take(building, "_check_imports", interrupted)
 
     assert steps.build("--output", str(tmp_path / "image.tar")) == 130
@@ -207,7 +206,7 @@ def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(steps: St
 
 def test_an_archive_is_written_where_the_engine_refuses_the_image(steps: Steps, tmp_path: Path) -> None:
     saved = list[Path]()
-    steps.take(output, "save_images", lambda place, *_: saved.append(place.path))
+    steps.take(transfer, "save_images", lambda place, *_: saved.append(place.path))
     steps.take(engine, "choose_engine", lambda *_, **__: SimpleNamespace(name="podman", load=refusing("otherwise")))
 
     assert steps.build("--output", str(tmp_path / "image.tar")) == 1

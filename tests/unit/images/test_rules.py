@@ -25,11 +25,11 @@ from images.base import additions
 from images.check import attached, verify
 from images.compiling import compiler
 from images.context import Access
-from images.debian import archive, mirrors
+from images.debian import archive
 from images.debian.archive import Unverified
-from images.deliver import docker, logins, referrers, registry, skopeo
-from images.deliver.command_line import PODMAN, CommandLine
-from images.deliver.referrers import Attachment
+from images.deliver import docker, logins, registry, skopeo
+from images.deliver.engine import PODMAN, CommandLine
+from images.deliver.registry import Attachment
 from images.foreign import tars
 from images.foreign.tars import Tar
 from images.host import files, limits, process
@@ -37,8 +37,8 @@ from images.host.errors import Fault, WorldFault
 from images.lock import index_pages, uv
 from images.oci.image import Image, write_config
 from images.oci.layer import Directories
+from images.oci.layer_writer import LayerWriter
 from images.oci.reference import Remote
-from images.oci.writing.layer_writer import LayerWriter
 from images.plan import catalog, planner, private_files
 from images.plan.request import Request
 from images.platforms import AMD64, ARM64
@@ -241,7 +241,7 @@ def index_of(day: datetime.date) -> Any:
 
 def test_an_older_index_that_is_taken_lowers_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By steps of a day somebody could go back a year."""
-    monkeypatch.setattr(mirrors, "may_expire", lambda: True)
+    monkeypatch.setattr(archive, "may_expire", lambda: True)
     day = datetime.date(2026, 1, 10)
     context = replace(locks.context(Store(tmp_path), None, {}), today=day)
 
@@ -271,7 +271,7 @@ def test_what_is_attached_to_an_index_above_is_looked_at(
     monkeypatch: pytest.MonkeyPatch, above: tuple[str, ...]
 ) -> None:
     false = {"digest": "sha256:" + "2" * 64, "mediaType": "x", "artifactType": attached.CYCLONEDX}
-    monkeypatch.setattr(referrers, "list_attached", lambda digest, *_: [false] if digest in above else [])
+    monkeypatch.setattr(registry, "list_attached", lambda digest, *_: [false] if digest in above else [])
     known = [Attachment(b"{}", "sbom", "f", attached.CYCLONEDX, b"1")]
 
     with pytest.raises(WorldFault, match="not the one of this build") if above else nullcontext():

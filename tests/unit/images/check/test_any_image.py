@@ -30,7 +30,7 @@ from images.host.limits import Bound
 from images.oci import compression, image, reference
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.platforms import AMD64
 from images.store import fingerprint
 from images.store.store import Store

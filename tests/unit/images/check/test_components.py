@@ -18,7 +18,7 @@ from packaging.metadata import parse_email
 
 from images.check import components
 from images.debian.control import parse_paragraphs
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 
 VALIDATOR = JsonStrictValidator(SchemaVersion.V1_6)
 DAY = datetime.date(2026, 7, 8)

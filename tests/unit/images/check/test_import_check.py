@@ -16,7 +16,7 @@ from images.lock.lock import UserPackages
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
 from images.store.store import Store
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 from tests.support import locks
 from tests.support.wheels import pack
 

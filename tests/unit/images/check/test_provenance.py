@@ -10,12 +10,10 @@ import pytest
 
 from images.base.base import BaseImage
 from images.check import provenance
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.lock import lockfile
 from images.lock.lock import Examples, Lock
-from images.oci.descriptors import Descriptor, digest_of
-from images.oci.manifest import Manifest
-from images.oci.media_types import CONFIGS
+from images.oci.manifest import CONFIGS, Descriptor, Manifest, digest_of
 from images.plan.user_files import UserFile
 from tests.support.locks import artifact, lock
 

@@ -12,7 +12,7 @@ import pytest
 
 from images.base.base import Base
 from images.check import components, sbom
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.lock.lock import Examples, Lock
 from images.plan.user_files import UserFile
 from images.store.store import Store

@@ -18,7 +18,7 @@ from images.host.errors import Fault, WorldFault
 from images.layers import trim
 from images.layers.uncompiled import uncompiled_patterns
 from images.store.store import Store
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 from tests.support.wheels import pack
 
 GOOD = b"6 7\none.pybytecod0 0\n"

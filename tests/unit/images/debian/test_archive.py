@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.context import Context
-from images.debian import archive, mirrors, packages
+from images.debian import archive, packages
 from images.debian.archive import Unverified, parse_release, verify_signature
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.host import limits
 from images.host.errors import WorldFault
 from images.host.limits import Limit
@@ -42,7 +42,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
 
 
 def context(place: Path, uri: str, day: datetime.date = DAY) -> Context:
-    made = locks.context(Store(place / "store"), Sources(), {mirrors.VARIABLE: uri} if uri else {})
+    made = locks.context(Store(place / "store"), Sources(), {archive.VARIABLE: uri} if uri else {})
     return replace(made, today=day)
 
 
@@ -87,7 +87,7 @@ def test_an_older_choice_is_better_than_none(mirror: Archive, tmp_path: Path) ->
     assert packages.resolve_base(SUITE, ("tini",), AMD64, context(tmp_path, "file:///nowhere")) == before
     with pytest.raises(WorldFault) as caught:
         packages.resolve_base(SUITE, ("tini",), AMD64, context(tmp_path / "empty", "file:///nowhere"))
-    assert "/nowhere" in caught.value.value and mirrors.VARIABLE in caught.value.remedy
+    assert "/nowhere" in caught.value.value and archive.VARIABLE in caught.value.remedy
 
 
 def test_a_mirror_without_a_good_signature_counts_nowhere(mirror: Archive, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def dated(day: datetime.date) -> str:
 def test_there_is_no_way_back_in_time(
     mirror: Archive, tmp_path: Path, days: int, fact: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirrors, "may_expire", lambda: True)
+    monkeypatch.setattr(archive, "may_expire", lambda: True)
     at_hand, rows = context(tmp_path, mirror.uri), {"": [simple("tini")]}
     mirror.write(rows, dated(DAY))
     packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
@@ -146,13 +146,13 @@ def test_there_is_no_way_back_in_time(
 def test_what_was_seen_is_forgotten_as_the_message_says(
     mirror: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mirrors, "may_expire", lambda: True)
+    monkeypatch.setattr(archive, "may_expire", lambda: True)
     at_hand, rows = context(tmp_path, mirror.uri), {"": [simple("tini")]}
     mirror.write(rows, dated(DAY))
     found = packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
     mirror.write(rows, dated(DAY - datetime.timedelta(9)))
 
-    for _ in mirrors.PARTS:  # each of them has a day
+    for _ in archive.PARTS:  # each of them has a day
         with pytest.raises(Unverified) as caught:
             packages.resolve_single(SUITE, ("tini",), AMD64, at_hand)
         Path(shlex.split(caught.value.remedy.rpartition(": rm ")[2])[0]).unlink()
@@ -171,14 +171,14 @@ def test_an_older_index_counts_for_a_lock_and_where_apt_takes_one(
 
     packages.download_packages(SUITE, (tini,), AMD64, at_hand)
     assert packages.list_missing_debs(at_hand.store, (tini,)) == []
-    monkeypatch.setattr(mirrors, "may_expire", lambda: False)
+    monkeypatch.setattr(archive, "may_expire", lambda: False)
     assert packages.resolve_single(SUITE, ("tini",), AMD64, at_hand) == (tini,)
 
 
 def test_packages_come_by_https_and_an_image_has_the_mirrors_that_apt_has() -> None:
-    assert {source.uri.partition(":")[0] for source in mirrors.choose_mirrors(SUITE, {})} == {"https"}
-    assert [source.suite for source in mirrors.choose_mirrors(SUITE, {})] == [
-        source.suite for source in mirrors.own(SUITE)
+    assert {source.uri.partition(":")[0] for source in archive.choose_mirrors(SUITE, {})} == {"https"}
+    assert [source.suite for source in archive.choose_mirrors(SUITE, {})] == [
+        source.suite for source in archive.own(SUITE)
     ]
 
 
@@ -196,7 +196,7 @@ def test_what_does_not_go_together_is_said(mirror: Archive, tmp_path: Path) -> N
 
 
 def test_a_list_that_is_longer_than_its_release_says_is_refused(mirror: Archive, tmp_path: Path) -> None:
-    source, *_ = mirrors.choose_mirrors(SUITE, {mirrors.VARIABLE: mirror.uri})
+    source, *_ = archive.choose_mirrors(SUITE, {archive.VARIABLE: mirror.uri})
     index = archive.fetch_index(source, "amd64", context(tmp_path, ""))
 
     assert len(list(index.rows())) == 3
@@ -288,15 +288,15 @@ def test_files_are_known_by_name() -> None:
     ],
 )
 def test_an_index_may_be_of_any_age_where_apt_says_so(line: str, may: bool, tmp_path: Path) -> None:
-    assert mirrors.may_expire(tmp_path)
+    assert archive.may_expire(tmp_path)
     (tmp_path / "apt.conf.d").mkdir()
     (tmp_path / "apt.conf.d/9any").write_text(f"# a comment\n{line}\n")
 
-    assert mirrors.may_expire(tmp_path) is may
+    assert archive.may_expire(tmp_path) is may
 
 
 def test_a_mirror_that_is_named_is_the_only_one() -> None:
-    found = mirrors.choose_mirrors(SUITE, {mirrors.VARIABLE: "http://mirror/debian/"})
+    found = archive.choose_mirrors(SUITE, {archive.VARIABLE: "http://mirror/debian/"})
 
     assert [source.uri for source in found] == ["http://mirror/debian"] * 2 + ["http://mirror/debian-security"]
-    assert mirrors.read_named({}) == mirrors.read_named({mirrors.VARIABLE: " "}) == ""
+    assert archive.read_named({}) == archive.read_named({archive.VARIABLE: " "}) == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from images.debian.archive import Paragraph
-from images.debian.solve import Universe, Unsolvable, closure
+from images.debian.packages import Universe, Unsolvable, closure
 
 
 def rows(*said: str, suite: str = "bookworm") -> list[Paragraph]:

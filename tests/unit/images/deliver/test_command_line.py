@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from images.deliver.command_line import PODMAN, CommandLine
+from images.deliver.engine import PODMAN, CommandLine
 from images.host import process
 from images.host.errors import WorldFault
 from images.oci.image import Image, write_config

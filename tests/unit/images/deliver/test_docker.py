@@ -24,11 +24,10 @@ from docker.errors import DockerException, ImageNotFound
 from images.deliver import docker
 from images.deliver.docker import Docker
 from images.host.errors import Fault, WorldFault
-from images.oci.descriptors import digest_of
-from images.oci.image import Image, write_config
+from images.oci.image import Image, archived_manifest, write_config
 from images.oci.layer import Layer, Written
+from images.oci.manifest import digest_of
 from images.oci.reference import full_name
-from images.oci.writing.archive import archived_manifest
 from images.platforms import AMD64
 from images.store.store import Store
 from tests.support.stores import keep

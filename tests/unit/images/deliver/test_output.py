@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from images.deliver import output
+from images.deliver import transfer
 from images.host.errors import UserFault
 from images.store.store import Store
 from tests.support.finished_images import image_in
@@ -34,7 +34,7 @@ def test_what_is_no_archive_and_no_layout_is_left_alone(tmp_path: Path, put: Cal
 
     for text in ("there", "there/"):
         with pytest.raises(UserFault):
-            output.parse_target(f"{tmp_path}/{text}")
+            transfer.parse_target(f"{tmp_path}/{text}")
 
 
 @pytest.mark.parametrize("text", ["nowhere/image.tar", "file/image.tar", "file/"])
@@ -42,7 +42,7 @@ def test_a_place_that_cannot_be(tmp_path: Path, text: str) -> None:
     (tmp_path / "file").write_text("a file")
 
     with pytest.raises(UserFault):
-        output.parse_target(f"{tmp_path}/{text}")
+        transfer.parse_target(f"{tmp_path}/{text}")
 
 
 @pytest.mark.parametrize(
@@ -54,21 +54,21 @@ def test_a_place_that_can_be(tmp_path: Path, text: str, is_layout: bool) -> None
     (tmp_path / "layout/oci-layout").write_text("{}")
     (tmp_path / "old.tar").write_text("an archive")
 
-    assert output.parse_target(f"{tmp_path}/{text}") == output.Target(tmp_path / text.rstrip("/"), is_layout)
+    assert transfer.parse_target(f"{tmp_path}/{text}") == transfer.Target(tmp_path / text.rstrip("/"), is_layout)
 
 
 def test_a_link_to_an_archive_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "old.tar").write_text("an archive")
     (tmp_path / "link").symlink_to("old.tar")
 
-    assert output.parse_target(str(tmp_path / "link")).path == tmp_path / "old.tar"
+    assert transfer.parse_target(str(tmp_path / "link")).path == tmp_path / "old.tar"
 
 
 def test_a_pipe_is_no_place_for_an_image() -> None:
     ends = os.pipe()
     try:
         with pytest.raises(UserFault, match="what is there is not a file"):
-            output.parse_target(f"/dev/fd/{ends[1]}")
+            transfer.parse_target(f"/dev/fd/{ends[1]}")
     finally:
         for end in ends:
             os.close(end)
@@ -85,8 +85,8 @@ def test_an_interrupted_build_leaves_nothing_beside_and_the_next_goes_on(
     store = Store(tmp_path / "store")
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(shutil, "copyfile", interrupted)
-        patched.setattr(output, "write_archive", interrupted)
-        output.save_images(output.parse_target(f"{tmp_path}/{text}"), [image_in(store)], store, "zstd")
+        patched.setattr(transfer, "write_archive", interrupted)
+        transfer.save_images(transfer.parse_target(f"{tmp_path}/{text}"), [image_in(store)], store, "zstd")
 
     assert list(tmp_path.rglob(".*")) == []
-    assert output.parse_target(f"{tmp_path}/{text}").is_layout == text.endswith("/")
+    assert transfer.parse_target(f"{tmp_path}/{text}").is_layout == text.endswith("/")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.deliver.refusals import explain_refusal, last_message
+from images.deliver.skopeo import explain_refusal, last_message
 from images.host.errors import Fault
 
 LOG = 'time="2026-01-01T00:00:00Z" level={} msg="{}"'

@@ -10,13 +10,10 @@ from pathlib import Path
 import pytest
 
 from images.context import Access
-from images.deliver import refusals, transfer
-from images.deliver.refusals import OTHERWISE, REFUSALS
-from images.deliver.skopeo import Server
+from images.deliver import skopeo, transfer
+from images.deliver.skopeo import OTHERWISE, REFUSALS, Server
 from images.host.errors import Fault, WorldFault
-from images.oci.descriptors import Descriptor
-from images.oci.manifest import Manifest
-from images.oci.media_types import LAYERS
+from images.oci.manifest import LAYERS, Descriptor, Manifest
 from images.oci.reference import Remote
 from images.store.store import Store
 from tests.support.finished_images import SMALL, finished
@@ -48,7 +45,7 @@ TARGET = Remote("host", "a/b", "1")
 def refused(kind: str) -> Fault:
     """Make the refusal of a kind."""
     row = next(row for row in (*REFUSALS, OTHERWISE) if row.kind == kind)
-    return refusals.refusal_fault(row, "host/a/b:1", "host")
+    return skopeo.refusal_fault(row, "host/a/b:1", "host")
 
 
 @pytest.mark.parametrize("kind", ["immutable", "denied", "form", "refused", "otherwise", "absent", "full"])

@@ -15,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from images.debian import control, deb
-from images.debian.deb import Package
-from images.debian.debs import Debian
-from images.dpkg import certificates, effects, ldcache, maintainer_scripts, rootfs, suites
+from images.debian.deb import Debian, Package
+from images.dpkg import effects, rootfs, suites
 from images.dpkg.rootfs import DIRTY
 from images.dpkg.suites import SUITES
 from images.dpkg.tree import DIRECTORY, LINK, MERGED, PackageTree
 from images.host.errors import WorldFault
-from images.oci.writing.tars import EPOCH
+from images.oci.layer_writer import EPOCH
 from images.platforms import AMD64, ARM64, Platform
 from tests.support.hostile import END, entry
 from tests.support.packages import package
@@ -158,9 +157,7 @@ def test_a_script_is_known_whatever_its_comments_and_version(version: str, scrip
 
     found = deb.parse_package(package("tool", b"", {"postinst": script}, version), "")
 
-    assert (
-        maintainer_scripts.script_key(found, "postinst") == maintainer_scripts.script_key(known, "postinst")
-    ) is same
+    assert (suites.script_key(found, "postinst") == suites.script_key(known, "postinst")) is same
 
 
 def made(name: str, files: Files, script: str = "") -> tuple[PackageTree, Package]:
@@ -377,7 +374,7 @@ def test_a_certificate_is_found_by_its_subject() -> None:
     for name in ("A (1).crt", "B.crt"):
         tree.file(f"usr/share/x/{name}", CERTIFICATE.strip())
 
-    certificates.install_certificates(tree, "usr/share/x", ["A (1).crt", "B.crt"])
+    effects.install_certificates(tree, "usr/share/x", ["A (1).crt", "B.crt"])
 
     assert {path: entry.link for path, entry in tree.entries.items() if path.startswith("etc") and entry.link} == {
         "etc/ssl/certs/A_=1=.pem": "/usr/share/x/A (1).crt", "etc/ssl/certs/B.pem": "/usr/share/x/B.crt",
@@ -389,7 +386,7 @@ def test_a_certificate_is_found_by_its_subject() -> None:
 @given(st.binary(max_size=200))
 def test_no_bytes_of_a_certificate_are_too_much(data: bytes) -> None:
     try:
-        certificates.subject_hash(b"-----BEGIN CERTIFICATE-----" + base64.b64encode(data) + b"-----END")
+        effects.subject_hash(b"-----BEGIN CERTIFICATE-----" + base64.b64encode(data) + b"-----END")
     except (LookupError, ValueError):
         pass
 
@@ -401,9 +398,9 @@ def test_no_library_is_too_much(data: bytes, start: bytes) -> None:
     tree.file("usr/lib/liba.so.1", b"\x7fELF" + start.ljust(14, b"\0") + b"\x3e\0" + data)
     tree.file("usr/lib/x86_64-linux-gnu/libc.so.6", b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.")
 
-    ldcache.write_cache(tree, AMD64)
+    effects.write_cache(tree, AMD64)
 
-    assert tree.entries["etc/ld.so.cache"].data.startswith(ldcache.MAGIC)
+    assert tree.entries["etc/ld.so.cache"].data.startswith(effects.MAGIC)
 
 
 @given(st.text("ugm!-:_ \n\"'#ab0", max_size=60) | st.binary(max_size=200))
@@ -437,7 +434,7 @@ def test_a_base_for_arm64_has_its_own_names(tmp_path: Path) -> None:
 
     assert tree.text("var/lib/dpkg/arch") == "arm64\n"
     assert [name for name in MERGED if name in tree.entries] == ["bin", "lib"]
-    assert tree.entries["etc/ld.so.cache"].data.startswith(ldcache.MAGIC)
+    assert tree.entries["etc/ld.so.cache"].data.startswith(effects.MAGIC)
     with pytest.raises(WorldFault, match="another machine"):
         rootfs.make_tree(Debian("bookworm", (), "", ()), paths, AMD64)
 
@@ -451,7 +448,7 @@ def test_directories_of_other_loaders_are_diverted(platform: Platform, own: set[
 
 
 def test_every_row_is_of_a_package_whose_script_is_known() -> None:
-    known = {name.rpartition(".")[0] for name in maintainer_scripts.read_known()}
+    known = {name.rpartition(".")[0] for name in suites.read_known()}
     rows = (*suites.TABLE, *(row for suite in SUITES.values() for row in suite.rows(AMD64)))
 
     assert {row[0] for row in rows} <= known

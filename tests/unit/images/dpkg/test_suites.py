@@ -12,7 +12,7 @@ import pytest
 
 from images.base import additions
 from images.base.additions import PIECES
-from images.dpkg import effects, maintainer_scripts, suites
+from images.dpkg import effects, suites
 from images.host.errors import WorldFault
 from images.plan import catalog
 from images.plan.catalog import BaseRow
@@ -40,7 +40,7 @@ def test_the_record_is_of_the_suites_of_the_table(record: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize(("row", "platform"), SYSTEMS)
 def test_every_script_of_its_packages_is_known(record: dict[str, Any], row: BaseRow, platform: Platform) -> None:
-    system, known = record[row.suite][str(platform)], maintainer_scripts.read_known()
+    system, known = record[row.suite][str(platform)], suites.read_known()
 
     assert system["asked"] == list(row.packages), WRITE
     assert [name for name, key in system["scripts"].items() if key not in known[name]] == []

@@ -18,12 +18,11 @@ from images.layers.entrypoint_layer import GID, UID
 from images.lock.lock import BINDINGS, IPEX, UserPackages
 from images.oci import compression
 from images.oci.layer import Layer
-from images.oci.writing.layer_writer import LayerWriter
-from images.oci.writing.tars import EPOCH
+from images.oci.layer_writer import EPOCH, LayerWriter
 from images.plan.user_files import USER_FILE, UserFile
 from images.store.blobs import sha256
 from images.store.store import Store
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 from tests.support import locks, stores
 from tests.support.bases import base
 from tests.support.stand_in import SYSTEM, Directory

@@ -14,7 +14,7 @@ from images.host.errors import UserFault, WorldFault
 from images.layers import examples
 from images.lock.lock import EXAMPLES
 from images.oci.layer import Directories
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.plan.planner import ARCHIVE
 from images.servers.pip_config import Sources
 from images.store.blobs import sha256

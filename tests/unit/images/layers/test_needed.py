@@ -11,7 +11,7 @@ from images.content import Content
 from images.layers import needed
 from images.layers.trim import Patterns
 from images.store.store import Store
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 from tests.support import elf, locks
 from tests.support.wheels import pack
 

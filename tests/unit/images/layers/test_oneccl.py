@@ -11,7 +11,7 @@ from images.base.base import Base
 from images.layers import oneccl
 from images.layers.oneccl import GUIDE, MPI
 from images.lock.lock import BINDINGS, IPEX
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 from tests.support import ccl_wheels
 from tests.support.bases import base
 from tests.support.locks import artifact, lock

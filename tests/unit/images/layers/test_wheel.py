@@ -16,7 +16,7 @@ from images.host.errors import WorldFault
 from images.layers import trim
 from images.layers import wheel as wheels
 from images.oci.layer import Directories
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.store.store import Store
 from images.wheels.content import read_content
 from tests.support.wheels import pack

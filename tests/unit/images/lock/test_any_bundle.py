@@ -16,8 +16,7 @@ from images.base.base import BaseImage
 from images.host.errors import Fault, UserFault
 from images.lock import bundle, collect, lockfile
 from images.lock.lock import Examples, Lock
-from images.oci.descriptors import Descriptor
-from images.oci.manifest import Manifest
+from images.oci.manifest import Descriptor, Manifest
 from images.plan.pins import SourceOnly
 from images.plan.request import Request
 from images.store import fingerprint

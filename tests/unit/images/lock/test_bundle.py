@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.host.errors import Fault, UserFault, WorldFault, system_fault
 from images.lock import bundle, collect
 from images.lock.lock import Examples, Lock
-from images.oci.writing import tars
+from images.oci import layer_writer
 from images.plan.pins import SourceOnly
 from images.plan.user_files import USER_FILE, UserFile
 from images.store.store import Store
@@ -58,7 +58,7 @@ def test_a_bundle_that_finds_no_room_is_named_and_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "full")  # that of a write names no file
 
-    monkeypatch.setattr(tars, "stream_file", full)
+    monkeypatch.setattr(layer_writer, "stream_file", full)
     with pytest.raises(OSError) as caught:
         bundle.write_bundle(locked, store, str(tmp_path / "bundle.tar"))
 

@@ -21,7 +21,7 @@ from images.servers import download
 from images.servers.pip_config import Sources
 from images.store.blobs import sha256
 from images.store.store import Store
-from images.wheels.wheel import Wheel
+from images.wheels.archive import Wheel
 from tests.support import locks, stores
 from tests.support.wheels import pack
 

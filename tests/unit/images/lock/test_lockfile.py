@@ -13,12 +13,11 @@ import tomli_w
 from packaging.pylock import Pylock, is_valid_pylock_path
 
 from images.base.base import BaseImage
-from images.debian.debs import Deb
+from images.debian.deb import Deb
 from images.host.errors import UserFault
 from images.lock import lockfile
 from images.lock.lock import Examples, Lock, UserPackages
-from images.oci.descriptors import Descriptor
-from images.oci.manifest import Manifest
+from images.oci.manifest import Descriptor, Manifest
 from images.plan.request import Request
 from images.plan.user_files import UserFile
 from images.platforms import ARM64

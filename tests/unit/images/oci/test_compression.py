@@ -15,7 +15,7 @@ from images.host.errors import Damaged, WorldFault
 from images.oci import compression
 from images.oci.compression import detect, open_layer, stream_uncompressed
 from images.oci.layer import Layer, Written
-from images.oci.media_types import PUBLISHED
+from images.oci.manifest import PUBLISHED
 from images.store.store import Store
 from tests.support.stores import keep
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from images.host.errors import Fault, UserFault, WorldFault
-from images.oci import indexes, manifest, selection
-from images.oci.descriptors import encode
-from images.oci.media_types import INDEXES, MANIFESTS
-from images.oci.selection import choose_entry, find_manifest
+from images.oci import manifest
+from images.oci.indexes import choose_entry, find_manifest, find_manifests, published, write_index
+from images.oci.manifest import INDEXES, MANIFESTS, encode
 from images.platforms import AMD64, ARM64, PLATFORMS, Platform
 from tests.support.stand_in import Image, digest
 
@@ -42,7 +41,7 @@ def test_amd64_for_every_processor_is_preferred() -> None:
 
 
 OURS = (Image(), Image(architecture="arm64"))
-INDEX = indexes.published([(image.blobs[image.digest], each) for image, each in zip(OURS, PLATFORMS, strict=True)])
+INDEX = published([(image.blobs[image.digest], each) for image, each in zip(OURS, PLATFORMS, strict=True)])
 ROWS: list[dict[str, Any]] = json.loads(INDEX)["manifests"]
 
 
@@ -55,7 +54,7 @@ def served(rows: object, **more: object) -> Callable[[str | None], bytes]:
 
 
 def test_each_image_of_an_index_of_ours_is_found() -> None:
-    (_, named), found = selection.find_manifests(served(ROWS), "it", None)
+    (_, named), found = find_manifests(served(ROWS), "it", None)
 
     assert named == digest(INDEX)
     assert [(platform, each.digest) for platform, each in found] == [(AMD64, OURS[0].digest), (ARM64, OURS[1].digest)]
@@ -64,12 +63,12 @@ def test_each_image_of_an_index_of_ours_is_found() -> None:
 @pytest.mark.parametrize(("platform", "number"), [(AMD64, 0), (ARM64, 1)])
 def test_one_image_of_an_index_is_found_by_its_platform(platform: Platform, number: int) -> None:
     for rows in (ROWS, ROWS[number:][:1]):
-        _, [(found, image)] = selection.find_manifests(served(rows), "it", platform)
+        _, [(found, image)] = find_manifests(served(rows), "it", platform)
         assert (found, image.digest) == (platform, OURS[number].digest)
 
 
 def test_the_only_image_of_an_index_is_found() -> None:
-    (*indexes, named), [(platform, image)] = selection.find_manifests(served(ROWS[1:]), "it", None)
+    (*indexes, named), [(platform, image)] = find_manifests(served(ROWS[1:]), "it", None)
 
     assert (named, platform, image.digest) == (OURS[1].digest, ARM64, OURS[1].digest)
     assert len(indexes) == 2  # to each of them documents may be attached
@@ -93,18 +92,18 @@ ODD: dict[str, list[object]] = {
 def test_an_index_with_anything_else_in_it_is_not_every_image(rows: list[object]) -> None:
     for asked in (None, AMD64):
         with pytest.raises(UserFault, match="something else than one image"):
-            selection.find_manifests(served(rows), "it", asked)
+            find_manifests(served(rows), "it", asked)
 
 
 @pytest.mark.parametrize("key", ["subject", "annotations", "artifactType"])
 def test_an_index_that_says_more_is_not_every_image(key: str) -> None:
     with pytest.raises(UserFault, match=key):
-        selection.find_manifests(served(ROWS, **{key: {}}), "it", None)
+        find_manifests(served(ROWS, **{key: {}}), "it", None)
 
 
 def test_an_empty_index_is_no_image() -> None:
     with pytest.raises(UserFault, match=r"\(nothing\)"):
-        selection.find_manifests(served([]), "it", None)
+        find_manifests(served([]), "it", None)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +171,6 @@ def test_a_name_without_its_host_in_an_earlier_index_is_the_same_name() -> None:
     names = ("multinode:x", "docker.io/library/multinode:x", "host:5000/multinode:x")
     before = [{"digest": name, "annotations": {"io.containerd.image.name": name}} for name in names]
 
-    written = indexes.write_index([(b"{}", AMD64)], ["multinode:x"], json.dumps({"manifests": before}).encode())
+    written = write_index([(b"{}", AMD64)], ["multinode:x"], json.dumps({"manifests": before}).encode())
 
     assert [entry["digest"] for entry in json.loads(written)["manifests"]] == [names[2], digest(b"{}")]

@@ -22,12 +22,12 @@ from images.host.errors import Fault
 from images.layers import examples, wheel
 from images.lock.source_only import to_wheel
 from images.oci.layer import Directories
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.plan.pins import SourceOnly
 from images.store.blobs import sha256
 from images.store.store import Store
+from images.wheels.archive import Wheel
 from images.wheels.content import read_content
-from images.wheels.wheel import Wheel
 from tests.support.hostile import changed, changes, watched
 from tests.support.wheels import pack
 

@@ -14,7 +14,7 @@ from images.host import limits
 from images.host.errors import WorldFault
 from images.host.limits import Bound
 from images.store.store import Store
-from images.wheels import archive, record
+from images.wheels import archive
 from images.wheels.content import ALGORITHMS, WheelContent, read_content
 from tests.support.elf import library
 from tests.support.wheels import WHEEL, damaged, pack
@@ -210,7 +210,7 @@ def test_only_ipex_may_have_files_that_were_edited_after_record_was_written(
         return
     assert read(wheel)
     with archive.open_wheel(wheel) as opened:
-        assert opened.rows[path] == record.row(path, opened.read(path))
+        assert opened.rows[path] == archive.row(path, opened.read(path))
 
 
 def changed(path: Path, name: str, offset: int, value: bytes) -> Path:

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from images.store.blobs import CHUNK
-from images.wheels import members
-from images.wheels.archive import UNREADABLE
-from images.wheels.members import WheelMember
+from images.wheels import archive as members
+from images.wheels.archive import UNREADABLE, WheelMember
 from tests.support.hostile import changed, changes
 
 TEXT = b"".join(b"line %d of a file\n" % number for number in range(1000))

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from images.host.errors import Fault, UserFault, WorldFault
-from images.oci import reference
+from images.oci import reading, reference
+from images.oci.indexes import find_manifest
 from images.oci.manifest import Manifest
-from images.oci.reading import layout
-from images.oci.reading.files import OnDisk
-from images.oci.selection import find_manifest
+from images.oci.reading import OnDisk
 from images.platforms import AMD64
 from images.store.store import Store
 from tests.support.hostile import END, entry, pax
@@ -36,9 +35,9 @@ def opened(name: str, store: Path) -> OnDisk:
     """Open an image as it is named on a command line."""
     named = reference.parse_reference(name)
     if isinstance(named, reference.LayoutReference):
-        return layout.open_layout(named, Store(store))
+        return reading.open_layout(named, Store(store))
     assert isinstance(named, reference.ArchiveReference)
-    return layout.open_archive(named, Store(store))
+    return reading.open_archive(named, Store(store))
 
 
 def copied(name: str, store: Path) -> tuple[Manifest, bytes, list[bytes]]:

@@ -11,10 +11,9 @@ import pytest
 
 from images.foreign.files import Files
 from images.host.errors import Fault, WorldFault
-from images.oci import selection
+from images.oci import indexes, reading
 from images.oci.manifest import MOST_LAYERS
-from images.oci.reading import saved
-from images.oci.reading.files import OnDisk
+from images.oci.reading import OnDisk
 from images.platforms import AMD64
 from images.store.store import Store
 
@@ -35,13 +34,13 @@ def read(images: object, parts: Mapping[str, bytes] = PARTS, read_paths: list[st
             raise FileNotFoundError(path)
         yield files[path]
 
-    return saved.open_saved(Files("it", files.__contains__, pieces), NO_STORE)
+    return reading.open_saved(Files("it", files.__contains__, pieces), NO_STORE)
 
 
 def test_layers_get_the_digests_of_their_tars() -> None:
     image = read([GOOD])
 
-    found = selection.find_manifest(image.manifest, "it", AMD64)
+    found = indexes.find_manifest(image.manifest, "it", AMD64)
 
     assert [(layer.digest, layer.size) for layer in found.layers] == [
         (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data)) for data in (b"lowest", b"above it")
@@ -53,7 +52,7 @@ def test_layers_get_the_digests_of_their_tars() -> None:
 def test_a_layer_that_is_there_twice_is_read_once() -> None:
     paths: list[str] = []
 
-    found = selection.find_manifest(
+    found = indexes.find_manifest(
         read([{**GOOD, "Layers": ["1/layer.tar"] * 300}], read_paths=paths).manifest, "it", AMD64
     )
 

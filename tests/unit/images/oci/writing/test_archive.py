@@ -7,9 +7,9 @@ import json
 import tarfile
 from pathlib import Path
 
-from images.oci.descriptors import digest_of
+from images.oci import image
 from images.oci.indexes import LAYOUT
-from images.oci.writing import archive
+from images.oci.manifest import digest_of
 from images.store.store import Store
 from tests.support.finished_images import SMALL, finished
 from tests.support.stand_in import digest, layer
@@ -27,9 +27,9 @@ def test_an_archive_has_each_layer_uncompressed_by_its_digest(tmp_path: Path) ->
     store = Store(tmp_path)
     made = finished(store, *LAYERS)
 
-    found = contents(b"".join(archive.stream_archive(made, store)))
+    found = contents(b"".join(image.stream_archive(made, store)))
 
-    blobs = [made.config, archive.archived_manifest(made), *map(layer, LAYERS)]
+    blobs = [made.config, image.archived_manifest(made), *map(layer, LAYERS)]
     expected = {f"blobs/sha256/{digest(blob).removeprefix('sha256:')}": blob for blob in blobs}
     documents = {name: found.pop(name) for name in ("oci-layout", "index.json", "manifest.json")}
     assert found == expected
@@ -42,6 +42,6 @@ def test_an_archive_on_disk_is_the_same_and_every_time(tmp_path: Path) -> None:
     store, path = Store(tmp_path / "store"), tmp_path / "image.tar"
     made = finished(store, *LAYERS)
 
-    archive.write_archive(path, made, store)
+    image.write_archive(path, made, store)
 
-    assert path.read_bytes() == b"".join(archive.stream_archive(made, store))
+    assert path.read_bytes() == b"".join(image.stream_archive(made, store))

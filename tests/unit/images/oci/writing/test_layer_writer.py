@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from images.host.errors import WorldFault
 from images.host.process import STOPS, Stopped
 from images.oci.layer import Directories, Written
-from images.oci.writing.layer_writer import LayerWriter
+from images.oci.layer_writer import LayerWriter
 from images.store.blobs import CHUNK
 
 Files = list[tuple[str, bytes, int]]

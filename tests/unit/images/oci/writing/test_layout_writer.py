@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from images.deliver import output
+from images.deliver import transfer
 from images.oci import image, indexes, manifest
-from images.oci.descriptors import digest_of
 from images.oci.image import Image
 from images.oci.indexes import LAYOUT
+from images.oci.manifest import digest_of
 from images.platforms import AMD64
 from images.store.store import Store
 from tests.support.finished_images import SMALL, finished, image_in
 
 
 def test_other_images_of_a_layout_stay(tmp_path: Path) -> None:
-    store, place = Store(tmp_path / "store"), output.parse_target(f"{tmp_path}/layout/")
+    store, place = Store(tmp_path / "store"), transfer.parse_target(f"{tmp_path}/layout/")
     for tags, label in ((("a:1", "a:2"), "first"), (("a:2",), "second")):
         config = image.write_config((), AMD64, {"Labels": {"which": label}}, "2026-01-01T00:00:00Z")
         written = manifest.write_manifest(config, [])
-        output.save_images(place, [Image(tags, config, written, ())], store, "zstd")
+        transfer.save_images(place, [Image(tags, config, written, ())], store, "zstd")
 
     index = json.loads((tmp_path / "layout/index.json").read_bytes())
     found = [(row["annotations"]["io.containerd.image.name"], row["digest"]) for row in index["manifests"]]
@@ -38,7 +38,7 @@ def test_a_layout_is_in_the_form_of_a_registry(tmp_path: Path, compression: str)
     store, blobs = Store(tmp_path / "store"), tmp_path / "layout/blobs/sha256"
     made = finished(store, SMALL, compression=compression)
 
-    output.save_images(output.parse_target(f"{tmp_path}/layout/"), [made], store, compression)
+    transfer.save_images(transfer.parse_target(f"{tmp_path}/layout/"), [made], store, compression)
 
     [first, *_] = json.loads((tmp_path / "layout/index.json").read_bytes())["manifests"]
     layers = json.loads((blobs / first["digest"].removeprefix("sha256:")).read_bytes())["layers"]
@@ -48,41 +48,41 @@ def test_a_layout_is_in_the_form_of_a_registry(tmp_path: Path, compression: str)
 
 
 def test_a_damaged_layer_of_a_layout_is_written_again(tmp_path: Path) -> None:
-    store, place = Store(tmp_path / "store"), output.parse_target(f"{tmp_path}/layout/")
+    store, place = Store(tmp_path / "store"), transfer.parse_target(f"{tmp_path}/layout/")
     made = image_in(store)
-    output.save_images(place, [made], store, "zstd")
+    transfer.save_images(place, [made], store, "zstd")
     blob = tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest
     blob.write_bytes(b"a l@yer")
 
-    output.save_images(place, [made], store, "zstd")
+    transfer.save_images(place, [made], store, "zstd")
 
     assert blob.read_bytes() == b"a layer"
 
 
 def test_two_builds_write_one_layer_into_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, place = Store(tmp_path / "store"), output.parse_target(f"{tmp_path}/layout/")
+    store, place = Store(tmp_path / "store"), transfer.parse_target(f"{tmp_path}/layout/")
     made, copy = image_in(store), shutil.copyfile
 
     def copied_while_another_build_does_all(source: Path, aside: Path) -> None:
         copy(source, aside)
         with monkeypatch.context() as other:
             other.setattr(shutil, "copyfile", copy)
-            output.save_images(place, [made], store, "zstd")
+            transfer.save_images(place, [made], store, "zstd")
 
     monkeypatch.setattr(shutil, "copyfile", copied_while_another_build_does_all)
 
-    output.save_images(place, [made], store, "zstd")
+    transfer.save_images(place, [made], store, "zstd")
 
     assert (tmp_path / "layout/blobs/sha256" / made.layers[0].written.digest).read_bytes() == b"a layer"
 
 
 def test_the_index_waits_for_that_of_another_build(tmp_path: Path) -> None:
-    store, place = Store(tmp_path / "store"), output.parse_target(f"{tmp_path}/layout/")
+    store, place = Store(tmp_path / "store"), transfer.parse_target(f"{tmp_path}/layout/")
     made, index = image_in(store), tmp_path / "layout/index.json"
     (tmp_path / "layout").mkdir()
     with (tmp_path / "layout/oci-layout").open("ab") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
-        thread = threading.Thread(target=output.save_images, args=(place, [made], store, "zstd"))
+        thread = threading.Thread(target=transfer.save_images, args=(place, [made], store, "zstd"))
         thread.start()
         thread.join(timeout=0.1)
         index.write_bytes(indexes.write_index([(b"other", AMD64)], ["b:1"]))

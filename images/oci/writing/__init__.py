@@ -1,1 +1,0 @@
-"""Layers, layouts and archives, as they are written."""
