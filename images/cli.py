@@ -1,17 +1,19 @@
-"""The command line: which handler a command has, and the exit code."""
+"""The command line: which handler a command has, the two that only plan, and the exit code."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from images import startup
 from images.context import World
 from images.host.errors import Fault, system_fault
-from images.options import COMMANDS, parse_words
+from images.options import COMMANDS, parse_words, read_request
+from images.platforms import PLATFORMS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,10 +61,31 @@ def _handler(command: str) -> tuple[Handler, type[Console]]:
     """Return what runs a command, and what it prints with; only what it needs is imported."""
     from rich.console import Console
 
-    if command in ("plan", "list"):
-        from images import planning
-
-        return planning.HANDLERS[command], Console
+    if command in PLANNING:
+        return PLANNING[command], Console
     from images import commands
 
     return commands.HANDLERS[command], Console
+
+
+def _plan(options: argparse.Namespace, world: World, out: Console) -> None:
+    from images.plan import catalog, matrix, planner
+
+    planned = planner.make_plan(read_request(options), catalog.load(), world.today)
+    if options.json:
+        print(json.dumps(matrix.plan_fields(planned), indent=1))
+    else:
+        matrix.show_plan(planned, out)
+
+
+def _list(options: argparse.Namespace, _: World, out: Console) -> None:
+    from images.plan import catalog, matrix
+
+    table = catalog.load().on(options.platform or PLATFORMS[0])
+    if options.json:
+        print(json.dumps(matrix.list_fields(table), indent=1))
+    else:
+        matrix.show_list(table, out)
+
+
+PLANNING: Mapping[str, Handler] = {"plan": _plan, "list": _list}  # which import nothing that only a build needs

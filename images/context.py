@@ -14,8 +14,8 @@ from images.oci.manifest import PUBLISHED
 
 if TYPE_CHECKING:  # --help does without
     from images.host.background import Progress
+    from images.pip_config import Sources
     from images.platforms import Platform
-    from images.servers.pip_config import Sources
     from images.store.store import Store
 
 JOBS = min(2, os.cpu_count() or 1)  # each layer takes two threads to compress, and memory of its own
@@ -84,6 +84,6 @@ class Context:
     @property
     def sources(self) -> Sources:
         """Return how servers of packages are reached; where nothing may be downloaded, without any setting of pip's."""
-        from images.servers.pip_config import Sources
+        from images.pip_config import Sources
 
         return self.pip or Sources()

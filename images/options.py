@@ -17,7 +17,7 @@ from images.oci import reference
 from images.platforms import PLATFORMS, Platform, platform_of
 
 if TYPE_CHECKING:
-    from images.plan.request import Request
+    from images.plan.plan import Request
 
 COMMANDS = {
     "build": "build an image (the default)",
@@ -185,15 +185,15 @@ def read_request(options: argparse.Namespace) -> Request:
 
     Raises UserFault when the base or a name of the image cannot be one, or requirements or files cannot be read.
     """
-    from images.plan import requirements, user_files, variables
-    from images.plan.request import Request  # --help does without
+    from images.plan import requirements, user_files
+    from images.plan.plan import Request  # --help does without
 
     tag = next(iter(read_names(options)), None)
     if options.base not in (None, "debian", "intel"):
         reference.parse_reference(options.base)
     made_of_several = {"platforms", "tag", "content", "user_packages", "user_files", "notes"}
     typed = {field.name: getattr(options, field.name) for field in fields(Request) if field.name not in made_of_several}
-    readers = {"env": variables.read_variables, "no_import": requirements.read_projects}
+    readers = {"env": user_files.read_variables, "no_import": requirements.read_projects}
     content_typed = {one.name: getattr(options, one.name) for one in content.FIELDS}
     chosen = {
         name: readers[name](value) if name in readers else value
@@ -208,11 +208,11 @@ def read_request(options: argparse.Namespace) -> Request:
 
 def _read_torch(typed: dict[str, Any]) -> Iterator[str]:
     """Take of torch the release, whichever build of it was typed; yield a note where that is one for a GPU."""
-    from images.plan import for_gpu
+    from images.plan import packages
 
     if torch := typed["torch"]:
-        typed["torch"] = for_gpu.public(torch)
-        if for_gpu.is_build(torch):
+        typed["torch"] = packages.public(torch)
+        if packages.is_build(torch):
             yield f"of torch {torch} the same release is taken for CPUs"
 
 

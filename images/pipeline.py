@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from images.base import additions, debian, pulled, replaced
+from images.base import additions, debian, pulled
 from images.base.base import Base, BaseImage
-from images.base.image import PulledImage, pull_image, pull_locked
+from images.base.pulled import PulledImage, pull_image, pull_locked
 from images.check import import_check, sbom
 from images.compiling import compiler
 from images.context import Context
@@ -16,7 +16,7 @@ from images.debian import packages
 from images.debian.deb import Deb, Debian
 from images.host.background import Start, background
 from images.host.errors import Damaged, UserFault
-from images.layers import assemble, entrypoint_layer, examples, needed, on_base, oneccl, uncompiled, user_files
+from images.layers import assemble, entrypoint_layer, examples, on_base, oneccl, trim
 from images.layers.trim import Patterns
 from images.lock import collect
 from images.lock import resolve as resolving
@@ -26,8 +26,7 @@ from images.oci import image as oci
 from images.oci import reference
 from images.oci.image import Image
 from images.oci.layer import Layer
-from images.plan.pins import Pins
-from images.plan.plan import Plan
+from images.plan.plan import Pins, Plan
 from images.plan.planner import ARCHIVE
 from images.platforms import Platform
 from images.wheels.archive import Wheel
@@ -73,7 +72,7 @@ def resolve_plan(planned: Plan, context: Context, start: Start | None = None) ->
     `start`.
     """
     compiler.require_compiler(planned, context)
-    user_files.keep_user_files(planned.user_files, context.store)
+    entrypoint_layer.keep_user_files(planned.user_files, context.store)
     base = _planned_base(planned, context) if planned.base_reference else None
     if base is None:
         choose, making = resolving.choose_debs(planned, context, start)
@@ -128,7 +127,7 @@ def _base_image(base: Base, artifacts: Sequence[Artifact]) -> BaseImage:
     """
     assert base.manifest, "a base that is made here has no manifest"
     planned = [(artifact.name, artifact.version) for artifact in artifacts]
-    decision = replaced.compare_packages(base.facts, base.site.python, planned)
+    decision = on_base.compare_packages(base.facts, base.site.python, planned)
     return BaseImage(base.manifest, decision.kept, base.name)
 
 
@@ -163,7 +162,7 @@ def build_image(locked: Locked, files: LockFiles, tags: tuple[str, ...], context
     """Write the layers that the store does not have, and the image; `tags` are its names, the first is shown."""
     lock, store = locked.lock, context.store
     choice = compiler.choose_compiler(lock, context)
-    left_out = needed.choose_left_out(files.wheels, lock, context)
+    left_out = trim.choose_left_out(files.wheels, lock, context)
     if choice and not choice.engine:
         _compile_beside(locked, files, left_out, context)
     base = oneccl.add_links(_make_base(locked, files, context), lock, files.wheels)
@@ -183,7 +182,7 @@ def _compile_beside(locked: Locked, files: LockFiles, left_out: Patterns, contex
     """Compile wheels with Debian's Python as long as its base is being made."""
     if locked.making and not locked.making.done():
         python = compiler.unpack_debian(locked.lock, context)
-        omitted = uncompiled.uncompiled_patterns(left_out, locked.lock)
+        omitted = trim.uncompiled_patterns(left_out, locked.lock)
         assemble.compile_beside(locked.making, python, files.wheels, omitted, context)
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from images.check.attached import Attached
-from images.check.opened import Inside
-from images.check.verify import Difference
+from images.check.provenance import Attached
+from images.check.verify import Difference, Inside
 from images.host.errors import shown
 from images.oci.image import Image, published_digest
 

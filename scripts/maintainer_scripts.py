@@ -28,6 +28,7 @@ if __name__ == "__main__":
     startup.end_at_interrupt()
 
 try:
+    from images import pip_config
     from images.base import additions
     from images.context import Context
     from images.debian.deb import Debian, Package, load_control
@@ -40,7 +41,6 @@ try:
     from images.plan import catalog
     from images.plan.catalog import BaseRow
     from images.platforms import PLATFORMS, Platform
-    from images.servers import pip_config
     from scripts import program
 except ModuleNotFoundError as missing:
     sys.exit(f"error: a Python package is missing: {missing.name}\n  try: pip install -e '.[test]'")

@@ -13,7 +13,7 @@ from images import startup
 from images.context import Access, Context, Settings
 from images.host.background import Progress
 from images.host.errors import Fault, system_fault
-from images.servers.pip_config import Sources
+from images.pip_config import Sources
 from images.store.store import Store, default_root
 
 

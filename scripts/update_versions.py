@@ -32,11 +32,11 @@ try:
     import tomlkit
     from packaging.version import Version
 
+    from images import pip_config
     from images.host.errors import UserFault, shown
     from images.host.files import write_whole
     from images.options import Parser
     from images.plan import catalog
-    from images.servers import pip_config
     from scripts import program
     from scripts.versions import package_index, resolvable
     from scripts.versions.package_index import File, Releases

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from images.base.facts import Facts
+from images.base.base import Facts
 from images.base.inspect import newest_symbol
 from images.debian import packages as debian
 from images.debian.deb import Deb, load_package

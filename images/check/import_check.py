@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from images.host.errors import UserFault, WorldFault, shortened
-from images.layers import entrypoint_layer, needed, user_files
+from images.layers import entrypoint_layer, trim
 from images.layers.trim import Patterns
 from images.lock.lock import Artifact, Lock
 from images.oci.image import Image
@@ -27,7 +27,7 @@ SKIPPED = {
     "_distutils_hack": "part of setuptools",
 }
 # Layers without packages; of what is in the first, our own code alone is there at a start of Python.
-WITHOUT_PACKAGES = {entrypoint_layer.NAME, user_files.NAME}
+WITHOUT_PACKAGES = {entrypoint_layer.NAME, entrypoint_layer.USER_FILES}
 ENTRYPOINT = entrypoint_layer.HERE.parent / "multinode_image"
 SCRIPT = Path(__file__).with_name("import_all.py").read_text()
 FAILED = re.compile(r"(?:^|; )(\w+) \(")  # a module in what SCRIPT says
@@ -82,7 +82,7 @@ def choose_remedy(lock: Lock, wheels: Sequence[Wheel], left_out: Patterns, store
     of_users = [wheel for wheel in wheels if lock.user_packages and wheel.project in lock.user_packages.names]
     modules = {*FAILED.findall(said)}
     failed = [one.project for one in of_users if modules & {*read_content(store, one.sha256, one.path).modules}]
-    if path := needed.find_left_out(said, wheels, left_out):
+    if path := trim.find_left_out(said, wheels, left_out):
         helps = f"--no-trim: {path} is left out without it"
     elif lock.user_packages:
         excuse = (

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from packaging.utils import canonicalize_name
 
-from images.base.base import Base
-from images.base.facts import Facts
+from images.base.base import Base, Facts
 from images.debian.control import parse_paragraphs
 from images.debian.deb import Deb
 from images.dpkg.suites import SUITES

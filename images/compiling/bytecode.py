@@ -20,8 +20,8 @@ from images.store.store import Store
 from images.wheels import archive
 from images.wheels.archive import Wheel
 
-PROGRAMS = Path(__file__).parent / "programs"
-WORKER, SETTLE = PROGRAMS / "compile_modules.py", PROGRAMS / "settle.py"
+# Programs that another interpreter runs.
+WORKER, SETTLE = (Path(__file__).with_name(name) for name in ("compile_modules.py", "settle.py"))
 # Before this release marshal writes a set in the order of hashes: they need a seed, which -I would ignore.
 SORTED = (3, 11)
 # No bytecode of its own modules, which a base may have or not; no SyntaxWarnings of others' code.

@@ -1,28 +1,26 @@
-"""Where the base's Python compiles: directly where Debian has signed all that it is made of, else in an engine.
-
-A machine that cannot start that of the image starts the same release of Debian for TWIN, which gives the same bytes:
-marshal knows of a machine only the order of bytes, and the numbers of 64 bits that it writes are the same on all
-PLATFORMS. `tests/integration/test_twin.py` holds that for every module of an image.
-"""
+"""Where the base's Python compiles: directly, unpacked here, where Debian has signed it all, else in an engine."""
 
 from __future__ import annotations
 
 import functools
+import os
+import posixpath
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from images.base.base import Base
-from images.base.facts import Site
+from images.base.base import Base, Site
 from images.base.inspect import debian_site
-from images.compiling import interpreter
 from images.context import Context
 from images.debian import packages
-from images.debian.deb import Deb
+from images.debian.deb import Deb, load_package
+from images.debian.packages import python_packages
 from images.deliver import engine as engines
 from images.deliver.engine import Engine
+from images.dpkg.tree import FILE, LINK, PackageTree
 from images.host import process
 from images.host.errors import WorldFault
 from images.lock.lock import Lock
@@ -32,6 +30,105 @@ from images.oci.manifest import digest_of
 from images.plan.plan import Plan
 from images.platforms import TWIN, Platform
 from images.store.store import Store, key_of
+
+PACKAGES = ("site-packages", "dist-packages", "__pycache__")  # of no use to an interpreter that only compiles
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """Debian's Python of a release (3.X): the packages that it is in, and what bytecode of it depends on."""
+
+    platform: Platform
+    release: str
+    debs: tuple[Path, ...]
+    identity: str
+
+    @property
+    def path(self) -> str:
+        """Return its place, relative to the root."""
+        return f"usr/bin/python{self.release}"
+
+
+def choose_interpreter(store: Store, debs: Sequence[Deb], platform: Platform, release: str) -> Packaged:
+    """Return the Python in some packages: it is the same in the base that is made of them.
+
+    Raises WorldFault when one is missing.
+    """
+    names = python_packages(release)
+    packages = {deb.package: deb for deb in sorted(debs) if deb.package in names}
+    if lacking := [name for name in names if name not in packages]:
+        raise WorldFault("packages of Debian's Python are missing", ", ".join(lacking), "make a new lock")
+    identity = key_of([str(platform), release, [(deb.package, deb.sha256) for deb in packages.values()]])
+    return Packaged(
+        platform, release, tuple(store.place(deb.sha256, deb.filename) for deb in packages.values()), identity
+    )
+
+
+def unpack(store: Store, source: Packaged) -> Path:
+    """Unpack an interpreter once and return its root directory; any user may, because owners are not kept.
+
+    Raises WorldFault for packages that do not go together.
+    """
+    root = store.tree([source.identity, source.path])
+    if not root.is_dir():
+        with store.temporary(directory=True) as aside:
+            _fill(aside / "root", source)
+            root.parent.mkdir(exist_ok=True)
+            try:
+                (aside / "root").rename(root)
+            except OSError:
+                if not root.is_dir():  # another build may have been first
+                    raise
+    return root
+
+
+def remove(store: Store, root: Path) -> None:
+    """Remove an interpreter that fails, as one does of which a power cut left empty files: it is unpacked anew then."""
+    with store.temporary(directory=True) as aside, suppress(FileNotFoundError):  # another build may have been first
+        root.rename(aside / "damaged")
+
+
+def interpreter_command(root: Path, source: Packaged) -> list[str]:
+    """Say how one is started in its root directory, without root and without entering it: through its own loader.
+
+    The loader takes libraries from places relative to it: its list of them has no way to write a colon of a path.
+    """
+    there = [place for place in source.platform.libraries if (root / place).is_dir()]
+    name = posixpath.basename(source.platform.loader)
+    loaders = [str(root / place / name) for place in there if (root / place / name).is_file()]
+    return [*loaders[:1], "--library-path", ":".join(there), str(root / source.path)]
+
+
+def _fill(root: Path, source: Packaged) -> None:
+    """Write what packages have of an interpreter; all directories above a file are real ones in a complete tree."""
+    tree = PackageTree()
+    for deb in source.debs:
+        tree.unpack(load_package(deb))
+    tree.complete()
+    for path, entry in tree.entries.items():
+        if entry.kind not in (FILE, LINK) or not _is_needed(path, source.platform):
+            continue
+        place, target = root / path, tree.real(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if entry.kind == FILE:
+            place.write_bytes(entry.data)
+            place.chmod(0o755 if entry.mode & 0o111 else 0o644)
+        elif target in tree.entries:
+            place.symlink_to(os.path.relpath(target, posixpath.dirname(path)))
+
+
+def _is_needed(path: str, platform: Platform) -> bool:
+    """Return whether a file may be of an interpreter, by the names in its path."""
+    directory, name = posixpath.split(path)
+    is_library = ".so" in name and directory in platform.libraries
+    return (is_library or "python3" in path) and not any(part in PACKAGES for part in path.split("/"))
+
+
+# Where the base's Python compiles: directly where Debian has signed all that it is made of, else in an engine.
+#
+# A machine that cannot start that of the image starts the same release of Debian for TWIN, which gives the same bytes:
+# marshal knows of a machine only the order of bytes, and the numbers of 64 bits that it writes are the same on all
+# PLATFORMS. `tests/integration/test_twin.py` holds that for every module of an image.
 
 WITHOUT = "--no-bytecode, without --lock"
 REMOVE_TREES = "remove the store's directory `trees` and build again; on a noexec disk, set XDG_CACHE_HOME"
@@ -113,15 +210,15 @@ def _packages(lock: Lock, context: Context) -> tuple[Sequence[Deb], Platform]:
 def unpack_debian(lock: Lock, context: Context) -> Compiler:
     """Unpack Debian's Python, which runs through its own loader, without root and outside of its root file system."""
     store = context.store
-    source = interpreter.choose_interpreter(store, *_packages(lock, context), lock.python)
-    root = interpreter.unpack(store, source)
+    source = choose_interpreter(store, *_packages(lock, context), lock.python)
+    root = unpack(store, source)
 
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
-        command = [*interpreter.interpreter_command(root, source), *arguments, ""]
+        command = [*interpreter_command(root, source), *arguments, ""]
         with given.open("rb") as feed, out.open("wb") as written:
             failure = process.run(command, SEED, REMOVE_TREES, feed, out=written, cwd=root).failure
         if failure:
-            interpreter.remove(store, root)
+            remove(store, root)
         return failure
 
     return Compiler(debian_site(lock.python), source.identity, run)

@@ -21,8 +21,8 @@ from images.debian.deb import Deb
 from images.foreign import documents
 from images.host import limits
 from images.host.errors import Fault, WorldFault
-from images.servers import download
-from images.servers.download import MOVED
+from images.store import download
+from images.store.download import MOVED
 from images.store.store import key_of
 
 VARIABLE = "MULTINODE_DEBIAN_MIRROR"
@@ -261,6 +261,9 @@ def _signed(url: str, context: Context) -> bytes:
 
 
 # Packages that Debian's mirrors have no longer: its snapshots keep every one that was ever in the archive.
+#
+# Its interface for programs finds a file by name and version, and calls it by its sha1. What it sends has to have the
+# sha256 of the lock.
 
 SERVER = f"https://snapshot.{DOMAIN}"
 

@@ -20,7 +20,7 @@ from images.host.background import background
 from images.host.errors import UserFault, WorldFault
 from images.oci.image import Image, archived_manifest, file_archive, stream_archive
 from images.oci.manifest import digest_of
-from images.servers.download import reason
+from images.store.download import reason
 from images.store.store import Store
 
 GIVEN = "/given"  # in a container

@@ -13,6 +13,7 @@ from urllib.parse import urljoin, urlsplit
 import requests
 from requests.utils import parse_dict_header
 
+from images import pip_config
 from images.context import Access
 from images.deliver import logins
 from images.deliver.skopeo import OTHERWISE, SILENT, Server, explain_refusal, refusal_fault
@@ -35,8 +36,8 @@ from images.oci.manifest import (
     require_digest,
 )
 from images.oci.reference import Remote
-from images.servers import certificates, download
-from images.servers.pip_config import Sources
+from images.pip_config import Sources
+from images.store import download
 from images.store.store import Store
 
 HUB = "registry-1.docker.io"  # where the registry of docker.io is
@@ -76,7 +77,7 @@ class Registry:
         self._remote, self._access = remote, access
         self._end = time.monotonic() + limits.PATIENCE
         self._given: str | None = None  # what answered the last refusal
-        trusted = access.certificate or certificates.usual(access.environ)
+        trusted = access.certificate or pip_config.usual(access.environ)
         self._session = download.Session(Sources(certificate=trusted))
         self._session.auth = _without_login
         host = HUB if remote.host == reference.HUB else remote.host
@@ -192,6 +193,10 @@ def _unzipped(data: bytes, most: int) -> bytes:
 
 
 # What is attached to an image in a registry: documents that name it as their subject, and the list of them.
+#
+# A registry with the interface for it makes the list by itself. For others a tag, made of the image's digest, names it
+# (OCI distribution specification 1.1, "Listing Referrers", "Referrers Tag Schema"). skopeo brings the documents; the
+# list it neither asks for nor writes whole (1.9).
 
 EMPTY = "application/vnd.oci.empty.v1+json"  # a configuration for who has none ("Guidance for an Empty Descriptor")
 NOTHING = b"{}"

@@ -17,7 +17,7 @@ from images.deliver import logins
 from images.host import limits, process
 from images.host.errors import ROOM, Fault, UserFault, WorldFault
 from images.oci.reference import Remote
-from images.servers.certificates import TRUST, trusted
+from images.pip_config import TRUST, trusted
 
 NETWORK = "check the address, the network and proxy settings (HTTPS_PROXY), or name a mirror (registries.conf)"
 LATER = "run it again later; what is there is kept"

@@ -1,4 +1,7 @@
-"""Where images go: a path that the user means, or a registry, to and from which only missing blobs travel."""
+"""Where images go: a path that the user means, or a registry, to and from which only missing blobs travel.
+
+That a blob has its digest is checked by skopeo, which gives it no name before.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from images.host.files import hard_link, replacing, require_writable
 from images.oci.image import Image, published_digest, write_archive, write_layout
 from images.oci.manifest import LIMIT, ON_THE_WAY, Descriptor, Manifest, digest_of, require_digest
 from images.oci.reference import Remote
-from images.servers.download import Advance
+from images.store.download import Advance
 from images.store.store import Store
 
 UNHEARD = ("plain", "certificate", "silent")  # kinds of faults where a registry has said nothing

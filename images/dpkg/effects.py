@@ -98,6 +98,8 @@ def _der(tag: int, value: bytes) -> bytes:
 
 
 # /etc/ld.so.cache as ldconfig of glibc 2.36 and 2.41 writes it.
+#
+# Its form: sysdeps/generic/dl-cache.h, elf/cache.c and elf/stringtable.c of glibc.
 
 ELF = b"\x7fELF"
 BANNER = re.compile(rb"GNU C Library \((Debian GLIBC [^)]{1,80})\) ([a-z]{1,20} release version [0-9]+\.[0-9]+)")

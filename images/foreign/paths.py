@@ -50,6 +50,8 @@ def below_root(path: str) -> str:
 
 
 # Words that others wrote, by their grammars: what becomes a word on a command line, a path or a line of configuration.
+#
+# A lock is held to them where it is read: a word that begins with a hyphen would be an option of uv.
 
 Release = Annotated[str, StringConstraints(pattern=r"\A[0-9][0-9A-Za-z.+!-]*\z", max_length=100)]
 Minor = Annotated[str, StringConstraints(pattern=r"\A[0-9]{1,2}\.[0-9]{1,2}\z")]  # tags of wheels are counted up to it

@@ -1,4 +1,7 @@
-"""The two kinds of failure, the three parts of their message, and what of a text is shown in any message."""
+"""The two kinds of failure, the three parts of their message, and what of a text is shown in any message.
+
+Strangers write such texts, and as long as they like: each step here takes time by their length, never by its square.
+"""
 
 from __future__ import annotations
 

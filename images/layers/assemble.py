@@ -15,7 +15,7 @@ from images.compiling import bytecode
 from images.compiling.compiler import Compiler
 from images.context import Context
 from images.host.background import side_by_side
-from images.layers import constraints, entrypoint_layer, examples, oneccl, uncompiled, user_files
+from images.layers import entrypoint_layer, examples, oneccl, trim
 from images.layers import wheel as wheels
 from images.layers.trim import Patterns
 from images.layers.wheel import Parts
@@ -89,9 +89,11 @@ def write_layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Future
             tasks.append(partial(_wheel_layer, name, part, store))
     tasks.append(lambda: _own_layer(ingredients, sbom.result(), store))
     if files := ingredients.lock.user_files:
-        write = partial(user_files.write_user_files, files=files, store=store)
+        write = partial(entrypoint_layer.write_user_files, files=files, store=store)
         rows = [astuple(row) for row in files]
-        tasks.append(partial(_layer, store, user_files.NAME, rows, user_files.directories_below(below), write))
+        tasks.append(
+            partial(_layer, store, entrypoint_layer.USER_FILES, rows, entrypoint_layer.directories_below(below), write)
+        )
     return side_by_side(context.progress, "writing layers", tasks, context.settings.jobs)
 
 
@@ -133,7 +135,7 @@ def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
     """Write a layer of some of the wheels, or of the examples, or of both."""
     lock, base, archive, compiler = part.lock, part.base, part.examples, part.compiler
     digests = [wheel.sha256 for wheel in part.wheels]
-    omitted = uncompiled.uncompiled_patterns(part.left_out, lock)
+    omitted = trim.uncompiled_patterns(part.left_out, lock)
     jobs = [bytecode.wheel_job(wheel, base.site.directory, omitted[wheel.project]) for wheel in part.wheels]
     compiled = dict(zip(digests, bytecode.compile_jobs(store, jobs, compiler), strict=True)) if compiler else {}
     paths = {wheel.project: wheel.path for wheel in part.wheels}
@@ -165,7 +167,7 @@ def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Layer:
         "stack.json": json.dumps(entrypoint_layer.stack(lock, base), indent=1) + "\n",
         lockfile.NAME: lockfile.format_lock(lock),
         entrypoint_layer.SBOM: sbom,
-        "constraints.txt": constraints.format_constraints(lock, requires),
+        "constraints.txt": entrypoint_layer.format_constraints(lock, requires),
     }
     inputs = [
         sorted((p, key_of(d.hex())) for p, d in {**files, **pyc}.items()),

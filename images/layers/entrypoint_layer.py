@@ -1,26 +1,75 @@
-"""The layer above all packages: the entrypoint, its settings, the user and the directories it writes to."""
+"""The layers above all packages: the entrypoint, its settings, the user and the user's own files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from string import Template
 from typing import Any
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from images.base.base import Base
-from images.base.facts import Site
+from images.base.base import Base, Site
 from images.compiling import bytecode
 from images.compiling.compiler import Compiler
+from images.host.errors import WorldFault
 from images.layers import oneccl
 from images.layers.examples import PLACE
-from images.lock.lock import Lock
+from images.lock.lock import BINDINGS, IPEX, Lock
+from images.oci.layer import Directories
 from images.oci.layer_writer import LayerWriter
-from images.plan.user_files import WORKSPACE
-from images.plan.variables import parse_variables
+from images.plan import packages
+from images.plan.user_files import USER_FILE, WORKSPACE, UserFile, parse_variables
+from images.store.blobs import CHUNK, copied
 from images.store.store import Store
+
+# What training works with. Another release of one of these, or of what it requires, is a pair that nobody has tested.
+ROOTS = ("torch", "transformers", "accelerate", BINDINGS, IPEX)
+BY_MAJOR = ("numpy",)  # its extensions work with every release of the same major version (NumPy, "NEP 53")
+
+
+def format_constraints(lock: Lock, requires: Mapping[str, Sequence[str]]) -> str:
+    """Return the file: a line for each package that is held.
+
+    `requires` maps a project to the Requires-Dist of its wheel. What a base has itself has no wheel, and is held as it
+    is.
+    """
+    held = _closure(requires, lock) | ({*lock.base_image.kept} if lock.base_image else set())
+    versions = {artifact.name: artifact.version for artifact in lock.artifacts if artifact.name in held}
+    pins = {name: f"{Version(version).major}.*" if name in BY_MAJOR else version for name, version in versions.items()}
+    return "".join(f"{name}=={version}\n" for name, version in pins.items())
+
+
+def _closure(requires: Mapping[str, Sequence[str]], lock: Lock) -> set[str]:
+    """Return ROOTS, and all that they require in this image, and that in turn."""
+    closure, ahead = set[tuple[str, str]](), [(name, "") for name in ROOTS]
+    while ahead:
+        project, extra = ahead.pop()
+        if (project, extra) not in closure:
+            closure.add((project, extra))
+            for line in requires.get(project, ()):
+                ahead += _required(line, extra, lock)
+    return {project for project, _ in closure}
+
+
+def _required(line: str, extra: str, lock: Lock) -> Iterator[tuple[str, str]]:
+    """Yield what a line requires, for each extra and for none; one that cannot be read as a requirement counts."""
+    try:
+        requirement = Requirement(line)
+    except (InvalidRequirement, RecursionError):
+        if name := re.match(r"[A-Za-z0-9][\w.-]*", line, re.ASCII):
+            yield canonicalize_name(name[0]), ""
+        return
+    if packages.applies(requirement, lock.python, lock.platform, extra):
+        yield from ((canonicalize_name(requirement.name), part) for part in ("", *requirement.extras))
+
+
+# The layer above all packages: the entrypoint, its settings, the user and the directories it writes to.
 
 HERE = Path(__file__).parents[1]
 NAME = "multinode"  # of the layer
@@ -47,7 +96,7 @@ AT_START = Template((HERE / "layers/at_start.pth").read_text()).substitute(direc
 DIRECTORIES = ("home/multinode", "workspace", "workspace/output", "workspace/.cache", "workspace/.cache/huggingface")
 WRITABLE = 0o775  # their mode
 
-# Of these, too, a user's own names none: OF_IMAGE in plan/variables.py.
+# Of these, too, a user's own names none: OF_IMAGE in plan/user_files.py.
 ENVIRONMENT = {
     "ACCELERATE_USE_CPU": "1",  # without it, ranks under accelerate >= 1.13 each train alone
     "HF_HOME": "/workspace/.cache/huggingface",
@@ -208,3 +257,39 @@ def write_entrypoint(
         layer.file(f"{MULTINODE}/{name}", text.encode())
     for path, target in sorted(base.links.items()):
         layer.link(path, target)
+
+
+# The layer of the user's own files: kept in the store as they were read, and written into the working directory.
+
+USER_FILES = "your files"  # of the layer, the last one
+
+
+def keep_user_files(files: Mapping[UserFile, Path], store: Store) -> None:
+    """Bring files into the store; raise WorldFault for one that has changed since it was read."""
+    for row, place in files.items():
+        if row.sha256 is None or store.verified(row.sha256, USER_FILE):
+            continue
+        with store.temporary() as aside:
+            with place.open("rb") as source, aside.open("wb") as file:
+                got, _ = copied(iter(partial(source.read, CHUNK), b""), file.write)
+            if got != row.sha256:
+                raise WorldFault("a file of your own changed while it was read", place, "run it again")
+            store.keep(aside, got, USER_FILE)
+
+
+def directories_below(base: Directories) -> Directories:
+    """Return the directories that exist below this layer: those of the base and of the layers between."""
+    return replace(base, owners={**base.owners, **dict.fromkeys(DIRECTORIES, (WRITABLE, UID, GID))})
+
+
+def write_user_files(layer: LayerWriter, files: Iterable[UserFile], store: Store) -> None:
+    """Fill the layer: files are root's, to be read by everybody, as COPY leaves them."""
+    for row in files:
+        path = f"{WORKSPACE}/{row.path}"
+        if row.target is not None:
+            layer.link(path, row.target)
+        elif row.sha256 is not None:
+            place, mode = store.whole(row.sha256, USER_FILE), 0o755 if row.executable else 0o644
+            with place.open("rb") as file:
+                chunks = iter(partial(file.read, CHUNK), b"")
+                layer.stream(path, chunks, row.sha256, place.stat().st_size, mode)

@@ -14,10 +14,10 @@ from images.foreign.tars import ArchiveFile
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock.lock import EXAMPLES
 from images.oci.layer_writer import LayerWriter
+from images.pip_config import Sources
 from images.plan.planner import ARCHIVE
-from images.servers.download import Advance, download_file
-from images.servers.pip_config import Sources
 from images.store.blobs import sha256
+from images.store.download import Advance, download_file
 from images.store.store import Store, key_of
 
 PLACE = "workspace/transformers"

@@ -17,7 +17,7 @@ from installer.records import RecordEntry
 from installer.scripts import Script
 from installer.utils import Scheme, construct_record_file, fix_shebang
 
-from images.base.facts import Site
+from images.base.base import Site
 from images.compiling import bytecode
 from images.oci.layer_writer import LayerWriter
 from images.wheels import archive

@@ -1,7 +1,9 @@
-"""Bring the Python and Debian packages of a lock into the store; its base and examples are the pipeline's part."""
+"""Bring the Python and Debian packages of a lock into the store; a project without a wheel becomes one here."""
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -11,20 +13,87 @@ from packaging.utils import canonicalize_name
 from images.context import Context
 from images.debian import packages as debian
 from images.debian.deb import Deb
+from images.foreign import tars
 from images.host.background import background, side_by_side
 from images.host.errors import Fault, UserFault, WorldFault
-from images.lock import index_pages, resolve, source_only, wheelhouse
+from images.lock import index_pages, resolve, wheelhouse
 from images.lock.index_pages import Page
 from images.lock.lock import BINDINGS, EXAMPLES, Artifact, Lock
+from images.pip_config import Sources, check_addresses, directories, local_path
 from images.plan.catalog import TORCH_INDEX
+from images.plan.plan import SourceOnly
 from images.plan.user_files import USER_FILE, WORKSPACE
 from images.platforms import Platform
-from images.servers.download import MOVED, download_file
-from images.servers.pip_config import Sources, check_addresses, directories, local_path
-from images.store.blobs import BLOB
+from images.store.blobs import BLOB, sha256
+from images.store.download import MOVED, download_file
 from images.store.store import Store
-from images.wheels.archive import Wheel
+from images.wheels.archive import Wheel, write_record
 from images.wheels.content import read_content
+
+WHEEL = "Wheel-Version: 1.0\nGenerator: multinode\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+REMEDY = "--wheelhouse with a wheel of it, or the archive as its maker published it"
+
+
+def to_wheel(store: Store, archive: Path, digest: str, row: SourceOnly) -> tuple[str, str]:
+    """Return the sha256 and the file name of the wheel; build it if the store lacks it.
+
+    Raises WorldFault when the archive cannot be read, or has no package of that name.
+    """
+    stem = f"{row.name.replace('-', '_')}-{row.version}"
+    name = f"{stem}-py3-none-any.whl"
+
+    def make() -> str:
+        with store.temporary() as path:
+            path.write_bytes(_pack_zip(_read_package(archive, row, stem), f"{stem}.dist-info"))
+            packed = sha256(path)
+            store.keep(path, packed, name)
+        return packed
+
+    inputs = [digest, row.name, row.version, row.requires]
+    cached = store.cached("sdists", inputs, make, lambda known: store.blob(known, name) is not None)
+    return str(cached.value), name
+
+
+def _read_package(archive: Path, row: SourceOnly, stem: str) -> dict[str, bytes]:
+    """Return the files of the wheel: those of the package, and its metadata."""
+    package = row.name.replace("-", "_")
+    try:
+        files = tars.read_files(archive, lambda path: path == "PKG-INFO" or path.startswith(f"{package}/"))
+        taken = {path: data for path, data, _ in files}
+        about = taken.pop("PKG-INFO", b"").decode()
+    except ValueError as error:
+        raise WorldFault("cannot read a source archive", f"{archive.name} ({error})", REMEDY) from error
+    if not about:
+        raise WorldFault("a source archive has no metadata", f"{archive.name}: PKG-INFO", REMEDY)
+    if f"{package}/__init__.py" not in taken:
+        remedy = "take the row out of images/versions.toml, or give a wheel by --wheelhouse"
+        raise WorldFault("a source archive has no package of its name", f"{archive.name}: {package}", remedy)
+    return {**taken, **_read_metadata(about, row, stem)}
+
+
+def _read_metadata(about: str, row: SourceOnly, stem: str) -> Mapping[str, bytes]:
+    """Return the metadata of PKG-INFO, whose requirements may be missing, with those of the table."""
+    head, _, body = about.partition("\n\n")
+    lines = [line for line in head.splitlines() if not line.startswith(("Requires-Dist:", "Provides-Extra:"))]
+    lines += [f"Requires-Dist: {requirement}" for requirement in row.requires]
+    return {
+        f"{stem}.dist-info/METADATA": ("\n".join(lines) + "\n\n" + body).encode(),
+        f"{stem}.dist-info/WHEEL": WHEEL.encode(),
+        f"{stem}.dist-info/top_level.txt": f"{row.name.replace('-', '_')}\n".encode(),
+    }
+
+
+def _pack_zip(files: Mapping[str, bytes], info: str) -> bytes:
+    """Return a zip with fixed times and a RECORD."""
+    listed = dict(sorted(files.items()))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in {**listed, f"{info}/RECORD": write_record(listed, info).encode()}.items():
+            archive.writestr(zipfile.ZipInfo(name, date_time=(2024, 1, 1, 0, 0, 0)), data)
+    return out.getvalue()
+
+
+# Bring the Python and Debian packages of a lock into the store; its base and examples are the pipeline's part.
 
 # At once, at least: a download waits for a server more than it works. Where all is there, one thread is faster.
 DOWNLOADS = 4
@@ -209,7 +278,7 @@ def _wheel(artifact: Artifact, place: str, lock: Lock, context: Context) -> Whee
     path = store.place(digest, name)
     if not name.endswith(".whl"):
         row = next(row for row in lock.source_only if row.name == artifact.name)
-        digest, name = source_only.to_wheel(store, path, digest, row)
+        digest, name = to_wheel(store, path, digest, row)
         path = store.place(digest, name)
     read_content(store, digest, path)
     return Wheel(artifact.name, artifact.version, digest, path)

@@ -6,9 +6,10 @@ package from another index, where anybody can have its name.
 
 from __future__ import annotations
 
+import datetime
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from email.message import Message
 from functools import partial
 from pathlib import Path
@@ -17,16 +18,27 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
-from packaging.utils import canonicalize_name
+from packaging.requirements import Requirement
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion, Version
 
 from images.foreign import documents
 from images.host import limits
 from images.host.background import background
 from images.host.errors import WorldFault
 from images.lock.lock import Artifact
-from images.servers import download
-from images.servers.certificates import TRUST
-from images.servers.pip_config import Sources, local_path, without_login
+from images.pip_config import TRUST, Sources, local_path, without_login
+from images.plan import packages
+from images.plan import requirements as users
+from images.plan.plan import Plan
+from images.plan.planner import FAMILY
+from images.store import download
 
 LOGIN = (401, 403, 407)  # a server, or a proxy, wants a login or another one (RFC 9110, 15.5)
 NOT_THERE = 404
@@ -265,3 +277,63 @@ def _normalize_sha256(value: object) -> str | None:
 def _is_of(file: str, name: str) -> bool:
     start = f"{canonicalize_name(name)}-" if name else ""
     return file.endswith(ENDS) and canonicalize_name(file).startswith(start)
+
+
+# The newest releases that the user's lines allow, whether an image can have them or not.
+
+
+def find_newest(plan: Plan, sources: Sources) -> dict[str, Version]:
+    """Return the newest release, as of the day, of each of the user's packages that has a choice of them.
+
+    Raises a Fault for an index that does not answer.
+    """
+    wanted = [one for one in map(users.parse_line, plan.user_packages) if not one.bounds]
+    here = [one for one in wanted if packages.applies(one.requirement, plan.python, plan.platform)]
+    exact = {one.name for one in here if users.is_exact(one.requirement)}
+    stated: dict[str, list[Requirement]] = {}
+    for one in here:
+        if one.name not in exact:
+            stated.setdefault(one.name, []).append(one.requirement)
+    places = [(name, index) for name in stated for index in list_indexes(sources)]
+    newest: dict[str, Version] = {}
+    with background(AT_ONCE) as start:
+        tasks = [
+            (name, start(partial(_read_newest, index, name, stated[name], plan, sources))) for name, index in places
+        ]
+        for name, task in tasks:
+            if version := task.result():
+                newest[name] = max(version, newest.get(name, version))
+    return newest
+
+
+def day_of(name: str, plan: Plan) -> datetime.date:
+    """Return the day as of which a package is resolved."""
+    return plan.family_as_of if canonicalize_name(name) in FAMILY else plan.as_of
+
+
+def _read_newest(index: str, name: str, stated: Sequence[Requirement], plan: Plan, sources: Sources) -> Version | None:
+    """Return the newest release of a page that lines allow, of which no more is kept."""
+    page = read_page(index, name, sources)
+    return max(_list_versions(page.files, stated, plan), default=None) if page else None
+
+
+def _list_versions(files: Sequence[PageFile], stated: Sequence[Requirement], plan: Plan) -> Iterator[Version]:
+    """Yield the releases that lines allow, but no build, preview or withdrawn one.
+
+    Of a file whose day is not known uv takes none as of a day.
+    """
+    for file in files:
+        version = _version_of(file.name)
+        is_late = file.uploaded is None or file.uploaded[:10] > str(day_of(stated[0].name, plan))
+        if version is None or version.is_prerelease or version.local or file.yanked or is_late:
+            continue
+        if all(requirement.specifier.contains(version) for requirement in stated):
+            yield version
+
+
+def _version_of(filename: str) -> Version | None:
+    parse = parse_wheel_filename if filename.endswith(".whl") else parse_sdist_filename
+    try:
+        return parse(filename)[1]
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+        return None

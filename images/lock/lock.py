@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from images.base.base import BaseImage
 from images.debian.deb import Deb, Debian
 from images.foreign.paths import Line, Word
-from images.plan.pins import Pins, tag_of
+from images.plan.plan import Pins, tag_of
 from images.plan.user_files import USER_FILE, UserFile
 from images.platforms import TWIN, Platform
 from images.store.blobs import BLOB

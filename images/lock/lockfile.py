@@ -27,8 +27,8 @@ from images.lock import uv
 from images.lock.lock import Artifact, Lock
 from images.oci import compression, reference
 from images.oci.layer_writer import EPOCH
-from images.plan import requirements, user_files, variables
-from images.plan.request import Request
+from images.plan import requirements, user_files
+from images.plan.plan import Request
 from images.platforms import PLATFORMS, TWIN, Platform
 from images.store import fingerprint
 from images.store.store import FileName, Sha256
@@ -187,7 +187,7 @@ def _require_sense(lock: Lock) -> None:
 
 def _require_options(lock: Lock) -> None:
     """Raise UserFault or ValueError for variables that are none, or packages to import that are not in the lock."""
-    if lock.env is not None and variables.read_variables(lock.env) != lock.env:
+    if lock.env is not None and user_files.read_variables(lock.env) != lock.env:
         raise ValueError("env: not in order")
     if absent := {*(lock.no_import or ())} - {artifact.name for artifact in lock.artifacts}:
         raise ValueError(f"no-import: {', '.join(sorted(absent))}, which is not in it")

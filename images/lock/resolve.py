@@ -22,16 +22,36 @@ from images.debian import packages as debs
 from images.debian.deb import Deb, Debian
 from images.host.background import Start
 from images.host.errors import Damaged, UserFault, WorldFault
-from images.lock import index_pages, uv, wheelhouse
-from images.lock.held_back import list_held_back
+from images.lock import index_pages, uv, uv_errors, wheelhouse
+from images.lock.index_pages import day_of, find_newest
 from images.lock.lock import Artifact, UserPackages
-from images.plan import for_gpu, markers
+from images.pip_config import Sources, directories, is_absent
+from images.plan import packages
 from images.plan import requirements as users
 from images.plan.catalog import TORCH_INDEX
-from images.plan.pins import SourceOnly
-from images.plan.plan import Plan
+from images.plan.plan import Plan, SourceOnly
 from images.platforms import TWIN
-from images.servers.pip_config import Sources, directories, is_absent
+
+
+def list_held_back(plan: Plan, chosen: uv.Chosen, context: Context, requirements: Sequence[str]) -> list[str]:
+    """Say of each package of the user's that leaves a choice, where it is not the newest as of the day, why not.
+
+    uv is asked for the newest one, and says what does not go with it. Raises a Fault for an index that does not answer.
+    """
+    versions, notes = {str(package.name): package.version for package in chosen.pylock.packages}, []
+    for name, newest in sorted(find_newest(plan, chosen.sources).items()):
+        if (taken := versions.get(name)) and taken < newest:
+            answer = uv.ask(plan, chosen.sources, context, (*requirements, f"{name}=={newest}"))
+            why = (
+                "others of your packages would be older beside it" if answer.pylock else uv_errors.shorten(answer.said)
+            )
+            build = "" if answer.pylock else uv_errors.how_to_build(answer.said, context)
+            day = day_of(name, plan)
+            notes.append(
+                f"{name} {taken}, not {newest}, the newest of {day}: {why}{f'; build one: {build}' if build else ''}"
+            )
+    return notes
+
 
 Making = Future[Base] | None  # a base that is being made
 # What of a plan decides which packages are found.
@@ -150,7 +170,7 @@ def _for_gpu(unfit: Sequence[str], plan: Plan, requirers: Mapping[str, Sequence[
     typed = {users.parse_line(line).name for line in plan.user_packages}
     bring = sorted({one for name in names for one in _list_above(name, requirers) if one in typed})
     remedy = f"a source with builds for the CPU: --wheelhouse DIR, or {TORCH_INDEX}"
-    if bring and not {*names} <= {*for_gpu.BUILT_WITH_TORCH}:
+    if bring and not {*names} <= {*packages.BUILT_WITH_TORCH}:
         remedy = f"leave out what needs a GPU, or take another release of it: {', '.join(bring)}"
     return UserFault(f"the resolution for {plan.platform} has packages for a GPU", ", ".join(unfit), remedy)
 
@@ -205,7 +225,7 @@ def _list_stated(plan: Plan) -> dict[str, set[str]]:
     """Return the sha256 that the user's lines state for packages; of several lines for one what all of them state."""
     stated: dict[str, set[str]] = {}
     for line in map(users.parse_line, plan.user_packages):
-        if line.hashes and markers.applies(line.requirement, plan.python, plan.platform):
+        if line.hashes and packages.applies(line.requirement, plan.python, plan.platform):
             stated[line.name] = stated.get(line.name, {*line.hashes}) & {*line.hashes}
     return stated
 

@@ -24,14 +24,12 @@ from images.host.errors import UserFault
 from images.lock import index_pages, wheelhouse
 from images.lock.lock import BINDINGS, IPEX
 from images.lock.uv_errors import explain
-from images.plan import for_gpu
+from images.pip_config import Sources, directories, local_path, trusted, without_login
 from images.plan import requirements as users
 from images.plan.catalog import TORCH_INDEX
-from images.plan.pins import SourceOnly
-from images.plan.plan import Plan
+from images.plan.packages import BUILT_WITH_TORCH, is_build, is_part
+from images.plan.plan import Plan, SourceOnly
 from images.plan.planner import FAMILY
-from images.servers.certificates import trusted
-from images.servers.pip_config import Sources, directories, local_path, without_login
 from images.store.store import UV
 
 # Those of uv's own variables that say how a server is reached, and not what is chosen (uv documentation, "Environment
@@ -136,7 +134,7 @@ def with_torch_index(sources: Sources, log: str, pylock: Pylock | None, plan: Pl
         return sources
     unfit = list_for_gpu(pylock, plan, directory) if pylock is not None else []
     if plan.user_packages and plan.requirements[0].endswith("+cpu"):  # a build that brings none of the others
-        unfit = [text for text in unfit if text.partition(" ")[0] in for_gpu.BUILT_WITH_TORCH]
+        unfit = [text for text in unfit if text.partition(" ")[0] in BUILT_WITH_TORCH]
     missed = unfit if pylock is not None else MISSING_TORCH.search(log)
     if missed and TORCH_INDEX not in sources.extra:
         return replace(sources, extra=(*sources.extra, TORCH_INDEX))
@@ -271,7 +269,7 @@ def options(plan: Plan, requirements: Sequence[str], sources: Sources) -> list[s
     options = ["--no-header", "--no-progress", "--only-binary", ":all:"]
     options += ["--python-version", plan.python, "--python-platform", f"{plan.platform.machine}-manylinux_{glibc}"]
     options += ["--exclude-newer", _end_of(plan.as_of)]
-    undated = (*_pinned(requirements), *(for_gpu.BUILT_WITH_TORCH if TORCH_INDEX in sources.extra else ()))
+    undated = (*_pinned(requirements), *(BUILT_WITH_TORCH if TORCH_INDEX in sources.extra else ()))
     days = dict.fromkeys(FAMILY, _end_of(plan.family_as_of)) | dict.fromkeys(undated, "false")
     for name, day in sorted(days.items()):
         options += ["--exclude-newer-package", f"{name}={day}"]
@@ -312,8 +310,8 @@ def list_for_gpu(pylock: Pylock, plan: Plan | None = None, directory: str | None
     for package in pylock.packages:
         name, version = str(package.name), str(package.version)
         of_users = any(wheelhouse.is_file_of(directory, wheel.url) for wheel in package.wheels or ())
-        if for_gpu.is_part(name) or for_gpu.is_build(version):
+        if is_part(name) or is_build(version):
             unfit.append(f"{name} {version}")
-        elif is_told and name in for_gpu.BUILT_WITH_TORCH and "+" not in version and not of_users:
+        elif is_told and name in BUILT_WITH_TORCH and "+" not in version and not of_users:
             unfit.append(f"{name} {version} (without +cpu it contains CUDA)")
     return unfit

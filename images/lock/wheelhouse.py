@@ -15,8 +15,8 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from images.host.errors import UserFault
+from images.pip_config import local_path
 from images.platforms import Platform
-from images.servers.pip_config import local_path
 from images.store.store import Store
 
 INSTALLED_FROM = (".whl", ".tar.gz", ".zip")

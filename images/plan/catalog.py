@@ -25,7 +25,7 @@ from pydantic import (
 
 from images.foreign.documents import parse_toml
 from images.host.errors import UserFault
-from images.plan.pins import SourceOnly
+from images.plan.plan import SourceOnly
 from images.platforms import Platform
 
 TABLE = Path(__file__).parents[1] / "versions.toml"

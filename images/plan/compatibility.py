@@ -10,7 +10,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from images.plan.catalog import BaseRow, Catalog, Torch, Transformers
-from images.plan.request import Request
+from images.plan.plan import Request
 
 ENTRYPOINT = Version("3.9")  # the oldest Python that multinode_image/ runs on
 

@@ -1,8 +1,4 @@
-"""What a .dockerignore leaves out of a directory, as Docker reads it (moby/patternmatcher; Docker, "Build context").
-
-Docker's engine of regular expressions takes time in proportion to pattern and path, Python's may take for ever, and the
-patterns may be a stranger's. So a pattern is followed through a path with all places at once that it may have reached.
-"""
+"""Which files of a directory stay out of an image: by .dockerignore (moby/patternmatcher), and those of secrets."""
 
 from __future__ import annotations
 
@@ -10,6 +6,48 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
+
+from multinode_image.printing.shapes import LONGEST, find_kind
+
+# Names, whatever the case of their letters, of files and directories that hold secrets whatever is in them.
+NAMES = (
+    r"\.env(?:\..+)?", r"[^/]+\.env", r"\.envrc",
+    r"[._]netrc", r"\.pypirc", r"\.git-credentials", r"\.pgpass", r"\.my\.cnf", r"\.dockercfg",
+    r"\.docker/config\.json", r"\.htpasswd", r"\.s3cfg", r"\.boto", r"\.databrickscfg",
+    r"\.vault-token", r"kaggle\.json", r"rclone\.conf",
+    r"\.ssh", r"\.aws", r"\.azure", r"\.kube", r"\.gnupg", r"\.config/gcloud", r"application_default_credentials\.json",
+    r"[^/]+\.(?:p12|pfx|jks|kdbx|ppk)",
+)  # fmt: skip
+PRIVATE = re.compile(rf"(?:.*/)?(?:{'|'.join(NAMES)})(?:/.*)?", re.IGNORECASE)
+SAMPLE = re.compile(
+    r"(?:.*/)?(?:[^/]*\.env\.(?:example|sample|template|dist)|(?:example|sample|template)\.env)", re.IGNORECASE
+)
+WIDEST = 4  # bytes of a letter in UTF-32
+
+
+def has_private_name(path: str) -> bool:
+    """Return whether a file is one of secrets by its path."""
+    return PRIVATE.fullmatch(path) is not None and SAMPLE.fullmatch(path) is None
+
+
+class SecretSearch:
+    """A search for a secret in a file that is read in parts."""
+
+    def __init__(self) -> None:
+        self._end = b""
+
+    def find(self, part: bytes) -> str | None:
+        """Return the kind of a secret in the next part, or in it and the one before; None without one."""
+        kind = find_kind(self._end + part)
+        self._end = (self._end + part)[-LONGEST * WIDEST :]
+        return kind
+
+
+# What a .dockerignore leaves out of a directory, as Docker reads it (moby/patternmatcher; Docker, "Build context").
+#
+# Docker's engine of regular expressions takes time in proportion to pattern and path, Python's may take for ever, and
+# the patterns may be a stranger's. So a pattern is followed through a path with all places at once that it may have
+# reached.
 
 # As if every .dockerignore began with it, so that `!` takes any of it in: history, and what Python makes anew.
 USUAL = ("**/.git", "**/.hg", "**/.svn", "**/__pycache__", ".dockerignore")

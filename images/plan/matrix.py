@@ -14,10 +14,9 @@ from rich.table import Table
 
 from images.content import Content
 from images.host.errors import shown
-from images.plan import choose, compatibility
+from images.plan import compatibility, planner
 from images.plan.catalog import Catalog, Torch
-from images.plan.plan import Plan
-from images.plan.request import Request
+from images.plan.plan import Plan, Request
 
 # From this width on, that of a terminal nobody has changed, no word of a table's head is cut.
 USUAL_WIDTH = 80
@@ -94,7 +93,7 @@ def _columns(torch: Torch, catalog: Catalog) -> tuple[str, ...]:
 
 def _runs(torch: Torch, request: Request, catalog: Catalog) -> str:
     """Return the releases of transformers that can be built with a torch, as ranges."""
-    fitting, rows = choose.partners(torch, request, catalog), catalog.transformers
+    fitting, rows = planner.partners(torch, request, catalog), catalog.transformers
     every = sorted(version for version, row in rows.items() if row.yanked is None)
     runs = [list(run) for good, run in groupby(every, key=lambda version: rows[version].era in fitting) if good]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)

@@ -1,13 +1,102 @@
-"""What will be built: a request with everything decided that can be known before the first download."""
+"""What the user asks for, what of it is the same in a lock, and what will be built."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from images.plan.pins import Pins
+from images.content import Content, Value
+from images.foreign.paths import Address, Backend, Line, Minor, Module, Release, Word
 from images.plan.user_files import UserFile
+from images.platforms import PLATFORMS, Platform
+from images.store.store import key_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for; None and () stand for the default, as does what `content` does not have.
+
+    `platforms` are those of all images of an index, where one is made, `platform` among them. `user_packages` are lines
+    of plan/requirements.py. `user_files` maps each file to where it lies here.
+    """
+
+    platform: Platform | None = None
+    platforms: tuple[Platform, ...] = ()
+    torch: str | None = None
+    transformers: str | None = None
+    python: str | None = None
+    base: str | None = None
+    backend: str | None = None
+    tasks: tuple[str, ...] = ()
+    examples: str | None = None
+    tag: str | None = None
+    as_of: str | None = None
+    content: Mapping[str, Value] = field(default_factory=dict)
+    user_packages: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    user_files: Mapping[UserFile, Path] = field(default_factory=dict)
+
+
+# What a plan and its lock both say: releases, days, options and origins.
+
+
+@dataclass(frozen=True)
+class SourceOnly:
+    """A project without wheels: its name, its version, and the requirements that its source archive does not state."""
+
+    name: Word
+    version: Release
+    requires: tuple[Line, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versions:
+    """What an image is for, its releases, and the days as of which they are resolved.
+
+    `platform` is what the image is for, `base` what to ask for again: debian, intel, a name in a registry, or a digest
+    for a base from disk.
+    """
+
+    platform: Platform
+    torch: Release
+    transformers: Release
+    python: Minor
+    glibc: Minor
+    backend: Backend
+    module: Module | None = None
+    base: Line
+    as_of: datetime.date
+    family_as_of: datetime.date
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origins:
+    """Where files are looked for: `index` and `find_links` are where Intel keeps its wheels."""
+
+    source_only: tuple[SourceOnly, ...] = ()
+    index: Address | None = None
+    find_links: Address | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pins(Origins, Content, Versions):
+    """What a plan and its lock both say; a lock has the fields from the last of these classes to the first."""
+
+
+def tag_of(pins: Pins, files: Iterable[UserFile] = ()) -> str:
+    """Return what an image is called where nobody says otherwise; one for the usual platform is not named after it.
+
+    With files of the user's own it is named after them, too: another image has the name without.
+    """
+    suffix = "" if pins.platform == PLATFORMS[0] else f"-{pins.platform.architecture}"
+    contents = [astuple(one) for one in files]
+    suffix += f"-{key_of(contents)[:8]}" if contents else ""
+    return f"multinode:torch{pins.torch}-transformers{pins.transformers}{suffix}"
+
+
+# What will be built: a request with everything decided that can be known before the first download.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,10 +20,10 @@ from packaging.utils import canonicalize_name
 from images.foreign.documents import parse_toml
 from images.host.errors import UserFault, require_text
 from images.host.files import is_plain
-from images.plan import for_gpu, markers
+from images.pip_config import local_path, without_login
 from images.plan.catalog import TORCH_INDEX
+from images.plan.packages import applies, is_build, is_left_out, read_public
 from images.platforms import Platform
-from images.servers.pip_config import local_path, without_login
 
 CONSTRAINT = "--constraint"
 PLACE = re.compile(r"[./~]|[\w+]+://|[^;]*@|.*\.(whl|zip|tar\.gz)$")  # a path or an address, also behind a name
@@ -117,10 +117,10 @@ def read_requirements(files: Sequence[str], packages: Sequence[str]) -> Wanted:
     stated = [*(one for one in typed if isinstance(one, UserRequirement)), *map(_exact, packages)]
     if strict := next((one.where for one in typed if isinstance(one, Strict)), None):
         _require_each_hash(stated, strict)
-    kept = {line: _for_cpu(line) for line in stated if not for_gpu.is_left_out(line.name)}
+    kept = {line: _for_cpu(line) for line in stated if not is_left_out(line.name)}
     lines = tuple(sorted({str(line) for line in kept.values()}))
-    left_out = sorted({line.name for line in stated if for_gpu.is_left_out(line.name)})
-    builds = sorted({str(line.requirement) for line in kept if any(map(for_gpu.is_build, _stated_versions(line)))})
+    left_out = sorted({line.name for line in stated if is_left_out(line.name)})
+    builds = sorted({str(line.requirement) for line in kept if any(map(is_build, _stated_versions(line)))})
     notes = {
         f"not asked, for builds for CPUs come from {TORCH_INDEX}: ": passed,
         "left out of your packages, as they are for a GPU: ": left_out,
@@ -131,7 +131,7 @@ def read_requirements(files: Sequence[str], packages: Sequence[str]) -> Wanted:
 
 def _require_each_hash(stated: Iterable[UserRequirement], where: str) -> None:
     """Raise UserFault for requirements without a hash; those that others bring are looked at when they are known."""
-    asked = (line for line in stated if not line.bounds and not for_gpu.is_left_out(line.name))
+    asked = (line for line in stated if not line.bounds and not is_left_out(line.name))
     if without := [str(line.requirement) for line in asked if not line.hashes]:
         value, remedy = f"{', '.join(without)} ({where})", "pip-compile --generate-hashes, or leave that option out"
         raise UserFault("requirements have no hash, and a file asks for the hash of each", value, remedy)
@@ -139,8 +139,8 @@ def _require_each_hash(stated: Iterable[UserRequirement], where: str) -> None:
 
 def _for_cpu(line: UserRequirement) -> UserRequirement:
     """Return what is taken of a requirement; the hashes of a build for a GPU are of no other file."""
-    requirement = for_gpu.read_public(line.requirement)
-    hashes = () if any(map(for_gpu.is_build, _stated_versions(line))) else line.hashes
+    requirement = read_public(line.requirement)
+    hashes = () if any(map(is_build, _stated_versions(line))) else line.hashes
     return UserRequirement(requirement, hashes, line.bounds)
 
 
@@ -372,7 +372,7 @@ def list_release_conflicts(
     conflicts = []
     for requirement in map(parse_line, lines):
         planned = releases.get(requirement.name)
-        here = planned and markers.applies(requirement.requirement, python, platform)
+        here = planned and applies(requirement.requirement, python, platform)
         if here and not any(
             requirement.requirement.specifier.contains(f"{planned}{cpu}", True) for cpu in ("", "+cpu")
         ):

@@ -81,6 +81,9 @@ def encoded(digest: bytes) -> str:
 
 
 # The files in a wheel's archive, past the streams of `zipfile`, a piece at a time.
+#
+# Most of the thousands of files of an image are small: a stream for each took as long as inflating them. ISA-L
+# inflates, and computes checksums: the same bytes in a quarter of zlib's time. Its form: APPNOTE.TXT of PKWARE, 4.3.7.
 
 HEADER = struct.Struct("<4s5H3L2H")  # before the name of a file and its extra field
 SIGNATURE = b"PK\x03\x04"

@@ -18,10 +18,10 @@ if __name__ == "__main__":
     startup.end_at_interrupt()
 
 try:
+    from images import pip_config
     from images.host.errors import UserFault, WorldFault
     from images.lock import lockfile
     from images.options import Parser
-    from images.servers import pip_config
     from scripts import program
     from scripts.audit import findings, of_debian, of_python
 except ModuleNotFoundError as missing:

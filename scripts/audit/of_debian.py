@@ -18,7 +18,7 @@ from images.context import Context
 from images.debian import control, packages
 from images.host.errors import Fault, WorldFault
 from images.lock.lock import Lock
-from images.servers import download
+from images.store import download
 from images.store.store import Store
 from scripts.audit.findings import Finding
 

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 try:
+    from images import pip_config
     from images.debian import archive
     from images.host import process
     from images.host.errors import UserFault, WorldFault
     from images.options import Parser
     from images.plan import catalog
-    from images.servers import pip_config
     from scripts import program
     from scripts.example.texts import choose_texts, write_texts
 except ModuleNotFoundError as missing:

@@ -14,8 +14,8 @@ from pypi_simple import PYPI_SIMPLE_ENDPOINT, DistributionPackage, ProjectPage, 
 
 from images.host.errors import WorldFault
 from images.lock import index_pages
+from images.pip_config import Sources
 from images.platforms import AMD64
-from images.servers.pip_config import Sources
 
 LINUX = re.compile(rf"(?:-cp3(\d+)-cp3\d+)?-[^-]*linux[^-]*_{AMD64.machine}\.whl")  # the end of a wheel's name
 UNREADABLE = (UnsupportedRepoVersionError, ValueError, KeyError, TypeError, AttributeError, RecursionError)

@@ -14,10 +14,9 @@ from images.context import Context
 from images.host.background import background
 from images.host.errors import Fault, WorldFault
 from images.lock import resolve
-from images.plan import choose, compatibility, planner
+from images.plan import compatibility, planner
 from images.plan.catalog import Catalog, Torch
-from images.plan.plan import Plan
-from images.plan.request import Request
+from images.plan.plan import Plan, Request
 
 OWN = "IMAGE"
 
@@ -99,7 +98,7 @@ def _good(catalog: Catalog) -> list[Version]:
 
 
 def _works(torch: Version, transformers: Version, limits: Request, catalog: Catalog) -> bool:
-    return choose.is_buildable(catalog.torch[torch], catalog.transformers[transformers], limits, catalog)
+    return planner.is_buildable(catalog.torch[torch], catalog.transformers[transformers], limits, catalog)
 
 
 def _request(torch: Version, transformers: Version, limits: Request) -> Request:

@@ -14,7 +14,7 @@ import pytest
 
 from images.layers.entrypoint_layer import GID, UID
 from images.lock import lockfile
-from images.plan.request import Request
+from images.plan.plan import Request
 from tests.support.documents import page
 from tests.support.harness import EXAMPLES, HARDENED, assert_three_parts, build, built, call, run
 

@@ -11,7 +11,7 @@ import pytest
 
 from images.lock import lockfile
 from images.lock.lock import Lock
-from images.plan.request import Request
+from images.plan.plan import Request
 from tests.support.harness import EXAMPLES, build, built, call, run
 
 # Two that need what the image has, and bring more.

@@ -32,10 +32,10 @@ from images.deliver import engine as engines
 from images.dpkg import rootfs, suites
 from images.dpkg.rootfs import DIRTY
 from images.host.errors import WorldFault
+from images.pip_config import Sources
 from images.plan import catalog
 from images.plan.catalog import BaseRow as Row
 from images.platforms import AMD64, PLATFORMS, Platform
-from images.servers.pip_config import Sources
 from images.store.blobs import sha256
 from images.store.store import Store, default_root
 from images.wheels.archive import Wheel

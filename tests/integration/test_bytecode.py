@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from images.base.facts import Site
+from images.base.base import Site
 from images.compiling import bytecode
 from images.compiling.bytecode import Job
 from images.compiling.compiler import Compiler
 from images.content import Content
 from images.host import process
 from images.layers import trim
-from images.layers.uncompiled import uncompiled_patterns
+from images.layers.trim import uncompiled_patterns
 from images.store.store import Store
 from images.wheels.archive import Wheel
 from tests.support.wheels import pack

@@ -20,10 +20,10 @@ from images.host.background import Progress
 from images.host.errors import Fault, UserFault, WorldFault
 from images.host.limits import Limit
 from images.lock import collect, index_pages, resolve
+from images.pip_config import Sources
 from images.plan import catalog, planner
-from images.plan.request import Request
-from images.servers import download
-from images.servers.pip_config import Sources
+from images.plan.plan import Request
+from images.store import download
 from images.store.store import Store
 from tests.support import locks, wheels
 from tests.support.web import Reply, listening

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from uv import find_uv_bin
 
-from images.servers import pip_config
+from images import pip_config
 from tests.support import checkout
 from tests.support.checkout import REQUEST, Built, Checkout
 from tests.support.harness import ROOT, assert_three_parts

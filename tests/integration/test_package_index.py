@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
+from images import pip_config
 from images.host import limits
 from images.host.errors import WorldFault
+from images.pip_config import Sources
 from images.plan import catalog
-from images.servers import pip_config
-from images.servers.pip_config import Sources
 from scripts import update_versions
 from scripts.versions import package_index
 from tests.support.web import Server, serving

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from images.compiling import interpreter
-from images.compiling.interpreter import Packaged
+from images.compiling import compiler
+from images.compiling.compiler import Packaged
 from images.debian.deb import Deb
 from images.host.errors import WorldFault
 from images.platforms import AMD64
@@ -36,11 +36,11 @@ def debs(store: Store, tmp_path: Path) -> list[Deb]:
 
 
 def source(store: Store, debs: list[Deb]) -> Packaged:
-    return interpreter.choose_interpreter(store, debs, AMD64, "3.11")
+    return compiler.choose_interpreter(store, debs, AMD64, "3.11")
 
 
 def test_it_is_laid_out_as_in_the_base(store: Store, debs: list[Deb]) -> None:
-    root = interpreter.unpack(store, source(store, debs))
+    root = compiler.unpack(store, source(store, debs))
 
     libraries = ("ld-linux-x86-64.so.2", "libc.so.6", "libexpat.so.1", "libz.so.1")
     assert {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()} == {
@@ -60,21 +60,21 @@ def test_it_depends_on_its_own_packages_alone(store: Store, debs: list[Deb], tmp
 def test_a_change_of_our_sources_unpacks_anew(store: Store, debs: list[Deb]) -> None:
     other = Store(store.root, sources="another release")
 
-    root = interpreter.unpack(store, source(store, debs))
+    root = compiler.unpack(store, source(store, debs))
 
-    assert interpreter.unpack(store, source(store, debs)) == root
-    assert interpreter.unpack(other, source(store, debs)) != root
+    assert compiler.unpack(store, source(store, debs)) == root
+    assert compiler.unpack(other, source(store, debs)) != root
 
 
 def test_one_that_fails_is_unpacked_anew(store: Store, debs: list[Deb]) -> None:
     """As one does of which a power cut left empty files: those of an interpreter are not synced one by one."""
-    root = interpreter.unpack(store, source(store, debs))
+    root = compiler.unpack(store, source(store, debs))
     (root / "usr/bin/python3.11").write_bytes(b"")
 
     for _ in range(2):  # another build removes it as well
-        interpreter.remove(store, root)
+        compiler.remove(store, root)
 
-    assert interpreter.unpack(store, source(store, debs)) == root
+    assert compiler.unpack(store, source(store, debs)) == root
     assert (root / "usr/bin/python3.11").read_bytes() == FILES["python3.11-minimal"]["usr/bin/python3.11"]
     assert not list((store.root / "aside").iterdir())
 
@@ -90,7 +90,7 @@ def test_nothing_is_written_through_a_link_of_another_package(store: Store, debs
     hostile = [make(store, tmp_path / "other", name, files) for name, files in more.items()]
 
     with pytest.raises(WorldFault, match="below what is no directory"):
-        interpreter.unpack(store, source(store, [*debs[:3], *hostile]))
+        compiler.unpack(store, source(store, [*debs[:3], *hostile]))
 
     assert not list(outside.iterdir())
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from images.base.facts import Site
+from images.base.base import Site
 from images.check import import_check
 from images.layers.entrypoint_layer import AT_START, PACKAGE, read_entrypoint
 from multinode_image.hooks.at_exit import DISTRIBUTED

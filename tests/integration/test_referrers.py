@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 
-from images.check import attached
+from images.check import provenance
 from images.context import Access
 from images.deliver import transfer
 from images.deliver.registry import NOT_TAKEN, Attachment, attach, is_attached, list_attached

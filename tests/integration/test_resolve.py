@@ -20,10 +20,9 @@ from images.context import Context
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import collect, resolve, uv, wheelhouse
 from images.lock.lock import UserPackages
+from images.pip_config import BUNDLES, Sources
 from images.plan import catalog, planner
-from images.plan.request import Request
-from images.servers.certificates import BUNDLES
-from images.servers.pip_config import Sources
+from images.plan.plan import Request
 from images.store.store import Store
 from tests.support import locks, wheels
 from tests.support.certificates import certificate as certify

@@ -15,8 +15,8 @@ from images.context import Context
 from images.debian import archive, packages
 from images.debian.deb import Deb
 from images.host.errors import WorldFault
+from images.pip_config import Sources
 from images.platforms import AMD64
-from images.servers.pip_config import Sources
 from images.store.store import Store
 from tests.support import locks
 from tests.support.packages import Archive, simple
@@ -60,8 +60,8 @@ def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Debian]:
     published.write({"": [simple("tini")]})
     (tmp_path / "keyring").write_bytes(published.keyring)
     monkeypatch.setattr(archive, "KEYRING", tmp_path / "keyring")
-    monkeypatch.setattr(mirrors, "HERE", mirrors.HERE.replace("https", "http"))  # the proxy has no certificates
-    monkeypatch.setattr(snapshot, "SERVER", snapshot.SERVER.replace("https", "http"))
+    monkeypatch.setattr(mirrors, "HERE", archive.HERE.replace("https", "http"))  # the proxy has no certificates
+    monkeypatch.setattr(snapshot, "SERVER", archive.SERVER.replace("https", "http"))
     servers = Debian(published.place)
     with listening(servers.answer) as host:
         servers.proxy = f"http://{host}"

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from images.base.base import Base, BaseImage
-from images.base.image import pull_image, pull_locked
-from images.base.pulled import read_base
+from images.base.pulled import pull_image, pull_locked, read_base
 from images.context import Access
 from images.deliver import skopeo
 from images.host import limits

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from images.base.inspect import debian_site
-from images.compiling import bytecode, compiler, interpreter
+from images.compiling import bytecode, compiler
 from images.compiling.bytecode import Job
 from images.compiling.compiler import Compiler
 from images.debian import deb, packages
 from images.debian.deb import Deb, Debian
 from images.host import process
+from images.pip_config import Sources
 from images.plan import catalog
 from images.plan.catalog import BaseRow as Row
 from images.platforms import ARM64, TWIN
-from images.servers.pip_config import Sources
 from images.store.store import Store
 from tests.support import emulation, locks
 
@@ -46,11 +46,11 @@ def qemu(module_path: Path) -> Path:
 
 def emulated(store: Store, debs: Sequence[Deb], python: str, qemu: Path) -> Compiler:
     """Return the Python of the image, which qemu runs."""
-    source = interpreter.choose_interpreter(store, debs, ARM64, python)
-    root = interpreter.unpack(store, source)
+    source = compiler.choose_interpreter(store, debs, ARM64, python)
+    root = compiler.unpack(store, source)
 
     def run(arguments: Sequence[str], given: Path, out: Path) -> str | None:
-        line = [str(qemu), *interpreter.interpreter_command(root, source), *arguments, ""]
+        line = [str(qemu), *compiler.interpreter_command(root, source), *arguments, ""]
         with given.open("rb") as feed, out.open("wb") as written:
             return process.run(line, compiler.SEED, "", feed, out=written, cwd=root).failure
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from images.base.facts import Facts
+from images.base.base import Facts
 from images.base.inspect import gather, keep_text
 from images.base.overlay import Keep, OverlayTree
 from images.foreign.tars import Tar

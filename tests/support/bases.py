@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from images.base.base import Base
-from images.base.facts import Site
+from images.base.base import Base, Site
 from images.oci.manifest import Descriptor, Manifest
 from tests.support.base_facts import facts_of
 from tests.support.stand_in import Files

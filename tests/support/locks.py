@@ -14,9 +14,9 @@ from images.debian.deb import Deb, Debian
 from images.host.background import Progress
 from images.lock import lockfile
 from images.lock.lock import Artifact, Lock
-from images.plan.request import Request
+from images.pip_config import Sources
+from images.plan.plan import Request
 from images.platforms import AMD64
-from images.servers.pip_config import Sources
 from images.store.store import Store
 
 DAY = datetime.date(2026, 1, 1)

@@ -11,7 +11,7 @@ import pytest
 
 from images import options
 from images.plan import catalog, planner
-from images.plan.request import Request
+from images.plan.plan import Request
 from multinode_image.hooks.job.one_job import REMEDIES
 from multinode_image.mpi import launch
 from multinode_image.tasks.command import LAUNCH, read_command, read_options

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from images import report
-from images.base.facts import Site
-from images.check import opened
+from images.base.base import Site
+from images.check import verify
 from images.deliver.engine import ENGINES
 from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import DIRECTORIES, ENVIRONMENT, GID, UID
@@ -64,7 +64,7 @@ def test_labels() -> None:
 
 
 def test_paths() -> None:
-    places = (*DIRECTORIES, *entrypoint_layer.read_entrypoint(SITE), PLACE, opened.LOCK, opened.BILL)
+    places = (*DIRECTORIES, *entrypoint_layer.read_entrypoint(SITE), PLACE, verify.LOCK, verify.BILL)
 
     assert set(promised("paths")) <= {*(f"/{place}" for place in places), *ENVIRONMENT.values()}
 

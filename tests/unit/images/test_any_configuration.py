@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from images import pip_config
 from images.deliver import docker, logins
 from images.host.errors import Fault
-from images.servers import pip_config
 from images.store.store import default_root
 from tests.support import hostile
 from tests.support.hostile import watched

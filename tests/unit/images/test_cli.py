@@ -12,7 +12,7 @@ from typing import TextIO
 
 import pytest
 
-from images import cli, planning
+from images import cli
 from images.host import errors
 from tests.support.streams import full, unread
 
@@ -76,7 +76,7 @@ def test_a_signal_is_the_exit_code(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt(*given)
 
-    monkeypatch.setitem(planning.HANDLERS, "list", stop)
+    monkeypatch.setitem(cli.PLANNING, "list", stop)
 
     assert run(["list"]) == code
     said = "interrupted; what was finished is kept, run the same command to go on\n"
@@ -107,7 +107,7 @@ def test_what_the_system_refuses_is_said_of_the_file_that_was_written(
     def refuse(*_: object) -> None:
         raise error
 
-    monkeypatch.setitem(planning.HANDLERS, "list", refuse)
+    monkeypatch.setitem(cli.PLANNING, "list", refuse)
 
     assert run(["list"]) == 1
     assert capsys.readouterr().err == "error: {}\n  try: {}\n".format(*rows)

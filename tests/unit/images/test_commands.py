@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from images import building, cli, inputs, pipeline
-from images.check import opened, provenance
-from images.check.opened import BILL, LOCK
+from images import cli, commands, pipeline
+from images.check import provenance, verify
+from images.check.verify import BILL, LOCK
 from images.context import Access
 from images.deliver import engine, registry, skopeo, transfer
 from images.host.errors import WorldFault
@@ -85,7 +85,7 @@ def test_a_provenance_is_of_the_lock_inside_and_of_the_image_that_is_named(
     known = locks.lock()
     place = tmp_path / "image.tar"
     name = saved(place, b"", **{LOCK: lockfile.format_lock(known).encode()})
-    with opened.open_image(name, None, Store(tmp_path / "multinode"), Access(environ={})) as [inside]:
+    with verify.open_image(name, None, Store(tmp_path / "multinode"), Access(environ={})) as [inside]:
         digest = inside.digest
 
     assert cli.main(["provenance", name], world) == 0
@@ -115,7 +115,7 @@ class Steps:
         (place / "lock").write_text(self.lock)
         self.take(pipeline, "fetch_files", lambda *_: None)
         self.take(pipeline, "build_image", lambda *_: self.made)
-        self.take(building, "_check_imports", lambda *_: None)
+        self.take(commands, "_check_imports", lambda *_: None)
         self.take(skopeo, "require_skopeo", lambda *_: None)
         self.take(transfer, "push", lambda *_: None)
         self.take(registry, "attach", lambda *_: None)
@@ -150,7 +150,7 @@ def test_an_engine_gets_the_image_of_this_machine(steps: Steps, tmp_path: Path, 
     docker = SimpleNamespace(name="docker", load=lambda image, _: loaded.append(image))
     steps.take(Platform, "runs_on", lambda self, *_: self == native)
     steps.take(engine, "choose_engine", lambda *_, **__: docker)
-    steps.take(inputs, "make_locks", lambda *_: [SimpleNamespace(lock=locks.lock())] * 2)
+    steps.take(commands, "make_locks", lambda *_: [SimpleNamespace(lock=locks.lock())] * 2)
     steps.take(pipeline, "build_image", lambda *_: next(made))
 
     assert cli.main(["build", "--platform", "linux/amd64,linux/arm64"], steps.world) == (0 if native else 2)
@@ -198,7 +198,7 @@ def test_an_archive_has_its_lock_where_its_import_check_is_interrupted(steps: St
         raise KeyboardInterrupt
 
     steps.take(transfer, "save_images", lambda *_: None)
-    steps.take(building, "_check_imports", interrupted)
+    steps.take(commands, "_check_imports", interrupted)
 
     assert steps.build("--output", str(tmp_path / "image.tar")) == 130
     assert (tmp_path / "pylock.image-tar.toml").read_text() == steps.lock

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from images.host.errors import UserFault
 from images.options import parse_words, parser, read_names, read_request, read_requests
-from images.plan.request import Request
+from images.plan.plan import Request
 from images.platforms import AMD64, ARM64, Platform
 
 

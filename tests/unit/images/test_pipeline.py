@@ -12,7 +12,7 @@ import pytest
 from images import pipeline
 from images.base import debian
 from images.base.base import Base, BaseImage
-from images.base.image import pull_image
+from images.base.pulled import pull_image
 from images.context import Context
 from images.host.errors import Damaged, UserFault, WorldFault
 from images.layers import examples
@@ -20,7 +20,7 @@ from images.lock.lock import Examples, Lock
 from images.oci import reference
 from images.pipeline import Locked
 from images.plan import catalog, planner
-from images.plan.request import Request
+from images.plan.plan import Request
 from images.platforms import AMD64
 from images.store.blobs import sha256
 from images.store.store import Store

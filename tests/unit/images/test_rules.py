@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 import zstandard
 
+from images import pip_config
 from images.base import additions
-from images.check import attached, verify
+from images.check import provenance, verify
 from images.compiling import compiler
 from images.context import Access
 from images.debian import archive
@@ -39,11 +40,10 @@ from images.oci.image import Image, write_config
 from images.oci.layer import Directories
 from images.oci.layer_writer import LayerWriter
 from images.oci.reference import Remote
-from images.plan import catalog, planner, private_files
-from images.plan.request import Request
+from images.pip_config import Sources
+from images.plan import catalog, ignored, planner
+from images.plan.plan import Request
 from images.platforms import AMD64, ARM64
-from images.servers import pip_config
-from images.servers.pip_config import Sources
 from images.store.store import Store
 from images.wheels.archive import open_wheel
 from tests.support import locks
@@ -93,15 +93,15 @@ PRIVATE = {
 
 
 def test_each_name_of_secrets_has_a_row() -> None:
-    assert [*PRIVATE] == [*private_files.NAMES]
+    assert [*PRIVATE] == [*ignored.NAMES]
 
 
 @pytest.mark.parametrize(("example", "neighbour"), PRIVATE.values(), ids=PRIVATE)
 @pytest.mark.parametrize("above", ["", "a/b/"])
 def test_each_kind_of_secret_file_stays_out(above: str, example: str, neighbour: str) -> None:
-    assert private_files.has_private_name(f"{above}{example}")
-    assert private_files.has_private_name(f"{above}{example.upper()}")
-    assert not private_files.has_private_name(f"{above}{neighbour}")
+    assert ignored.has_private_name(f"{above}{example}")
+    assert ignored.has_private_name(f"{above}{example.upper()}")
+    assert not ignored.has_private_name(f"{above}{neighbour}")
 
 
 @pytest.mark.parametrize("section", ["install", "download"])
@@ -270,12 +270,12 @@ def test_the_owner_and_the_group_of_a_file_are_two_numbers() -> None:
 def test_what_is_attached_to_an_index_above_is_looked_at(
     monkeypatch: pytest.MonkeyPatch, above: tuple[str, ...]
 ) -> None:
-    false = {"digest": "sha256:" + "2" * 64, "mediaType": "x", "artifactType": attached.CYCLONEDX}
+    false = {"digest": "sha256:" + "2" * 64, "mediaType": "x", "artifactType": provenance.CYCLONEDX}
     monkeypatch.setattr(registry, "list_attached", lambda digest, *_: [false] if digest in above else [])
-    known = [Attachment(b"{}", "sbom", "f", attached.CYCLONEDX, b"1")]
+    known = [Attachment(b"{}", "sbom", "f", provenance.CYCLONEDX, b"1")]
 
     with pytest.raises(WorldFault, match="not the one of this build") if above else nullcontext():
-        attached.compare_attached(known, above, Remote("host", "a", "1"), Access(environ={}))
+        provenance.compare_attached(known, above, Remote("host", "a", "1"), Access(environ={}))
 
 
 @pytest.mark.parametrize(

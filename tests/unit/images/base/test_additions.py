@@ -8,7 +8,7 @@ import pytest
 
 from images.base import additions
 from images.base.additions import PIECES
-from images.base.facts import Facts
+from images.base.base import Facts
 from images.debian.deb import Deb
 from images.host.errors import UserFault, WorldFault
 from images.layers.entrypoint_layer import UID, USER, with_user

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base.installed import debian_packages, list_distributions, record_paths
+from images.base.inspect import debian_packages, list_distributions, record_paths
 from tests.support.base_facts import tree_of
 from tests.support.stand_in import SITE, Files
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from images.base import inspect, pulled
-from images.base.base import Base, BaseImage
-from images.base.facts import Site
-from images.base.image import PulledImage, pull_image, pull_locked
+from images.base.base import Base, BaseImage, Site
+from images.base.pulled import PulledImage, pull_image, pull_locked
 from images.context import Access
 from images.host import limits
 from images.host.errors import WorldFault

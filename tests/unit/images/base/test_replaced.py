@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base import replaced
-from images.base.facts import Facts
+from images.base.base import Facts
+from images.layers import on_base
 from tests.support.base_facts import facts_of, tree_of
 from tests.support.stand_in import IPEX, PACKAGES, RECORD, SITE, SYSTEM, Files
 
@@ -35,11 +35,11 @@ PLANNED = [
     ],
 )
 def test_versions_are_compared_as_python_packages_are(installed: str, planned: str, same: bool) -> None:
-    assert replaced.fits(installed, planned) == same
+    assert on_base.fits(installed, planned) == same
 
 
 def hidden(found: Facts) -> tuple[str, ...]:
-    return replaced.list_hidden(found, replaced.compare_packages(found, "3.10", PLANNED).replaced)
+    return on_base.list_hidden(found, on_base.compare_packages(found, "3.10", PLANNED).replaced)
 
 
 def test_bytecode_that_no_list_has_is_hidden_too() -> None:
@@ -68,7 +68,7 @@ def test_what_is_hidden_is_the_old_and_nothing_else(old: set[str], kept: set[str
     }
     below: list[Files] = [SYSTEM, {**files, **lists}]
     found = facts_of(*below)
-    paths = replaced.list_hidden(found, [d for d in found.distributions if d.name == "old"])
+    paths = on_base.list_hidden(found, [d for d in found.distributions if d.name == "old"])
 
     whiteouts: Files = {str(Path(path).with_name(f".wh.{Path(path).name}")): b"" for path in paths}
     left = {path for path, node in tree_of(*below, whiteouts).walk() if node.kind == "f"}

@@ -16,17 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base import additions, inspect, pulled, replaced
-from images.base.facts import Facts
-from images.base.image import PulledImage, pull_image
+from images.base import additions, inspect, pulled
+from images.base.base import Facts
+from images.base.pulled import PulledImage, pull_image
 from images.check import components, verify
-from images.check.opened import LOCK, Inside, read_images
 from images.check.sbom import _distro
+from images.check.verify import LOCK, Inside, read_images
 from images.context import Access
 from images.debian.control import parse_paragraphs
 from images.host import limits
 from images.host.errors import Fault, WorldFault
 from images.host.limits import Bound
+from images.layers import on_base
 from images.oci import compression, image, reference
 from images.oci.image import Image
 from images.oci.layer import Layer, Written
@@ -114,9 +115,9 @@ def build_on(facts: Facts, scratch: Path) -> None:
 
 
 def hide(facts: Facts, path: Path) -> None:
-    decided = replaced.compare_packages(facts, PYTHON, [("thing", "2.0"), ("six", "1.0")])
+    decided = on_base.compare_packages(facts, PYTHON, [("thing", "2.0"), ("six", "1.0")])
     with LayerWriter(path, facts.directories) as layer:
-        for hidden in replaced.list_hidden(facts, decided.replaced):
+        for hidden in on_base.list_hidden(facts, decided.replaced):
             layer.whiteout(hidden)
         layer.finish()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from images.check.attached import CYCLONEDX, IN_TOTO, PREDICATE, read_claim, read_signed_claim
+from images.check.provenance import CYCLONEDX, IN_TOTO, PREDICATE_KEY, read_claim, read_signed_claim
 
 SLSA, VULNERABILITIES = "https://slsa.dev/provenance/v1", "https://cosign.sigstore.dev/attestation/vuln/v1"
 ROWS: list[tuple[str, dict[str, str], str | None]] = [
@@ -21,11 +21,11 @@ ROWS: list[tuple[str, dict[str, str], str | None]] = [
     ("application/vnd.dev.cosign.artifact.sbom.v1+json", {}, "sbom"),
     ("cosign's .sbom", {}, "sbom"),
     (IN_TOTO, {}, "provenance"),
-    (IN_TOTO, {PREDICATE: SLSA}, "provenance"),
-    (IN_TOTO, {PREDICATE: "https://slsa.dev/provenance/v0.2"}, "provenance"),
-    (IN_TOTO, {PREDICATE: "https://spdx.dev/Document"}, "sbom"),
-    (IN_TOTO, {PREDICATE: "https://cyclonedx.org/bom"}, "sbom"),
-    (IN_TOTO, {PREDICATE: VULNERABILITIES}, None),
+    (IN_TOTO, {PREDICATE_KEY: SLSA}, "provenance"),
+    (IN_TOTO, {PREDICATE_KEY: "https://slsa.dev/provenance/v0.2"}, "provenance"),
+    (IN_TOTO, {PREDICATE_KEY: "https://spdx.dev/Document"}, "sbom"),
+    (IN_TOTO, {PREDICATE_KEY: "https://cyclonedx.org/bom"}, "sbom"),
+    (IN_TOTO, {PREDICATE_KEY: VULNERABILITIES}, None),
     ("cosign's .sig", {}, None),
     ("application/vnd.dev.cosign.artifact.sig.v1+json", {}, None),
     ("application/vnd.cncf.notary.signature", {}, None),

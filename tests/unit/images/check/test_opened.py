@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from images.check import opened
-from images.check.opened import Inside
+from images.check import verify
+from images.check.verify import Inside
 from images.context import Access
 from images.deliver import engine
 from images.host.errors import UserFault, WorldFault
@@ -33,14 +33,14 @@ class Docker:
 def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have an engine with one image, and open whatever is asked for."""
     monkeypatch.setattr(engine, "connect_all", lambda _: [Docker()])
-    monkeypatch.setattr(opened, "read_images", lambda named, *_: [Inside(str(named), b"", b"{}", ())])
+    monkeypatch.setattr(verify, "read_images", lambda named, *_: [Inside(str(named), b"", b"{}", ())])
 
 
 @pytest.mark.parametrize(
     "name", ["docker://oci:x", "docker:///a.tar", "docker://./a.tar", "docker://", "docker://A B", "A B"]
 )
 def test_what_is_no_name_is_not_asked_of_a_registry(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserFault), opened.open_image(name, None, Store(tmp_path), Access(environ={})):
+    with pytest.raises(UserFault), verify.open_image(name, None, Store(tmp_path), Access(environ={})):
         pass
 
 
@@ -52,7 +52,7 @@ def test_another_image_of_that_name_is_not_taken_where_an_engine_cannot_be_asked
 ) -> None:
     monkeypatch.setattr(engine, "connect_all", lambda _: [DENIED])
 
-    with pytest.raises(WorldFault) as caught, opened.open_image("a:1", None, Store(tmp_path), Access(environ={})):
+    with pytest.raises(WorldFault) as caught, verify.open_image("a:1", None, Store(tmp_path), Access(environ={})):
         pass
 
     assert caught.value.value == "a:1 (Docker cannot be used: permission denied on /x)"
@@ -70,7 +70,7 @@ class Empty(Docker):
 def test_every_engine_is_asked_for_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "connect_all", lambda _: [Empty(), DENIED, Docker("podman")])
 
-    with opened.open_image(HAS, None, Store(tmp_path), Access(environ={})) as [image]:
+    with verify.open_image(HAS, None, Store(tmp_path), Access(environ={})) as [image]:
         assert image.where == "in podman"
 
 
@@ -80,11 +80,11 @@ def test_a_registry_is_asked_where_every_engine_that_this_user_has_was_asked(
 ) -> None:
     monkeypatch.setattr(engine, "connect_all", lambda _: found)
 
-    with opened.open_image("a:1", None, Store(tmp_path), Access(environ={})) as [image]:
+    with verify.open_image("a:1", None, Store(tmp_path), Access(environ={})) as [image]:
         assert image.where == "in the registry docker.io"
 
 
-LOCK = opened.LOCK
+LOCK = verify.LOCK
 OURS = entry(LOCK.encode(), b"ours")
 NEW = entry(LOCK.encode(), b"new")
 
@@ -107,7 +107,7 @@ def test_a_file_is_that_of_the_highest_layer(tmp_path: Path, layers: list[bytes]
     for number, data in enumerate(layers):
         paths.append(tmp_path / str(number))
         paths[-1].write_bytes(data + END)
-    inside = opened.Inside("a:1", b"", b"", tuple(paths))
+    inside = verify.Inside("a:1", b"", b"", tuple(paths))
 
     if text is None:
         with pytest.raises(UserFault, match=f"not made here: a:1 .no /{LOCK}"):

@@ -12,7 +12,7 @@ import pytest
 
 from images.base import overlay
 from images.check import verify
-from images.check.opened import Inside
+from images.check.verify import Inside
 from images.host.errors import WorldFault
 from images.oci.image import Image
 from images.oci.layer import Layer, Written

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.base.facts import Site
+from images.base.base import Site
 from images.compiling import bytecode
 from images.compiling.bytecode import Job
 from images.compiling.compiler import Compiler, Run
 from images.content import Content
 from images.host.errors import Fault, WorldFault
 from images.layers import trim
-from images.layers.uncompiled import uncompiled_patterns
+from images.layers.trim import uncompiled_patterns
 from images.store.store import Store
 from images.wheels.archive import Wheel
 from tests.support.wheels import pack

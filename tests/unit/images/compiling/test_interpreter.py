@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from images.compiling import interpreter
+from images.compiling import compiler
 from images.platforms import AMD64
 from images.store.store import Store
 
-PYTHON = interpreter.Packaged(AMD64, "3.11", (), "")
+PYTHON = compiler.Packaged(AMD64, "3.11", (), "")
 
 
 def test_the_loader_finds_libraries_below_any_directory(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_the_loader_finds_libraries_below_any_directory(tmp_path: Path) -> None:
     own.mkdir(parents=True)
     (own / "ld-linux-x86-64.so.2").touch()
 
-    loader, option, places, python = interpreter.interpreter_command(root, PYTHON)
+    loader, option, places, python = compiler.interpreter_command(root, PYTHON)
 
     assert (loader, option) == (str(own / "ld-linux-x86-64.so.2"), "--library-path")
     assert {root / place for place in places.split(":")} == {root / "usr/lib", own}
@@ -32,18 +32,18 @@ def test_of_two_builds_at_once_both_take_what_the_first_has_unpacked(
 ) -> None:
     there = store.tree([PYTHON.identity, PYTHON.path])
 
-    def fill(root: Path, _: interpreter.Packaged) -> None:
+    def fill(root: Path, _: compiler.Packaged) -> None:
         root.mkdir()
         (there / "usr").mkdir(parents=True)
 
-    monkeypatch.setattr(interpreter, "_fill", fill)
+    monkeypatch.setattr(compiler, "_fill", fill)
 
-    assert interpreter.unpack(store, PYTHON) == there
+    assert compiler.unpack(store, PYTHON) == there
     assert [path.name for path in there.iterdir()] == ["usr"]
 
 
 def test_what_cannot_be_moved_into_the_store_is_no_interpreter(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interpreter, "_fill", lambda *_: None)
+    monkeypatch.setattr(compiler, "_fill", lambda *_: None)
 
     with pytest.raises(OSError, match="No such file"):
-        interpreter.unpack(store, PYTHON)
+        compiler.unpack(store, PYTHON)

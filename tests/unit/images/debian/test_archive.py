@@ -20,8 +20,8 @@ from images.debian.deb import Deb
 from images.host import limits
 from images.host.errors import WorldFault
 from images.host.limits import Limit
+from images.pip_config import Sources
 from images.platforms import AMD64
-from images.servers.pip_config import Sources
 from images.store.store import Store
 from tests.support import locks
 from tests.support.packages import WRITTEN, Archive, simple

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from images.base.base import BaseImage
-from images.layers import constraints
+from images.layers import entrypoint_layer
 from images.lock.lock import Lock
 from images.platforms import ARM64
 from tests.support import locks
@@ -30,7 +30,7 @@ def held(text: str) -> dict[str, str]:
 
 
 def test_what_training_works_with_is_held_and_nothing_else() -> None:
-    found = held(constraints.format_constraints(recorded(), REQUIRES))
+    found = held(entrypoint_layer.format_constraints(recorded(), REQUIRES))
 
     assert {*found} >= HELD and not {*found} & FREE
     assert all(found[name] == RECORDED[name]["version"] for name in found if name != "numpy")
@@ -40,7 +40,7 @@ def test_what_training_works_with_is_held_and_nothing_else() -> None:
 def test_what_a_base_has_itself_is_held_as_it_is() -> None:
     base = BaseImage(None, ("pandas",))  # type: ignore[arg-type]
 
-    assert {*held(constraints.format_constraints(recorded(base_image=base), REQUIRES))} & FREE == {"pandas"}
+    assert {*held(entrypoint_layer.format_constraints(recorded(base_image=base), REQUIRES))} & FREE == {"pandas"}
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_a_requirement_counts_where_the_image_has_it(line: str, is_held: bool) -
     lock = locks.lock([*locks.lock().artifacts, locks.artifact("six", "1.17"), locks.artifact("more", "1")])
     requires = {"torch": [line], "more": ['six; extra == "dev"']}
 
-    assert ("six" in held(constraints.format_constraints(lock, requires))) is is_held
+    assert ("six" in held(entrypoint_layer.format_constraints(lock, requires))) is is_held
 
 
 def test_a_requirement_is_that_of_the_images_machine() -> None:
     lock = locks.lock([*locks.lock().artifacts, locks.artifact("six", "1")], platform=ARM64)
 
-    assert "six" in held(constraints.format_constraints(lock, {"torch": ['six; platform_machine == "aarch64"']}))
+    assert "six" in held(entrypoint_layer.format_constraints(lock, {"torch": ['six; platform_machine == "aarch64"']}))

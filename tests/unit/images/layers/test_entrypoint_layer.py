@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from images.base.facts import Site
+from images.base.base import Site
 from images.layers import entrypoint_layer
 from images.layers.entrypoint_layer import AT_START, ENVIRONMENT, PACKAGE, container_settings, labels, read_entrypoint
 from multinode_image.settings import TRAINING

@@ -15,8 +15,8 @@ from images.layers import examples
 from images.lock.lock import EXAMPLES
 from images.oci.layer import Directories
 from images.oci.layer_writer import LayerWriter
+from images.pip_config import Sources
 from images.plan.planner import ARCHIVE
-from images.servers.pip_config import Sources
 from images.store.blobs import sha256
 from images.store.store import Store
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from images.content import Content
-from images.layers import needed
-from images.layers.trim import Patterns
+from images.layers.trim import Patterns, choose_left_out, find_left_out
 from images.store.store import Store
 from images.wheels.archive import Wheel
 from tests.support import elf, locks
@@ -44,7 +43,7 @@ def list_wheels(directory: Path, files: Mapping[str, Files]) -> list[Wheel]:
 
 
 def choose(wheels: list[Wheel], store: Path, *, trim: bool = True) -> Patterns:
-    return needed.choose_left_out(wheels, Content(trim=trim), locks.context(Store(store), None, {}))
+    return choose_left_out(wheels, Content(trim=trim), locks.context(Store(store), None, {}))
 
 
 def list_left_out(left_out: Patterns) -> set[str]:
@@ -117,5 +116,5 @@ def test_imports_are_read_once_and_again_when_the_wheels_are_others(tmp_path: Pa
 def test_what_was_left_out_is_found_in_what_python_says(tmp_path: Path, said: str, path: str | None) -> None:
     wheels = list_wheels(tmp_path / "wheels", {})
 
-    assert needed.find_left_out(said, wheels, choose(wheels, tmp_path / "store")) == path
-    assert needed.find_left_out(said, wheels, choose(wheels, tmp_path / "store", trim=False)) is None
+    assert find_left_out(said, wheels, choose(wheels, tmp_path / "store")) == path
+    assert find_left_out(said, wheels, choose(wheels, tmp_path / "store", trim=False)) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from images.content import Content
-from images.layers import trim, uncompiled
+from images.layers import trim
 
 MODELS = "transformers/models"
 
@@ -57,19 +57,19 @@ def test_files_that_nobody_needs_are_left_out(project: str, path: str, left_out:
 )
 def test_modules_that_no_task_imports_have_no_bytecode(project: str, path: str, compiled: bool) -> None:
     left_out = {project: trim.trimmed_pattern(project, Content())}
-    assert (uncompiled.uncompiled_patterns(left_out, Content())[project].match(path) is None) == compiled
+    assert (trim.uncompiled_patterns(left_out, Content())[project].match(path) is None) == compiled
 
 
 def test_without_trimming_every_module_has_bytecode() -> None:
     whole = Content(trim=False)
-    nothing = {project: trim.trimmed_pattern(project, whole) for project in {**trim.TABLE, **uncompiled.TABLE}}
-    assert not any(one.match("") for one in uncompiled.uncompiled_patterns(nothing, whole).values())
+    nothing = {project: trim.trimmed_pattern(project, whole) for project in {**trim.TABLE, **trim.UNCOMPILED}}
+    assert not any(one.match("") for one in trim.uncompiled_patterns(nothing, whole).values())
     assert {one.pattern for one in nothing.values()} == {"(?!)"}
 
 
 def test_what_something_imports_stays_and_has_bytecode() -> None:
     left_out = {"numpy": trim.trimmed_pattern("numpy", Content(), ["numpy/tests/a+b.py"])}
-    omitted = uncompiled.uncompiled_patterns(left_out, Content())
+    omitted = trim.uncompiled_patterns(left_out, Content())
     paths = ("numpy/tests/a+b.py", "numpy/tests/a+b.pyc", "numpy/tests/c.py", "numpy/distutils/a.py")
 
     assert [bool(left_out["numpy"].match(path)) for path in paths] == [False, True, True, False]

@@ -17,8 +17,7 @@ from images.host.errors import Fault, UserFault
 from images.lock import bundle, collect, lockfile
 from images.lock.lock import Examples, Lock
 from images.oci.manifest import Descriptor, Manifest
-from images.plan.pins import SourceOnly
-from images.plan.request import Request
+from images.plan.plan import Request, SourceOnly
 from images.store import fingerprint
 from images.store.store import Store
 from tests.support import hostile, locks

@@ -15,7 +15,7 @@ from images.host.errors import Fault, UserFault, WorldFault, system_fault
 from images.lock import bundle, collect
 from images.lock.lock import Examples, Lock
 from images.oci import layer_writer
-from images.plan.pins import SourceOnly
+from images.plan.plan import SourceOnly
 from images.plan.user_files import USER_FILE, UserFile
 from images.store.store import Store
 from tests.support import locks, stores

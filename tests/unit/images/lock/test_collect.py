@@ -14,11 +14,11 @@ from images.debian.archive import Unverified
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import collect, index_pages
 from images.lock.lock import Artifact
+from images.pip_config import Sources
 from images.plan.catalog import TORCH_INDEX
 from images.plan.user_files import USER_FILE, UserFile
 from images.platforms import AMD64
-from images.servers import download
-from images.servers.pip_config import Sources
+from images.store import download
 from images.store.blobs import sha256
 from images.store.store import Store
 from images.wheels.archive import Wheel

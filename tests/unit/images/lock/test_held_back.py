@@ -9,11 +9,11 @@ import pytest
 from packaging.pylock import Pylock
 from packaging.version import Version
 
-from images.lock import held_back, uv
+from images.lock import resolve, uv
 from images.lock.uv import Chosen, UvAnswer
+from images.pip_config import Sources
 from images.plan import catalog, planner
-from images.plan.request import Request
-from images.servers.pip_config import Sources
+from images.plan.plan import Request
 from images.store.store import Store
 from tests.support import locks
 
@@ -45,10 +45,10 @@ def test_each_that_is_not_the_newest_has_a_line_with_what_holds_it(
         return UvAnswer(f"{NONE}{said[requirements[-1]]}{END}", None, ())
 
     monkeypatch.setattr(uv, "ask", ask)
-    monkeypatch.setattr(held_back, "find_newest", lambda *_: {name: Version(text) for name, text in newest.items()})
+    monkeypatch.setattr(resolve, "find_newest", lambda *_: {name: Version(text) for name, text in newest.items()})
     chosen = Chosen(pylock(deepspeed="0.3.1.dev5", peft="0.19.1", trl="0.9"), Sources())
 
-    notes = held_back.list_held_back(PLAN, chosen, locks.context(store, Sources(), {}), ("deepspeed", "peft", "trl"))
+    notes = resolve.list_held_back(PLAN, chosen, locks.context(store, Sources(), {}), ("deepspeed", "peft", "trl"))
 
     build = "build one: pip wheel --no-deps --wheel-dir wheels deepspeed==0.19.8, then --wheelhouse wheels"
     assert notes == [

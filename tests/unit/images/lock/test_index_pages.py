@@ -14,7 +14,7 @@ from images.host.errors import WorldFault
 from images.host.limits import Limit
 from images.lock import index_pages
 from images.lock.index_pages import IndexAnswer
-from images.servers.pip_config import Sources
+from images.pip_config import Sources
 from tests.support import locks
 from tests.support.growth import assert_linear, repeat
 

@@ -18,7 +18,7 @@ from images.host.errors import UserFault
 from images.lock import lockfile
 from images.lock.lock import Examples, Lock, UserPackages
 from images.oci.manifest import Descriptor, Manifest
-from images.plan.request import Request
+from images.plan.plan import Request
 from images.plan.user_files import UserFile
 from images.platforms import ARM64
 from tests.support import locks

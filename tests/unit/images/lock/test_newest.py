@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from images.lock import index_pages, newest
+from images.lock import index_pages
 from images.lock.index_pages import Page, PageFile
+from images.pip_config import Sources
 from images.plan import catalog, planner
-from images.plan.request import Request
-from images.servers.pip_config import Sources
+from images.plan.plan import Request
 
 PLAN = planner.make_plan(Request(), catalog.load())
 DAY, NEXT = f"{PLAN.as_of}T23:59:59Z", f"{PLAN.family_as_of}T10:00:00Z"
@@ -47,10 +47,10 @@ def test_the_newest_is_what_lines_and_the_day_allow(
     )
     plan = replace(PLAN, user_packages=tuple(lines))
 
-    found = newest.find_newest(plan, Sources(index="https://one/simple", extra=("https://other/simple",)))
+    found = index_pages.find_newest(plan, Sources(index="https://one/simple", extra=("https://other/simple",)))
 
     assert {name: str(newest_) for name, newest_ in found.items()} == ({"a": version} if version else {})
 
 
 def test_what_moves_with_transformers_has_a_day_of_its_own() -> None:
-    assert [newest.day_of(name, PLAN) for name in ("hf_xet", "peft")] == [PLAN.family_as_of, PLAN.as_of]
+    assert [index_pages.day_of(name, PLAN) for name in ("hf_xet", "peft")] == [PLAN.family_as_of, PLAN.as_of]

@@ -17,10 +17,9 @@ from images.host.errors import UserFault
 from images.lock import resolve, uv
 from images.lock.index_pages import list_addresses
 from images.lock.uv import Chosen
+from images.pip_config import Sources
 from images.plan import catalog, planner
-from images.plan.plan import Plan
-from images.plan.request import Request
-from images.servers.pip_config import Sources
+from images.plan.plan import Plan, Request
 from images.store.store import Store
 from tests.support import locks
 

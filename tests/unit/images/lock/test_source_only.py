@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from images.host.errors import WorldFault
-from images.lock.source_only import to_wheel
-from images.plan.pins import SourceOnly
+from images.lock.collect import to_wheel
+from images.plan.plan import SourceOnly
 from images.store.blobs import sha256
 from images.store.store import Store
 

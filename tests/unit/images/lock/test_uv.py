@@ -15,12 +15,11 @@ from packaging.pylock import Pylock
 from images.host import process
 from images.host.errors import UserFault, WorldFault
 from images.lock import uv
+from images.pip_config import Sources
 from images.plan import catalog, planner
 from images.plan.catalog import TORCH_INDEX
-from images.plan.plan import Plan
-from images.plan.request import Request
+from images.plan.plan import Plan, Request
 from images.platforms import ARM64
-from images.servers.pip_config import Sources
 from images.store.store import Store
 from tests.support import locks
 

@@ -13,9 +13,9 @@ from packaging.version import Version
 from images.context import Context
 from images.host.errors import Fault, UserFault, WorldFault
 from images.lock import uv_errors
+from images.pip_config import Sources
 from images.plan import catalog, planner
-from images.plan.request import Request
-from images.servers.pip_config import Sources
+from images.plan.plan import Request
 from images.store.store import Store
 from tests.support import locks
 

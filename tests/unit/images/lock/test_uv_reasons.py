@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from images.lock.uv_reasons import list_missing, list_required, list_yanked, parse_reasons
+from images.lock.uv_errors import list_missing, list_required, list_yanked, parse_reasons
 from tests.support.growth import assert_linear, repeat
 
 # As uv 0.13 prints them, by what is missing, withdrawn, and which lines the conclusion is about.

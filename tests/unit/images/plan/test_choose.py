@@ -9,16 +9,16 @@ from dataclasses import replace
 import pytest
 
 from images.host.errors import LONGEST, UserFault, shortened
-from images.plan import catalog, choose
-from images.plan.request import Request
+from images.plan import catalog, planner
+from images.plan.plan import Request
 from images.platforms import PLATFORMS
 
 TABLE = catalog.load()
 TODAY = datetime.date(2026, 11, 21)
 
 
-def select(asked: Request) -> choose.Selection:
-    return choose.select(asked, TABLE, TODAY)
+def select(asked: Request) -> planner.Selection:
+    return planner.select(asked, TABLE, TODAY)
 
 
 def test_a_base_that_does_not_fit_gives_way_to_the_next() -> None:
@@ -57,7 +57,7 @@ def test_a_base_with_a_glibc_that_is_too_old_does_not_go_with_a_torch() -> None:
     old = tuple(suite.model_copy(update={"glibc": "2.27"}) for suite in TABLE.suites)
 
     with pytest.raises(UserFault, match=r"require glibc 2\.28, the debian base \(bookworm\) has 2\.27"):
-        choose.select(Request(base="debian"), TABLE.model_copy(update={"suites": old}), TODAY)
+        planner.select(Request(base="debian"), TABLE.model_copy(update={"suites": old}), TODAY)
 
 
 def typed(command: str) -> Request:
@@ -97,7 +97,7 @@ def test_what_is_told_of_one_image_of_an_index_works_for_all(wishes: dict[str, s
             asked = Request(platforms=PLATFORMS, torch=str(torch), transformers=str(transformers), **wishes)  # type: ignore[arg-type]
             for each, table in tables.items():
                 try:
-                    choose.select(replace(asked, platform=each), table, TODAY)
+                    planner.select(replace(asked, platform=each), table, TODAY)
                 except UserFault as fault:
                     assert fault.fact.endswith(f"on {each}")
                     suggested.add(fault.remedy)
@@ -106,7 +106,7 @@ def test_what_is_told_of_one_image_of_an_index_works_for_all(wishes: dict[str, s
     for command in suggested:
         asked = typed(command)
         assert str(asked.platform) == ",".join(map(str, PLATFORMS))
-        made = [choose.select(replace(asked, platform=each), table, TODAY) for each, table in tables.items()]
+        made = [planner.select(replace(asked, platform=each), table, TODAY) for each, table in tables.items()]
         assert len({each.base.base.python for each in made}) == 1
 
 

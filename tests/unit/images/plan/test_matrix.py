@@ -8,7 +8,7 @@ from io import StringIO
 from rich.console import Console
 
 from images.plan import catalog, matrix, planner
-from images.plan.request import Request
+from images.plan.plan import Request
 
 TABLE = catalog.load()
 

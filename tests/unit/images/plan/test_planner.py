@@ -10,7 +10,7 @@ import pytest
 
 from images.host.errors import UserFault
 from images.plan import catalog, planner
-from images.plan.request import Request
+from images.plan.plan import Request
 from images.platforms import PLATFORMS
 
 TABLE = catalog.load()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from images.host.errors import Fault, UserFault
 from images.plan import catalog, planner, requirements
-from images.plan.request import Request
+from images.plan.plan import Request
 from images.platforms import PLATFORMS, Platform
 
 DIGEST, OTHER = "a" * 64, "b" * 64

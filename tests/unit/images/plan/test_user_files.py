@@ -15,7 +15,7 @@ from images.host.errors import UserFault
 from images.layers.entrypoint_layer import DIRECTORIES
 from images.layers.examples import PLACE
 from images.plan import catalog, matrix, planner, user_files
-from images.plan.request import Request
+from images.plan.plan import Request
 from images.plan.user_files import WORKSPACE, UserFile
 from images.store.blobs import CHUNK
 

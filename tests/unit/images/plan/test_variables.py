@@ -8,7 +8,7 @@ import pytest
 
 from images.host.errors import UserFault
 from images.layers.entrypoint_layer import ENVIRONMENT
-from images.plan import variables
+from images.plan import user_files
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ from images.plan import variables
     ],
 )
 def test_each_variable_is_there_once_and_in_one_order(typed: Sequence[str], lines: Sequence[str]) -> None:
-    assert variables.read_variables(typed) == lines
-    assert [f"{name}={value}" for name, value in variables.parse_variables(lines).items()] == [*lines]
+    assert user_files.read_variables(typed) == lines
+    assert [f"{name}={value}" for name, value in user_files.parse_variables(lines).items()] == [*lines]
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,6 @@ def test_each_variable_is_there_once_and_in_one_order(typed: Sequence[str], line
 )
 def test_what_cannot_be_a_variable_of_an_image_is_refused(typed: Sequence[str], fact: str, value: str) -> None:
     with pytest.raises(UserFault, match=fact) as caught:
-        variables.read_variables(typed)
+        user_files.read_variables(typed)
 
     assert caught.value.value == value and "hf_" not in str(caught.value) and "hunter" not in str(caught.value)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from images.servers.certificates import trusted
+from images.pip_config import trusted
 
 
 @pytest.mark.parametrize(

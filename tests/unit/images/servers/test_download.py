@@ -13,8 +13,8 @@ import requests
 from images.host import limits
 from images.host.errors import WorldFault
 from images.host.limits import Limit
-from images.servers import download
-from images.servers.pip_config import Sources
+from images.pip_config import Sources
+from images.store import download
 from images.store.store import Store
 from scripts.pages import reference
 

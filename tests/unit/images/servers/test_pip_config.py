@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from images import pip_config
 from images.host.errors import UserFault
-from images.servers import pip_config
-from images.servers.pip_config import Sources
+from images.pip_config import Sources
 
 GLOBAL = [Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf")]
 USER = [Path("/home/me/.pip/pip.conf"), Path("/home/me/.config/pip/pip.conf")]

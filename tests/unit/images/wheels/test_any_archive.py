@@ -20,10 +20,10 @@ from images.check import components
 from images.foreign.paths import find_flaw
 from images.host.errors import Fault
 from images.layers import examples, wheel
-from images.lock.source_only import to_wheel
+from images.lock.collect import to_wheel
 from images.oci.layer import Directories
 from images.oci.layer_writer import LayerWriter
-from images.plan.pins import SourceOnly
+from images.plan.plan import SourceOnly
 from images.store.blobs import sha256
 from images.store.store import Store
 from images.wheels.archive import Wheel

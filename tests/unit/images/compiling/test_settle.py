@@ -6,7 +6,7 @@ import marshal
 
 import pytest
 
-from images.compiling.programs.settle import HEADER, settle
+from images.compiling.settle import HEADER, settle
 
 pytestmark = pytest.mark.filterwarnings("ignore:co_lnotab is deprecated")
 MODULES = {

@@ -1,12 +1,15 @@
-"""Which requirements are for a GPU, as `pip freeze` writes them beside one, and what an image for CPUs takes of it."""
+"""Which packages are for a GPU, and which requirements count in an image, by their markers read for it."""
 
 from __future__ import annotations
 
 import re
 
+from packaging.markers import UndefinedComparison
 from packaging.requirements import Requirement
 from packaging.specifiers import Specifier, SpecifierSet
 from packaging.utils import canonicalize_name
+
+from images.platforms import Platform
 
 # Linked to torch's libraries, and to CUDA's in most wheels that PyPI has of them: all three come as one kind
 # of build.
@@ -52,3 +55,23 @@ def read_public(requirement: Requirement) -> Requirement:
     read_one = Requirement(str(requirement))
     read_one.specifier = SpecifierSet(",".join(map(read, requirement.specifier)))
     return read_one
+
+
+# Which requirements count in an image: their markers, read for it and never for the machine that builds.
+
+
+def applies(requirement: Requirement, python: str, platform: Platform, extra: str = "") -> bool:
+    """Return whether a requirement counts in an image with this Python (3.N); one that cannot be decided counts.
+
+    The fields are those of PyPA, "Dependency specifiers": packaging takes what is not given from the machine it is on.
+    """
+    environment = {
+        "python_version": python, "python_full_version": f"{python}.0", "implementation_version": f"{python}.0",
+        "implementation_name": "cpython", "platform_python_implementation": "CPython", "os_name": "posix",
+        "sys_platform": "linux", "platform_system": "Linux", "platform_machine": platform.machine,
+        "platform_release": "", "platform_version": "", "extra": extra,
+    }  # fmt: skip
+    try:
+        return requirement.marker is None or requirement.marker.evaluate(environment)
+    except UndefinedComparison:
+        return True

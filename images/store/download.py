@@ -26,7 +26,7 @@ from urllib3.util import Retry
 from images.host import limits
 from images.host.errors import UserFault, WorldFault, shown
 from images.host.process import end_if_stopped
-from images.servers.pip_config import Sources, local_path, without_login
+from images.pip_config import Sources, local_path, without_login
 from images.store.blobs import CHUNK, copied
 from images.store.store import Store
 

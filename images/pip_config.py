@@ -1,7 +1,4 @@
-"""Where packages come from: pip's own configuration, which uv does not read.
-
-What pip reads, in which order, and what a value means: pip documentation, "Configuration".
-"""
+"""Where packages come from, and which certificates are trusted: pip's own configuration, which uv does not read."""
 
 from __future__ import annotations
 
@@ -18,7 +15,30 @@ from urllib.parse import unquote, unquote_to_bytes, urlsplit, urlunsplit
 
 from images.host.errors import UserFault, require_text
 from images.host.files import home_of
-from images.servers import certificates
+
+# By requests' order, then Go's and uv's own.
+BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
+TRUST = "set REQUESTS_CA_BUNDLE, or `cert` of pip's configuration, to the file of the authority's certificate"
+
+
+def usual(environ: Mapping[str, str]) -> str | None:
+    """Return the file or directory of the first variable that is set, None for the system's own."""
+    return next(filter(None, map(environ.get, BUNDLES)), None)
+
+
+def trusted(environ: Mapping[str, str], certificate: str | None) -> dict[str, str]:
+    """Return the variables that give skopeo and uv the certificates that requests and pip trust.
+
+    `certificate` is pip's: a file, or a directory as `openssl rehash` makes it.
+    """
+    file = certificate or usual(environ)
+    bundle = Path(file).absolute() if file else None
+    return {"SSL_CERT_DIR" if bundle.is_dir() else "SSL_CERT_FILE": str(bundle)} if bundle else {}
+
+
+# Where packages come from: pip's own configuration, which uv does not read.
+#
+# What pip reads, in which order, and what a value means: pip documentation, "Configuration".
 
 # A value of a command's section replaces one of [global], and a variable PIP_... replaces both.
 VARIABLES = ":env:"
@@ -145,10 +165,10 @@ def read_sources(environ: Mapping[str, str], prefix: str = sys.prefix) -> Source
     for certificates that are not there: uv would go on without them.
     """
     sources = make_sources(merged(list_files(environ, prefix), environ), home_of(environ))
-    sources = replace(sources, certificate=sources.certificate or certificates.usual(environ))
+    sources = replace(sources, certificate=sources.certificate or usual(environ))
     for path in filter(None, (sources.certificate, sources.client_certificate)):
         if not Path(path).exists():
-            raise UserFault("there are no such certificates", path, certificates.TRUST)
+            raise UserFault("there are no such certificates", path, TRUST)
     return sources
 
 

@@ -1,1 +1,0 @@
-"""Programs that another interpreter runs."""

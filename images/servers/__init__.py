@@ -1,1 +1,0 @@
-"""How servers are reached: pip's configuration, certificates, and downloads."""
