@@ -1,8 +1,9 @@
-"""The parts of a transfer that need no registry: a pull without an end, and a tag that cannot be replaced."""
+"""Images travel to registries and back, and where the user wants one."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,11 +13,11 @@ import pytest
 from images.context import Access
 from images.deliver import skopeo, transfer
 from images.deliver.skopeo import OTHERWISE, REFUSALS, Server
-from images.host.errors import Fault, WorldFault
+from images.host.errors import Fault, UserFault, WorldFault
 from images.oci.manifest import LAYERS, Descriptor, Manifest
 from images.oci.reference import Remote
 from images.store.store import Store
-from tests.support.finished_images import SMALL, finished
+from tests.support.finished_images import SMALL, finished, image_in
 
 
 def test_a_registry_that_sends_more_than_the_manifest_says_is_stopped(
@@ -86,3 +87,83 @@ def test_a_registry_that_has_said_nothing_is_not_asked_again(
     monkeypatch.setattr(Server, "inspect", lambda *_: pytest.fail("it is asked"))
     with pytest.raises(Fault, match=refused(kind).fact):
         transfer.push([finished(store, SMALL)], TARGET, store, Access(environ={}), "zstd")
+
+
+# Where an image can be written to, and what an interrupted build leaves there.
+
+
+def put_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def put_link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/null")
+
+
+def put_other_things(path: Path) -> None:
+    path.mkdir()
+    (path / "index.json").write_text("mine")
+
+
+@pytest.mark.parametrize("put", [put_pipe, put_link_to_a_device, put_other_things])
+def test_what_is_no_archive_and_no_layout_is_left_alone(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    put(tmp_path / "there")
+
+    for text in ("there", "there/"):
+        with pytest.raises(UserFault):
+            transfer.parse_target(f"{tmp_path}/{text}")
+
+
+@pytest.mark.parametrize("text", ["nowhere/image.tar", "file/image.tar", "file/"])
+def test_a_place_that_cannot_be(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file").write_text("a file")
+
+    with pytest.raises(UserFault):
+        transfer.parse_target(f"{tmp_path}/{text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_layout"), [("new.tar", False), ("new/", True), ("empty", True), ("layout", True), ("old.tar", False)]
+)
+def test_a_place_that_can_be(tmp_path: Path, text: str, is_layout: bool) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "layout").mkdir()
+    (tmp_path / "layout/oci-layout").write_text("{}")
+    (tmp_path / "old.tar").write_text("an archive")
+
+    assert transfer.parse_target(f"{tmp_path}/{text}") == transfer.Target(tmp_path / text.rstrip("/"), is_layout)
+
+
+def test_a_link_to_an_archive_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "old.tar").write_text("an archive")
+    (tmp_path / "link").symlink_to("old.tar")
+
+    assert transfer.parse_target(str(tmp_path / "link")).path == tmp_path / "old.tar"
+
+
+def test_a_pipe_is_no_place_for_an_image() -> None:
+    ends = os.pipe()
+    try:
+        with pytest.raises(UserFault, match="what is there is not a file"):
+            transfer.parse_target(f"/dev/fd/{ends[1]}")
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+@pytest.mark.parametrize("text", ["layout/", "image.tar"])
+def test_an_interrupted_build_leaves_nothing_beside_and_the_next_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    def interrupted(*given: object) -> None:
+        next(place for place in given if isinstance(place, Path) and "store" not in place.parts).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    store = Store(tmp_path / "store")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(shutil, "copyfile", interrupted)
+        patched.setattr(transfer, "write_archive", interrupted)
+        transfer.save_images(transfer.parse_target(f"{tmp_path}/{text}"), [image_in(store)], store, "zstd")
+
+    assert list(tmp_path.rglob(".*")) == []
+    assert transfer.parse_target(f"{tmp_path}/{text}").is_layout == text.endswith("/")

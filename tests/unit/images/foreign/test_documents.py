@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from images.foreign import documents
+from images.foreign.documents import list_elements
+from tests.support.growth import assert_linear, repeat
 from tests.support.hostile import nested, values
 
 
@@ -41,3 +44,75 @@ def test_what_is_read_can_be_written_and_shown(data: bytes) -> None:
         return
     assert json.loads(json.dumps(found)) == found
     assert isinstance(str(found), str)
+
+
+# Tags of HTML: what a browser takes for one, in time by the length of a page.
+
+WANTED = ("href", "name")
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        ('<a href="x&amp;y" class=z>t</a>', [("a", {"href": "x&y"})]),
+        ("<A HREF='x>y' href=2 data-yanked>", [("a", {"href": "x>y"})]),
+        ("<a\nhref = x/y><br/><p>", [("a", {"href": "x/y"}), ("br", {}), ("p", {})]),
+        ("<!-- <a href=1> --><a href=2>", [("a", {"href": "2"})]),
+        ("<script>'<a href=1>'</SCRIPT ><a href=2>", [("script", {}), ("a", {"href": "2"})]),
+        ("<title><a href=1></title>", [("title", {})]),
+        ("1 < 2 </a> <!DOCTYPE html> <?x?><b>", [("b", {})]),
+        ('<a href="no end><a href=2>', []),
+        ("<a href=2", []),
+        ("<!-- <a href=1>", []),
+        ("<script><a href=1>", [("script", {})]),
+        ('<a href=1 =x "y" href>', [("a", {"href": "1"})]),
+        ("", []),
+    ],
+)
+def test_tags_and_attributes_are_read_as_a_browser_does(text: str, tags: list[tuple[str, dict[str, str]]]) -> None:
+    assert [*list_elements(text, WANTED)] == tags
+
+
+UNITS = (
+    '<a b="c',
+    '<a href="',
+    "<!--",
+    "<meta charset=",
+    "<a ",
+    "<",
+    "<a<",
+    "<script>",
+    "&amp",
+    "<a href=&",
+    "= ",
+    "<a/",
+)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_malformed_page_takes_time_by_its_length(unit: str) -> None:
+    assert_linear(lambda text: [*list_elements(text, WANTED)], repeat(unit, "<p>"))
+
+
+class Theirs(HTMLParser):
+    """The tags that the standard library finds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        first = {name: value or "" for name, value in reversed(attrs) if name in WANTED}
+        self.found.append((tag, dict(sorted(first.items()))))
+
+
+@given(st.lists(st.sampled_from(["<a ", "<p", ">", " href=", '"x"', "'y'", "z", " name", "</a>", " ", "&lt;", "text"])))
+def test_well_formed_tags_are_those_of_the_standard_library(parts: list[str]) -> None:
+    text = "<p>" + "".join(parts) + ">"
+    theirs = Theirs()
+    theirs.feed(text)
+    theirs.close()
+    ours = [(name, dict(sorted(attributes.items()))) for name, attributes in list_elements(text, WANTED)]
+
+    assume("=>" not in text and "= " not in text)  # a value that is not there
+    assert ours == theirs.found

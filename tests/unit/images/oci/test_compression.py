@@ -12,6 +12,7 @@ import pytest
 import zstandard
 
 from images.host.errors import Damaged, WorldFault
+from images.lock import lockfile
 from images.oci import compression
 from images.oci.compression import detect, open_layer, stream_uncompressed
 from images.oci.layer import Layer, Written
@@ -101,3 +102,38 @@ def test_another_zlib_compresses_anew(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_every_way_to_publish_a_layer_can_be_written() -> None:
     assert {"zstd", *compression.PACKERS} == {*PUBLISHED}, "each way of media_types.PUBLISHED has its packer"
+
+
+# Settings of zstd: those that a lock names are those that layers are compressed with.
+
+
+@pytest.mark.parametrize("layer", ["torch", *compression.OTHERWISE])
+def test_a_layer_is_compressed_as_a_lock_says(layer: str) -> None:
+    named, found = compression.zstd_settings(), compression.parameters(layer)
+
+    for name in compression.USUAL:
+        usual = named[f"zstd-{name.replace('_', '-')}"]
+        assert getattr(found, name) == named.get(f"zstd-{layer} {name}".replace(" ", "-").replace("_", "-"), usual)
+
+
+@pytest.mark.parametrize(
+    ("layer", "name"), [("torch", "zstd-compression-level"), (compression.BASE, "zstd-debian-base-compression-level")]
+)
+def test_what_a_lock_says_of_zstd_is_what_layers_are_made_with(
+    monkeypatch: pytest.MonkeyPatch, layer: str, name: str
+) -> None:
+    """Whatever changes the parameters changes the lock, and `_other_tools` refuses another one."""
+    usual = compression.parameters
+
+    def change(one: str) -> zstandard.ZstdCompressionParameters:
+        made = usual(one)
+        if (one == compression.BASE) != (layer == compression.BASE):
+            return made
+        return zstandard.ZstdCompressionParameters(
+            **{**{key: getattr(made, key) for key in compression.USUAL}, "compression_level": 7}
+        )
+
+    before = lockfile.tools()
+    monkeypatch.setattr(compression, "parameters", change)
+
+    assert {key: value for key, value in lockfile.tools().items() if before[key] != value} == {name: 7}

@@ -4,16 +4,138 @@ from __future__ import annotations
 
 import datetime
 import re
+import shlex
 from dataclasses import replace
 
 import pytest
 
-from images.host.errors import UserFault
+from images.host.errors import LONGEST, UserFault, shortened
 from images.plan import catalog, planner
 from images.plan.plan import Request
 from images.platforms import PLATFORMS
 
 TABLE = catalog.load()
+TODAY = datetime.date(2026, 11, 21)
+
+
+def select(asked: Request) -> planner.Selection:
+    return planner.select(asked, TABLE, TODAY)
+
+
+def test_a_base_that_does_not_fit_gives_way_to_the_next() -> None:
+    asked = {"torch": "2.4.0", "transformers": "4.46.3"}
+
+    assert select(Request(**asked)).base.base is TABLE.intel  # type: ignore[arg-type]
+    assert select(Request(**asked, python="3.11")).base.base is TABLE.debian  # type: ignore[arg-type]
+
+
+CONFLICTS = [
+    ({"torch": "2.4.0", "transformers": "5.1.0", "backend": "ccl"}, ["5.1.0 no longer supports ccl", "#42852"]),
+    ({"torch": "2.8.0", "transformers": "4.57.6", "backend": "ccl"}, ["torch 2.8.0 has no oneCCL bindings", "#3690"]),
+    ({"torch": "1.13.1", "transformers": "4.40.2", "backend": "ccl"}, ["are made for Python 3.7 to 3.10, not 3.11"]),
+    ({"torch": "2.7.0", "transformers": "4.52.4"}, ["requires torch >=2.1,<2.7, not 2.7.0", "metadata of 4.52.1"]),
+    ({"torch": "1.12.1", "transformers": "4.46.0"}, ["Python 3.7 to 3.10", "--base IMAGE --python 3.10"]),
+    ({"torch": "1.10.0", "transformers": "4.30.0", "base": "m:1", "python": "3.8"}, ["entrypoint requires Python 3.9"]),
+    (
+        {"torch": "2.4.0", "transformers": "5.23.0", "backend": "ccl"},
+        ["requires torch >=2.6, not 2.4.0", "requires Python >=3.11, Intel's image has 3.10", "no longer supports ccl"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "facts"), CONFLICTS)
+def test_all_conflicts_come_at_once_with_a_request_that_works(options: dict[str, str], facts: list[str]) -> None:
+    with pytest.raises(UserFault) as caught:
+        select(Request(**options))  # type: ignore[arg-type]
+
+    for fact in facts:
+        assert fact in caught.value.value
+    assert caught.value.fact == "these do not go together"
+    select(typed(caught.value.remedy))
+
+
+def test_a_base_with_a_glibc_that_is_too_old_does_not_go_with_a_torch() -> None:
+    old = tuple(suite.model_copy(update={"glibc": "2.27"}) for suite in TABLE.suites)
+
+    with pytest.raises(UserFault, match=r"require glibc 2\.28, the debian base \(bookworm\) has 2\.27"):
+        planner.select(Request(base="debian"), TABLE.model_copy(update={"suites": old}), TODAY)
+
+
+def typed(command: str) -> Request:
+    """Read a suggested command."""
+    words = shlex.split(command)
+    assert words[:2] == ["python", "build.py"]
+    pairs = zip(words[2::2], words[3::2], strict=True)
+    return Request(**{name.removeprefix("--").replace("-", "_"): value for name, value in pairs})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wishes", [{}, {"backend": "ccl"}, {"base": "mine:1", "python": "3.9"}])
+def test_every_pair_plans_or_is_told_what_does(wishes: dict[str, str]) -> None:
+    planned, suggested = 0, set()
+
+    for torch in TABLE.torch:
+        for transformers in sorted(TABLE.transformers)[::16]:
+            try:
+                made = select(Request(torch=str(torch), transformers=str(transformers), **wishes))  # type: ignore[arg-type]
+            except UserFault as fault:
+                suggested.add(fault.remedy)
+            else:
+                planned += 1
+                assert (made.torch.version, made.transformers.version) == (torch, transformers)
+
+    assert planned > 10 and suggested
+    for command in suggested:
+        select(typed(command))
+
+
+@pytest.mark.parametrize("wishes", [{}, {"backend": "ccl"}, {"base": "intel"}, {"base": "mine:1", "python": "3.9"}])
+def test_what_is_told_of_one_image_of_an_index_works_for_all(wishes: dict[str, str]) -> None:
+    tables = {each: TABLE.on(each) for each in PLATFORMS}
+    suggested = set()
+
+    for torch in TABLE.torch:
+        for transformers in sorted(TABLE.transformers)[::40]:
+            asked = Request(platforms=PLATFORMS, torch=str(torch), transformers=str(transformers), **wishes)  # type: ignore[arg-type]
+            for each, table in tables.items():
+                try:
+                    planner.select(replace(asked, platform=each), table, TODAY)
+                except UserFault as fault:
+                    assert fault.fact.endswith(f"on {each}")
+                    suggested.add(fault.remedy)
+
+    assert suggested
+    for command in suggested:
+        asked = typed(command)
+        assert str(asked.platform) == ",".join(map(str, PLATFORMS))
+        made = [planner.select(replace(asked, platform=each), table, TODAY) for each, table in tables.items()]
+        assert len({each.base.base.python for each in made}) == 1
+
+
+MINOR = "that is not a minor release of Python"
+DATE, EARLY = "that is not a date", "--as-of is a day in the future"
+
+
+@pytest.mark.parametrize(
+    ("asked", "fact", "value", "remedy"),
+    [
+        (
+            Request(torch="9" * 5000),
+            "that is not a version of torch",
+            shortened(f"'{'9' * 5000}'", LONGEST),
+            "--torch 2.13.0",
+        ),
+        (Request(transformers=""), "that is not a version of transformers", "''", "--transformers 5.23.0"),
+        (Request(base="mine:1", python="3.\u0661"), MINOR, "'3.\u0661'", "--python 3.11"),
+        (Request(as_of="20261120"), DATE, "'20261120'", "--as-of YYYY-MM-DD"),  # newer releases of Python read it
+        (Request(as_of="2026-11-2\u0661"), DATE, "'2026-11-2\u0661'", "--as-of YYYY-MM-DD"),
+        (Request(as_of="2026-11-22"), EARLY, "2026-11-22 (today: 2026-11-21, UTC)", "--as-of 2026-11-20"),
+    ],
+)
+def test_a_value_that_cannot_be_used_has_three_parts(asked: Request, fact: str, value: str, remedy: str) -> None:
+    with pytest.raises(UserFault) as caught:
+        select(asked)
+
+    assert (caught.value.fact, caught.value.value, caught.value.remedy) == (fact, value, remedy)
 
 
 def test_gloo_in_place_of_ccl_is_said_with_its_reason_unless_it_was_asked_for() -> None:
@@ -46,9 +168,6 @@ def test_libraries_are_never_older_than_a_new_transformers_can_use() -> None:
 )
 def test_a_plan_names_its_base_as_it_is_asked_for(asked: Request, base: str) -> None:
     assert planner.make_plan(asked, TABLE).base == base
-
-
-TODAY = datetime.date(2026, 11, 21)
 
 
 def test_a_day_that_is_not_over_is_planned_with_a_note() -> None:

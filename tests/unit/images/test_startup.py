@@ -1,15 +1,41 @@
-"""Why a module cannot be imported, in words that say what to type."""
+"""The start and the end of a program: its ^C, modules that cannot be imported, a stdout that is gone."""
 
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
+from images import startup
 from images.startup import explain_import
+
+Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers
+
+
+@pytest.mark.parametrize(
+    ("before", "meanwhile"),
+    [(signal.default_int_handler, signal.SIG_DFL), (signal.SIG_IGN, signal.SIG_IGN)],
+)
+def test_an_interrupt_has_no_traceback_until_it_is_handled_and_stays_ignored_where_it_is(
+    before: Handler, meanwhile: Handler
+) -> None:
+    kept = signal.signal(signal.SIGINT, before)
+    try:
+        startup.end_at_interrupt()
+        assert signal.getsignal(signal.SIGINT) == meanwhile
+        startup.raise_interrupts()
+        assert signal.getsignal(signal.SIGINT) == before
+    finally:
+        signal.signal(signal.SIGINT, kept)
+
+
+# Why a module cannot be imported, in words that say what to type.
 
 FILES = {
     "lacks a part": ("__version__ = '20.0'", "shadow_one.version", "PYTHONPATH"),
