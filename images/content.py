@@ -5,7 +5,7 @@ Whoever needs a value reads it from the lock; all that is between hands it on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
@@ -19,7 +19,7 @@ def option(
     metavar: str | None = None,
     *,
     commands: str = EVERY,
-    choices: Iterable[str] | None = None,
+    choices: Collection[str] | Collection[int] | None = None,
 ) -> Any:
     """Return a field: its default, what --help says and shows for a value, and the commands that take it."""
     return field(default=default, metadata={"help": text, "metavar": metavar, "commands": commands, "choices": choices})
@@ -40,12 +40,12 @@ def option_key(name: str) -> str:
 
 # What is in an image by an option alone: each field is an option of build.py, a key of its lock, and a line of a plan.
 
-Value = bool | str | tuple[str, ...]
+Value = bool | int | str | tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The options; one that is on or off has a default, and a text, or several, may be None."""
+    """The options; one that is on or off has a default, and a number, a text, or several texts, may be None."""
 
     trim: bool = option(True, "leave out tests, GPU parts and the like (default)")
     bytecode: bool = option(True, "compile the modules of Python (default)")
@@ -56,17 +56,37 @@ class Content:
 
 
 FIELDS = fields(Content)
-WORDS = {"bool": "switch", LINES: "list of lines"}  # what an option is, by its kind
+WORDS = {"bool": "switch", "int": "whole number", LINES: "list of lines"}  # what an option is, by its kind
 
 
 def require_types(table: Mapping[str, Any]) -> None:
-    """Raise ValueError where a lock has something else than a switch, a line of text or several for an option."""
+    """Raise ValueError where a lock has for an option what its kind or its choices do not allow."""
     for one in FIELDS:
-        value, kind = table.get(one.name), kind_of(one)
-        lines = value if isinstance(value, list) else [value]
-        is_text = (isinstance(value, list) == (kind == LINES)) and all(map(_is_line, lines))
-        if not (isinstance(value, bool) if kind == "bool" else value is None or is_text):
+        value, kind, choices = table.get(one.name), kind_of(one), one.metadata["choices"]
+        if not _fits(value, kind):
             raise ValueError(f"{option_key(one.name)}: {value!r} is no {WORDS.get(kind, 'line of text')}")
+        if choices is not None and value is not None and value not in choices:
+            raise ValueError(f"{option_key(one.name)}: {value!r} is none of {', '.join(map(str, choices))}")
+
+
+def _fits(value: object, kind: str) -> bool:
+    """Return whether an option of a kind may have a value; all but switches may have none."""
+    if kind == "bool" or value is None:
+        return isinstance(value, bool) == (kind == "bool")
+    if kind == "int":
+        return isinstance(value, int) and not isinstance(value, bool)
+    lines = value if isinstance(value, list) else [value]
+    return isinstance(value, list) == (kind == LINES) and all(map(_is_line, lines))
+
+
+def read_content(table: Mapping[str, Any]) -> Content:
+    """Return the options of a lock, whose names have no hyphens.
+
+    Raises ValueError as `require_types` does.
+    """
+    require_types(table)
+    values: dict[str, Any] = {one.name: table.get(one.name) for one in FIELDS}
+    return Content(**{name: tuple(one) if isinstance(one, list) else one for name, one in values.items()})  # type: ignore[arg-type]
 
 
 def _is_line(value: object) -> bool:

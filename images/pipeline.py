@@ -193,7 +193,9 @@ def _write_image(
     layers, store, compression = (*base.layers, *above), context.store, context.settings.compression
     settings, day = entrypoint_layer.container_settings(lock, base), f"{lock.family_as_of}T00:00:00Z"
     config = oci.write_config(layers, lock.platform, settings, day, base.history)
-    return Image(tags, config, oci.registry_manifest(config, layers, store, compression), layers)
+    annotations = entrypoint_layer.manifest_annotations(lock)
+    manifest = oci.registry_manifest(config, layers, store, compression, annotations)
+    return Image(tags, config, manifest, layers, annotations)
 
 
 def _make_base(locked: Locked, files: LockFiles, context: Context) -> Base:
@@ -211,7 +213,7 @@ def _debian_base(locked: Locked, context: Context) -> Base:
         except Damaged:  # what it is made of is whole again
             base = None
         if base is None or not base.is_in(context.store):
-            base = debian.make_base(context.store, lock.debian, lock.platform, lock.python, context.environ)
+            base = debian.make_base(context.store, lock.debian, lock.platform, lock.python, context.environ, lock)
     return base
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from images.base import additions, inspect
 from images.base.base import Base
 from images.base.inspect import debian_site
+from images.content import Content
 from images.debian.deb import Debian
 from images.dpkg import rootfs
 from images.host import process
@@ -29,8 +30,15 @@ AGAIN = "run it again; it needs 250 MB of memory"
 USER, WORLD = UserFault.exit_code, WorldFault.exit_code
 
 
-def make_base(store: Store, recipe: Debian, platform: Platform, python: str, environ: Mapping[str, str]) -> Base:
-    """Make the base from exactly these packages, for Python `python` (3.X).
+def make_base(
+    store: Store,
+    recipe: Debian,
+    platform: Platform,
+    python: str,
+    environ: Mapping[str, str],
+    content: Content,
+) -> Base:
+    """Make the base from exactly these packages, for Python `python` (3.X) and an image with this content.
 
     They are in the store, and the same ones give the same bytes. Raises WorldFault for what no image can have, and for
     packages whose scripts are not known.
@@ -39,8 +47,9 @@ def make_base(store: Store, recipe: Debian, platform: Platform, python: str, env
     def usable(known: Mapping[str, Any]) -> bool:
         return store.has(known["written"]["digest"], known["written"]["size"]) and store.has(known["modules"])
 
-    inputs = [str(platform), asdict(recipe)]
-    cached = store.cached("bases", inputs, lambda: _make_apart(store, recipe, platform, environ), usable)
+    settings = compression.choose_settings(compression.BASE, content)
+    inputs = [str(platform), asdict(recipe), settings]
+    cached = store.cached("bases", inputs, lambda: _make_apart(store, recipe, platform, settings, environ), usable)
     facts = inspect.from_plain(cached.value["facts"])
     if python not in facts.pythons:
         raise WorldFault("the Debian base has another Python", f"{python} (it has {', '.join(facts.pythons)})", REMAKE)
@@ -54,12 +63,16 @@ def make_base(store: Store, recipe: Debian, platform: Platform, python: str, env
     )
 
 
-def _make_apart(store: Store, recipe: Debian, platform: Platform, environ: Mapping[str, str]) -> dict[str, object]:
+def _make_apart(
+    store: Store, recipe: Debian, platform: Platform, settings: Mapping[str, int], environ: Mapping[str, str]
+) -> dict[str, object]:
     """Let another process make the layer: it takes seconds of one processor, which this one needs."""
     debs = [str(store.place(deb.sha256, deb.filename)) for deb in sorted(recipe.debs)]
     with store.temporary(directory=True) as place:
         apart = asdict(replace(recipe, debs=()))
-        order = {"recipe": apart, "debs": debs, "platform": str(platform), "place": str(place)}
+        order = {
+            "recipe": apart, "debs": debs, "platform": str(platform), "settings": settings, "place": str(place)
+        }  # fmt: skip
         command = [sys.executable, "-m", __name__]
         environment = {**environ, "TMPDIR": tempfile.gettempdir()}
         with process.nameless(json.dumps(order)) as feed:
@@ -80,7 +93,7 @@ def _make_here(order: Mapping[str, Any]) -> dict[str, object]:
     assert platform, "the process above asks for one of PLATFORMS"
     tree = rootfs.make_tree(Debian(**order["recipe"]), [Path(path) for path in order["debs"]], platform)
     rootfs.write_modules(tree, place / "modules")
-    written = rootfs.write_tree(tree, place / "layer")
+    written = rootfs.write_tree(tree, place / "layer", order["settings"])
     del tree
     facts, _ = inspect.read_facts([(place / "layer", f"sha256:{written.diff_id}")], {}, platform)
     return {"written": asdict(written), "facts": asdict(facts)}

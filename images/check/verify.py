@@ -221,7 +221,9 @@ def compare_images(inside: Inside, rebuilt: Image, paths: Sequence[Path]) -> Dif
     configurations are the same (user, environment, labels, history and all else), and that the manifest says nothing
     more than we write.
     """
-    return _compare_layers(inside, rebuilt, paths) or _configuration(inside, rebuilt) or _check_manifest(inside)
+    return (
+        _compare_layers(inside, rebuilt, paths) or _configuration(inside, rebuilt) or _check_manifest(inside, rebuilt)
+    )
 
 
 def _compare_layers(inside: Inside, rebuilt: Image, paths: Sequence[Path]) -> Difference | None:
@@ -295,7 +297,7 @@ def _values(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
         yield path, json.dumps(value)
 
 
-def _check_manifest(inside: Inside) -> Difference | None:
-    """Refuse what we never write: annotations, addresses of layers, a subject; how layers are packed is free."""
-    more = next(iter(manifest.list_unusual(inside.manifest)), None)
+def _check_manifest(inside: Inside, rebuilt: Image) -> Difference | None:
+    """Refuse what we do not write: other annotations, addresses of layers, a subject; how layers are packed is free."""
+    more = next(iter(manifest.list_unusual(inside.manifest, rebuilt.annotations)), None)
     return Difference("manifest", more, "present", ABSENT) if more else None

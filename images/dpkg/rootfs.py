@@ -17,7 +17,6 @@ from images.debian.packages import ALWAYS
 from images.dpkg import effects, suites
 from images.dpkg.tree import DPKG_OPTIONS, FILE, PackageTree, merged_path
 from images.host.errors import WorldFault
-from images.oci import compression
 from images.oci.layer import Directories, Written
 from images.oci.layer_writer import LayerWriter
 from images.platforms import Platform
@@ -127,9 +126,9 @@ def make_tree(recipe: Debian, debs: Sequence[Path], platform: Platform) -> Packa
     return tree
 
 
-def write_tree(tree: PackageTree, out: Path) -> Written:
-    """Write a tree as a layer."""
-    with LayerWriter(out, Directories(), compression.BASE) as layer:
+def write_tree(tree: PackageTree, out: Path, settings: Mapping[str, int]) -> Written:
+    """Write a tree as a layer, compressed with these settings of zstd."""
+    with LayerWriter(out, Directories(), settings) as layer:
         tree.write(layer)
         return layer.finish()
 

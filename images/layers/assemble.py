@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import partial
@@ -61,40 +61,44 @@ class Ingredients:
 
 
 @dataclass(frozen=True)
-class Extra:
-    """A layer directly above the base: its name, what decides its bytes, and how it is filled."""
+class Draft:
+    """A layer to be written: its name, what decides its bytes, how it is filled, and what else is below it."""
 
     name: str
     inputs: object
     fill: Callable[[LayerWriter], None]
+    below: Directories | None = None
 
 
-def write_layers(ingredients: Ingredients, extras: Sequence[Extra], sbom: Future[str], context: Context) -> list[Layer]:
+def write_layers(ingredients: Ingredients, extras: Sequence[Draft], sbom: Future[str], context: Context) -> list[Layer]:
     """Make every layer above the base, several at a time; the order of the image does not depend on it.
 
     `extras` are the layers directly above the base. `sbom` is the software bill of materials, which may still be
     written: that takes as long as a small layer.
     """
-    store, below = context.store, ingredients.base.facts.directories
-    tasks: list[Callable[[], Layer]] = [partial(_layer, store, e.name, e.inputs, below, e.fill) for e in extras]
-    if ingredients.base.modules and ingredients.lock.bytecode:
-        tasks.append(partial(_base_bytecode, store, ingredients.base, ingredients.base.modules, ingredients.compiler))
-    of_users = ingredients.lock.user_packages.names if ingredients.lock.user_packages else ()
+    drafts = _list_drafts(ingredients, sbom, context.store)
+    made: list[Callable[[], Draft]] = [*(partial(replace, extra) for extra in extras), *drafts]
+    tasks = [partial(_write, draft, ingredients, context.store) for draft in made]
+    return side_by_side(context.progress, "writing layers", tasks, context.settings.jobs)
+
+
+def _list_drafts(ingredients: Ingredients, sbom: Future[str], store: Store) -> Iterator[Callable[[], Draft]]:
+    """Yield what drafts each layer of the packages and above; it may compile first, which takes a while."""
+    base, lock = ingredients.base, ingredients.lock
+    if base.modules and lock.bytecode:
+        yield partial(_base_bytecode, store, base, base.modules, ingredients.compiler)
+    of_users = lock.user_packages.names if lock.user_packages else ()
     usual = [wheel for wheel in ingredients.wheels if wheel.project not in of_users]
     parts = [(name, [wheel for wheel in usual if belongs(wheel.project)]) for name, belongs in GROUPS]
     for name, members in (*parts, (USERS, [wheel for wheel in ingredients.wheels if wheel.project in of_users])):
         scripts = ingredients.examples if name == WITH_EXAMPLES else None
         if members or scripts:
-            part = replace(ingredients, wheels=members, examples=scripts)
-            tasks.append(partial(_wheel_layer, name, part, store))
-    tasks.append(lambda: _own_layer(ingredients, sbom.result(), store))
-    if files := ingredients.lock.user_files:
+            yield partial(_wheel_layer, name, replace(ingredients, wheels=members, examples=scripts), store)
+    yield lambda: _own_layer(ingredients, sbom.result(), store)
+    if files := lock.user_files:
         write = partial(entrypoint_layer.write_user_files, files=files, store=store)
-        rows = [astuple(row) for row in files]
-        tasks.append(
-            partial(_layer, store, entrypoint_layer.USER_FILES, rows, entrypoint_layer.directories_below(below), write)
-        )
-    return side_by_side(context.progress, "writing layers", tasks, context.settings.jobs)
+        below = entrypoint_layer.directories_below(base.facts.directories)
+        yield partial(Draft, entrypoint_layer.USER_FILES, [astuple(row) for row in files], write, below)
 
 
 def compile_beside(
@@ -116,8 +120,8 @@ def compile_beside(
     side_by_side(context.progress, "compiling modules while the base is made", tasks, max(1, context.settings.jobs - 1))
 
 
-def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | None) -> Layer:
-    """Write the bytecode of the base's own modules; without a compiler only the directories that it lies in."""
+def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | None) -> Draft:
+    """Draft the bytecode of the base's own modules; without a compiler only the directories that it lies in."""
     compiled = bytecode.compile_jobs(store, [bytecode.base_job(store, modules)], compiler)[0] if compiler else ""
 
     def fill(layer: LayerWriter) -> None:
@@ -128,11 +132,11 @@ def _base_bytecode(store: Store, base: Base, modules: str, compiler: Compiler | 
                 if module in pyc:
                     layer.file(bytecode.bytecode_path(module, base.site.python), pyc[module])
 
-    return _layer(store, BASE_BYTECODE, [modules, compiled, base.site.python], base.facts.directories, fill)
+    return Draft(BASE_BYTECODE, [modules, compiled, base.site.python], fill)
 
 
-def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
-    """Write a layer of some of the wheels, or of the examples, or of both."""
+def _wheel_layer(name: str, part: Ingredients, store: Store) -> Draft:
+    """Draft a layer of some of the wheels, or of the examples, or of both."""
     lock, base, archive, compiler = part.lock, part.base, part.examples, part.compiler
     digests = [wheel.sha256 for wheel in part.wheels]
     omitted = trim.uncompiled_patterns(part.left_out, lock)
@@ -153,11 +157,11 @@ def _wheel_layer(name: str, part: Ingredients, store: Store) -> Layer:
         if archive:
             examples.write_examples(layer, archive[1])
 
-    return _layer(store, name, inputs, base.facts.directories, fill)
+    return Draft(name, inputs, fill)
 
 
-def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Layer:
-    """Write the layer of multinode itself: the entrypoint, what it knows of the image, the lock and the SBOM."""
+def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Draft:
+    """Draft the layer of multinode itself: the entrypoint, what it knows of the image, the lock and the SBOM."""
     lock, base, compiler = ingredients.lock, ingredients.base, ingredients.compiler
     files = entrypoint_layer.read_entrypoint(base.site)
     pyc: Mapping[str, bytes] = entrypoint_layer.compile_entrypoint(store, files, compiler) if compiler else {}
@@ -176,29 +180,27 @@ def _own_layer(ingredients: Ingredients, sbom: str, store: Store) -> Layer:
         base.site.python,
         sorted(base.links.items()),
     ]
-    return _layer(
-        store,
-        entrypoint_layer.NAME,
-        inputs,
-        base.facts.directories,
-        lambda layer: entrypoint_layer.write_entrypoint(layer, files, pyc, texts, base),
-    )
+    write = partial(entrypoint_layer.write_entrypoint, sources=files, pyc=pyc, texts=texts, base=base)
+    return Draft(entrypoint_layer.NAME, inputs, write)
 
 
-def _layer(store: Store, name: str, inputs: object, below: Directories, fill: Callable[[LayerWriter], None]) -> Layer:
+def _write(draft: Callable[[], Draft], ingredients: Ingredients, store: Store) -> Layer:
     """Take a layer from the store by the hash of its inputs, or write it."""
+    drafted = draft()
+    below = drafted.below or ingredients.base.facts.directories
+    settings = compression.choose_settings(drafted.name, ingredients.lock)
 
     def write() -> dict[str, object]:
         with store.temporary() as path:
-            with LayerWriter(path, below, name) as layer:
-                fill(layer)
+            with LayerWriter(path, below, settings) as layer:
+                drafted.fill(layer)
                 written = layer.finish()
             store.keep(path, written.digest)
         return asdict(written)
 
-    decisive = [name, inputs, sorted(below.links.items()), _owners(below)]
+    decisive = [drafted.name, drafted.inputs, settings, sorted(below.links.items()), _owners(below)]
     cached = store.cached("layers", decisive, write, lambda known: store.has(known["digest"], known["size"]))
-    return Layer(name, Written(**cached.value), cached.reused)
+    return Layer(drafted.name, Written(**cached.value), cached.reused)
 
 
 def _owners(below: Directories) -> list[object]:

@@ -190,6 +190,11 @@ def labels(lock: Lock, base: Base) -> dict[str, str]:
     }
 
 
+def manifest_annotations(lock: Lock) -> dict[str, str]:
+    """Return what the manifest of an image says besides: nothing, for the labels say all that is known."""
+    return {}
+
+
 def _below_it(base: Base, standard: str, prefix: str) -> dict[str, str]:
     """Name the base: by the standard's labels only one that was pulled, since they say that its layers are shared.
 

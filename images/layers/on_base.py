@@ -15,7 +15,7 @@ from images.base import additions
 from images.base.base import Base, Distribution, Facts
 from images.context import Context
 from images.host.errors import UserFault
-from images.layers.assemble import Extra
+from images.layers.assemble import Draft
 from images.lock.lock import Lock
 from images.oci.layer_writer import LayerWriter
 
@@ -126,7 +126,7 @@ def choose_hidden(base: Base, lock: Lock) -> tuple[str, ...]:
     return (*list_hidden(base.facts, old), *marks)
 
 
-def list_extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) -> tuple[Extra, ...]:
+def list_extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Context) -> tuple[Draft, ...]:
     """Return the layers directly on a base: one that hides paths, and one of what the base lacks.
 
     New files go to layers above the first: a whiteout and a file at one path of one layer do not load in every engine.
@@ -136,7 +136,7 @@ def list_extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Contex
         for path in hiding:
             layer.whiteout(path)
 
-    layers = [Extra("replaced", hiding, hide)] if hiding else []
+    layers = [Draft("replaced", hiding, hide)] if hiding else []
     if base.manifest and (names := additions.list_missing_pieces(base.facts)):
         debs, facts = lock.debian.debs, base.facts
         directory = additions.library_directory(facts)
@@ -145,5 +145,5 @@ def list_extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Contex
         def add(layer: LayerWriter) -> None:
             additions.write_pieces(layer, additions.read_pieces(context.store, debs, names, facts), facts)
 
-        layers.append(Extra("additions", inputs, add))
+        layers.append(Draft("additions", inputs, add))
     return tuple(layers)

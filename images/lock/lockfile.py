@@ -19,7 +19,7 @@ from packaging.version import Version
 from pydantic import TypeAdapter, ValidationError
 
 from images import content as content_of
-from images.content import option_key
+from images.content import Content, option_key
 from images.foreign import documents
 from images.foreign.documents import parse_toml
 from images.host.errors import UserFault
@@ -63,7 +63,7 @@ def lock_fields(lock: Lock, *, with_origin: bool = False) -> dict[str, Any]:
         requires_python=SpecifierSet(f"=={lock.python}.*"),
         created_by="multinode",
         packages=[_package(artifact, public_url(artifact.url) if with_origin else "") for artifact in lock.artifacts],
-        tool={"multinode": {"format": FORMAT, "machine": lock.platform.machine, **table, "tools": tools()}},
+        tool={"multinode": {"format": FORMAT, "machine": lock.platform.machine, **table, "tools": tools(lock)}},
     )
     return dict(written.to_dict())
 
@@ -92,9 +92,9 @@ def path_for(image: Path) -> Path:
     return image.with_name(f"pylock.{name}.toml")
 
 
-def tools() -> dict[str, Any]:
+def tools(content: Content) -> dict[str, Any]:
     """Return what shows in the bytes besides the files: releases and settings of what we build with."""
-    return {**fingerprint.releases(), **compression.zstd_settings(), "epoch": EPOCH}
+    return {**fingerprint.releases(), **compression.zstd_settings(content), "epoch": EPOCH}
 
 
 def read_lock(content: str, where: str, request: Request) -> Lock:
@@ -270,7 +270,7 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
             there = table.get(key)
             known = ", ".join(map(str, there)) if isinstance(there, list) else "none"
             yield f"--{key} {', '.join(value)}, but the lock has {known}"
-        elif isinstance(value, str) and not _same(value, table.get(key)):
+        elif isinstance(value, str | int) and not isinstance(value, bool) and not _same(str(value), table.get(key)):
             yield f"--{key} {value}, but the lock has {table.get(key)}"
     if request.tasks:
         yield f"--tasks {','.join(request.tasks)}, but a lock has its packages already"
@@ -288,7 +288,11 @@ def _asked_otherwise(table: Mapping[str, Any], request: Request) -> Iterable[str
 
 def _other_tools(table: Mapping[str, Any]) -> Iterable[str]:
     there = stated if isinstance(stated := table.get("tools"), dict) else {}
-    for name, value in tools().items():
+    try:
+        content = content_of.read_content(_snake(table))
+    except ValueError:  # said where the lock is read
+        content = Content()
+    for name, value in tools(content).items():
         if there.get(name) != value:
             yield f"{name} {value} here, {there.get(name)} in the lock"
 

@@ -95,7 +95,9 @@ def choose_debs(planned: Plan, context: Context, background: Start | None) -> tu
             context.store, choosing.result().debs
         ):  # of an earlier choice, where no mirror answers
             raise Damaged(gone[0].filename)
-        return debian.make_base(context.store, choosing.result(), planned.platform, planned.python, context.environ)
+        return debian.make_base(
+            context.store, choosing.result(), planned.platform, planned.python, context.environ, planned
+        )
 
     making = background(make)
 

@@ -14,6 +14,7 @@ from typing import IO, cast
 
 import zstandard
 
+from images.content import Content
 from images.foreign.tars import Tar
 from images.host import limits
 from images.host.errors import Damaged, WorldFault
@@ -41,22 +42,17 @@ OTHERWISE: Mapping[str, Mapping[str, int]] = {
 }
 
 
-def parameters(layer: str) -> zstandard.ZstdCompressionParameters:
-    """Return how the layer of a name is compressed."""
-    return zstandard.ZstdCompressionParameters(**{**USUAL, **OTHERWISE.get(layer, {})})
+def choose_settings(layer: str, content: Content) -> dict[str, int]:
+    """Return how the layer of a name is compressed, in an image with this content."""
+    return {**USUAL, **OTHERWISE.get(layer, {})}
 
 
-def zstd_settings() -> dict[str, int]:
+def zstd_settings(content: Content) -> dict[str, int]:
     """Return what layers are compressed with, as a lock names it; what differs in a layer has its name before it."""
-    usual = _read_settings("")
-    others = {layer: _read_settings(layer).items() - usual.items() for layer in OTHERWISE}
+    usual = choose_settings("", content)
+    others = {layer: choose_settings(layer, content).items() - usual.items() for layer in OTHERWISE}
     named = {f"{layer} {name}": value for layer, changed in others.items() for name, value in sorted(changed)}
     return {"zstd-" + re.sub("[_ ]", "-", name): value for name, value in {**usual, **named}.items()}
-
-
-def _read_settings(layer: str) -> dict[str, int]:
-    settings = parameters(layer)
-    return {name: getattr(settings, name) for name in USUAL}
 
 
 # Layers, compressed or not: opened by what their first bytes say (plain, gzip, zstd), or compressed in another way.

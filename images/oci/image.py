@@ -8,7 +8,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,14 @@ from images.store.blobs import BLOB, CHUNK, Blobs, sha256
 class Image:
     """A finished image; `id` is the digest of the configuration, `digest` that of the manifest in registry form.
 
-    `tags` are its names, such as NAME:TAG or HOST/NAME:TAG, at least one.
+    `tags` are its names, such as NAME:TAG or HOST/NAME:TAG, at least one; `annotations` are those of its manifest.
     """
 
     tags: tuple[str, ...]
     config: bytes
     manifest: bytes
     layers: tuple[Layer, ...]
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tag(self) -> str:
@@ -88,9 +89,15 @@ def published_digest(images: Sequence[Image]) -> str:
     return digest_of(indexes.published([(image.manifest, image.platform) for image in images]))
 
 
-def registry_manifest(config: bytes, layers: tuple[Layer, ...], store: Blobs, compression: str) -> bytes:
+def registry_manifest(
+    config: bytes,
+    layers: tuple[Layer, ...],
+    store: Blobs,
+    compression: str,
+    annotations: Mapping[str, str] | None = None,
+) -> bytes:
     """Write the manifest as a registry has it."""
-    return write_manifest(config, [pack_layer(store, layer, compression) for layer in layers])
+    return write_manifest(config, [pack_layer(store, layer, compression) for layer in layers], annotations)
 
 
 # A finished image in one tar, which every engine loads.
@@ -120,9 +127,8 @@ def stream_archive(image: Image, store: Blobs, skip: int = 0) -> Iterator[bytes]
 
 def archived_manifest(image: Image) -> bytes:
     """Write the manifest of the archive, by whose digest containerd knows what was loaded."""
-    return manifest.write_manifest(
-        image.config, [(p.written.diff_id, p.written.unpacked, "none") for p in image.layers]
-    )
+    layers = [(layer.written.diff_id, layer.written.unpacked, "none") for layer in image.layers]
+    return manifest.write_manifest(image.config, layers, image.annotations)
 
 
 def write_archive(path: Path, image: Image, store: Blobs) -> None:

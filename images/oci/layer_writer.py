@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -53,10 +53,11 @@ ABSENT = (None, "")
 class Sink:
     """Hash what passes, compress it, hash that, write it: a megabyte at a time, for most files are small."""
 
-    def __init__(self, file: IO[bytes], settings: zstandard.ZstdCompressionParameters) -> None:
+    def __init__(self, file: IO[bytes], settings: Mapping[str, int]) -> None:
         self._file, self._waiting, self.position, self._size = file, bytearray(), 0, 0
         self._plain, self._packed = hashlib.sha256(), hashlib.sha256()
-        self._zstd = zstandard.ZstdCompressor(compression_params=settings).compressobj()
+        parameters = zstandard.ZstdCompressionParameters(**settings)
+        self._zstd = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
 
     def write(self, data: bytes) -> None:
         self._waiting += data
@@ -88,13 +89,13 @@ class Sink:
 class LayerWriter:
     """A layer while it is written: fixed times, parents first, equal files as hard links. Errors name the `source`.
 
-    Its `name` in the image decides how it is compressed.
+    `settings` are those of zstd.
     """
 
-    def __init__(self, path: Path, below: Directories, name: str = "") -> None:
+    def __init__(self, path: Path, below: Directories, settings: Mapping[str, int] = compression.USUAL) -> None:
         self.source, self._below = "", below
         self._file = path.open("wb")
-        self._sink = Sink(self._file, compression.parameters(name))
+        self._sink = Sink(self._file, settings)
         self._entries: dict[str, tuple[object, str]] = {"": (tarfile.DIRTYPE, "")}
         self._files: dict[tuple[str, int], str] = {}
         self._resolved: dict[str, str] = {}

@@ -162,15 +162,20 @@ def refuse_more(layers: int, name: str) -> None:
         raise WorldFault(f"an image has more than {MOST_LAYERS} layers", f"{name} ({layers})", DAMAGED)
 
 
-def list_unusual(data: bytes) -> list[str]:
-    """Return the fields of a manifest that `write_manifest` never writes, such as annotations or urls of layers."""
+def list_unusual(data: bytes, annotations: Mapping[str, str]) -> list[str]:
+    """Return the fields of a manifest that `write_manifest` does not write with these annotations, such as others."""
     raw = parse_document(data, "manifest")
+    stated = raw.get("annotations")
+    is_ours = isinstance(stated, dict) and bool(stated) and stated.items() <= annotations.items()
+    usual = ("schemaVersion", "mediaType", "config", "layers", *(("annotations",) if is_ours else ()))
     named = {"config": raw["config"], **{f"layers[{number}]": row for number, row in enumerate(raw["layers"])}}
     within = [f"{name}.{key}" for name, row in named.items() for key in row if key not in DESCRIPTOR_KEYS]
-    return [*(key for key in raw if key not in ("schemaVersion", "mediaType", "config", "layers")), *within]
+    return [*(key for key in raw if key not in usual), *within]
 
 
-def write_manifest(config: bytes, layers: Sequence[tuple[str, int, str]]) -> bytes:
+def write_manifest(
+    config: bytes, layers: Sequence[tuple[str, int, str]], annotations: Mapping[str, str] | None = None
+) -> bytes:
     """Write the manifest over layers given as (sha256 in hexadecimal, bytes, compression: none, gzip or zstd)."""
     return encode(
         {
@@ -180,5 +185,6 @@ def write_manifest(config: bytes, layers: Sequence[tuple[str, int, str]]) -> byt
             "layers": [
                 descriptor(layer_type(compression), f"sha256:{digest}", size) for digest, size, compression in layers
             ],
+            **({"annotations": dict(sorted(annotations.items()))} if annotations else {}),
         }
     )

@@ -42,7 +42,7 @@ def make_lock() -> Lock:
 def produce() -> dict[str, str]:
     """Return both documents."""
     below = base(SYSTEM, PACKAGES, {"var/lib/dpkg/status": STATUS.encode()})
-    with tempfile.TemporaryDirectory() as place, mock.patch.object(lockfile, "tools", dict):
+    with tempfile.TemporaryDirectory() as place, mock.patch.object(lockfile, "tools", lambda content: {}):
         store, path = Store(Path(place, "store")), wheels.write(Path(place), "six", "1.17.0", {"six.py": b"1"})
         kept = store.keep(path, digest := sha256(path), path.name)
         locked = make_lock()

@@ -25,6 +25,7 @@ from images.base import additions, debian
 from images.base.base import Base
 from images.compiling import bytecode, compiler
 from images.compiling.compiler import Choice
+from images.content import Content
 from images.context import Context
 from images.debian import packages
 from images.debian.deb import Deb, Debian, load_package, read_entries
@@ -32,6 +33,7 @@ from images.deliver import engine as engines
 from images.dpkg import rootfs, suites
 from images.dpkg.rootfs import DIRTY
 from images.host.errors import WorldFault
+from images.oci import compression
 from images.pip_config import Sources
 from images.plan import catalog
 from images.plan.catalog import BaseRow as Row
@@ -126,7 +128,7 @@ def test_the_base_is_its_packages(default: Made) -> None:
 
 
 def test_it_is_not_made_twice(default: Made) -> None:
-    again = debian.make_base(default.store, default.recipe, AMD64, ROW.python, {})
+    again = debian.make_base(default.store, default.recipe, AMD64, ROW.python, {}, Content())
 
     assert again.layers[0].reused
     assert (again.layers[0].written, again.facts) == (default.base.layers[0].written, default.base.facts)
@@ -151,8 +153,8 @@ def test_apt_works_in_its_root(default: Made, tmp_path: Path) -> None:
 AS_NOBODY = f"""
 import os, sys
 from images.base.debian import _main
-from images.dpkg import maintainer_scripts
-maintainer_scripts.read_known()
+from images.dpkg import suites
+suites.read_known()
 os.setgroups([]), os.setgid({NOBODY}), os.setuid({NOBODY}), os.umask(0o077)
 sys.exit(_main())
 """
@@ -172,7 +174,8 @@ def test_any_user_makes_the_same_bytes_without_any_program(default: Made, tmp_pa
         path.chmod(path.stat().st_mode | 0o755)
     os.chown(out, NOBODY, NOBODY)
     recipe = asdict(replace(default.recipe, debs=()))
-    asked = {"recipe": recipe, "debs": debs, "platform": str(AMD64), "place": str(out)}
+    settings = compression.choose_settings(compression.BASE, Content())
+    asked = {"recipe": recipe, "debs": debs, "platform": str(AMD64), "settings": settings, "place": str(out)}
 
     environ = {"PATH": "/nonexistent", "TZ": "Asia/Tokyo"}
     done = subprocess.run(
@@ -265,7 +268,7 @@ def test_what_no_base_is_made_of_is_said_by_its_process(content: bytes, fact: st
     recipe = kept(store, tmp_path, content)
 
     with pytest.raises(WorldFault, match=fact) as caught:
-        debian.make_base(store, recipe, AMD64, ROW.python, os.environ)
+        debian.make_base(store, recipe, AMD64, ROW.python, os.environ, Content())
 
     assert value in caught.value.value and caught.value.remedy
     assert not list((store.root / "aside").iterdir())

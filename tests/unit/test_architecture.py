@@ -31,6 +31,7 @@ PROTOCOL = {
     "images.host.process",  # work that is not needed any more
     "images.host.files",  # files that are whole or not there
     "images.platforms",
+    "images.content",  # options of an image that show in the bytes of layers
 }
 # What runs in a training process has what it trains with; everything else in an image's entrypoint comes with Python.
 BESIDE_TRAINING = {"datasets", "evaluate", "huggingface_hub", "nltk", "torch", "transformers"}

@@ -12,6 +12,7 @@ import pytest
 from images.base.base import BaseImage
 from images.check import provenance
 from images.check.provenance import CYCLONEDX, IN_TOTO, PREDICATE_KEY, read_claim, read_signed_claim
+from images.content import Content
 from images.debian.deb import Deb
 from images.lock import lockfile
 from images.lock.lock import Examples, Lock
@@ -84,7 +85,7 @@ def test_it_says_what_was_asked_for_and_with_which_tools_it_was_made() -> None:
 
     asked = {"torch": "2.13.0", "backend": "gloo", "trim": False, "env": ["A=1", "B=2"]}
     assert asked.items() <= found["externalParameters"].items() and "no-import" not in found["externalParameters"]
-    assert found["internalParameters"] == lockfile.tools()
+    assert found["internalParameters"] == lockfile.tools(Content())
 
 
 def test_where_the_files_came_from_makes_no_other_provenance() -> None:

@@ -125,6 +125,7 @@ def test_a_file_is_that_of_the_highest_layer(tmp_path: Path, layers: list[bytes]
 
 
 Files = dict[str, str]
+KNOWN = {"known": "a"}  # annotations of the rebuilt image
 MANIFEST = (
     b'{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": {}, "layers": []}'
 )
@@ -202,7 +203,7 @@ CONFIG = {
 
 def with_config(changed: bytes, manifest: bytes = MANIFEST) -> verify.Difference | None:
     """Compare images without layers."""
-    made = Image(("x",), json.dumps(CONFIG).encode(), b"", ())
+    made = Image(("x",), json.dumps(CONFIG).encode(), b"", (), KNOWN)
     return verify.compare_images(Inside("x", manifest, changed, ()), made, [])
 
 
@@ -243,6 +244,10 @@ def test_the_same_values_in_another_order_are_the_same() -> None:
     ("more", "path"),
     [
         ({"annotations": {"a": "b"}}, "annotations"),
+        ({"annotations": {"known": "b"}}, "annotations"),
+        ({"annotations": {**KNOWN, "a": "b"}}, "annotations"),
+        ({"annotations": {}}, "annotations"),
+        ({"annotations": []}, "annotations"),
         ({"subject": {}}, "subject"),
         ({"layers": [{"mediaType": "x", "digest": "x", "size": 1, "urls": ["http://x"]}]}, "layers[0].urls"),
     ],
@@ -254,6 +259,14 @@ def test_what_a_manifest_says_more_is_named(more: dict[str, object], path: str) 
 
     assert found is not None
     assert (found.part, found.path) == ("manifest", path)
+
+
+def test_annotations_of_the_lock_may_be_there_or_not() -> None:
+    """An engine that saves an image has none of them."""
+    config = json.dumps(CONFIG).encode()
+
+    assert with_config(config, json.dumps({**json.loads(MANIFEST), "annotations": KNOWN}).encode()) is None
+    assert with_config(config) is None
 
 
 def with_layer(theirs: Path, mine: Path) -> verify.Difference | None:

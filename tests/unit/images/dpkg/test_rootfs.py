@@ -21,6 +21,7 @@ from images.dpkg.rootfs import DIRTY
 from images.dpkg.suites import SUITES
 from images.dpkg.tree import DIRECTORY, LINK, MERGED, PackageTree
 from images.host.errors import WorldFault
+from images.oci import compression
 from images.oci.layer_writer import EPOCH
 from images.platforms import AMD64, ARM64, Platform
 from tests.support.hostile import END, entry
@@ -116,7 +117,7 @@ def test_a_layer_has_fixed_times_and_hard_links(tmp_path: Path) -> None:
     tree = tree_of(package("tool", linked(b"./usr/b", b"./usr/bin/a", tarfile.LNKTYPE)), place=tmp_path)
     tree.entries["usr/b"].read = lambda: b"a program"
 
-    written = rootfs.write_tree(tree, tmp_path / "layer")
+    written = rootfs.write_tree(tree, tmp_path / "layer", compression.USUAL)
 
     with (tmp_path / "layer").open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as plain:
         content = plain.read()

@@ -13,7 +13,7 @@ import pytest
 from images.base.base import Base
 from images.content import Content
 from images.layers import assemble, trim
-from images.layers.assemble import Extra, Ingredients
+from images.layers.assemble import Draft, Ingredients
 from images.layers.entrypoint_layer import GID, UID
 from images.lock.lock import BINDINGS, IPEX, UserPackages
 from images.oci import compression
@@ -47,7 +47,7 @@ def ingredients(directory: Path, *names: str, found: Base = BASE, **changes: Any
     return Ingredients(locks.lock(artifacts, python="3.10", **changes), wheels, left_out, found, None, None)
 
 
-def made(parts: Ingredients, store: Path, extras: Sequence[Extra] = (), sbom: str = SBOM) -> dict[str, Layer]:
+def made(parts: Ingredients, store: Path, extras: Sequence[Draft] = (), sbom: str = SBOM) -> dict[str, Layer]:
     """Write the layers, by their names in the order of the image."""
     written = Future[str]()
     written.set_result(sbom)
@@ -165,6 +165,6 @@ def test_a_layer_that_was_removed_is_written_again(tmp_path: Path) -> None:
 def test_an_extra_is_written_again_when_its_inputs_change(tmp_path: Path) -> None:
     parts = ingredients(tmp_path / "wheels", "torch")
 
-    reused = [made(parts, tmp_path / "store", [Extra("x", inputs, fill)])["x"].reused for inputs in ([1], [1], [2])]
+    reused = [made(parts, tmp_path / "store", [Draft("x", inputs, fill)])["x"].reused for inputs in ([1], [1], [2])]
 
     assert reused == [False, True, False]

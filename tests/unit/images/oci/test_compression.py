@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from images.content import Content
 from images.host.errors import Damaged, WorldFault
 from images.lock import lockfile
 from images.oci import compression
@@ -109,11 +110,11 @@ def test_every_way_to_publish_a_layer_can_be_written() -> None:
 
 @pytest.mark.parametrize("layer", ["torch", *compression.OTHERWISE])
 def test_a_layer_is_compressed_as_a_lock_says(layer: str) -> None:
-    named, found = compression.zstd_settings(), compression.parameters(layer)
+    named, found = compression.zstd_settings(Content()), compression.choose_settings(layer, Content())
 
     for name in compression.USUAL:
         usual = named[f"zstd-{name.replace('_', '-')}"]
-        assert getattr(found, name) == named.get(f"zstd-{layer} {name}".replace(" ", "-").replace("_", "-"), usual)
+        assert found[name] == named.get(f"zstd-{layer} {name}".replace(" ", "-").replace("_", "-"), usual)
 
 
 @pytest.mark.parametrize(
@@ -122,18 +123,14 @@ def test_a_layer_is_compressed_as_a_lock_says(layer: str) -> None:
 def test_what_a_lock_says_of_zstd_is_what_layers_are_made_with(
     monkeypatch: pytest.MonkeyPatch, layer: str, name: str
 ) -> None:
-    """Whatever changes the parameters changes the lock, and `_other_tools` refuses another one."""
-    usual = compression.parameters
+    """Whatever changes the settings, as an option of the image may, changes the lock; another one is refused."""
+    usual = compression.choose_settings
 
-    def change(one: str) -> zstandard.ZstdCompressionParameters:
-        made = usual(one)
-        if (one == compression.BASE) != (layer == compression.BASE):
-            return made
-        return zstandard.ZstdCompressionParameters(
-            **{**{key: getattr(made, key) for key in compression.USUAL}, "compression_level": 7}
-        )
+    def change(one: str, content: Content) -> dict[str, int]:
+        is_it = (one == compression.BASE) == (layer == compression.BASE) and not content.trim
+        return usual(one, content) | ({"compression_level": 7} if is_it else {})
 
-    before = lockfile.tools()
-    monkeypatch.setattr(compression, "parameters", change)
+    monkeypatch.setattr(compression, "choose_settings", change)
+    before, after = lockfile.tools(Content()), lockfile.tools(Content(trim=False))
 
-    assert {key: value for key, value in lockfile.tools().items() if before[key] != value} == {name: 7}
+    assert {key: value for key, value in after.items() if before[key] != value} == {name: 7}
