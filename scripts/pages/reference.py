@@ -69,7 +69,7 @@ def write_help(text: str, defaults: Iterable[object]) -> str:
 
 def spell(action: argparse.Action) -> str:
     """Return an option with what it takes, as it is typed."""
-    takes = "|".join(action.choices) if action.choices else action.metavar
+    takes = "|".join(map(str, action.choices)) if action.choices else action.metavar
     names = ", ".join(action.option_strings)
     return f"{names} {takes}".strip() if takes and action.nargs != 0 else names
 
