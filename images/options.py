@@ -186,10 +186,10 @@ def read_request(options: argparse.Namespace) -> Request:
     Raises UserFault when the base or a name of the image cannot be one, or requirements or files cannot be read.
     """
     from images.plan import requirements, user_files
-    from images.plan.plan import Request  # --help does without
+    from images.plan.plan import Request, is_named  # --help does without
 
     tag = next(iter(read_names(options)), None)
-    if options.base not in (None, "debian", "intel"):
+    if not is_named(options.base):
         reference.parse_reference(options.base)
     made_of_several = {"platforms", "tag", "content", "user_packages", "user_files", "notes"}
     typed = {field.name: getattr(options, field.name) for field in fields(Request) if field.name not in made_of_several}

@@ -73,7 +73,7 @@ def resolve_plan(planned: Plan, context: Context, start: Start | None = None) ->
     """
     compiler.require_compiler(planned, context)
     entrypoint_layer.keep_user_files(planned.user_files, context.store)
-    base = _planned_base(planned, context) if planned.base_reference else None
+    base = _planned_base(planned, context) if planned.is_on_pulled else None
     if base is None:
         choose, making = resolving.choose_debs(planned, context, start)
     else:
@@ -151,7 +151,7 @@ def fetch_files(lock: Lock, context: Context) -> LockFiles:
 
     Raises WorldFault that names what is missing and cannot be had.
     """
-    if lock.base_image:
+    if lock.is_on_pulled:
         compiler.choose_compiler(lock, context)  # refused now, not after the downloads
     base = _locked_base(lock.base_image, lock.platform, context) if lock.base_image else None
     taken = _locked_examples(lock, context)
@@ -169,7 +169,7 @@ def build_image(locked: Locked, files: LockFiles, tags: tuple[str, ...], context
     extras = on_base.list_extras(base, lock, on_base.choose_hidden(base, lock), context)
     python = compiler.prepare_compiler(choice, lock, base, context) if choice else None
     ingredients = assemble.Ingredients(lock, files.wheels, left_out, base, files.examples, python)
-    controls = {deb: packages.read_control(store, deb) for deb in lock.debian.debs} if base.manifest else {}
+    controls = {deb: packages.read_control(store, deb) for deb in lock.debian.debs} if base.is_pulled else {}
     with background() as start:
         bill = start(lambda: sbom.write_sbom(lock, files.wheels, base, store, controls))
         above = assemble.write_layers(ingredients, extras, bill, context)

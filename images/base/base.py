@@ -99,6 +99,11 @@ class Base:
     history: tuple[Mapping[str, Any], ...] = ()
 
     @property
+    def is_pulled(self) -> bool:
+        """Return whether it is an image of others, and not made here."""
+        return self.manifest is not None
+
+    @property
     def digest(self) -> str | None:
         """Return the digest of a pulled image; a base that was made here has none."""
         return self.manifest.digest if self.manifest else None

@@ -27,7 +27,7 @@ def write_sbom(locked: Lock, wheels: Sequence[Wheel], base: Base, store: Store, 
     `controls` are those of the packages that were added to a base of others.
     Raises WorldFault when a file cannot be read as a wheel.
     """
-    installed = _list_kept(base.facts, locked) if base.manifest is not None else []
+    installed = _list_kept(base.facts, locked) if base.is_pulled else []
     examples = [("transformers-examples", str(locked.transformers), locked.examples.sha256)] if locked.examples else []
     files = [(f"/{WORKSPACE}/{row.path}", row.sha256) for row in locked.user_files or () if row.sha256]
     name = f"torch{locked.torch}-transformers{locked.transformers}"
@@ -46,7 +46,7 @@ def write_sbom(locked: Lock, wheels: Sequence[Wheel], base: Base, store: Store, 
         ]
         return components.document("multinode", name, locked.family_as_of, parts)
 
-    inputs = [lockfile.format_lock(locked), base.manifest is None, base.facts.status, base.facts.release, installed]
+    inputs = [lockfile.format_lock(locked), not base.is_pulled, base.facts.status, base.facts.release, installed]
     return str(store.cached("sboms", inputs, make).value)
 
 
@@ -54,7 +54,7 @@ def _systems(locked: Lock, base: Base, controls: Controls) -> list[Packages]:
     """Return the Debian packages of an image: those of its base, and those that were added to somebody else's."""
     hashes = {deb.package: deb.sha256 for deb in locked.debian.debs}
     installed = [*parse_paragraphs(base.facts.status)]
-    if base.manifest is None:
+    if not base.is_pulled:
         return [(installed, _distro(base.facts), hashes)]
     added = [_fields(deb, controls[deb]) for deb in locked.debian.debs]
     return [(added, name_suite(locked.debian.suite), hashes), (installed, _distro(base.facts), {})]

@@ -164,7 +164,7 @@ class Choice:
 def require_compiler(planned: Plan, context: Context) -> None:
     """Raise WorldFault where nothing can run the Python of a plan's base, before anything is downloaded."""
     if planned.bytecode and context.compiles:
-        starts = (planned.platform, TWIN) if planned.base_reference is None else ()
+        starts = () if planned.is_on_pulled else (planned.platform, TWIN)
         if context.native not in starts:
             _engine(planned.base, FOREIGN if starts else UNSIGNED, context)
 
@@ -179,7 +179,7 @@ def choose_compiler(lock: Lock, context: Context) -> Choice | None:
     debs, platform = _packages(lock, context)
     if context.native != platform:
         return Choice(_engine(lock.base, FOREIGN, context))
-    if lock.base_image or packages.list_unsigned(lock.debian.suite, debs, platform, context):
+    if lock.is_on_pulled or packages.list_unsigned(lock.debian.suite, debs, platform, context):
         return Choice(_engine(lock.base, UNSIGNED, context))
     return Choice(None)
 

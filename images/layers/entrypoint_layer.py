@@ -201,7 +201,7 @@ def _below_it(base: Base, standard: str, prefix: str) -> dict[str, str]:
     See opencontainers/image-spec, annotations.md. A base that was made here shares none with any image of that name.
     """
     stated = {f"{standard}.name": base.name, f"{standard}.digest": base.digest}
-    labels = stated if base.manifest else {f"{prefix}.base": base.name}
+    labels = stated if base.is_pulled else {f"{prefix}.base": base.name}
     return {name: value for name, value in labels.items() if value}
 
 

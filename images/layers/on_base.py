@@ -118,7 +118,7 @@ def choose_hidden(base: Base, lock: Lock) -> tuple[str, ...]:
 
     Also what forbids pip to install: pip works in an image as anywhere else.
     """
-    if base.manifest is None:
+    if not base.is_pulled:
         return ()
     added = [(artifact.name, artifact.version) for artifact in lock.added]
     old = compare_packages(base.facts, lock.python, added).replaced
@@ -137,7 +137,7 @@ def list_extras(base: Base, lock: Lock, hiding: tuple[str, ...], context: Contex
             layer.whiteout(path)
 
     layers = [Draft("replaced", hiding, hide)] if hiding else []
-    if base.manifest and (names := additions.list_missing_pieces(base.facts)):
+    if base.is_pulled and (names := additions.list_missing_pieces(base.facts)):
         debs, facts = lock.debian.debs, base.facts
         directory = additions.library_directory(facts)
         inputs = [names, [asdict(deb) for deb in debs], facts.glibc, directory, directory in facts.directories.owners]

@@ -66,6 +66,11 @@ class Lock(Pins):
     user_files: tuple[UserFile, ...] | None = None
 
     @property
+    def is_on_pulled(self) -> bool:
+        """Return whether the base is an image of others; else it is made here."""
+        return self.base_image is not None
+
+    @property
     def added(self) -> tuple[Artifact, ...]:
         """Return the Python packages that go in: all but those that the base has."""
         kept = self.base_image.kept if self.base_image else ()

@@ -28,13 +28,16 @@ from images.lock.lock import Artifact, Lock
 from images.oci import compression, reference
 from images.oci.layer_writer import EPOCH
 from images.plan import requirements, user_files
-from images.plan.plan import Request
+from images.plan.plan import Request, is_named
 from images.platforms import PLATFORMS, TWIN, Platform
 from images.store import fingerprint
 from images.store.store import FileName, Sha256
 
 NAME = "pylock.toml"  # PEP 751: this name, or pylock.NAME.toml with no dot in NAME
 FORMAT = 1  # of the table [tool.multinode]
+# Keys of the table that do not say what they are; all others are the names of fields, with hyphens.
+KEYS = {"bindings_index": "index"}
+NAMES = {key: name for name, key in KEYS.items()}
 # What the user may ask for again beside a lock, if it is what the lock says.
 ASKED = ("torch", "transformers", "python", "base", "backend")
 DAMAGED = "make a new lock: build.py lock"
@@ -168,7 +171,7 @@ def _require_sense(lock: Lock) -> None:
     digests = [parts.digest, parts.config.digest, *(layer.digest for layer in parts.layers)] if parts else []
     if odd := [digest for digest in digests if not reference.DIGEST.fullmatch(digest)]:
         raise ValueError(f"a base with the digest {odd[0]!r}")
-    if (lock.base_image is None) != (lock.base == "debian"):
+    if lock.is_on_pulled == (lock.base == "debian"):
         raise ValueError(f"base {lock.base} with{'out' if parts is None else ''} the digests of an image")
     listed = {row.name for row in lock.source_only}
     archives = [one for one in lock.artifacts if not one.filename.endswith(".whl")]
@@ -176,7 +179,7 @@ def _require_sense(lock: Lock) -> None:
         raise ValueError(f"{unlisted[0]}, which is no wheel, and no row of source-only for it")
     if absent := {"torch", "transformers"} - {artifact.name for artifact in lock.artifacts}:
         raise ValueError(f"no {' and no '.join(sorted(absent))} in it")
-    if lock.twin is not None and (lock.platform == TWIN or lock.base_image):
+    if lock.twin is not None and (lock.platform == TWIN or lock.is_on_pulled):
         raise ValueError("a twin of a Python that needs none")
     if lock.odd_backend:
         raise ValueError(lock.odd_backend)
@@ -307,13 +310,12 @@ def _same(requested: str, locked: object) -> bool:
 
 def is_base_on_disk(base: str | None) -> bool:
     """Return whether a base is a layout or an archive, and no name in a registry."""
-    named = base in (None, "debian", "intel")
-    return not named and not isinstance(reference.parse_reference(str(base)), reference.Remote)
+    return not is_named(base) and not isinstance(reference.parse_reference(str(base)), reference.Remote)
 
 
 def _as_locked(base: str | None) -> str | None:
     """Return the base of a request as a lock writes it; a base on disk is compared by its digest, later."""
-    if base in (None, "debian", "intel"):
+    if is_named(base):
         return base
     return None if is_base_on_disk(base) else str(reference.parse_reference(str(base)))
 
@@ -322,11 +324,11 @@ def _kebab(value: Any) -> Any:
     """Return a part of a lock as TOML has it: a table where it is a dataclass, hyphens in names, and no None."""
     if is_dataclass(value):
         parts = ((field.name, getattr(value, field.name)) for field in fields_of(value))
-        return {name.replace("_", "-"): _kebab(part) for name, part in parts if part is not None}
+        return {KEYS.get(name, name.replace("_", "-")): _kebab(part) for name, part in parts if part is not None}
     return [_kebab(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _snake(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name.replace("-", "_"): _snake(part) for name, part in value.items()}
+        return {NAMES.get(name, name.replace("-", "_")): _snake(part) for name, part in value.items()}
     return [_snake(part) for part in value] if isinstance(value, list) else value

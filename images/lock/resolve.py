@@ -55,8 +55,8 @@ def list_held_back(plan: Plan, chosen: uv.Chosen, context: Context, requirements
 
 Making = Future[Base] | None  # a base that is being made
 # What of a plan decides which packages are found.
-DECISIVE = ("requirements", "python", "glibc", "as_of", "family_as_of", "index", "find_links", "bindings", "cpu_suffix",
-            "user_packages")  # fmt: skip
+DECISIVE = ("requirements", "python", "glibc", "as_of", "family_as_of", "bindings_index", "find_links", "bindings",
+            "cpu_suffix", "user_packages")  # fmt: skip
 
 
 class Resolved(NamedTuple):

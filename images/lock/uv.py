@@ -115,7 +115,7 @@ def with_bindings(plan: Plan, sources: Sources, requirements: Sequence[str]) -> 
     """Add the index of the bindings where they or IPEX are required, unless a directory here has the bindings."""
     if sources.no_index or not {BINDINGS, IPEX} & _required_names(requirements) or _find_directory(plan, sources):
         return sources
-    extra = (plan.index,) if plan.index and plan.index not in sources.extra else ()
+    extra = (plan.bindings_index,) if plan.bindings_index and plan.bindings_index not in sources.extra else ()
     links = (plan.find_links,) if plan.find_links and plan.find_links not in sources.links else ()
     return replace(sources, extra=(*sources.extra, *extra), links=(*sources.links, *links))
 
@@ -205,12 +205,12 @@ def _of_bindings(plan: Plan, sources: Sources) -> dict[str, Any]:
     """Return the index of the bindings as uv has it; its login is among the sources."""
     if directory := _find_directory(plan, sources):
         return {"name": "bindings", "explicit": True, "url": _absolute(str(directory)), "format": "flat"}
-    place = None if sources.no_index else plan.index or plan.find_links
+    place = None if sources.no_index else plan.bindings_index or plan.find_links
     if place is None:
         fact = "no directory of wheels has the oneCCL bindings, and no index may be asked for them"
         raise UserFault(fact, f"oneccl_bind_pt {plan.bindings}", "--wheelhouse DIR with their wheel")
     plain = _absolute(without_login(place))
-    return {"name": "bindings", "explicit": True, "url": plain, "format": "simple" if plan.index else "flat"}
+    return {"name": "bindings", "explicit": True, "url": plain, "format": "simple" if plan.bindings_index else "flat"}
 
 
 def format_config(plan: Plan, sources: Sources) -> str:

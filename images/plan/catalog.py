@@ -69,7 +69,7 @@ class Torch(Row):
     ipex: Release | None = None
     module: str | None = None
     ccl_python: tuple[VersionText, ...] = ()
-    index: str | None = None
+    bindings_index: str | None = None
     find_links: str | None = None
     image: str | None = None
     cpu_suffix: bool = False
@@ -92,10 +92,10 @@ class Torch(Row):
     @model_validator(mode="after")
     def _has_all_of_its_stack(self) -> Torch:
         ccl = self.backend == "ccl"
-        stack = (self.module, self.ccl_python, self.bindings, self.ipex, self.index or self.find_links)
-        if any(bool(part) != ccl for part in stack) or (self.index and self.find_links):
+        stack = (self.module, self.ccl_python, self.bindings, self.ipex, self.bindings_index or self.find_links)
+        if any(bool(part) != ccl for part in stack) or (self.bindings_index and self.find_links):
             raise ValueError(
-                "ccl goes with module, ccl_python, bindings, ipex, one of index and find_links; gloo with none"
+                "ccl goes with module, ccl_python, bindings, ipex, one of bindings_index and find_links; gloo with none"
             )
         if self.version.release[:2] != Version(self.line).release[:2]:
             raise ValueError(f"{self.version} does not belong to this line")
@@ -166,7 +166,7 @@ class Undeclared(Row):
         return frozenset(f"{self.name}=={release}" for release in self.releases)
 
 
-OF_INTEL = ("bindings", "ipex", "module", "index", "find_links", "image", "impi", "openmp")  # fields of Torch
+OF_INTEL = ("bindings", "ipex", "module", "bindings_index", "find_links", "image", "impi", "openmp")  # fields of Torch
 
 
 CPU_INDEX = "PyTorch's own index"

@@ -39,6 +39,11 @@ class Request:
     user_files: Mapping[UserFile, Path] = field(default_factory=dict)
 
 
+def is_named(base: str | None) -> bool:
+    """Return whether a base is one that has a row, or the default; any other is an image of the user's."""
+    return base in (None, "debian", "intel")
+
+
 # What a plan and its lock both say: releases, days, options and origins.
 
 
@@ -73,10 +78,10 @@ class Versions:
 
 @dataclass(frozen=True, kw_only=True)
 class Origins:
-    """Where files are looked for: `index` and `find_links` are where Intel keeps its wheels."""
+    """Where files are looked for: `bindings_index` and `find_links` are where Intel keeps its wheels."""
 
     source_only: tuple[SourceOnly, ...] = ()
-    index: Address | None = None
+    bindings_index: Address | None = None
     find_links: Address | None = None
 
 
@@ -126,3 +131,8 @@ class Plan(Pins):
     notes: tuple[str, ...]
     sources: Mapping[str, str]
     support: str | None = None
+
+    @property
+    def is_on_pulled(self) -> bool:
+        """Return whether the base is an image of others; else it is made here."""
+        return self.base_reference is not None

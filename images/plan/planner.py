@@ -18,7 +18,7 @@ from images.plan import compatibility
 from images.plan import requirements as users
 from images.plan.catalog import Catalog, Torch, Transformers
 from images.plan.compatibility import BaseChoice
-from images.plan.plan import Plan, Request, tag_of
+from images.plan.plan import Plan, Request, is_named, tag_of
 from images.platforms import PLATFORMS, Platform
 
 
@@ -94,7 +94,7 @@ def _require_base(request: Request, catalog: Catalog) -> None:
     if request.python is not None and not re.fullmatch(r"3\.[0-9]{1,3}", request.python):
         remedy = f"--python {catalog.debian.python}"
         raise UserFault("that is not a minor release of Python", repr(request.python), remedy)
-    if _is_own(request) and request.python is None:
+    if not is_named(request.base) and request.python is None:
         remedy = f"--base {request.base} --python {catalog.debian.python}"
         raise UserFault("the Python of an image must be given", request.base, remedy)
 
@@ -103,11 +103,6 @@ def _require_task(task: str, catalog: Catalog) -> None:
     if task not in catalog.tasks:
         remedy = f"--tasks with one or more of {', '.join(catalog.tasks)}"
         raise UserFault("no directory of the examples for text has that name", repr(task), remedy)
-
-
-def _is_own(request: Request) -> bool:
-    """Return whether the base is an image that the user names."""
-    return request.base not in (None, "debian", "intel")
 
 
 def is_buildable(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> bool:
@@ -176,7 +171,7 @@ def _by_nearness(requested: Version, known: Iterable[Version]) -> list[Version]:
 
 def _instead(torch: Torch, transformers: Transformers, request: Request, catalog: Catalog) -> str:
     """Return the command of a request that works: another release of one of both, then with fewer wishes."""
-    others = [replace(request, python=python) for python in torch.python] if _is_own(request) else []
+    others = [replace(request, python=python) for python in torch.python] if not is_named(request.base) else []
     plain = Request(platform=request.platform, platforms=request.platforms, as_of=request.as_of)
     kept, pair = request, None
     for kept in map(_as_index_has_it, (request, *others, replace(request, backend=None), plain)):
@@ -198,7 +193,7 @@ def _as_index_has_it(request: Request) -> Request:
     """Return a request as every image of its index can have it: what is Intel's is for one platform only."""
     if not request.platforms:
         return request
-    base = request.base if _is_own(request) else "debian"
+    base = "debian" if is_named(request.base) else request.base
     return replace(request, base=base, backend=None if request.backend == "ccl" else request.backend)
 
 
@@ -250,7 +245,7 @@ def make_plan(request: Request, catalog: Catalog, today: datetime.date = datetim
         family_as_of=day or max(as_of, transformers.released),
         **asdict(Content(**request.content)),  # type: ignore[arg-type]
         source_only=catalog.source_only,
-        index=torch.index if chosen.ccl else None,
+        bindings_index=torch.bindings_index if chosen.ccl else None,
         find_links=torch.find_links if chosen.ccl else None,
         bindings=str(torch.bindings) if chosen.ccl else None,
         ipex=str(torch.ipex) if chosen.ccl else None,

@@ -438,7 +438,7 @@ def test_bindings_of_the_public_index_are_not_taken(
     squatted: Sources, private: Server, store: Store, tmp_path: Path
 ) -> None:
     address = publish(private, wheel(tmp_path / "intels", BINDINGS))
-    planned = dataclasses.replace(BOUND, index=source_of(private, "user:secret").index)
+    planned = dataclasses.replace(BOUND, bindings_index=source_of(private, "user:secret").index)
 
     resolved = resolve.resolve_packages(planned, locks.context(store, squatted, os.environ))
 
@@ -450,7 +450,7 @@ def test_bindings_that_their_own_index_lacks_are_not_taken_from_another(
     squatted: Sources, private: Server, store: Store
 ) -> None:
     private.login = None
-    planned = dataclasses.replace(BOUND, index=f"{private.url}/simple")
+    planned = dataclasses.replace(BOUND, bindings_index=f"{private.url}/simple")
 
     with pytest.raises(UserFault, match="oneccl-bind-pt was not found"):
         resolve.resolve_packages(planned, locks.context(store, squatted, os.environ))
@@ -463,7 +463,7 @@ def with_wheels(directory: str, store: Store, sources: Sources) -> Context:
 
 def test_bindings_of_a_wheelhouse_need_no_index(squatted: Sources, store: Store, tmp_path: Path) -> None:
     path = wheel(tmp_path / "own", BINDINGS)
-    planned = dataclasses.replace(BOUND, index="https://127.0.0.1:9/nobody/answers")
+    planned = dataclasses.replace(BOUND, bindings_index="https://127.0.0.1:9/nobody/answers")
 
     resolved = resolve.resolve_packages(planned, with_wheels(str(path.parent), store, squatted))
 

@@ -266,7 +266,7 @@ def test_an_address_that_is_good_no_more_is_asked_for_again(
 
 def test_an_index_of_a_lock_that_is_no_address_is_named(tmp_path: Path) -> None:
     context = locks.context(Store(tmp_path), Sources(), {})
-    locked = locks.lock(index="https://[::1")  # as a lock may have it that somebody else wrote
+    locked = locks.lock(bindings_index="https://[::1")  # as a lock may have it that somebody else wrote
     with pytest.raises(UserFault, match="not an address"):
         collect.find_addresses(locked, [], context)
 

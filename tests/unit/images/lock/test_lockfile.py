@@ -75,7 +75,7 @@ def without_places(lock: Lock) -> Lock:
         {},
         {"module": MODULE, "backend": "ccl", "artifacts": (*locks.lock().artifacts, BINDINGS)},
         {"module": MODULE},  # a line of torch that has bindings, and gloo was asked for
-        {"index": "https://host/x"},
+        {"bindings_index": "https://host/x"},
         {"platform": ARM64, "twin": (locks.TINI,)},
         {"user_packages": OWN, "artifacts": WITH_PEFT},
         {"user_files": FILES},

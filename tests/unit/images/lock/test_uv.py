@@ -219,11 +219,11 @@ def test_the_bindings_come_from_a_directory_that_has_them(tmp_path: Path, versio
 def test_the_bindings_of_another_release_in_a_directory_do_not_count(tmp_path: Path) -> None:
     (tmp_path / "oneccl_bind_pt-2.3.0-cp310-cp310-linux_x86_64.whl").touch()
 
-    assert bindings_of(ONECCL, Sources(links=(str(tmp_path),)))["url"] == ONECCL.index
+    assert bindings_of(ONECCL, Sources(links=(str(tmp_path),)))["url"] == ONECCL.bindings_index
 
 
 def test_the_login_of_an_index_of_bindings_is_in_no_file() -> None:
-    named = dataclasses.replace(ONECCL, index="https://me:secret@mirror/simple")
+    named = dataclasses.replace(ONECCL, bindings_index="https://me:secret@mirror/simple")
 
     assert bindings_of(named, Sources()) == {"url": "https://mirror/simple", "format": "simple"}
     assert "secret" in uv.format_config(named, uv.with_bindings(named, Sources(), named.requirements))
