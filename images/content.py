@@ -38,8 +38,6 @@ def option_key(name: str) -> str:
     return name.replace("_", "-")
 
 
-# What is in an image by an option alone: each field is an option of build.py, a key of its lock, and a line of a plan.
-
 Value = bool | int | str | tuple[str, ...]
 
 

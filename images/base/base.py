@@ -64,9 +64,6 @@ class Site:
     command: str
 
 
-# What an image is built on: a base in the store, and what a lock says of a pulled one.
-
-
 @dataclass(frozen=True)
 class BaseImage:
     """A base image: its name in a registry (None: it came from disk), its manifest, and what is kept of it.

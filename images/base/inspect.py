@@ -79,8 +79,6 @@ def _rows(text: str) -> Iterator[list[str]]:
         return
 
 
-# Read a root file system once: what Pythons, packages, libraries and programs it has, and whether it can be a base.
-
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 LONGEST = 16 << 20  # bytes: of the largest text that is read, dpkg's status of a system with thousands of packages

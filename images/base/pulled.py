@@ -193,9 +193,6 @@ def _fetch_layers(source: ImageSource, manifest: Manifest, name: str, advance: A
     return paths
 
 
-# An image of others as a base: what is in it is read once, and refused where no image can stand on it.
-
-
 def read_base(image: PulledImage, python: str, glibc: str, store: Store) -> Base:
     """Return the base that an image is for Python `python` (3.X) and wheels of `glibc`; it is read once.
 

@@ -186,8 +186,6 @@ def _on_disk(name: str) -> Reference | None:
     return ArchiveReference(str(path)) if path.is_file() else None
 
 
-# Whether an image is what its lock says: built again, and compared by content, configuration and manifest.
-
 REMEDY = "build.py verify of the release of multinode that made the image; else find out who changed it"
 ABSENT, TWICE = "absent", "there twice"
 KINDS = {tarfile.DIRTYPE: "directory", tarfile.SYMTYPE: "link to", tarfile.LNKTYPE: "hard link to"}

@@ -94,8 +94,6 @@ def _refuse_conflicts(universe: Universe, chosen: Mapping[str, Paragraph]) -> No
                     raise Unsolvable(f"{row['Package']} does not go with {other['Package']}")
 
 
-# Which Debian packages an image has, each kept by its sha256.
-
 SIGNED = "signed debs"  # records of what indexes signed by Debian had
 # apt's own control file calls it important, the archive's index required; an image without it could not be extended.
 ALWAYS = ("apt",)

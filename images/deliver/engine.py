@@ -116,8 +116,6 @@ class CommandLine:
         return process.run([self.name, *arguments], self._environ, self._program.install, feed, out=out)
 
 
-# The engines that an image is loaded into: what each of them does, and which one is taken.
-
 KEEP = "--output FILE"
 
 

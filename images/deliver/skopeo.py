@@ -114,8 +114,6 @@ def last_message(err: str) -> str:
     return re.sub(r"\?[^\s\"]*", "", text)[:READ].strip(" ,:") or "no message"
 
 
-# skopeo, the program that talks to registries: how it is called, logged in, and waited for.
-
 OLDEST = (1, 9)  # older ones were not tried
 INSTALL = "apt-get install skopeo (1.9 or newer)"
 PAUSES = (1.0, 3.0)  # seconds before the second and the third attempt

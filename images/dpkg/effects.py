@@ -190,8 +190,6 @@ def _order(name: str) -> list[tuple[bool, int]]:
     return [(part.isdigit(), int(part) if part.isdigit() else ord(part)) for part in parts]
 
 
-# What the scripts of packages do to an empty system, each as a function on a tree; suites.py says which does what.
-
 DAYS = EPOCH // 86400
 DPKG = "var/lib/dpkg"
 NOLOGIN = "/usr/sbin/nologin"

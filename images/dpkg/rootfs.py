@@ -87,8 +87,6 @@ def _triggers(packages: Mapping[str, Package]) -> dict[str, str]:
     return triggers
 
 
-# A root file system from exact packages, straight into a layer: nothing of them is run.
-
 AT_ONCE = 2  # packages that are unpacked at the same time; what unpacks them lets others run
 AHEAD = 2
 C_LIBRARY = "libc-bin"  # has ldconfig

@@ -74,8 +74,6 @@ def require_known(packages: Iterable[Package]) -> None:
         raise WorldFault("Debian's packages have scripts that are not known here", ", ".join(strange), remedy)
 
 
-# Debian's suites: the number of each, and what the install scripts of its packages do, as rows; none is ever run.
-
 # The name of a package, a function of effects.py, and what that is called with after the tree and the package.
 Row = tuple[Any, ...]
 

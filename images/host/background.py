@@ -63,8 +63,6 @@ class Progress:
         self._console.print(shown(text), highlight=False, markup=False, soft_wrap=True)
 
 
-# Work beside other work: tasks in the background of a block, or several at the same time as one step.
-
 Made = TypeVar("Made")
 
 

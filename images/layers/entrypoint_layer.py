@@ -69,8 +69,6 @@ def _required(line: str, extra: str, lock: Lock) -> Iterator[tuple[str, str]]:
         yield from ((canonicalize_name(requirement.name), part) for part in ("", *requirement.extras))
 
 
-# The layer above all packages: the entrypoint, its settings, the user and the directories it writes to.
-
 HERE = Path(__file__).parents[1]
 NAME = "multinode"  # of the layer
 MULTINODE = "opt/multinode"

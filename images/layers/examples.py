@@ -64,17 +64,13 @@ def _download(store: Store, url: str, sources: Sources, advance: Advance) -> tup
 def _check_archive(store: Store, digest: str, url: str) -> tuple[str, Path]:
     path = store.place(digest, EXAMPLES)
     try:
-        if not any(_is_script(member) for member in members(path)):
+        if not any(one.path.startswith(f"{SCRIPTS}/") and one.path.endswith(".py") for one in members(path)):
             remedy = "what has examples/pytorch in it, as a release of transformers; or --examples none"
             raise UserFault("no examples there", url, remedy)
     except Fault:
         store.drop(path)  # whatever else it is, nothing will ask for it
         raise
     return digest, path
-
-
-def _is_script(member: ArchiveFile) -> bool:
-    return member.path.startswith(f"{SCRIPTS}/") and member.path.endswith(".py")
 
 
 def _pack_archive(store: Store, directory: Path) -> tuple[str, Path]:

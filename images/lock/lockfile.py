@@ -28,7 +28,7 @@ from images.lock.lock import Artifact, Lock
 from images.oci import compression, reference
 from images.oci.layer_writer import EPOCH
 from images.plan import requirements, user_files
-from images.plan.plan import Request, is_named
+from images.plan.plan import Request, Versions, is_named
 from images.platforms import PLATFORMS, TWIN, Platform
 from images.store import fingerprint
 from images.store.store import FileName, Sha256
@@ -38,8 +38,12 @@ FORMAT = 1  # of the table [tool.multinode]
 # Keys of the table that do not say what they are; all others are the names of fields, with hyphens.
 KEYS = {"bindings_index": "index"}
 NAMES = {key: name for name, key in KEYS.items()}
-# What the user may ask for again beside a lock, if it is what the lock says.
-ASKED = ("torch", "transformers", "python", "base", "backend")
+# What the user may ask for again beside a lock, if it is what the lock says: fields that both have and compare as text.
+ASKED = tuple(
+    one.name
+    for one in fields_of(Request)
+    if one.name in {other.name for other in fields_of(Versions)} - {"platform", "as_of"}
+)
 DAMAGED = "make a new lock: build.py lock"
 NEWER = f"the release of multinode that wrote it, or {DAMAGED}"
 

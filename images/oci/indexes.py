@@ -53,11 +53,8 @@ def write_index(images: Sequence[tuple[bytes, Platform]], tags: Sequence[str], b
 
 
 def entry_of(manifest: bytes, platform: Platform) -> dict[str, Any]:
-    return {**described(MANIFESTS[0], manifest), "platform": _system_of(platform)}
-
-
-def _system_of(platform: Platform) -> dict[str, str]:
-    return {"architecture": platform.architecture, "os": platform.os}
+    system = {"architecture": platform.architecture, "os": platform.os}
+    return {**described(MANIFESTS[0], manifest), "platform": system}
 
 
 def write_list(entries: Sequence[Mapping[str, Any]]) -> bytes:

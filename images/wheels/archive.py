@@ -151,8 +151,6 @@ class WheelMember(NamedTuple):
         return data
 
 
-# A wheel, opened: its files as `installer` takes them, and what RECORD says of each.
-
 INSTALLER = "INSTALLER"  # the file of .dist-info that is the installer's own to write
 # Projects whose wheels on PyPI were edited after RECORD was written: METADATA and these files. In IPEX from 1.11.200 to
 # 2.7.0 the version lost its "+cpu", so that RECORD has the sizes and hashes of the files before.
