@@ -18,12 +18,12 @@ from pydantic import TypeAdapter
 from images.base.base import Distribution, Facts, Site
 from images.base.overlay import OverlayTree
 from images.debian.control import parse_paragraphs
-from images.foreign.tars import Readable
 from images.host.errors import UserFault, WorldFault
 from images.oci import compression
 from images.oci.layer import Directories
 from images.oci.manifest import DAMAGED
 from images.platforms import PLATFORMS, Platform
+from images.store.blobs import Readable
 
 INFO = re.compile(r"([^-]+)-([^-]+)\.dist-info")  # PyPA, "Recording installed projects"
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from images.foreign.paths import DEEPEST, HOPS, OPAQUE, WHITEOUT, below_root
-from images.foreign.tars import Readable, Tar
+from images.foreign.tars import Tar
 from images.host.errors import WorldFault
 from images.oci.manifest import DAMAGED
+from images.store.blobs import Readable
 
 # Bytes that a tree may take: its paths, what is kept of files, and so many for each. Large images have some hundred
 # thousand files, whose paths and lists are some tens of megabytes.

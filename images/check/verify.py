@@ -7,7 +7,6 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +17,6 @@ from images.context import Access
 from images.deliver import engine as engines
 from images.deliver.transfer import Repository
 from images.foreign.paths import below_root
-from images.foreign.tars import Readable
 from images.host import limits
 from images.host.errors import Fault, UserFault, WorldFault
 from images.layers.entrypoint_layer import MULTINODE, SBOM
@@ -30,7 +28,7 @@ from images.oci.manifest import Manifest, digest_of
 from images.oci.reading import OnDisk
 from images.oci.reference import ArchiveReference, LayoutReference, Reference, Remote
 from images.platforms import Platform
-from images.store.blobs import CHUNK, copied
+from images.store.blobs import Readable, copied, read_chunks
 from images.store.store import Store
 
 LOCK, BILL = f"{MULTINODE}/{lockfile.NAME}", f"{MULTINODE}/{SBOM}"
@@ -272,7 +270,7 @@ def _describe(info: tarfile.TarInfo, data: Readable | None) -> str:
     if data is None:
         what = f"{KINDS.get(info.type, 'special file')} {info.linkname}".rstrip()
     else:
-        what = f"sha256:{copied(iter(partial(data.read, CHUNK), b''))[0]}"
+        what = f"sha256:{copied(read_chunks(data))[0]}"
     owner = f"mode {info.mode:o} owner {info.uid}:{info.gid} time {int(info.mtime)}"
     return " ".join((what, owner, *sorted(info.pax_headers)))
 

@@ -9,12 +9,12 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol, cast
+from typing import IO, NamedTuple, cast
 
 from images.foreign.paths import find_excess, find_flaw
 from images.host import limits
 from images.host.limits import Bounded
-from images.store.blobs import CHUNK
+from images.store.blobs import CHUNK, Readable
 
 BLOCK = tarfile.BLOCKSIZE
 # Bytes of all headers that go before one entry and are read whole: real ones hold a path and some attributes.
@@ -37,13 +37,6 @@ class CutShort(tarfile.ReadError):
 
     def __init__(self) -> None:
         super().__init__("it is cut short")
-
-
-class Readable(Protocol):
-    """What can be read."""
-
-    def read(self, count: int, /) -> bytes:
-        """Read up to so many bytes, none only at the end."""
 
 
 class Tar:

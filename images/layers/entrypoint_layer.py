@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -25,7 +24,7 @@ from images.oci.layer import Directories
 from images.oci.layer_writer import LayerWriter
 from images.plan import packages
 from images.plan.user_files import USER_FILE, WORKSPACE, UserFile, parse_variables
-from images.store.blobs import CHUNK, copied
+from images.store.blobs import copied, read_chunks
 from images.store.store import Store
 
 # What training works with. Another release of one of these, or of what it requires, is a pair that nobody has tested.
@@ -274,7 +273,7 @@ def keep_user_files(files: Mapping[UserFile, Path], store: Store) -> None:
             continue
         with store.temporary() as aside:
             with place.open("rb") as source, aside.open("wb") as file:
-                got, _ = copied(iter(partial(source.read, CHUNK), b""), file.write)
+                got, _ = copied(read_chunks(source), file.write)
             if got != row.sha256:
                 raise WorldFault("a file of your own changed while it was read", place, "run it again")
             store.keep(aside, got, USER_FILE)
@@ -294,5 +293,4 @@ def write_user_files(layer: LayerWriter, files: Iterable[UserFile], store: Store
         elif row.sha256 is not None:
             place, mode = store.whole(row.sha256, USER_FILE), 0o755 if row.executable else 0o644
             with place.open("rb") as file:
-                chunks = iter(partial(file.read, CHUNK), b"")
-                layer.stream(path, chunks, row.sha256, place.stat().st_size, mode)
+                layer.stream(path, read_chunks(file), row.sha256, place.stat().st_size, mode)

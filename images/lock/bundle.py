@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 
 from images.foreign.files import open_tar
@@ -13,7 +12,7 @@ from images.lock import lockfile
 from images.lock.lock import Lock
 from images.oci import layer_writer
 from images.plan.user_files import USER_FILE
-from images.store.blobs import BLOB, CHUNK
+from images.store.blobs import BLOB, read_chunks
 from images.store.store import Store
 
 LOCK = lockfile.NAME
@@ -51,9 +50,7 @@ def write_bundle(lock: Lock, store: Store, target: str) -> Path:
         tar.writelines(layer_writer.stream_file(LOCK, len(text), (text,)))
         for inside, source in sorted({(_place_in_bundle(*part), store.place(*part)) for part in lock.files()}):
             with source.open("rb") as file:
-                tar.writelines(
-                    layer_writer.stream_file(inside, source.stat().st_size, iter(partial(file.read, CHUNK), b""))
-                )
+                tar.writelines(layer_writer.stream_file(inside, source.stat().st_size, read_chunks(file)))
         tar.write(layer_writer.END)
     return place
 

@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from images.oci.indexes import LAYOUT
 from images.oci.layer import Layer
 from images.oci.manifest import digest_of, encode, write_manifest
 from images.platforms import PLATFORMS, Platform
-from images.store.blobs import BLOB, CHUNK, Blobs, sha256
+from images.store.blobs import BLOB, Blobs, read_chunks, sha256
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def write_archive(path: Path, image: Image, store: Blobs) -> None:
 def file_archive(name: str, path: Path) -> Iterator[bytes]:
     """Yield an archive of one file."""
     with path.open("rb") as file:
-        yield from layer_writer.stream_file(name, path.stat().st_size, iter(partial(file.read, CHUNK), b""))
+        yield from layer_writer.stream_file(name, path.stat().st_size, read_chunks(file))
     yield layer_writer.END
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -12,6 +12,13 @@ BLOB = "blob"  # the name of a file that has none but its digest: a layer, or a 
 CHUNK = 1 << 20  # bytes that are read at a time
 
 Advance = Callable[[int], None]  # called with the size of what came, in bytes
+
+
+class Readable(Protocol):
+    """What can be read."""
+
+    def read(self, count: int, /) -> bytes:
+        """Read up to so many bytes, none only at the end."""
 
 
 class Cached(NamedTuple):
@@ -59,7 +66,12 @@ class Blobs(Protocol):
 def sha256(path: Path) -> str:
     """Return the sha256 of a file, in hexadecimal."""
     with path.open("rb") as file:
-        return copied(iter(lambda: file.read(CHUNK), b""))[0]
+        return copied(read_chunks(file))[0]
+
+
+def read_chunks(file: Readable) -> Iterator[bytes]:
+    """Yield what is left of a file, CHUNK bytes at a time."""
+    return iter(lambda: file.read(CHUNK), b"")
 
 
 def copied(chunks: Iterable[bytes], write: Callable[[bytes], object] = lambda _: None) -> tuple[str, int]:

@@ -27,7 +27,7 @@ from images.host import limits
 from images.host.errors import UserFault, WorldFault, shown
 from images.host.process import end_if_stopped
 from images.pip_config import Sources, local_path, without_login
-from images.store.blobs import CHUNK, copied
+from images.store.blobs import CHUNK, copied, read_chunks
 from images.store.store import Store
 
 TIMEOUT = (10, 60)  # seconds: to connect, and between two reads
@@ -272,7 +272,7 @@ def _copy_local(source: Path, file: IO[bytes], most: int, advance: Advance) -> s
     _require_end(source, source.stat().st_size, most)
     advance(source.stat().st_size)
     with source.open("rb") as opened:
-        return copied(iter(lambda: opened.read(CHUNK), b""), file.write)[0]
+        return copied(read_chunks(opened), file.write)[0]
 
 
 def reason(error: Exception) -> str:

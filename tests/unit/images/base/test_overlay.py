@@ -8,8 +8,9 @@ import pytest
 
 from images.base import overlay
 from images.base.overlay import OverlayTree
-from images.foreign.tars import Readable, Tar
+from images.foreign.tars import Tar
 from images.host.errors import WorldFault
+from images.store.blobs import Readable
 from tests.support.base_facts import tree_of
 from tests.support.hostile import END, entry
 from tests.support.stand_in import Files
