@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.host.machine import has_amx
 from images.host.errors import Fault, UserFault, WorldFault
-from images.store.whole_files import write_whole
+from images.host.files import write_whole
 
 PARTS = ("build", "image", "start", "train", "plain", "example", "settings", "network", "network-plain")
 ANOTHER = "--json with another name"

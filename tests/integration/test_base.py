@@ -76,7 +76,7 @@ def default() -> Made:
 
 def make(row: Row, store: Store, platform: Platform = AMD64) -> Made:
     chosen = packages.resolve_base(row.suite, row.packages, platform, context(store))
-    base = debian.make_base(store, chosen, platform, row.python, os.environ)
+    base = debian.make_base(store, chosen, platform, row.python, os.environ, Content())
     return Made(platform, store, chosen, base)
 
 

@@ -82,7 +82,7 @@ def test_a_scheduler_s_program_that_is_missing_is_named(tmp_path: Path) -> None:
 
 LARGE = 100_000_000  # bytes whose layer takes half a second
 # What a store of another build has kept: all but the layer of the user's own files is there.
-KEPT = ("choices", "locks", "bases", "controls", "wheel contents", "bytecode", "layers", "sboms")
+KEPT = ("choices", "locks", "bases", "wheel contents", "bytecode", "layers", "sboms")
 
 
 def test_a_truncated_download_is_named_and_leaves_nothing(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from images.host import limits
 from images.host.background import side_by_side
 from images.host.errors import UserFault, WorldFault
 from images.host.limits import Limit
-from images.servers import download
-from images.servers.download import download_file
-from images.servers.pip_config import Sources
+from images.pip_config import Sources
+from images.store import download
+from images.store.download import download_file
 from images.store.store import Store
 from tests.support import locks
 from tests.support.certificates import certificate as certify

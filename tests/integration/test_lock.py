@@ -20,7 +20,7 @@ from benchmarks.sides import dockerfile
 from images.host.errors import WorldFault
 from images.lock import collect, lockfile, resolve
 from images.lock.lock import Lock
-from images.servers.pip_config import Sources, directories, read_sources
+from images.pip_config import Sources, directories, read_sources
 from images.store.store import Store
 from tests.integration.test_index_pages import PLAN, public
 from tests.support import checkout, locks

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from images.check import attached
+from images.check import provenance
 from images.context import Access
-from images.deliver import referrers, transfer
+from images.deliver import transfer
+from images.deliver.registry import NOT_TAKEN, attach
 from images.host.errors import Damaged, Fault, WorldFault
 from images.oci import reference
 from images.oci.compression import pack_layer
@@ -163,14 +164,14 @@ def test_a_refusal_of_documents_is_told_from_a_failure(
     store: Store, status: int, code: str, message: str, *, is_note: bool
 ) -> None:
     image = finished(store, SMALL)
-    documents = attached.write_documents(locks.lock(), '{"components": []}\n', image.manifest)
+    documents = provenance.write_documents(locks.lock(), '{"components": []}\n', image.manifest)
     with serving("documents", status, code, message) as registry:
         target = reference.push_target(f"{registry.host}/a/b:1")
         transfer.push([image], target, store, access(), "zstd")
         with pytest.raises(Fault) as caught:
-            referrers.attach(documents, target, store, access())
+            attach(documents, target, store, access())
 
-    assert (caught.value.kind in referrers.NOT_TAKEN) is is_note
+    assert (caught.value.kind in NOT_TAKEN) is is_note
     assert registry.tags == {"1": image.digest}
 
 

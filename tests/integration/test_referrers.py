@@ -60,7 +60,7 @@ def access(store: Store, login: str | None = None, host: str = "") -> Access:
 
 
 def documents(image: Image) -> tuple[Attachment, ...]:
-    return attached.write_documents(locks.lock(), '{"components": []}\n', image.manifest)
+    return provenance.write_documents(locks.lock(), '{"components": []}\n', image.manifest)
 
 
 def place_of(name: str) -> Remote:
@@ -99,7 +99,7 @@ def test_a_registry_with_the_interface_lists_both_and_gets_no_tag(store: Store, 
         attachments = registry.attached_to(image.digest)
         read = list_attached(image.digest, place_of(f"{registry.host}/a/b:1"), known)
 
-    assert [row["artifactType"] for row in attachments] == [attached.CYCLONEDX, attached.IN_TOTO]
+    assert [row["artifactType"] for row in attachments] == [provenance.CYCLONEDX, provenance.IN_TOTO]
     assert [row["digest"] for row in read] == [one.digest for one in documents(image)]
     assert list(registry.tags) == ["1"]
 
@@ -111,8 +111,8 @@ def test_a_registry_without_the_interface_gets_a_tag_that_lists_both(plain: str,
     push(image, f"{plain}/tag/b:1", store, access(store))
 
     rows = listed_by_tag(f"{plain}/tag/b", image)
-    assert [row["artifactType"] for row in rows] == [attached.CYCLONEDX, attached.IN_TOTO]
-    assert rows[1]["annotations"] == {attached.PREDICATE: "https://slsa.dev/provenance/v1"}
+    assert [row["artifactType"] for row in rows] == [provenance.CYCLONEDX, provenance.IN_TOTO]
+    assert rows[1]["annotations"] == {provenance.PREDICATE_KEY: "https://slsa.dev/provenance/v1"}
     assert [content(plain, "tag/b", row["digest"]) for row in rows] == [one.data for one in documents(image)]
     assert digest_of(manifest_at(f"{plain}/tag/b:1") or b"") == image.digest
 
@@ -127,7 +127,7 @@ def test_what_others_have_attached_stays_in_the_list(plain: str, store: Store) -
     push(image, f"{name}:1", store, known)
 
     kinds = [row["artifactType"] for row in listed_by_tag(name, image)]
-    assert kinds == [other.media_type, attached.CYCLONEDX, attached.IN_TOTO]
+    assert kinds == [other.media_type, provenance.CYCLONEDX, provenance.IN_TOTO]
 
 
 def test_a_login_opens_the_list_of_a_registry_without_the_interface(store: Store, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_push_that_is_cut_before_its_documents_is_completed_by_the_next(plain:
         with pytest.raises(WorldFault) as caught:
             attach(documents(image), place_of(f"{way.host}/cut/b"), store, known)
     assert listed_by_tag(f"{plain}/cut/b", image) == []
-    assert caught.value.kind not in referrers.NOT_TAKEN
+    assert caught.value.kind not in NOT_TAKEN
 
     push(image, f"{plain}/cut/b:1", store, known)
 
@@ -162,9 +162,9 @@ def test_attached_documents_are_those_of_a_build(plain: str, store: Store) -> No
     _, statement = documents(image)
     attach([statement], place_of(name), store, known)
 
-    comparison = attached.compare_attached(documents(image), (), place_of(name), known)
+    comparison = provenance.compare_attached(documents(image), (), place_of(name), known)
 
-    assert comparison == attached.Attached({"sbom": None, "provenance": statement.digest}, [])
+    assert comparison == provenance.Attached({"sbom": None, "provenance": statement.digest}, [])
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["sbom", "provenance"])
@@ -181,7 +181,7 @@ def test_a_document_of_another_build_is_refused(plain: str, store: Store, number
     assert requests.put(place, rows, headers={"Content-Type": INDEX}).ok
 
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare_attached(documents(image), (), place_of(name), known)
+        provenance.compare_attached(documents(image), (), place_of(name), known)
 
     assert forged.digest in caught.value.value
 
@@ -199,7 +199,7 @@ def test_a_list_is_read_to_its_last_page(store: Store) -> None:
         attach(signatures, place_of(name), store, known)
         push(image, name, store, known)
 
-        comparison = attached.compare_attached(documents(image), (), place_of(name), known)
+        comparison = provenance.compare_attached(documents(image), (), place_of(name), known)
 
     assert comparison.documents == {one.name: one.digest for one in documents(image)}
     assert [other.partition(" ")[0] for other in comparison.others] == [one.digest for one in signatures]
@@ -225,7 +225,7 @@ def test_what_others_have_signed_is_named(store: Store) -> None:
             signed = Attachment(image.manifest, f"{number}", "bundle.json", BUNDLE, bundle, said)
             attach([signed], place_of(name), store, known)
 
-        comparison = attached.compare_attached(documents(image), (), place_of(name), known)
+        comparison = provenance.compare_attached(documents(image), (), place_of(name), known)
 
     assert [BUNDLE in other for other in comparison.others] == [True, True]
 
@@ -260,7 +260,7 @@ def test_a_second_document_beside_the_one_of_the_build_is_refused(store: Store, 
         attach([false], place_of(name), store, known)
 
         with pytest.raises(WorldFault, match="not the one of this build") as caught:
-            attached.compare_attached(documents(image), (), place_of(name), known)
+            provenance.compare_attached(documents(image), (), place_of(name), known)
 
     assert false.digest in caught.value.value
 
@@ -277,9 +277,9 @@ def test_a_false_document_of_the_index_above_is_refused(plain: str, store: Store
     for tag, entries in ((tag_of(image.digest), rows), (tag_of(about), [false.entry])):
         assert requests.put(place + tag, indexes.write_list(entries), headers={"Content-Type": INDEX}).ok
 
-    assert attached.compare_attached(documents(image), (), place_of(name), known).others == []
+    assert provenance.compare_attached(documents(image), (), place_of(name), known).others == []
     with pytest.raises(WorldFault, match="not the one of this build") as caught:
-        attached.compare_attached(documents(image), (about,), place_of(name), known)
+        provenance.compare_attached(documents(image), (about,), place_of(name), known)
 
     assert false.digest in caught.value.value
 
@@ -321,7 +321,7 @@ def test_a_document_that_is_listed_and_not_there_is_refused(store: Store, number
             del registry.manifests[sbom.digest]
 
         with pytest.raises(WorldFault, match="that the registry does not have") as caught:
-            attached.compare_attached(documents(image), (), place_of(name), known)
+            provenance.compare_attached(documents(image), (), place_of(name), known)
 
     assert sbom.digest in caught.value.value
 
@@ -332,7 +332,7 @@ def test_what_cosign_has_put_beside_an_image_is_named(plain: str, store: Store) 
     place = f"http://{name.replace('/', '/v2/', 1)}/manifests/{tag_of(image.digest)}.sig"
     assert requests.put(place, image.manifest, headers={"Content-Type": MANIFESTS[0]}).ok
 
-    comparison = attached.compare_attached(documents(image), (), place_of(name), known)
+    comparison = provenance.compare_attached(documents(image), (), place_of(name), known)
 
     assert comparison.others == [f"{image.digest} (cosign's .sig)"]
 

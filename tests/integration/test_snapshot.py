@@ -60,8 +60,8 @@ def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Debian]:
     published.write({"": [simple("tini")]})
     (tmp_path / "keyring").write_bytes(published.keyring)
     monkeypatch.setattr(archive, "KEYRING", tmp_path / "keyring")
-    monkeypatch.setattr(mirrors, "HERE", archive.HERE.replace("https", "http"))  # the proxy has no certificates
-    monkeypatch.setattr(snapshot, "SERVER", archive.SERVER.replace("https", "http"))
+    monkeypatch.setattr(archive, "HERE", archive.HERE.replace("https", "http"))  # the proxy has no certificates
+    monkeypatch.setattr(archive, "SERVER", archive.SERVER.replace("https", "http"))
     servers = Debian(published.place)
     with listening(servers.answer) as host:
         servers.proxy = f"http://{host}"

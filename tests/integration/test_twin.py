@@ -75,6 +75,6 @@ def test_a_twin_gives_the_bytes_of_the_images_own_python(row: Row, qemu: Path, t
     [compiled] = bytecode.compile_jobs(store, [job], by_twin)
     [expected] = bytecode.compile_jobs(store, [job], emulated(store, native, row.python, qemu))
 
-    assert by_twin.identity != interpreter.choose_interpreter(store, native, ARM64, row.python).identity
+    assert by_twin.identity != compiler.choose_interpreter(store, native, ARM64, row.python).identity
     assert len(bytecode.read_bytecode(store, expected)) > 500
     assert compiled == expected

@@ -18,8 +18,7 @@ from _pytest.mark import ParameterSet
 from images import options
 from images.base.base import BaseImage
 from images.host.errors import UserFault
-from images.oci.descriptors import Descriptor
-from images.oci.manifest import Manifest
+from images.oci.manifest import Descriptor, Manifest
 from images.plan import catalog
 from manifests.kinds import KINDS
 from multinode_image import errors, settings

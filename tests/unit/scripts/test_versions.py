@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from images.host.errors import Fault, UserFault, WorldFault
 from images.plan import catalog, planner
-from images.plan.request import Request
+from images.plan.plan import Request
 from scripts import update_versions
 from scripts.versions import resolvable
 from scripts.versions.package_index import File, Releases, newest, yanked
